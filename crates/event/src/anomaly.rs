@@ -1,0 +1,113 @@
+//! What was odd about an event, as named bits that travel with it.
+
+use std::fmt;
+
+macro_rules! anomalies {
+    ($($bit:literal $constant:ident $name:literal $doc:literal;)*) => {
+        impl Anomalies {
+            $(#[doc = $doc] pub const $constant: Self = Self(1 << $bit);)*
+            /// Every anomaly, in bit order.
+            pub const ALL: &'static [Self] = &[$(Self::$constant),*];
+        }
+        const NAMES: &[(u32, &str, &str)] = &[$((1 << $bit, $name, $doc)),*];
+    };
+}
+
+/// A set of oddities of one event: bad input is named, counted and kept, never an exception.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Anomalies(u32);
+
+anomalies! {
+    0 OVERSIZE "oversize" "Longer than `max_message_bytes`; the first bytes were kept.";
+    1 UNTERMINATED "unterminated" "The stream ended before the frame did.";
+    2 BAD_FRAME "bad_frame" "An octet count was broken; these are the bytes up to the next frame.";
+    3 NO_PRI "no_pri" "No `<PRI>` at the start; facility and severity are unknown.";
+    4 BAD_PRI "bad_pri" "A `<PRI>` that is not a number from 0 to 191.";
+    5 NO_TIME "no_time" "No timestamp; the receive time stands in.";
+    6 BAD_TIME "bad_time" "A timestamp that is no date; the receive time stands in.";
+    7 NO_HOST "no_host" "No host name; the sender's address stands in.";
+    8 YEAR_ASSUMED "year_assumed" "No year was sent: the year closest to the receive time was taken.";
+    9 ZONE_ASSUMED "zone_assumed" "No time zone was sent: the source's zone was taken.";
+    10 BAD_VERSION "bad_version" "An RFC 5424 version other than 1.";
+    11 BAD_SDATA "bad_sdata" "Broken structured data; it was left in the message.";
+    12 NO_SDATA "no_sdata" "RFC 5424 without its structured data field.";
+    13 LONG_FIELD "long_field" "A header field longer than RFC 5424 allows.";
+    14 INVALID_UTF8 "invalid_utf8" "Not UTF-8; kept as bytes, and shown with U+FFFD where text is needed.";
+    15 CLOCK_UNSYNCED "clock_unsynced" "The device marked its clock as not synchronised (Cisco `*` or `.`).";
+    16 UNPARSED "unparsed" "No header was recognised; the whole record is the message.";
+    17 DATAGRAM_CUT "datagram_cut" "The kernel cut the datagram because it was longer than the buffer.";
+}
+
+impl Anomalies {
+    /// Nothing odd.
+    pub const NONE: Self = Self(0);
+
+    /// The raw bits, for storage.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set with these raw bits; unknown bits are kept.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Whether nothing is set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether every bit of `other` is set here.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Adds the bits of `other`.
+    pub const fn insert(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The names of the bits that are set, in bit order.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.iter().filter(move |(bit, ..)| self.0 & bit != 0).map(|(_, name, _)| *name)
+    }
+
+    /// One sentence for the (single) anomaly, for docs and `explain`.
+    pub fn describe(self) -> &'static str {
+        NAMES.iter().find(|(bit, ..)| *bit == self.0).map_or("", |(.., doc)| doc)
+    }
+}
+
+impl fmt::Debug for Anomalies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_bits() {
+        let both = Anomalies::OVERSIZE.union(Anomalies::NO_PRI);
+        assert_eq!(both.names().collect::<Vec<_>>(), ["oversize", "no_pri"]);
+        assert!(both.contains(Anomalies::NO_PRI) && !both.contains(Anomalies::NO_HOST));
+    }
+
+    #[test]
+    fn every_anomaly_has_its_own_bit_and_words() {
+        let mut seen = 0;
+        for one in Anomalies::ALL {
+            assert_eq!(seen & one.bits(), 0, "{one:?} shares a bit");
+            seen |= one.bits();
+            assert!(!one.describe().is_empty());
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The batch: one arena of bytes as they came off the wire, and one row an event.
+//!
+//! A [`BatchBuilder`] is the batch while its one worker fills it: the worker reads from a socket
+//! straight into [`BatchBuilder::space`], frames and parses in place, and pushes records. Frozen,
+//! it is a [`Batch`] that nobody changes. The buffers return to their [`BatchPool`] when the last
+//! reference goes, the most recently used first, so that a hot worker writes into a warm cache.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Record, Span, Timestamp, limits};
+
+/// What carried an event to us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Protocol {
+    /// RFC 5426.
+    Udp,
+    /// RFC 6587.
+    Tcp,
+    /// RFC 5425.
+    Tls,
+}
+
+impl Protocol {
+    /// The name used in output and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+        }
+    }
+}
+
+/// Who sent a record: the address behind any PROXY header, and the door it came through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Peer {
+    /// The sender's address, IPv4-mapped IPv6 already unmapped.
+    pub ip: IpAddr,
+    /// Our port that it came to.
+    pub local_port: u16,
+    /// How it came.
+    pub protocol: Protocol,
+}
+
+/// What every event of a source has in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceInfo {
+    /// The name in the configuration.
+    pub name: String,
+    /// The index of events that no rule sends elsewhere.
+    pub index: String,
+    /// The sourcetype of events that no rule recognised.
+    pub sourcetype: String,
+}
+
+struct Buffers {
+    /// Always as long as its capacity (zeroed once), so that safe code can read into it.
+    arena: Vec<u8>,
+    records: Vec<Record>,
+    peers: Vec<Peer>,
+    /// Where in `peers` each one is; used only while filling.
+    peer_index: HashMap<Peer, u32>,
+}
+
+impl Buffers {
+    fn new(arena_bytes: usize) -> Self {
+        Self {
+            arena: vec![0; arena_bytes],
+            records: Vec::new(),
+            peers: Vec::new(),
+            peer_index: HashMap::new(),
+        }
+    }
+}
+
+/// Lends arenas to workers and takes them back. One for the process; the lock is taken once a
+/// batch.
+#[derive(Default)]
+pub struct BatchPool {
+    free: Mutex<Vec<Buffers>>,
+}
+
+impl BatchPool {
+    /// An empty pool.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    /// An empty batch for `source`, with [`limits::ARENA_BYTES`] of room.
+    pub fn lend(self: &Arc<Self>, source: &Arc<SourceInfo>) -> BatchBuilder {
+        let lent = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        BatchBuilder {
+            buffers: lent.unwrap_or_else(|| Buffers::new(limits::ARENA_BYTES)),
+            filled: 0,
+            source: Arc::clone(source),
+            received: Timestamp::NONE,
+            pool: Arc::clone(self),
+        }
+    }
+
+    fn take_back(&self, mut buffers: Buffers) {
+        if buffers.arena.len() != limits::ARENA_BYTES {
+            return;
+        }
+        buffers.records.clear();
+        buffers.peers.clear();
+        buffers.peer_index.clear();
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < limits::POOL_FREE_BATCHES {
+            free.push(buffers);
+        }
+    }
+}
+
+/// A batch that one worker is filling.
+pub struct BatchBuilder {
+    buffers: Buffers,
+    filled: usize,
+    source: Arc<SourceInfo>,
+    received: Timestamp,
+    pool: Arc<BatchPool>,
+}
+
+impl BatchBuilder {
+    /// Bytes in use.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Records so far.
+    pub fn len(&self) -> usize {
+        self.buffers.records.len()
+    }
+
+    /// Whether there is no record yet.
+    pub fn is_empty(&self) -> bool {
+        self.buffers.records.is_empty()
+    }
+
+    /// The bytes in use.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffers.arena[..self.filled]
+    }
+
+    /// The room that is left; read into it, then call [`Self::advance`].
+    pub fn space(&mut self) -> &mut [u8] {
+        &mut self.buffers.arena[self.filled..]
+    }
+
+    /// Takes the first `n` bytes of [`Self::space`] into use.
+    ///
+    /// # Panics
+    /// If there is less room than that.
+    pub fn advance(&mut self, n: usize) {
+        assert!(n <= self.buffers.arena.len() - self.filled);
+        self.filled += n;
+    }
+
+    /// Gives back the bytes from `offset` on, which no record may point into.
+    pub fn truncate(&mut self, offset: usize) {
+        self.filled = self.filled.min(offset);
+    }
+
+    /// Copies bytes in at the end.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.space()[..bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+    }
+
+    /// The arena in use and the rows, both at once, for a parser that fills rows in place.
+    pub fn parts(&mut self) -> (&[u8], &mut Vec<Record>) {
+        (&self.buffers.arena[..self.filled], &mut self.buffers.records)
+    }
+
+    /// The index of `peer` in this batch; new ones are added. The last one is tried first, since
+    /// events of one sender come together.
+    pub fn peer(&mut self, peer: Peer) -> u32 {
+        let Buffers { peers, peer_index, .. } = &mut self.buffers;
+        if peers.last() == Some(&peer) {
+            return peers.len() as u32 - 1;
+        }
+        *peer_index.entry(peer).or_insert_with(|| {
+            peers.push(peer);
+            peers.len() as u32 - 1
+        })
+    }
+
+    /// When the bytes were read; the first reading since the batch was lent counts.
+    pub fn received(&self) -> Timestamp {
+        self.received
+    }
+
+    /// Stamps the batch with the time of its first read.
+    pub fn stamp(&mut self, now: Timestamp) {
+        if !self.received.is_some() {
+            self.received = now;
+        }
+    }
+
+    /// Ends the filling. `sequence` counts the batches of the source, without gaps.
+    ///
+    /// A sparse batch is copied into buffers of its own size ([`limits::BATCH_COPY_SHARE`]) and
+    /// the arena goes straight back to the pool.
+    pub fn freeze(self, sequence: u64) -> Batch {
+        let Self { mut buffers, filled, source, received, pool } = self;
+        if filled < buffers.arena.len() / limits::BATCH_COPY_SHARE {
+            let exact = Buffers {
+                arena: buffers.arena[..filled].to_vec(),
+                records: buffers.records.as_slice().to_vec(),
+                peers: buffers.peers.as_slice().to_vec(),
+                peer_index: HashMap::new(),
+            };
+            pool.take_back(std::mem::replace(&mut buffers, exact));
+        }
+        Batch { buffers, filled, source, sequence, received, pool }
+    }
+}
+
+/// A frozen batch: shared by `Arc`, never changed.
+pub struct Batch {
+    buffers: Buffers,
+    filled: usize,
+    source: Arc<SourceInfo>,
+    sequence: u64,
+    received: Timestamp,
+    pool: Arc<BatchPool>,
+}
+
+impl Batch {
+    /// The arena that all spans point into.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffers.arena[..self.filled]
+    }
+
+    /// The events, in the order of their arrival on each connection.
+    pub fn records(&self) -> &[Record] {
+        &self.buffers.records
+    }
+
+    /// Events in the batch.
+    pub fn len(&self) -> usize {
+        self.buffers.records.len()
+    }
+
+    /// Whether the batch has no event.
+    pub fn is_empty(&self) -> bool {
+        self.buffers.records.is_empty()
+    }
+
+    /// The senders that [`Record::peer`] points to.
+    pub fn peers(&self) -> &[Peer] {
+        &self.buffers.peers
+    }
+
+    /// The sender of a record.
+    pub fn peer(&self, record: &Record) -> Option<&Peer> {
+        self.buffers.peers.get(record.peer as usize)
+    }
+
+    /// Where it came from.
+    pub fn source(&self) -> &Arc<SourceInfo> {
+        &self.source
+    }
+
+    /// The number of this batch within its source, without gaps.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// When its first bytes were read.
+    pub fn received(&self) -> Timestamp {
+        self.received
+    }
+
+    /// The bytes of a span.
+    pub fn get(&self, span: Span) -> &[u8] {
+        span.of(self.bytes())
+    }
+
+    /// Bytes of memory that the batch pins: arena, rows and senders.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.buffers.arena.len()
+            + self.buffers.records.capacity() * size_of::<Record>()
+            + self.buffers.peers.capacity() * size_of::<Peer>()) as u64
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.pool.take_back(std::mem::replace(&mut self.buffers, Buffers::new(0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Anomalies;
+
+    fn source() -> Arc<SourceInfo> {
+        Arc::new(SourceInfo {
+            name: "syslog".into(),
+            index: "main".into(),
+            sourcetype: "syslog".into(),
+        })
+    }
+
+    fn push(builder: &mut BatchBuilder, text: &[u8]) {
+        let start = builder.filled();
+        builder.extend(text);
+        let span = Span::new(start, builder.filled());
+        let (_, records) = builder.parts();
+        records.push(Record::unparsed(span, Timestamp(1), 0, Anomalies::NONE));
+    }
+
+    #[test]
+    fn a_sparse_batch_pins_only_what_it_holds() {
+        let pool = BatchPool::new();
+        let mut builder = pool.lend(&source());
+        push(&mut builder, b"hello");
+        let batch = builder.freeze(0);
+        assert_eq!(batch.get(batch.records()[0].raw), b"hello");
+        assert!(batch.memory_bytes() < 1024, "{}", batch.memory_bytes());
+    }
+
+    #[test]
+    fn a_full_batch_gives_its_arena_back_when_the_last_reference_goes() {
+        let pool = BatchPool::new();
+        let mut builder = pool.lend(&source());
+        push(&mut builder, &vec![b'x'; limits::ARENA_BYTES / 2]);
+        let batch = Arc::new(builder.freeze(0));
+        let second = Arc::clone(&batch);
+        drop(batch);
+        assert_eq!(pool.free.lock().unwrap().len(), 0);
+        drop(second);
+        assert_eq!(pool.free.lock().unwrap().len(), 1);
+        assert!(pool.lend(&source()).is_empty(), "a lent batch starts empty");
+    }
+
+    #[test]
+    fn senders_are_listed_once() {
+        let pool = BatchPool::new();
+        let mut builder = pool.lend(&source());
+        let peer = |last| Peer {
+            ip: IpAddr::from([127, 0, 0, last]),
+            local_port: 514,
+            protocol: Protocol::Udp,
+        };
+        assert_eq!(builder.peer(peer(1)), 0);
+        assert_eq!(builder.peer(peer(2)), 1);
+        assert_eq!(builder.peer(peer(1)), 0);
+    }
+}

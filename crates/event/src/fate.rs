@@ -1,0 +1,75 @@
+//! How an event can end, and the closed lists of reasons. Every reason is a label in the ledger.
+
+use std::time::Duration;
+
+macro_rules! reasons {
+    ($(#[$outer:meta])* $name:ident { $($variant:ident $text:literal $doc:literal,)* }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum $name { $(#[doc = $doc] $variant,)* }
+
+        impl $name {
+            /// Every reason, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The label in ledger and metrics.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+
+            /// One sentence for the docs.
+            pub const fn describe(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// Why something that reached a source did not become an event.
+    RejectReason {
+        Empty "empty" "A datagram without a byte, or only line ends.",
+        Shutdown "shutdown" "Received, but the queue closed before it could be taken.",
+        QueueFull "queue_full" "The queue was full and its policy is to drop the newest.",
+    }
+}
+
+reasons! {
+    /// Why a destination dropped an event for good.
+    DropReason {
+        QueueFull "queue_full" "The queue was full and its policy is to drop the oldest.",
+        Shutdown "shutdown" "Still pending when the process stopped, and the queue is in memory.",
+        Removed "removed" "Still pending when its destination was taken out of the configuration.",
+        QuarantineFailed "quarantine_failed" "Refused, and quarantine could not be written.",
+    }
+}
+
+reasons! {
+    /// Why a destination refused an event for good: it goes to quarantine.
+    RefuseReason {
+        InvalidEvent "invalid_event" "The destination named this event as one it cannot take.",
+        BadRequest "bad_request" "The destination refused the request and named no event.",
+        TooLarge "too_large" "Larger than the destination takes in one request.",
+        UnsafePath "unsafe_path" "Its path, made from the event's own fields, leaves the folder.",
+    }
+}
+
+/// What became of a range of events at one destination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// The destination has taken them.
+    Delivered,
+    /// Not now: they stay pending and come again after at least this time.
+    RetryAfter(Duration),
+    /// The destination will never take them: to quarantine.
+    Refused {
+        /// The closed reason, for counting.
+        reason: RefuseReason,
+        /// The destination's own code (for HEC the `code` of its answer), 0 if it gave none.
+        code: u32,
+        /// The destination's own words.
+        text: String,
+    },
+    /// Gone, and counted under this reason.
+    Dropped(DropReason),
+}

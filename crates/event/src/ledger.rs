@@ -1,0 +1,310 @@
+//! The ledger: what came in, what became of it, and whether the two sides agree.
+//!
+//! Workers post once a batch, under the shared side of one gate; a snapshot takes the exclusive
+//! side, so it never sees half a posting. Two equations must then hold at every moment:
+//! * for each source `received = accepted + Σ rejected`;
+//! * for each destination `accepted = delivered + Σ quarantined + Σ dropped + pending`, where
+//!   `pending` is counted by the queue as it hands out and settles, not derived from the others;
+//! * over the process: every event accepted by a source was put before every destination.
+//!
+//! `kernel_dropped` stands beside `received`: datagrams that the kernel dropped never reached us.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{DropReason, RefuseReason, RejectReason, Timestamp};
+
+/// A counter that several workers add to. Relaxed: the ledger's gate orders what must agree.
+#[derive(Default, Debug)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    /// Takes `n` away; the counter is a level, such as what is pending.
+    pub fn sub(&self, n: u64) {
+        self.0.fetch_sub(n, Relaxed);
+    }
+
+    /// Replaces the value, for levels that are measured.
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    /// The value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What one source counts. Units are events unless the name says bytes.
+#[derive(Default, Debug)]
+pub struct SourceCounters {
+    /// The name in the configuration.
+    pub name: String,
+    /// Events that reached the process.
+    pub received: Counter,
+    /// Bytes of those events, without framing.
+    pub received_bytes: Counter,
+    /// Events that the queue took.
+    pub accepted: Counter,
+    /// Datagrams that the kernel dropped, over all sockets the source ever had.
+    pub kernel_dropped: Counter,
+    rejected: [Counter; RejectReason::ALL.len()],
+}
+
+impl SourceCounters {
+    /// The counter of one reason.
+    pub fn rejected(&self, reason: RejectReason) -> &Counter {
+        &self.rejected[reason as usize]
+    }
+}
+
+/// What one destination counts, in events.
+#[derive(Default, Debug)]
+pub struct DestinationCounters {
+    /// The name in the configuration.
+    pub name: String,
+    /// Events put before it.
+    pub accepted: Counter,
+    /// Events that it has taken.
+    pub delivered: Counter,
+    /// Events neither delivered nor given up, as the queue counts them.
+    pub pending: Counter,
+    /// Bytes of events (their raw records) that it has taken.
+    pub delivered_bytes: Counter,
+    /// Deliveries that were put back to be tried again.
+    pub retried: Counter,
+    /// Receive time in nanoseconds of the oldest pending event; 0 if none is pending.
+    pub oldest_pending_ns: Counter,
+    quarantined: [Counter; RefuseReason::ALL.len()],
+    dropped: [Counter; DropReason::ALL.len()],
+}
+
+impl DestinationCounters {
+    /// The counter of events in quarantine for one reason.
+    pub fn quarantined(&self, reason: RefuseReason) -> &Counter {
+        &self.quarantined[reason as usize]
+    }
+
+    /// The counter of events dropped for one reason.
+    pub fn dropped(&self, reason: DropReason) -> &Counter {
+        &self.dropped[reason as usize]
+    }
+}
+
+/// All counters of the process that must agree with each other.
+#[derive(Default, Debug)]
+pub struct Ledger {
+    /// Shared: posting. Exclusive: reading, and adding a destination.
+    gate: RwLock<()>,
+    sources: Mutex<Vec<Arc<SourceCounters>>>,
+    destinations: Mutex<Vec<Arc<DestinationCounters>>>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    /// The counters of the source of that name; made at first use, kept for ever, so that a
+    /// source that leaves the configuration and comes back goes on counting.
+    pub fn source(&self, name: &str) -> Arc<SourceCounters> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = sources.iter().find(|counters| counters.name == name) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(SourceCounters { name: name.to_owned(), ..Default::default() });
+        sources.push(Arc::clone(&new));
+        new
+    }
+
+    /// The counters of the destination of that name; made at first use, kept for ever.
+    pub fn destination(&self, name: &str) -> Arc<DestinationCounters> {
+        let mut list = self.destinations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = list.iter().find(|counters| counters.name == name) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(DestinationCounters { name: name.to_owned(), ..Default::default() });
+        list.push(Arc::clone(&new));
+        new
+    }
+
+    /// Runs `posting`, of which no snapshot sees a half. Once a batch; do not block inside.
+    pub fn post<R>(&self, posting: impl FnOnce() -> R) -> R {
+        let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        posting()
+    }
+
+    /// Everything at one moment.
+    pub fn snapshot(&self) -> LedgerSnapshot {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let destinations = self.destinations.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let _exclusive = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let now = Timestamp::now();
+        let mut snapshot = LedgerSnapshot {
+            at_ns: now.0,
+            balanced: false,
+            sources: sources.iter().map(|c| (c.name.clone(), source_row(c))).collect(),
+            filtered: BTreeMap::new(),
+            destinations: destinations
+                .iter()
+                .map(|c| (c.name.clone(), destination_row(c, now)))
+                .collect(),
+        };
+        snapshot.balanced = snapshot.imbalance().is_none();
+        snapshot
+    }
+}
+
+fn source_row(counters: &SourceCounters) -> SourceSnapshot {
+    SourceSnapshot {
+        received: counters.received.get(),
+        received_bytes: counters.received_bytes.get(),
+        kernel_dropped: counters.kernel_dropped.get(),
+        rejected: RejectReason::ALL
+            .iter()
+            .map(|r| (r.name().to_owned(), counters.rejected(*r).get()))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
+        accepted: counters.accepted.get(),
+    }
+}
+
+fn destination_row(counters: &DestinationCounters, now: Timestamp) -> DestinationSnapshot {
+    let oldest = counters.oldest_pending_ns.get();
+    DestinationSnapshot {
+        accepted: counters.accepted.get(),
+        delivered: counters.delivered.get(),
+        quarantined: RefuseReason::ALL
+            .iter()
+            .map(|r| (r.name().to_owned(), counters.quarantined(*r).get()))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
+        dropped: DropReason::ALL
+            .iter()
+            .map(|r| (r.name().to_owned(), counters.dropped(*r).get()))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
+        pending: counters.pending.get(),
+        oldest_pending_seconds: match oldest {
+            0 => 0.0,
+            at => (now.0.saturating_sub(at as i64)).max(0) as f64 / 1e9,
+        },
+    }
+}
+
+/// The ledger at one moment, in the shape of `GET /api/v1/ledger`. Reasons that never happened
+/// are left out.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerSnapshot {
+    /// When, in nanoseconds since 1970.
+    pub at_ns: i64,
+    /// Whether all equations hold; computed.
+    pub balanced: bool,
+    /// By name.
+    pub sources: BTreeMap<String, SourceSnapshot>,
+    /// Events that a rule took out, by rule.
+    pub filtered: BTreeMap<String, u64>,
+    /// By name.
+    pub destinations: BTreeMap<String, DestinationSnapshot>,
+}
+
+/// One source at one moment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SourceSnapshot {
+    /// Events that reached the process.
+    pub received: u64,
+    /// Bytes of those events, without framing.
+    pub received_bytes: u64,
+    /// Datagrams that the kernel dropped.
+    pub kernel_dropped: u64,
+    /// Received but not accepted, by reason.
+    pub rejected: BTreeMap<String, u64>,
+    /// Events that the queue took.
+    pub accepted: u64,
+}
+
+/// One destination at one moment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DestinationSnapshot {
+    /// Events put before it.
+    pub accepted: u64,
+    /// Events that it has taken.
+    pub delivered: u64,
+    /// Events that it refused, by reason.
+    pub quarantined: BTreeMap<String, u64>,
+    /// Events given up, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Events on their way.
+    pub pending: u64,
+    /// Age of the oldest event on its way, from its receive time.
+    pub oldest_pending_seconds: f64,
+}
+
+impl LedgerSnapshot {
+    /// The first equation that does not hold, in words; `None` if all do.
+    pub fn imbalance(&self) -> Option<String> {
+        for (name, source) in &self.sources {
+            let rejected: u64 = source.rejected.values().sum();
+            if source.received != source.accepted + rejected {
+                return Some(format!(
+                    "source {name}: received {} ≠ accepted {} + rejected {rejected}",
+                    source.received, source.accepted
+                ));
+            }
+        }
+        for (name, d) in &self.destinations {
+            let quarantined: u64 = d.quarantined.values().sum();
+            let dropped: u64 = d.dropped.values().sum();
+            if d.accepted != d.delivered + quarantined + dropped + d.pending {
+                return Some(format!(
+                    "destination {name}: accepted {} ≠ delivered {} + quarantined {quarantined} \
+                     + dropped {dropped} + pending {}",
+                    d.accepted, d.delivered, d.pending
+                ));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_without_a_fate_is_noticed() {
+        let ledger = Ledger::new();
+        let source = ledger.source("syslog");
+        let destination = ledger.destination("null0");
+        ledger.post(|| {
+            source.received.add(3);
+            source.accepted.add(2);
+            source.rejected(RejectReason::Empty).add(1);
+            destination.accepted.add(2);
+            destination.pending.add(2);
+        });
+        assert!(ledger.snapshot().balanced);
+        ledger.post(|| destination.pending.sub(1));
+        let snapshot = ledger.snapshot();
+        assert!(!snapshot.balanced);
+        assert!(snapshot.imbalance().is_some_and(|words| words.contains("null0")));
+    }
+
+    #[test]
+    fn counters_survive_their_configuration() {
+        let ledger = Ledger::new();
+        ledger.source("syslog").received.add(1);
+        assert_eq!(ledger.source("syslog").received.get(), 1);
+        assert_eq!(ledger.snapshot().sources.len(), 1);
+    }
+}

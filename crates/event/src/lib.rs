@@ -1,0 +1,38 @@
+//! The leaf of the house: what flows between the rooms and the words they share.
+//!
+//! # What it guarantees
+//! * A [`Batch`] owns the bytes exactly as they came off the wire (one contiguous arena) and one
+//!   fixed-size [`Record`] a event that points into it. Nothing is allocated per event.
+//! * A batch is filled by one worker through a [`BatchBuilder`], frozen once, then shared by
+//!   `Arc` and never changed. Its buffers go back to the [`BatchPool`] with the last reference.
+//! * Every event that was received ends in exactly one [`Fate`]; the [`Ledger`] counts them, and
+//!   a [`LedgerSnapshot`] taken at any moment is consistent: no worker is half-way through a
+//!   posting while it is read.
+//!
+//! # Limits
+//! All limits of the product are constants in [`limits`], each with its unit and its reason.
+//!
+//! # After a crash
+//! Nothing here outlives the process.
+
+mod anomaly;
+mod batch;
+mod fate;
+mod feed;
+mod ledger;
+pub mod limits;
+mod metric;
+mod record;
+mod units;
+
+pub use anomaly::Anomalies;
+pub use batch::{Batch, BatchBuilder, BatchPool, Peer, Protocol, SourceInfo};
+pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
+pub use feed::{Delivery, Feed, Next};
+pub use ledger::{
+    Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
+    SourceSnapshot,
+};
+pub use metric::{Metric, MetricKind};
+pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
+pub use units::{ByteSize, Period, Secret, UnitError};

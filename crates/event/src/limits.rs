@@ -1,0 +1,64 @@
+//! Every limit of the product, with its unit and the reason for its value.
+
+/// Bytes of one message kept by default; the rest of a longer one is cut, flagged and counted.
+/// 64 KiB is the largest UDP payload, and twice what the largest Windows event needs.
+pub const MESSAGE_BYTES_DEFAULT: usize = 64 * 1024;
+
+/// Bytes: the largest `max_message_bytes` that can be configured. A partial message is held in
+/// memory for each connection, so this times the connection limit bounds hostile memory.
+pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes: the smallest `max_message_bytes`; RFC 5424 section 6.1 has every receiver take 480.
+pub const MESSAGE_BYTES_MIN: usize = 480;
+
+/// Bytes asked of the kernel in one stream read. Measured on loopback: a 64 KiB window costs
+/// twice as much per message as 1 MiB, because the socket queue then goes cold between reads.
+pub const READ_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a batch's arena: one whole read after the partial message carried over from the one
+/// before, plus slack so that the next small read still fits.
+pub const ARENA_BYTES: usize = READ_BYTES + MESSAGE_BYTES_MAX + 64 * 1024;
+
+/// Bytes in a batch beyond which it is handed on even though more could be read at once.
+pub const BATCH_FLUSH_BYTES: usize = 512 * 1024;
+
+/// Records in a batch beyond which it is handed on: bounds the columns (88 B each) to 1.4 MiB.
+pub const BATCH_FLUSH_RECORDS: usize = 16 * 1024;
+
+/// A frozen batch that fills less than this share (1/n) of its arena is copied into a buffer of
+/// its size, so that a queue of trickled events pins what they hold and not a whole arena each.
+pub const BATCH_COPY_SHARE: usize = 4;
+
+/// Free arenas that a pool keeps; the ones above are returned to the allocator.
+pub const POOL_FREE_BATCHES: usize = 8;
+
+/// Digits in an octet count. RFC 6587 sets no limit; 10 GB needs 11, so 8 (under 100 MB) is
+/// more than any real sender needs and cannot overflow.
+pub const OCTET_COUNT_DIGITS_MAX: usize = 8;
+
+/// Bytes: the largest octet count that is believed. A larger one is taken as a broken frame
+/// rather than as an order to skip that much of the stream.
+pub const OCTET_COUNT_MAX: usize = 16 * 1024 * 1024;
+
+/// Datagrams asked of the kernel in one `recvmmsg`.
+pub const DATAGRAMS_PER_READ: usize = 256;
+
+/// Bytes: what the receive buffer of a UDP socket is raised to where the kernel allows it.
+pub const UDP_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Connections of one listener by default; each costs about 1 KiB while idle, 20 KiB under TLS.
+pub const CONNECTIONS_DEFAULT: usize = 16_384;
+
+/// Bytes that all queued batches may hold in memory by default.
+pub const QUEUE_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+
+/// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
+pub const QUEUE_BYTES_MIN: u64 = 2 * ARENA_BYTES as u64;
+
+const _: () = {
+    assert!(MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX);
+    assert!(ARENA_BYTES >= READ_BYTES + MESSAGE_BYTES_MAX);
+    assert!(BATCH_FLUSH_BYTES <= READ_BYTES);
+    assert!(ARENA_BYTES <= u32::MAX as usize, "spans are 32-bit");
+    assert!(OCTET_COUNT_MAX < 100_000_000, "must be writable in OCTET_COUNT_DIGITS_MAX digits");
+};

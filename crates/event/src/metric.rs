@@ -1,0 +1,86 @@
+//! The metric catalogue: every name that `/metrics` can show, once, with its kind and meaning.
+//!
+//! Grammar: `inrush_<room>_<what>[_<unit>][_total]`; counters end in `_total`, units are base
+//! units (seconds, bytes), labels are closed sets or names from the configuration.
+
+/// How a metric behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// A level.
+    Gauge,
+}
+
+macro_rules! metrics {
+    ($($variant:ident $kind:ident $name:literal $help:literal;)*) => {
+        /// Every metric of the product.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum Metric { $(#[doc = $help] $variant,)* }
+
+        impl Metric {
+            /// The whole catalogue, in the order of the page.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The exposed name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The HELP text.
+            pub const fn help(self) -> &'static str {
+                match self { $(Self::$variant => $help,)* }
+            }
+
+            /// Counter or gauge.
+            pub const fn kind(self) -> MetricKind {
+                match self { $(Self::$variant => MetricKind::$kind,)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    SourceReceived Counter "inrush_source_received_events_total" "Events that reached the process, by source.";
+    SourceReceivedBytes Counter "inrush_source_received_bytes_total" "Bytes of those events without framing, by source.";
+    SourceAccepted Counter "inrush_source_accepted_events_total" "Events that the queue took, by source.";
+    SourceRejected Counter "inrush_source_rejected_events_total" "Events received but not accepted, by source and reason.";
+    SourceKernelDropped Counter "inrush_source_kernel_dropped_datagrams_total" "Datagrams that the kernel dropped before they could be read, by source.";
+    SourceAnomalies Counter "inrush_source_anomalies_total" "Oddities of accepted events, by source and anomaly.";
+    SourceConnections Gauge "inrush_source_connections" "Open stream connections, by source.";
+    SourceConnectionsAccepted Counter "inrush_source_connections_accepted_total" "Stream connections taken, by source.";
+    SourceConnectionErrors Counter "inrush_source_connection_errors_total" "Stream connections refused or ended early, by source and reason.";
+    SourceReceiveBuffer Gauge "inrush_source_receive_buffer_bytes" "Receive buffer that the kernel granted, summed over the UDP sockets of a source.";
+    TlsCertificateNotAfter Gauge "inrush_tls_certificate_not_after_seconds" "When the served certificate ends, in seconds since 1970, by source.";
+    TlsReloads Counter "inrush_tls_certificate_reloads_total" "Certificate reloads, by source and result.";
+    QueueBytes Gauge "inrush_queue_memory_bytes" "Memory that queued batches pin.";
+    QueueBytesMax Gauge "inrush_queue_memory_bytes_max" "The memory budget of the queue.";
+    DestinationAccepted Counter "inrush_destination_accepted_events_total" "Events put before a destination.";
+    DestinationDelivered Counter "inrush_destination_delivered_events_total" "Events that a destination has taken.";
+    DestinationDeliveredBytes Counter "inrush_destination_delivered_bytes_total" "Bytes of the raw records that a destination has taken.";
+    DestinationQuarantined Counter "inrush_destination_quarantined_events_total" "Events that a destination refused, by reason.";
+    DestinationDropped Counter "inrush_destination_dropped_events_total" "Events given up, by destination and reason.";
+    DestinationRetried Counter "inrush_destination_retried_events_total" "Deliveries put back to be tried again, in events.";
+    DestinationErrors Counter "inrush_destination_errors_total" "Failed attempts at a destination, by reason.";
+    DestinationPending Gauge "inrush_destination_pending_events" "Events neither delivered nor given up.";
+    DestinationOldestPending Gauge "inrush_destination_oldest_pending_seconds" "Age of the oldest pending event.";
+    LedgerBalanced Gauge "inrush_ledger_balanced" "1 if every event has a fate, else 0.";
+    Reloads Counter "inrush_config_reloads_total" "Configuration reloads, by result.";
+    ProcessStart Gauge "inrush_process_start_time_seconds" "When the process started, in seconds since 1970.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_grammar() {
+        for metric in Metric::ALL {
+            let name = metric.name();
+            assert!(name.starts_with("inrush_"), "{name}");
+            let counter = metric.kind() == MetricKind::Counter;
+            assert_eq!(name.ends_with("_total"), counter, "{name}");
+            assert!(metric.help().ends_with('.'), "{name}");
+        }
+    }
+}
