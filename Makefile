@@ -1,0 +1,51 @@
+# The commands of the project. `make help` lists them.
+# Every target works on a bare Debian 12 or Ubuntu 24.04 with Rust (rustup), gcc and cmake, or
+# installs what is missing and says so.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+FUZZ_SECONDS ?= 20
+
+.PHONY: run test bench lint docs fuzz tools help
+
+## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
+run: tools
+	$(CARGO) build --release --locked --bin inrush
+	exec $(TARGET_DIR)/release/inrush run
+
+## test: build the binary once, then every test of the workspace
+test: tools
+	$(CARGO) build --locked --package inrush --bin inrush
+	ulimit -n "$$(ulimit -Hn)"; $(CARGO) test --locked --workspace
+
+## lint: format, clippy and the rules that clippy cannot see
+lint: tools
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked --package inrush-tests --test tidy
+
+## docs: the API documentation, with every warning an error
+docs: tools
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+
+## bench: the measured experiments; figures go to bench/RESULTS.md
+bench: tools
+	$(CARGO) build --release --locked --bin inrush
+	bench/run
+
+## fuzz: every fuzz target for FUZZ_SECONDS seconds (default 20)
+fuzz: tools
+	.ci/fuzz $(FUZZ_SECONDS)
+
+# The compiler that rust-toolchain.toml names comes by itself through rustup; a C compiler and
+# cmake are needed by the crates that bind C libraries (ring, zstd, libdeflate).
+tools:
+	@dist/install-tools
+
+## help: this list
+help:
+	@grep -E '^## ' $(MAKEFILE_LIST) | sed -e 's/^## //' -e 's/^\([a-z]*\): /  make \1\t/' | expand -t 16

@@ -1,0 +1,157 @@
+//! What the admin API may ask of a running pipeline: handles and numbers, never events.
+//!
+//! `control` is written against [`Admin`] alone, so that it knows nothing of workers or queues.
+//! Every answer is owned and small; no call blocks on a socket or a destination.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use inrush_event::{LedgerSnapshot, Metric};
+use serde::Serialize;
+
+/// What the admin API may ask of a running pipeline.
+pub trait Admin: Send + Sync {
+    /// Every counter at one moment.
+    fn ledger(&self) -> LedgerSnapshot;
+
+    /// Whether every edge makes progress.
+    fn health(&self) -> Health;
+
+    /// The sources as they run now, in the order of the configuration.
+    fn sources(&self) -> Vec<SourceStatus>;
+
+    /// The destinations as they run now, in the order of the configuration.
+    fn destinations(&self) -> Vec<DestinationStatus>;
+
+    /// The senders seen, the most recent first, as many as are remembered.
+    fn senders(&self) -> Vec<SenderStatus>;
+
+    /// Reads the configuration again and swaps the graph. May take as long as reading files
+    /// takes.
+    ///
+    /// # Errors
+    /// One line a problem; the old configuration then goes on running.
+    fn reload(&self) -> Result<ReloadReport, Vec<String>>;
+
+    /// Everything that `/metrics` shows, in any order.
+    fn metrics(&self) -> Vec<Sample>;
+}
+
+/// The answer of `GET /healthz`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Health {
+    /// Whether every edge is well.
+    pub healthy: bool,
+    /// Every door to the outside.
+    pub edges: Vec<Edge>,
+}
+
+/// One door to the outside.
+#[derive(Clone, Debug, Serialize)]
+pub struct Edge {
+    /// The name in the configuration.
+    pub name: String,
+    /// Which side of the house it is on.
+    pub kind: EdgeKind,
+    /// Whether it makes progress.
+    pub ok: bool,
+    /// Since when it does not, in nanoseconds since 1970.
+    pub since_ns: Option<i64>,
+    /// Why it does not, in words for the operator.
+    pub reason: Option<String>,
+}
+
+/// Which side of the house an edge is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EdgeKind {
+    /// Events come in here.
+    Source,
+    /// Events go out here.
+    Destination,
+}
+
+/// One source as it runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceStatus {
+    /// The name in the configuration.
+    pub name: String,
+    /// The `type` in the configuration.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// The addresses really bound, such as `udp://127.0.0.1:5514`.
+    pub listeners: Vec<String>,
+    /// Open stream connections.
+    pub connections: u64,
+    /// UDP sockets.
+    pub sockets: u64,
+    /// Receive buffer that the kernel granted, summed over the UDP sockets.
+    pub receive_buffer_bytes: u64,
+    /// When the served certificate ends, in seconds since 1970.
+    pub certificate_not_after: Option<i64>,
+    /// Oddities of accepted events, by name.
+    pub anomalies: BTreeMap<String, u64>,
+    /// Connections refused or ended early, by reason.
+    pub connection_errors: BTreeMap<String, u64>,
+}
+
+/// One destination as it runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct DestinationStatus {
+    /// The name in the configuration.
+    pub name: String,
+    /// The `type` in the configuration.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Whether the last attempt went well.
+    pub healthy: bool,
+    /// The last error, in words for the operator.
+    pub last_error: Option<String>,
+    /// When that was, in nanoseconds since 1970.
+    pub last_error_at_ns: Option<i64>,
+    /// When something was last taken, in nanoseconds since 1970.
+    pub last_success_at_ns: Option<i64>,
+    /// Failed attempts, by reason.
+    pub errors: BTreeMap<String, u64>,
+    /// Requests or writes so far.
+    pub requests: u64,
+    /// Bytes sent or written so far.
+    pub bytes: u64,
+    /// Events put back to be tried again.
+    pub retried: u64,
+}
+
+/// One sender.
+#[derive(Clone, Debug, Serialize)]
+pub struct SenderStatus {
+    /// Its address, behind any PROXY header.
+    pub ip: IpAddr,
+    /// When it was first seen, in nanoseconds since 1970.
+    pub first_seen_ns: i64,
+    /// When it was last seen, in nanoseconds since 1970.
+    pub last_seen_ns: i64,
+    /// Events from it.
+    pub events: u64,
+    /// Bytes of those events.
+    pub bytes: u64,
+    /// The source that it sends to.
+    pub source: String,
+}
+
+/// What a reload did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReloadReport {
+    /// What is different now, one line each; empty if nothing changed.
+    pub changed: Vec<String>,
+}
+
+/// One value of one metric.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Which metric.
+    pub metric: Metric,
+    /// Label names and values, in the order to be shown.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value; counters are whole numbers below 2⁵³.
+    pub value: f64,
+}
