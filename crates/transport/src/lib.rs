@@ -1,1 +1,3 @@
-//! stub
+//! All that touches the network or the kernel.
+
+pub mod config;

@@ -1,0 +1,468 @@
+//! The options of listeners: addresses, TLS, UDP sockets and connections.
+//!
+//! Reading them touches nothing in the world; binding ([`crate::listen`]) and loading
+//! certificates ([`crate::tls`]) do. Every option is declared once, here: the parser, the
+//! reference page and the JSON Schema all come from these structs.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use inrush_event::{ByteSize, Period, Protocol, limits};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Where to listen, and for what: `udp://0.0.0.0:5514`, `tcp://[::]:514`, `tls://0.0.0.0:6514`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ListenAddr {
+    /// The transport.
+    pub protocol: Protocol,
+    /// The local address; port 0 asks the kernel for a free one.
+    pub addr: SocketAddr,
+}
+
+/// Why a text is no listen address, and what to write instead.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ListenAddrError {
+    /// No `scheme://` in front.
+    #[error("`{0}` does not say which transport; write udp://{0}, tcp://{0} or tls://{0}")]
+    NoScheme(String),
+    /// A scheme that is not one of ours.
+    #[error(
+        "`{scheme}://` is not a transport; use udp://, tcp:// or tls://{}",
+        nearest(scheme)
+    )]
+    UnknownScheme {
+        /// What was written before `://`.
+        scheme: String,
+    },
+    /// No port, where one could be named.
+    #[error("`{0}` has no port; write for example {0}:514")]
+    NoPort(String),
+    /// A port that is not a number from 0 to 65535.
+    #[error("port `{0}` is out of range; a port is a number from 1 to 65535")]
+    BadPort(String),
+    /// An IPv6 address whose last colon could be the one before the port.
+    #[error("put an IPv6 address in brackets, as in {0}://[::]:514")]
+    NoBrackets(&'static str),
+    /// A host name, an empty host, or rubbish.
+    #[error("`{host}` is not an address; give the address to listen on, {hint}")]
+    NotAnAddress {
+        /// What was written where an address belongs.
+        host: String,
+        /// What to write instead.
+        hint: &'static str,
+    },
+}
+
+fn nearest(scheme: &str) -> String {
+    let distance = |p: &Protocol| strsim::damerau_levenshtein(scheme, p.name());
+    match PROTOCOLS.iter().min_by_key(|p| distance(p)) {
+        Some(p) if distance(p) <= 1 => format!("; did you mean {}://?", p.name()),
+        _ => String::new(),
+    }
+}
+
+const PROTOCOLS: [Protocol; 3] = [Protocol::Udp, Protocol::Tcp, Protocol::Tls];
+
+impl FromStr for ListenAddr {
+    type Err = ListenAddrError;
+
+    fn from_str(text: &str) -> Result<Self, ListenAddrError> {
+        let text = text.trim();
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| ListenAddrError::NoScheme(text.to_owned()))?;
+        let scheme = scheme.to_ascii_lowercase();
+        let protocol = PROTOCOLS
+            .into_iter()
+            .find(|p| p.name() == scheme)
+            .ok_or(ListenAddrError::UnknownScheme { scheme })?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let addr = rest.parse().map_err(|_| explain(protocol, rest))?;
+        Ok(Self { protocol, addr })
+    }
+}
+
+/// Finds what is wrong with `rest`, which is known not to be `address:port`.
+fn explain(protocol: Protocol, rest: &str) -> ListenAddrError {
+    let name = protocol.name();
+    if rest.parse::<Ipv4Addr>().is_ok() {
+        return ListenAddrError::NoPort(format!("{name}://{rest}"));
+    }
+    let inside = rest.strip_prefix('[').and_then(|r| r.strip_suffix(']'));
+    if inside.is_some_and(|r| r.parse::<Ipv6Addr>().is_ok()) {
+        return ListenAddrError::NoPort(format!("{name}://{rest}"));
+    }
+    let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if host == bare && host.contains(':') {
+        return ListenAddrError::NoBrackets(name);
+    }
+    if bare.parse::<IpAddr>().is_ok() {
+        return ListenAddrError::BadPort(port.to_owned());
+    }
+    let hint = match bare {
+        "localhost" => "127.0.0.1 or [::1] for this machine only",
+        _ => "0.0.0.0 for all of IPv4 or [::] for IPv4 and IPv6; host names are not looked up",
+    };
+    ListenAddrError::NotAnAddress {
+        host: host.to_owned(),
+        hint,
+    }
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.protocol.name(), self.addr)
+    }
+}
+
+impl fmt::Debug for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for ListenAddr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ListenAddr {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for ListenAddr {
+    fn schema_name() -> Cow<'static, str> {
+        "ListenAddr".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "listen-address",
+            "examples": ["udp://0.0.0.0:514", "tcp://[::]:514", "tls://0.0.0.0:6514"]
+        })
+    }
+}
+
+/// TLS of a listener (RFC 5425). The files are read again when they change; a pair that does not
+/// load leaves the last good one in use.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsServerOptions {
+    /// PEM file with the server's certificate first, then its intermediates.
+    pub cert_file: PathBuf,
+    /// PEM file with the private key of that certificate, not encrypted (PKCS#8, PKCS#1, SEC1).
+    pub key_file: PathBuf,
+    /// PEM file with the authorities that client certificates must be signed by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Whether clients must show a certificate. Default: `required` where `client_ca_file` is
+    /// given, else `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_auth: Option<ClientAuth>,
+}
+
+impl TlsServerOptions {
+    /// What holds for client certificates once the default is filled in.
+    pub fn client_auth(&self) -> ClientAuth {
+        match (self.client_auth, &self.client_ca_file) {
+            (Some(chosen), _) => chosen,
+            (None, Some(_)) => ClientAuth::Required,
+            (None, None) => ClientAuth::None,
+        }
+    }
+}
+
+/// Whether a TLS client must show a certificate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// None is asked for.
+    None,
+    /// One is asked for; a client without one is let in, a client with a wrong one is not.
+    Optional,
+    /// A client without a valid one is turned away.
+    Required,
+}
+
+/// UDP sockets (RFC 5426).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UdpOptions {
+    /// Sockets opened on each address, each with its own kernel queue: `auto` is one a worker.
+    pub sockets: UdpSockets,
+    /// How the kernel spreads datagrams over the sockets.
+    pub balance: UdpBalance,
+    /// Kernel receive buffer of each socket, raised as far as the kernel allows: all of it as
+    /// root or with `CAP_NET_ADMIN`, else up to `net.core.rmem_max`.
+    pub receive_buffer: ByteSize,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self {
+            sockets: UdpSockets::Auto,
+            balance: UdpBalance::Auto,
+            receive_buffer: ByteSize(limits::UDP_RECEIVE_BUFFER_BYTES as u64),
+        }
+    }
+}
+
+/// How many sockets an address has: `auto` or a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UdpSockets {
+    /// One a worker.
+    #[default]
+    Auto,
+    /// This many.
+    Count(NonZeroU16),
+}
+
+impl Serialize for UdpSockets {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Count(n) => serializer.serialize_u16(n.get()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for UdpSockets {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = UdpSockets;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(
+                    f,
+                    "`auto` or a number of sockets from 1 to {UDP_SOCKETS_MAX}"
+                )
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<UdpSockets, E> {
+                match text.parse() {
+                    Ok(number) => self.visit_u64(number),
+                    Err(_) if text == "auto" => Ok(UdpSockets::Auto),
+                    Err(_) => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<UdpSockets, E> {
+                let count = u16::try_from(number).ok().filter(|n| *n <= UDP_SOCKETS_MAX);
+                count
+                    .and_then(NonZeroU16::new)
+                    .map(UdpSockets::Count)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for UdpSockets {
+    fn schema_name() -> Cow<'static, str> {
+        "UdpSockets".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "const": "auto" },
+                { "type": "integer", "minimum": 1, "maximum": UDP_SOCKETS_MAX }
+            ]
+        })
+    }
+}
+
+/// Sockets an address may have: more than there are cores on any machine we know costs memory
+/// (a receive buffer each) and gains nothing.
+const UDP_SOCKETS_MAX: u16 = 256;
+
+/// How the kernel chooses a socket for a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UdpBalance {
+    /// Whichever suits the number of workers.
+    #[default]
+    Auto,
+    /// By sender address and port: one sender stays on one socket, its order is kept.
+    Hash,
+    /// Evenly, whoever sends: one hot sender uses all sockets, its order is not kept.
+    Random,
+    /// Evenly, and the order of each sender is restored afterwards.
+    Ordered,
+}
+
+/// TCP and TLS connections (RFC 6587, RFC 5425).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamOptions {
+    /// Connections open at once on each listener; one more is refused and counted.
+    pub max_connections: NonZeroUsize,
+    /// Closes a connection that has sent nothing for this long. Default: never, because a syslog
+    /// sender does not notice the close and loses what it writes next; dead peers are found by
+    /// `keepalive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Period>,
+    /// Time that a new connection has for its PROXY header and TLS handshake together.
+    pub handshake_timeout: Period,
+    /// A silent connection's peer is probed after this long, and the connection closed when it
+    /// does not answer; `0s` leaves it be.
+    pub keepalive: Period,
+    /// Whether connections begin with a PROXY protocol header (v1 or v2) that names the sender.
+    pub proxy_protocol: ProxyProtocol,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: CONNECTIONS,
+            idle_timeout: None,
+            handshake_timeout: Period(Duration::from_secs(10)),
+            keepalive: Period(Duration::from_secs(60)),
+            proxy_protocol: ProxyProtocol::None,
+        }
+    }
+}
+
+const CONNECTIONS: NonZeroUsize = match NonZeroUsize::new(limits::CONNECTIONS_DEFAULT) {
+    Some(n) => n,
+    None => panic!("a listener without connections"),
+};
+
+/// Whether connections begin with a PROXY protocol header.
+///
+/// There is no third choice that takes the header where it comes and does without elsewhere:
+/// whoever reaches such a listener could then claim any sender's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxyProtocol {
+    /// They do not: the sender is who connects.
+    #[default]
+    None,
+    /// They must; a connection without one is closed and counted. Let only the proxy reach this
+    /// listener, for the header is believed.
+    Required,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_are_read_and_written_alike() {
+        for text in [
+            "udp://0.0.0.0:5514",
+            "tcp://[::]:514",
+            "tls://127.0.0.1:6514",
+            "tcp://[::1]:0",
+        ] {
+            let addr: ListenAddr = text.parse().unwrap();
+            assert_eq!(addr.to_string(), text);
+            let json = serde_json::to_string(&addr).unwrap();
+            assert_eq!(serde_json::from_str::<ListenAddr>(&json).unwrap(), addr);
+        }
+        assert_eq!(
+            " TCP://0.0.0.0:514/ "
+                .parse::<ListenAddr>()
+                .unwrap()
+                .to_string(),
+            "tcp://0.0.0.0:514"
+        );
+    }
+
+    #[test]
+    fn a_wrong_listen_address_says_what_to_write() {
+        for (text, said) in [
+            ("0.0.0.0:514", "write udp://0.0.0.0:514"),
+            ("514", "does not say which transport"),
+            ("relp://0.0.0.0:2514", "use udp://, tcp:// or tls://"),
+            ("ucp://0.0.0.0:514", "did you mean udp://?"),
+            ("tcp://0.0.0.0:65536", "port `65536` is out of range"),
+            ("tcp://[::]:-1", "port `-1` is out of range"),
+            ("tcp://0.0.0.0", "write for example tcp://0.0.0.0:514"),
+            ("tcp://[::1]", "write for example tcp://[::1]:514"),
+            ("tls://::1:514", "brackets, as in tls://[::]:514"),
+            ("tls://::1", "brackets"),
+            ("udp://localhost:514", "127.0.0.1 or [::1]"),
+            ("udp://log.example:514", "0.0.0.0 for all"),
+            ("udp://*:514", "0.0.0.0 for all"),
+            ("udp://:514", "0.0.0.0 for all"),
+            ("udp://", "0.0.0.0 for all"),
+        ] {
+            let error = text.parse::<ListenAddr>().unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn empty_options_are_the_defaults_and_unknown_keys_fail() {
+        assert_eq!(
+            serde_json::from_str::<UdpOptions>("{}").unwrap(),
+            UdpOptions::default()
+        );
+        assert_eq!(
+            serde_json::from_str::<StreamOptions>("{}").unwrap(),
+            StreamOptions::default()
+        );
+        assert!(serde_json::from_str::<StreamOptions>(r#"{"idle":"5s"}"#).is_err());
+        assert!(serde_json::from_str::<StreamOptions>(r#"{"max_connections":0}"#).is_err());
+        assert!(serde_json::from_str::<UdpOptions>(r#"{"recieve_buffer":1}"#).is_err());
+        let written = serde_json::to_string(&StreamOptions::default()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<StreamOptions>(&written).unwrap(),
+            StreamOptions::default()
+        );
+    }
+
+    #[test]
+    fn sockets_are_auto_or_a_number() {
+        let read = |text: &str| serde_json::from_str::<UdpOptions>(text).map(|o| o.sockets);
+        assert_eq!(read(r#"{"sockets":"auto"}"#).unwrap(), UdpSockets::Auto);
+        let four = UdpSockets::Count(NonZeroU16::new(4).unwrap());
+        assert_eq!(read(r#"{"sockets":4}"#).unwrap(), four);
+        assert_eq!(read(r#"{"sockets":"4"}"#).unwrap(), four);
+        for wrong in ["0", "257", "-1", "\"many\"", "70000"] {
+            let error = read(&format!(r#"{{"sockets":{wrong}}}"#))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("`auto` or a number of sockets from 1 to 256"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn client_certificates_are_required_once_an_authority_is_named() {
+        let read = |text: &str| {
+            serde_json::from_str::<TlsServerOptions>(text)
+                .unwrap()
+                .client_auth()
+        };
+        assert_eq!(
+            read(r#"{"cert_file":"c","key_file":"k"}"#),
+            ClientAuth::None
+        );
+        assert_eq!(
+            read(r#"{"cert_file":"c","key_file":"k","client_ca_file":"a"}"#),
+            ClientAuth::Required
+        );
+        assert_eq!(
+            read(
+                r#"{"cert_file":"c","key_file":"k","client_ca_file":"a","client_auth":"optional"}"#
+            ),
+            ClientAuth::Optional
+        );
+    }
+}

@@ -1,0 +1,279 @@
+//! One accepted connection: PROXY header, TLS handshake, then plain bytes into the batch's arena.
+//!
+//! A connection is driven by edge-triggered readiness: [`Connection::read`] is called until it
+//! says [`Read::Blocked`]. It never blocks and never allocates while data flows; an idle plain
+//! connection holds no buffer at all.
+
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use inrush_event::Protocol;
+use mio::net::TcpStream;
+use rustls::ServerConnection;
+
+use crate::proxy;
+
+/// Bytes of ciphertext read at once. Sixteen TLS records of the largest size.
+pub const CIPHER_READ_BYTES: usize = 256 * 1024;
+
+/// Why a connection was refused or ended early: the label of its counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum EndReason {
+    /// The listener has its fill of connections.
+    TooMany,
+    /// No PROXY header where one is required, or a broken one.
+    BadProxyHeader,
+    /// The PROXY header or the TLS handshake took too long.
+    HandshakeTimeout,
+    /// The TLS handshake failed, or a record was broken.
+    Tls,
+    /// Nothing came for the configured idle timeout.
+    IdleTimeout,
+    /// The peer reset the connection, or the network failed.
+    Reset,
+}
+
+impl EndReason {
+    /// Every reason, in order.
+    pub const ALL: &'static [Self] = &[
+        Self::TooMany,
+        Self::BadProxyHeader,
+        Self::HandshakeTimeout,
+        Self::Tls,
+        Self::IdleTimeout,
+        Self::Reset,
+    ];
+
+    /// The label in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TooMany => "too_many_connections",
+            Self::BadProxyHeader => "bad_proxy_header",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::Tls => "tls",
+            Self::IdleTimeout => "idle_timeout",
+            Self::Reset => "reset",
+        }
+    }
+}
+
+/// What one [`Connection::read`] came to.
+#[derive(Debug)]
+pub enum Read {
+    /// This many bytes were written to the start of the space; there may be more.
+    Data(usize),
+    /// This many bytes, and the socket is drained: wait for readiness.
+    Drained(usize),
+    /// Nothing now: wait for readiness.
+    Blocked,
+    /// The peer has finished, in good order.
+    Closed,
+    /// The connection is of no more use.
+    Failed(EndReason),
+}
+
+enum Stage {
+    Proxy,
+    Handshake,
+    Open,
+}
+
+/// An accepted TCP or TLS connection.
+pub struct Connection {
+    socket: TcpStream,
+    tls: Option<Box<ServerConnection>>,
+    /// TLS failed after bytes that were still good; they go first, then the end.
+    broken: bool,
+    stage: Stage,
+    peer: IpAddr,
+    local_port: u16,
+    deadline: Option<Instant>,
+}
+
+/// What a new connection has to do before its data counts.
+pub struct Opening {
+    /// The TLS configuration, for a `tls://` listener.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Whether a PROXY header comes first.
+    pub proxy: bool,
+    /// When PROXY header and handshake must be done.
+    pub deadline: Instant,
+}
+
+impl Connection {
+    /// Takes over an accepted, non-blocking socket.
+    ///
+    /// # Errors
+    /// If the TLS configuration is unusable or the socket has no local address any more.
+    pub fn new(socket: TcpStream, peer: SocketAddr, opening: Opening) -> io::Result<Self> {
+        let local_port = socket.local_addr()?.port();
+        let tls = match opening.tls {
+            Some(config) => {
+                Some(Box::new(ServerConnection::new(config).map_err(io::Error::other)?))
+            }
+            None => None,
+        };
+        let stage = match (opening.proxy, &tls) {
+            (true, _) => Stage::Proxy,
+            (false, Some(_)) => Stage::Handshake,
+            (false, None) => Stage::Open,
+        };
+        let deadline = (!matches!(stage, Stage::Open)).then_some(opening.deadline);
+        let peer = peer.ip().to_canonical();
+        Ok(Self { socket, tls, broken: false, stage, peer, local_port, deadline })
+    }
+
+    /// The sender's address: the one in the PROXY header once that is read.
+    pub fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    /// Our port.
+    pub fn local_port(&self) -> u16 {
+        self.local_port
+    }
+
+    /// What carries it.
+    pub fn protocol(&self) -> Protocol {
+        if self.tls.is_some() { Protocol::Tls } else { Protocol::Tcp }
+    }
+
+    /// Whether header and handshake are overdue at `now`.
+    pub fn overdue(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// The socket, to register it for readiness.
+    pub fn socket_mut(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Reads into `space`. `cipher` is scratch of [`CIPHER_READ_BYTES`] that all connections of a
+    /// worker share; `space` must be at least as long.
+    pub fn read(&mut self, space: &mut [u8], cipher: &mut [u8]) -> Read {
+        if matches!(self.stage, Stage::Proxy) {
+            match self.read_proxy_header() {
+                Read::Data(_) => {}
+                other => return other,
+            }
+        }
+        match &mut self.tls {
+            None => read_plain(&mut self.socket, space),
+            Some(_) if self.broken => Read::Failed(EndReason::Tls),
+            Some(tls) => {
+                let outcome = read_tls(tls, &mut self.socket, space, cipher, &mut self.broken);
+                if matches!(self.stage, Stage::Handshake) && !tls.is_handshaking() {
+                    self.stage = Stage::Open;
+                    self.deadline = None;
+                }
+                outcome
+            }
+        }
+    }
+
+    /// `Data(0)` once the header is read and taken off the stream.
+    fn read_proxy_header(&mut self) -> Read {
+        let mut buffer = [0u8; proxy::HEADER_BYTES_MAX];
+        let seen = match self.socket.peek(&mut buffer) {
+            Ok(0) => return Read::Closed,
+            Ok(n) => n,
+            Err(error) => return failed(&error),
+        };
+        match proxy::parse(&buffer[..seen]) {
+            proxy::Parsed::NeedMore => Read::Blocked,
+            proxy::Parsed::NotProxy | proxy::Parsed::Bad => Read::Failed(EndReason::BadProxyHeader),
+            proxy::Parsed::Header { consumed, source } => {
+                if self.socket.read_exact(&mut buffer[..consumed]).is_err() {
+                    return Read::Failed(EndReason::Reset);
+                }
+                if let Some(source) = source {
+                    self.peer = source.ip().to_canonical();
+                }
+                self.stage = if self.tls.is_some() { Stage::Handshake } else { Stage::Open };
+                self.deadline = self.deadline.filter(|_| self.tls.is_some());
+                Read::Data(0)
+            }
+        }
+    }
+}
+
+/// A short read of a stream socket means that it is drained (epoll(7)), which saves the call that
+/// would only say so.
+fn read_plain(socket: &mut TcpStream, space: &mut [u8]) -> Read {
+    match socket.read(space) {
+        Ok(0) => Read::Closed,
+        Ok(n) if n < space.len() => Read::Drained(n),
+        Ok(n) => Read::Data(n),
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &io::Error) -> Read {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Read::Blocked,
+        _ => Read::Failed(EndReason::Reset),
+    }
+}
+
+/// Reads one piece of ciphertext and decrypts all of it into `space`, which is long enough since
+/// plaintext is never longer than its ciphertext.
+fn read_tls(
+    tls: &mut ServerConnection,
+    socket: &mut TcpStream,
+    space: &mut [u8],
+    cipher: &mut [u8],
+    broken: &mut bool,
+) -> Read {
+    let n = match socket.read(cipher) {
+        // A peer that goes without close_notify is no error here: syslog frames tell themselves
+        // whether they are whole.
+        Ok(0) => return Read::Closed,
+        Ok(n) => n,
+        Err(error) => {
+            return match (failed(&error), flush(tls, socket)) {
+                (Read::Blocked, Err(_)) => Read::Failed(EndReason::Reset),
+                (outcome, _) => outcome,
+            };
+        }
+    };
+    let mut rest = &cipher[..n];
+    let mut filled = 0;
+    while !rest.is_empty() && !*broken {
+        let before = rest.len();
+        *broken = tls.read_tls(&mut rest).is_err() || rest.len() == before;
+        *broken |= tls.process_new_packets().is_err();
+        // An alert that says why goes out even when the packets were bad.
+        *broken |= flush(tls, socket).is_err();
+        filled += drain(tls, &mut space[filled..]);
+    }
+    match (*broken, filled) {
+        (true, 0) => Read::Failed(EndReason::Tls),
+        (false, filled) if n < cipher.len() => Read::Drained(filled),
+        (_, filled) => Read::Data(filled),
+    }
+}
+
+/// Moves the decrypted bytes out.
+fn drain(tls: &mut ServerConnection, space: &mut [u8]) -> usize {
+    let mut filled = 0;
+    // An error here is "would block" or an end without close_notify: nothing more to move.
+    while let Ok(n @ 1..) = tls.reader().read(&mut space[filled..]) {
+        filled += n;
+    }
+    filled
+}
+
+/// Sends what TLS wants to send: handshake flights, alerts, key updates. What the socket does not
+/// take now goes with the next readiness.
+fn flush(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<()> {
+    while tls.wants_write() {
+        match tls.write_tls(socket) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
