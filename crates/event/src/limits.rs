@@ -41,7 +41,7 @@ pub const OCTET_COUNT_DIGITS_MAX: usize = 8;
 pub const OCTET_COUNT_MAX: usize = 16 * 1024 * 1024;
 
 /// Datagrams asked of the kernel in one `recvmmsg`.
-pub const DATAGRAMS_PER_READ: usize = 256;
+pub const DATAGRAMS_PER_READ: usize = 128;
 
 /// Bytes: what the receive buffer of a UDP socket is raised to where the kernel allows it.
 pub const UDP_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
@@ -54,6 +54,19 @@ pub const QUEUE_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
 
 /// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
 pub const QUEUE_BYTES_MIN: u64 = 2 * ARENA_BYTES as u64;
+
+/// Bytes: the largest configuration file; a thousand times a usual one.
+pub const CONFIG_FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Values in a configuration once aliases are expanded, so that a few lines of nested aliases
+/// cannot ask for millions.
+pub const CONFIG_NODES_MAX: usize = 20_000;
+
+/// Bytes of text in a configuration once aliases and variables are filled in.
+pub const CONFIG_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Levels of lists and mappings in a configuration; the deepest option is at 6.
+pub const CONFIG_DEPTH_MAX: usize = 32;
 
 const _: () = {
     assert!(MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX);

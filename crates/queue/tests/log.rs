@@ -1,0 +1,266 @@
+//! The log through its public interface: any schedule of appends, hand-outs, fates and
+//! reconfigurations leaves a balanced ledger and loses nothing.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use inrush_event::{
+    Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Record,
+    RefuseReason, SourceInfo, Span, Timestamp,
+};
+use inrush_queue::{AppendError, DestinationFeed, Log, QueueOptions, WhenFull};
+use proptest::prelude::*;
+
+const NOW: Duration = Duration::ZERO;
+
+struct World {
+    ledger: Arc<Ledger>,
+    log: Arc<Log>,
+    pool: Arc<BatchPool>,
+    source: Arc<SourceInfo>,
+}
+
+impl World {
+    fn new(memory_bytes: u64, when_full: WhenFull) -> Self {
+        let ledger = Ledger::new();
+        let options = QueueOptions { memory_bytes: ByteSize(memory_bytes), when_full };
+        let log = Log::new(options, Arc::clone(&ledger));
+        let text = |t: &str| t.to_owned();
+        let source =
+            SourceInfo { name: text("s"), index: text("main"), sourcetype: text("syslog") };
+        Self { ledger, log, pool: BatchPool::new(), source: Arc::new(source) }
+    }
+
+    fn batch(&self, events: usize) -> Batch {
+        let mut builder = self.pool.lend(&self.source);
+        builder.stamp(Timestamp(7));
+        for _ in 0..events {
+            let start = builder.filled();
+            builder.extend(b"event");
+            let span = Span::new(start, builder.filled());
+            builder.parts().1.push(Record::unparsed(span, Timestamp(7), 0, Anomalies::NONE));
+        }
+        builder.freeze(0)
+    }
+
+    fn append(&self, events: usize) -> Result<(), AppendError> {
+        let counters = self.ledger.source("s");
+        self.log.append(self.batch(events), || {
+            counters.received.add(events as u64);
+            counters.accepted.add(events as u64);
+        })
+    }
+
+    fn attach(&self, name: &str) -> Arc<DestinationFeed> {
+        self.log.attach(&self.ledger.destination(name))
+    }
+}
+
+fn take(feed: &DestinationFeed) -> Option<Delivery> {
+    match feed.next(NOW) {
+        Next::Batch(delivery) => Some(delivery),
+        Next::Idle | Next::Closed => None,
+    }
+}
+
+#[test]
+fn each_destination_gets_every_batch_in_order() {
+    let world = World::new(1 << 20, WhenFull::Block);
+    let (a, b) = (world.attach("a"), world.attach("b"));
+    for n in 1..=3 {
+        world.append(n).unwrap();
+    }
+    for feed in [&a, &b] {
+        for n in 1..=3u32 {
+            let delivery = take(feed).unwrap();
+            assert_eq!(delivery.events, 0..n);
+            feed.settle(delivery.position, delivery.events, Fate::Delivered);
+        }
+        assert!(take(feed).is_none());
+    }
+    let snapshot = world.ledger.snapshot();
+    assert!(snapshot.balanced);
+    assert_eq!(snapshot.destinations["b"].delivered, 6);
+    assert_eq!(world.log.levels().batches, 0);
+}
+
+#[test]
+fn a_range_that_is_put_back_comes_again_before_newer_ones() {
+    let world = World::new(1 << 20, WhenFull::Block);
+    let feed = world.attach("a");
+    world.append(5).unwrap();
+    world.append(1).unwrap();
+    let first = take(&feed).unwrap();
+    feed.settle(first.position, 0..2, Fate::Delivered);
+    feed.settle(first.position, 2..5, Fate::RetryAfter(NOW));
+    let again = take(&feed).unwrap();
+    assert_eq!((again.position, again.events), (first.position, 2..5));
+    let refused = Fate::Refused {
+        reason: RefuseReason::InvalidEvent,
+        code: 6,
+        text: "Invalid data format".into(),
+    };
+    feed.settle(first.position, 2..3, refused);
+    feed.settle(first.position, 3..5, Fate::Delivered);
+    let row = world.ledger.snapshot().destinations["a"].clone();
+    assert_eq!((row.delivered, row.quarantined["invalid_event"], row.pending), (4, 1, 1));
+}
+
+#[test]
+fn what_a_sink_left_behind_comes_to_the_next_one() {
+    let world = World::new(1 << 20, WhenFull::Block);
+    let feed = world.attach("a");
+    world.append(4).unwrap();
+    let delivery = take(&feed).unwrap();
+    feed.settle(delivery.position, 0..1, Fate::Delivered);
+    feed.stop();
+    assert!(matches!(feed.next(NOW), Next::Closed));
+    let second = world.attach("a");
+    assert_eq!(take(&second).unwrap().events, 1..4);
+}
+
+#[test]
+fn a_full_queue_blocks_until_there_is_room() {
+    let world = World::new(1, WhenFull::Block);
+    let feed = world.attach("a");
+    world.append(1).unwrap();
+    let settler = thread::spawn(move || {
+        let Next::Batch(delivery) = feed.next(Duration::from_secs(60)) else { panic!() };
+        feed.settle(delivery.position, delivery.events, Fate::Delivered);
+        feed
+    });
+    world.append(1).unwrap();
+    assert!(take(&settler.join().unwrap()).is_some());
+}
+
+#[test]
+fn a_full_queue_counts_what_it_drops() {
+    let world = World::new(1, WhenFull::DropOldest);
+    let feed = world.attach("a");
+    world.append(3).unwrap();
+    let held = take(&feed).unwrap();
+    world.append(2).unwrap();
+    feed.settle(held.position, held.events, Fate::Delivered);
+    let row = world.ledger.snapshot().destinations["a"].clone();
+    assert_eq!((row.dropped["queue_full"], row.delivered, row.pending), (3, 0, 2));
+
+    let world = World::new(1, WhenFull::DropNewest);
+    let _feed = world.attach("a");
+    world.append(3).unwrap();
+    assert_eq!(world.append(2), Err(AppendError::Full));
+    assert_eq!(world.ledger.snapshot().sources["s"].accepted, 3);
+}
+
+#[test]
+fn a_closed_log_runs_dry_and_then_ends() {
+    let world = World::new(1 << 20, WhenFull::Block);
+    let feed = world.attach("a");
+    world.append(1).unwrap();
+    world.log.close();
+    assert_eq!(world.append(1), Err(AppendError::Closed));
+    let delivery = take(&feed).unwrap();
+    assert!(!world.log.wait_empty(Instant::now()));
+    feed.settle(delivery.position, delivery.events, Fate::Delivered);
+    assert!(matches!(feed.next(NOW), Next::Closed));
+    assert!(world.log.wait_empty(Instant::now()));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append(usize),
+    Take(usize),
+    Settle { feed: usize, delivered: bool, part: u8 },
+    PutBack(usize),
+    Restart(usize),
+    Detach(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let feed = 0..3usize;
+    prop_oneof![
+        3 => (0..6usize).prop_map(Step::Append),
+        4 => feed.clone().prop_map(Step::Take),
+        4 => (feed.clone(), any::<bool>(), any::<u8>())
+            .prop_map(|(feed, delivered, part)| Step::Settle { feed, delivered, part }),
+        2 => feed.clone().prop_map(Step::PutBack),
+        1 => feed.clone().prop_map(Step::Restart),
+        1 => feed.prop_map(Step::Detach),
+    ]
+}
+
+/// A sink that does as the schedule says.
+struct Actor {
+    feed: Arc<DestinationFeed>,
+    held: Vec<Delivery>,
+}
+
+fn play(world: &World, actors: &mut [Actor], step: Step) {
+    match step {
+        Step::Append(events) => {
+            let _full = world.append(events + 1);
+        }
+        Step::Take(feed) => {
+            let taken = take(&actors[feed].feed);
+            actors[feed].held.extend(taken);
+        }
+        Step::Settle { feed, delivered, part } => {
+            let Some(mut held) = actors[feed].held.pop() else { return };
+            let cut = held.events.start + u32::from(part) % held.events.len() as u32 + 1;
+            let fate =
+                if delivered { Fate::Delivered } else { Fate::Dropped(DropReason::Removed) };
+            actors[feed].feed.settle(held.position, held.events.start..cut, fate);
+            held.events.start = cut;
+            if !held.events.is_empty() {
+                actors[feed].held.push(held);
+            }
+        }
+        Step::PutBack(feed) => {
+            if let Some(held) = actors[feed].held.pop() {
+                actors[feed].feed.settle(held.position, held.events, Fate::RetryAfter(NOW));
+            }
+        }
+        Step::Restart(feed) => {
+            actors[feed].feed.stop();
+            actors[feed] = Actor { feed: world.attach(&format!("d{feed}")), held: Vec::new() };
+        }
+        Step::Detach(feed) => {
+            world.log.detach(&format!("d{feed}"), DropReason::Removed);
+            actors[feed] = Actor { feed: world.attach(&format!("d{feed}")), held: Vec::new() };
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_schedule_balances_and_drains(
+        steps in proptest::collection::vec(step(), 0..120),
+        small in any::<bool>(),
+        oldest in any::<bool>(),
+    ) {
+        let when_full = if oldest { WhenFull::DropOldest } else { WhenFull::DropNewest };
+        let world = World::new(if small { 1500 } else { 1 << 20 }, when_full);
+        let mut actors: Vec<Actor> = (0..3)
+            .map(|n| Actor { feed: world.attach(&format!("d{n}")), held: Vec::new() })
+            .collect();
+        for step in steps {
+            play(&world, &mut actors, step);
+            let snapshot = world.ledger.snapshot();
+            prop_assert_eq!(snapshot.imbalance(), None);
+        }
+        world.log.close();
+        for actor in &mut actors {
+            for held in actor.held.drain(..) {
+                actor.feed.settle(held.position, held.events, Fate::Delivered);
+            }
+            while let Some(held) = take(&actor.feed) {
+                actor.feed.settle(held.position, held.events, Fate::Delivered);
+            }
+        }
+        prop_assert_eq!(world.log.levels().bytes, 0);
+        let snapshot = world.ledger.snapshot();
+        prop_assert!(snapshot.balanced);
+        prop_assert!(snapshot.destinations.values().all(|row| row.pending == 0));
+    }
+}
