@@ -1,0 +1,157 @@
+//! The endpoints.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use inrush_pipeline::Admin;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::{guard, metrics};
+
+/// The status page: one file, no request to anywhere else.
+const PAGE: &str = include_str!("page.html");
+
+/// What every answer says to a browser: keep nothing, guess no type, load nothing from elsewhere,
+/// show it in no frame.
+const BROWSER_HEADERS: [(HeaderName, &str); 4] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+         connect-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
+    ),
+];
+
+#[derive(Clone)]
+struct Door {
+    admin: Arc<dyn Admin>,
+    /// Whether we listen on a loopback address: see [`guard`].
+    loopback: bool,
+    /// Held while a reload runs; a second one is told so instead of waiting.
+    reloading: Arc<Mutex<()>>,
+}
+
+/// The whole API over `admin`, served at `address`.
+pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
+    let loopback = address.ip().to_canonical().is_loopback();
+    let door = Door {
+        admin,
+        loopback,
+        reloading: Arc::new(Mutex::new(())),
+    };
+    let lists = Router::new()
+        .route("/ledger", get(ledger))
+        .route("/sources", get(sources))
+        .route("/destinations", get(destinations))
+        .route("/senders", get(senders));
+    Router::new()
+        .route("/", get(|| async { Html(PAGE) }))
+        .route("/healthz", get(health))
+        .route("/metrics", get(scrape))
+        .route("/api/v1/reload", post(reload))
+        .merge(lists.clone())
+        .nest("/api/v1", lists)
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(door.clone(), watchman))
+        .with_state(door)
+}
+
+/// Stands before every endpoint: refuses what [`guard`] refuses, and dresses the answer.
+async fn watchman(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let mut answer = match guard::check(request.method(), request.headers(), door.loopback) {
+        Ok(()) => next.run(request).await,
+        Err(why) => problem(StatusCode::FORBIDDEN, why),
+    };
+    for (name, value) in BROWSER_HEADERS {
+        answer
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+fn problem(status: StatusCode, what: &str) -> Response {
+    (status, Json(json!({ "error": what }))).into_response()
+}
+
+async fn unknown(uri: Uri) -> Response {
+    problem(
+        StatusCode::NOT_FOUND,
+        &format!("no such path: {}", uri.path()),
+    )
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Response {
+    problem(
+        StatusCode::METHOD_NOT_ALLOWED,
+        &format!("{} does not take {method}", uri.path()),
+    )
+}
+
+async fn health(State(door): State<Door>) -> Response {
+    let health = door.admin.health();
+    let status = if health.healthy {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, Json(health)).into_response()
+}
+
+async fn scrape(State(door): State<Door>) -> Response {
+    let page = metrics::render(&door.admin.metrics());
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
+}
+
+async fn ledger(State(door): State<Door>) -> Response {
+    Json(door.admin.ledger()).into_response()
+}
+
+async fn sources(State(door): State<Door>) -> Json<Value> {
+    Json(json!({ "sources": door.admin.sources() }))
+}
+
+async fn destinations(State(door): State<Door>) -> Json<Value> {
+    Json(json!({ "destinations": door.admin.destinations() }))
+}
+
+async fn senders(State(door): State<Door>) -> Json<Value> {
+    Json(json!({ "senders": door.admin.senders() }))
+}
+
+/// Reads files, so it runs beside the one thread: a scrape does not wait for it.
+async fn reload(State(door): State<Door>) -> Response {
+    let Ok(one_at_a_time) = Arc::clone(&door.reloading).try_lock_owned() else {
+        return problem(StatusCode::CONFLICT, "a reload is running");
+    };
+    let admin = door.admin;
+    // The lock travels with the work: a client that goes away does not let a second one in.
+    let work = tokio::task::spawn_blocking(move || {
+        let _one_at_a_time = one_at_a_time;
+        admin.reload()
+    });
+    match work.await {
+        Ok(Ok(report)) => Json(report).into_response(),
+        Ok(Err(problems)) => {
+            let body = json!({
+                "error": "the configuration is not valid; the old one goes on running",
+                "problems": problems,
+            });
+            (StatusCode::BAD_REQUEST, Json(body)).into_response()
+        }
+        Err(_) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the reload failed; see the log",
+        ),
+    }
+}

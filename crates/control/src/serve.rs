@@ -1,0 +1,111 @@
+//! The accept loop: every connection is bounded in number, size and time.
+
+use std::net::TcpListener as StdListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+/// What one client, and all of them together, may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once; the next ones wait in the kernel's backlog. A scraper and a dozen
+    /// browsers need fewer than 64.
+    pub connections: usize,
+    /// Bytes of a request's head.
+    pub head_bytes: usize,
+    /// Headers of a request.
+    pub headers: usize,
+    /// How long a request's head may take, the wait on an idle connection included.
+    pub head: Duration,
+    /// How long a connection may live; a client that is well opens the next one.
+    pub connection: Duration,
+    /// How long requests in hand may take to finish when the server or a connection ends.
+    pub stop: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 64,
+            head_bytes: 16 * 1024,
+            headers: 64,
+            head: Duration::from_secs(10),
+            connection: Duration::from_secs(60),
+            stop: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Pause after a failed accept (out of file descriptors): long enough not to spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts until `stopped` turns true, then waits for what is in hand, at most [`Limits::stop`].
+pub(crate) async fn serve(
+    listener: StdListener,
+    app: Router,
+    limits: Limits,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "the admin listener cannot be polled; no admin API");
+            return;
+        }
+    };
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    loop {
+        let next = async {
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            _ = stopped.wait_for(|stop| *stop) => break,
+            next = next => next,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(stream, app.clone(), limits, stopped.clone());
+                tokio::spawn(async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+    drop(listener);
+    // All permits are back once every connection has ended.
+    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    let _ = timeout(limits.stop, permits.acquire_many(all)).await;
+}
+
+/// Serves one connection. Its errors are the client's (gone, slow, no HTTP) and not worth a line.
+async fn connection(
+    stream: TcpStream,
+    app: Router,
+    limits: Limits,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.head_bytes)
+        .max_headers(limits.headers)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = sleep(limits.connection) => {}
+        _ = stopped.wait_for(|stop| *stop) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = timeout(limits.stop, connection).await;
+}

@@ -1,0 +1,165 @@
+//! What each endpoint answers.
+
+use std::sync::Mutex;
+use std::sync::mpsc::sync_channel;
+
+use super::*;
+
+#[test]
+fn the_ledger_has_the_shape_of_the_design() {
+    let server = serve(StandIn::default());
+    for path in ["/api/v1/ledger", "/ledger"] {
+        let answer = get(server.local_addr(), path);
+        assert_eq!(answer.status, 200);
+        let ledger = answer.json();
+        assert_eq!(ledger["balanced"], true);
+        assert_eq!(ledger["sources"]["syslog"]["received"], 11);
+        assert_eq!(ledger["sources"]["syslog"]["kernel_dropped"], 3);
+        assert_eq!(ledger["sources"]["syslog"]["rejected"]["empty"], 1);
+        assert_eq!(ledger["destinations"]["tape"]["pending"], 4);
+        assert!(ledger["filtered"].is_object());
+    }
+}
+
+#[test]
+fn lists_come_under_both_paths() {
+    let server = serve(StandIn::default());
+    for prefix in ["", "/api/v1"] {
+        let get = |name: &str| get(server.local_addr(), &format!("{prefix}/{name}")).json();
+        let source = &get("sources")["sources"][0];
+        assert_eq!(source["type"], "syslog");
+        assert_eq!(source["listeners"][1], "tls://[::1]:6514");
+        assert_eq!(source["connection_errors"]["tls_handshake"], 6);
+        let destination = &get("destinations")["destinations"][0];
+        assert_eq!(destination["last_error"], "disk full");
+        assert_eq!(destination["retried"], 46);
+        let sender = &get("senders")["senders"][0];
+        assert_eq!(sender["ip"], "2001:db8::7");
+        assert_eq!(sender["events"], 53);
+    }
+}
+
+#[test]
+fn health_names_the_edge_that_stands_still_and_since_when() {
+    let well = serve(StandIn::default());
+    assert_eq!(get(well.local_addr(), "/healthz").status, 200);
+
+    let ill = serve(StandIn {
+        unhealthy: true,
+        ..StandIn::default()
+    });
+    let answer = get(ill.local_addr(), "/healthz");
+    assert_eq!(answer.status, 503);
+    let health = answer.json();
+    assert_eq!(health["healthy"], false);
+    assert_eq!(health["edges"][1]["name"], "tape");
+    assert_eq!(health["edges"][1]["kind"], "destination");
+    assert_eq!(
+        health["edges"][1]["since_ns"],
+        1_700_000_000_000_000_001_i64
+    );
+    assert_eq!(health["edges"][1]["reason"], "No space left on device");
+}
+
+#[test]
+fn metrics_are_prometheus_text() {
+    let server = serve(StandIn::default());
+    let answer = get(server.local_addr(), "/metrics");
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    let last = answer.body.lines().last();
+    assert_eq!(
+        last,
+        Some(r#"inrush_source_received_events_total{source="sys\"log"} 11"#)
+    );
+}
+
+#[test]
+fn the_page_loads_nothing_from_elsewhere() {
+    let server = serve(StandIn::default());
+    let answer = get(server.local_addr(), "/");
+    assert_eq!(answer.status, 200);
+    assert!(
+        answer
+            .header("content-type")
+            .unwrap()
+            .starts_with("text/html")
+    );
+    let policy = answer.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    assert!(!answer.body.contains("http://") && !answer.body.contains("https://"));
+    assert!(answer.body.contains("api/v1/ledger"));
+}
+
+#[test]
+fn a_reload_answers_with_its_report_or_its_problems() {
+    let good = serve(StandIn::default());
+    let answer = ask(
+        good.local_addr(),
+        "POST",
+        "/api/v1/reload",
+        "content-length: 0\r\n",
+    );
+    assert_eq!(
+        (answer.status, &answer.json()["changed"][0]),
+        (200, &"destination tape: path".into())
+    );
+
+    let problems = vec!["inrush.yaml:3:7: unknown key `lisen`, did you mean `listen`?".to_owned()];
+    let bad = serve(StandIn {
+        problems,
+        ..StandIn::default()
+    });
+    let answer = ask(
+        bad.local_addr(),
+        "POST",
+        "/api/v1/reload",
+        "content-length: 0\r\n",
+    );
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.json()["problems"][0]
+            .as_str()
+            .unwrap()
+            .contains("3:7")
+    );
+}
+
+#[test]
+fn a_second_reload_is_told_so_and_a_scrape_does_not_wait() {
+    let (began, has_begun) = sync_channel(1);
+    let (go, may_go) = sync_channel(1);
+    let gate = Some((began, Mutex::new(may_go)));
+    let server = serve(StandIn {
+        gate,
+        ..StandIn::default()
+    });
+    let address = server.local_addr();
+    let first = std::thread::spawn(move || ask(address, "POST", "/api/v1/reload", ""));
+    has_begun.recv().unwrap();
+    assert_eq!(ask(address, "POST", "/api/v1/reload", "").status, 409);
+    assert_eq!(get(address, "/metrics").status, 200);
+    go.send(()).unwrap();
+    assert_eq!(first.join().unwrap().status, 200);
+}
+
+#[test]
+fn unknown_paths_and_wrong_methods_say_so_in_json() {
+    let server = serve(StandIn::default());
+    let address = server.local_addr();
+    let unknown = get(address, "/api/v2/ledger");
+    assert_eq!(unknown.status, 404);
+    assert_eq!(unknown.json()["error"], "no such path: /api/v2/ledger");
+    assert_eq!(
+        get(address, "/api/v1/nothing").json()["error"],
+        "no such path: /api/v1/nothing"
+    );
+
+    let wrong = get(address, "/api/v1/reload");
+    assert_eq!((wrong.status, wrong.header("allow")), (405, Some("POST")));
+    assert!(wrong.json()["error"].is_string());
+    assert_eq!(ask(address, "DELETE", "/api/v1/ledger", "").status, 405);
+    assert_eq!(ask(address, "HEAD", "/healthz", "").status, 200);
+}

@@ -1,0 +1,117 @@
+//! An `Admin` that answers what the test put there.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use inrush_event::{Ledger, LedgerSnapshot, Metric, RejectReason};
+use inrush_pipeline::{
+    Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
+    SourceStatus,
+};
+
+#[derive(Default)]
+pub(super) struct StandIn {
+    pub(super) unhealthy: bool,
+    pub(super) problems: Vec<String>,
+    /// A reload says that it began, then waits to be let go.
+    pub(super) gate: Option<(SyncSender<()>, Mutex<Receiver<()>>)>,
+}
+
+impl Admin for StandIn {
+    fn ledger(&self) -> LedgerSnapshot {
+        let ledger = Ledger::new();
+        let source = ledger.source("syslog");
+        source.received.add(11);
+        source.accepted.add(10);
+        source.kernel_dropped.add(3);
+        source.rejected(RejectReason::Empty).add(1);
+        let destination = ledger.destination("tape");
+        destination.accepted.add(10);
+        destination.delivered.add(6);
+        destination.pending.add(4);
+        ledger.snapshot()
+    }
+
+    fn health(&self) -> Health {
+        let well = Edge {
+            name: "syslog".into(),
+            kind: EdgeKind::Source,
+            ok: true,
+            since_ns: None,
+            reason: None,
+        };
+        let ill = Edge {
+            name: "tape".into(),
+            kind: EdgeKind::Destination,
+            ok: !self.unhealthy,
+            since_ns: self.unhealthy.then_some(1_700_000_000_000_000_001),
+            reason: self.unhealthy.then(|| "No space left on device".into()),
+        };
+        Health {
+            healthy: !self.unhealthy,
+            edges: vec![well, ill],
+        }
+    }
+
+    fn sources(&self) -> Vec<SourceStatus> {
+        vec![SourceStatus {
+            name: "syslog".into(),
+            type_name: "syslog".into(),
+            listeners: vec!["udp://127.0.0.1:5514".into(), "tls://[::1]:6514".into()],
+            connections: 21,
+            sockets: 2,
+            receive_buffer_bytes: 1 << 26,
+            certificate_not_after: Some(1_800_000_000),
+            anomalies: BTreeMap::from([("no_pri".to_owned(), 5)]),
+            connection_errors: BTreeMap::from([("tls_handshake".to_owned(), 6)]),
+        }]
+    }
+
+    fn destinations(&self) -> Vec<DestinationStatus> {
+        vec![DestinationStatus {
+            name: "tape".into(),
+            type_name: "file".into(),
+            healthy: false,
+            last_error: Some("disk full".into()),
+            last_error_at_ns: Some(41),
+            last_success_at_ns: Some(42),
+            errors: BTreeMap::from([("io".to_owned(), 43)]),
+            requests: 44,
+            bytes: 45,
+            retried: 46,
+        }]
+    }
+
+    fn senders(&self) -> Vec<SenderStatus> {
+        vec![SenderStatus {
+            ip: "2001:db8::7".parse().unwrap(),
+            first_seen_ns: 51,
+            last_seen_ns: 52,
+            events: 53,
+            bytes: 54,
+            source: "syslog".into(),
+        }]
+    }
+
+    fn reload(&self) -> Result<ReloadReport, Vec<String>> {
+        if let Some((began, go)) = &self.gate {
+            began.send(()).unwrap();
+            go.lock().unwrap().recv().unwrap();
+        }
+        if self.problems.is_empty() {
+            return Ok(ReloadReport {
+                changed: vec!["destination tape: path".into()],
+            });
+        }
+        Err(self.problems.clone())
+    }
+
+    fn metrics(&self) -> Vec<Sample> {
+        vec![Sample {
+            metric: Metric::SourceReceived,
+            labels: vec![("source", "sys\"log".into())],
+            value: 11.0,
+        }]
+    }
+}
