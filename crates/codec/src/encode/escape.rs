@@ -1,0 +1,119 @@
+//! JSON string escaping, as fast as the copy it mostly is.
+
+/// Bytes that are looked at as one. Measured on 800 B of ASCII with SSE2, 128 take half the time
+/// of 32, since the verdict on a chunk costs as much as comparing 16 bytes.
+const CHUNK_BYTES: usize = 128;
+
+/// Appends `bytes` as the inside of a JSON string, without the quotes.
+///
+/// Almost all bytes of almost all events need no escape, so runs of those are found a chunk at a
+/// time (in a form that the compiler turns into vector code) and copied as a whole.
+pub fn json_escape(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    loop {
+        let (plain, tail) = rest.split_at(plain_len(rest));
+        out.extend_from_slice(plain);
+        match tail.first() {
+            None => return,
+            Some(byte) if byte.is_ascii() => {
+                push_escape(*byte, out);
+                rest = &tail[1..];
+            }
+            Some(_) => {
+                let (wide, after) = tail.split_at(wide_len(tail));
+                push_utf8(wide, out);
+                rest = after;
+            }
+        }
+    }
+}
+
+/// Whether a JSON string can hold the byte as it is. Read as signed, everything outside ASCII is
+/// negative, so one comparison covers control bytes and wide ones.
+const fn is_plain(byte: u8) -> bool {
+    (byte as i8) >= 0x20 && byte != b'"' && byte != b'\\'
+}
+
+/// Bytes before the first that cannot be copied as it is. Text full of quotes (JSON in a message)
+/// ends most runs within a word or two, so those are looked at before the chunks.
+fn plain_len(bytes: &[u8]) -> usize {
+    const NEAR_BYTES: usize = 16;
+    let near = &bytes[..bytes.len().min(NEAR_BYTES)];
+    let clean = plain_len_in_words(near);
+    if clean < NEAR_BYTES {
+        return clean;
+    }
+    let clean = clean + plain_len_in_chunks::<CHUNK_BYTES>(&bytes[clean..]);
+    let clean = clean + plain_len_in_chunks::<32>(&bytes[clean..]);
+    clean + plain_len_in_words(&bytes[clean..])
+}
+
+fn plain_len_in_chunks<const N: usize>(bytes: &[u8]) -> usize {
+    let (chunks, _) = bytes.as_chunks::<N>();
+    chunks.iter().take_while(|chunk| chunk_is_plain(*chunk)).count() * N
+}
+
+fn chunk_is_plain<const N: usize>(chunk: &[u8; N]) -> bool {
+    let mut odd = 0u8;
+    for byte in chunk {
+        odd |= u8::from(!is_plain(*byte));
+    }
+    odd == 0
+}
+
+/// The same for a short stretch, eight bytes at a time.
+fn plain_len_in_words(bytes: &[u8]) -> usize {
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let odd = odd_bytes(u64::from_le_bytes(*word));
+        if odd != 0 {
+            return index * 8 + odd.trailing_zeros() as usize / 8;
+        }
+    }
+    words.len() * 8 + tail.iter().take_while(|byte| is_plain(**byte)).count()
+}
+
+/// A word whose lowest set bit lies in the first byte that is not plain; bits above it may be
+/// wrong, since a borrow runs upwards only from a byte that is itself marked.
+const fn odd_bytes(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES * 0x80;
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let below_space = word.wrapping_sub(ONES * 0x20) & !word;
+    let is_quote = quote.wrapping_sub(ONES) & !quote;
+    let is_backslash = backslash.wrapping_sub(ONES) & !backslash;
+    (below_space | is_quote | is_backslash | word) & HIGH
+}
+
+/// Bytes up to the next ASCII byte. Every byte of a multi-byte sequence is wide, so such a run is
+/// valid or broken by itself.
+fn wide_len(bytes: &[u8]) -> usize {
+    bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len())
+}
+
+fn push_utf8(bytes: &[u8], out: &mut Vec<u8>) {
+    for chunk in bytes.utf8_chunks() {
+        out.extend_from_slice(chunk.valid().as_bytes());
+        if !chunk.invalid().is_empty() {
+            out.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+}
+
+fn push_escape(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}

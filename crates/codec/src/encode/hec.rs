@@ -1,0 +1,307 @@
+//! The HEC envelope of a syslog event, in the shape that SC4S taught the Splunk add-ons to expect.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use inrush_event::{
+    Batch, Format, Peer, Protocol, Record, SourceInfo, Timestamp, facility_name, severity_name,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::epoch::Second;
+use super::json_escape;
+
+/// Senders of a batch whose rendered fields are kept; those of further ones are rendered anew for
+/// each event, so that a flood of forged addresses cannot fill the memory.
+const PEERS_KEPT: usize = 256;
+
+/// An indexed field that Splunk gets beside the event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexedField {
+    /// `sc4s_recv_time`: when it was received, epoch seconds with milliseconds.
+    #[serde(alias = "r_unixtime")]
+    RecvTime,
+    /// `sc4s_syslog_facility`: its keyword.
+    Facility,
+    /// `sc4s_syslog_severity`: its keyword.
+    Severity,
+    /// `sc4s_container`: the name of the host that Inrush runs on.
+    Container,
+    /// `sc4s_destport`: the port that it came to, a number.
+    Destport,
+    /// `sc4s_fromhostip`: the sender's address.
+    Fromhostip,
+    /// `sc4s_proto`: `TCP` or `UDP`; TLS counts as TCP.
+    Proto,
+}
+
+impl IndexedField {
+    /// Every field: what SC4S sends by default.
+    pub const ALL: [Self; 7] = [
+        Self::RecvTime,
+        Self::Facility,
+        Self::Severity,
+        Self::Container,
+        Self::Destport,
+        Self::Fromhostip,
+        Self::Proto,
+    ];
+}
+
+/// What an envelope says beside the event itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HecOptions {
+    /// `source` of every event; without one it is `inrush:` and the name of the source.
+    pub source: Option<String>,
+    /// Our own host name, for `sc4s_container`.
+    pub container: String,
+    /// The indexed fields to send.
+    pub indexed_fields: Vec<IndexedField>,
+}
+
+/// Encodes events as HEC envelopes. Keep one a thread: it remembers what events have in common.
+///
+/// `event` is the text that the add-ons expect as `_raw`: for RFC 3164 `program[pid]: message` as
+/// it was received, for RFC 5424 `- - PROGRAM PID MSGID SDATA` with the message directly behind
+/// it, else the raw record. It is never empty, since HEC refuses a blank event: an event without
+/// any text is sent as its raw record.
+pub struct HecEncoder {
+    options: HecOptions,
+    event_second: Second,
+    received_second: Second,
+    /// Whose names are in `names`.
+    source: Option<Arc<SourceInfo>>,
+    /// `","source":"…","sourcetype":"…","index":"…","event":"`
+    names: Vec<u8>,
+    /// The senders' fields, by their index in the batch.
+    peers: Vec<Option<(Peer, Vec<u8>)>>,
+    /// The fields of each PRI, by its number.
+    pris: Vec<Vec<u8>>,
+    /// The receive time whose field is in `recv_time`.
+    received: Timestamp,
+    recv_time: Vec<u8>,
+    /// `,"sc4s_container":"…"` or nothing.
+    container: Vec<u8>,
+}
+
+impl HecEncoder {
+    /// An encoder for these options.
+    pub fn new(options: HecOptions) -> Self {
+        let mut container = Vec::new();
+        if options.indexed_fields.contains(&IndexedField::Container) {
+            push_field(&mut container, "sc4s_container", options.container.as_bytes());
+        }
+        let facility = options.indexed_fields.contains(&IndexedField::Facility);
+        let severity = options.indexed_fields.contains(&IndexedField::Severity);
+        Self {
+            event_second: Second::default(),
+            received_second: Second::default(),
+            source: None,
+            names: Vec::new(),
+            peers: Vec::new(),
+            pris: (0..=Record::PRI_NONE).map(|pri| pri_fields(pri, facility, severity)).collect(),
+            received: Timestamp::NONE,
+            recv_time: Vec::new(),
+            container,
+            options,
+        }
+    }
+
+    /// Appends the envelope of one event; no separator.
+    pub fn encode(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"time\":\"");
+        self.event_second.push_epoch_ms(record.time().or(Timestamp(0)), out);
+        out.extend_from_slice(b"\",\"host\":\"");
+        push_host(batch, record, out);
+        self.push_names(batch, out);
+        push_event(batch, record, out);
+        out.push(b'"');
+        self.push_fields(batch, record, out);
+        out.push(b'}');
+    }
+
+    fn push_names(&mut self, batch: &Batch, out: &mut Vec<u8>) {
+        let source = batch.source();
+        if !self.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, source)) {
+            self.source = Some(Arc::clone(source));
+            self.names = names(source, self.options.source.as_deref());
+        }
+        out.extend_from_slice(&self.names);
+    }
+
+    /// Appends `,"fields":{…}`. Every part starts with a comma; the first one becomes the brace.
+    fn push_fields(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+        const KEY: &[u8] = b",\"fields\":";
+        out.extend_from_slice(KEY);
+        let start = out.len();
+        out.extend_from_slice(&self.container);
+        self.push_peer(batch, record, out);
+        out.extend_from_slice(&self.pris[usize::from(record.pri)]);
+        self.push_recv_time(record, out);
+        push_anomalies(record, out);
+        match out.get_mut(start) {
+            Some(comma) => {
+                *comma = b'{';
+                out.push(b'}');
+            }
+            None => out.truncate(start - KEY.len()),
+        }
+    }
+
+    fn push_peer(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+        let Some(peer) = batch.peer(record) else { return };
+        let slot = record.peer as usize;
+        if slot >= PEERS_KEPT {
+            return push_peer_fields(peer, &self.options.indexed_fields, out);
+        }
+        if self.peers.len() <= slot {
+            self.peers.resize(slot + 1, None);
+        }
+        let entry = &mut self.peers[slot];
+        match entry {
+            Some((known, text)) if known == peer => out.extend_from_slice(text),
+            _ => {
+                let mut text = entry.take().map_or_else(Vec::new, |(_, text)| text);
+                text.clear();
+                push_peer_fields(peer, &self.options.indexed_fields, &mut text);
+                out.extend_from_slice(&text);
+                *entry = Some((*peer, text));
+            }
+        }
+    }
+
+    fn push_recv_time(&mut self, record: &Record, out: &mut Vec<u8>) {
+        if !record.received.is_some() {
+            return;
+        }
+        if self.received != record.received {
+            self.received = record.received;
+            self.recv_time.clear();
+            if self.options.indexed_fields.contains(&IndexedField::RecvTime) {
+                self.recv_time.extend_from_slice(b",\"sc4s_recv_time\":\"");
+                self.received_second.push_epoch_ms(record.received, &mut self.recv_time);
+                self.recv_time.push(b'"');
+            }
+        }
+        out.extend_from_slice(&self.recv_time);
+    }
+}
+
+fn names(source: &SourceInfo, name: Option<&str>) -> Vec<u8> {
+    let mut text = b"\",\"source\":\"".to_vec();
+    match name {
+        Some(name) => json_escape(name.as_bytes(), &mut text),
+        None => {
+            text.extend_from_slice(b"inrush:");
+            json_escape(source.name.as_bytes(), &mut text);
+        }
+    }
+    text.extend_from_slice(b"\",\"sourcetype\":\"");
+    json_escape(source.sourcetype.as_bytes(), &mut text);
+    text.extend_from_slice(b"\",\"index\":\"");
+    json_escape(source.index.as_bytes(), &mut text);
+    text.extend_from_slice(b"\",\"event\":\"");
+    text
+}
+
+/// Appends the host in lower case: Splunk's searches compare hosts without case, its indexes do
+/// not, and the same firewall under two spellings is two hosts.
+fn push_host(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    let start = out.len();
+    match (record.host.is_empty(), batch.peer(record)) {
+        (true, Some(peer)) => {
+            // Writing an address into a Vec cannot fail.
+            let _ = write!(out, "{}", peer.ip);
+        }
+        _ => json_escape(batch.get(record.host), out),
+    }
+    out[start..].make_ascii_lowercase();
+}
+
+fn push_event(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    let start = out.len();
+    match record.format {
+        Format::Rfc5424 => push_compact_5424(batch, record, out),
+        Format::Rfc3164 | Format::Cisco => json_escape(tagged_message(batch, record), out),
+        Format::Unparsed => {}
+    }
+    if out.len() == start {
+        json_escape(batch.get(record.raw), out);
+    }
+}
+
+/// `program[pid]: message`, the bytes as they were received.
+fn tagged_message<'a>(batch: &'a Batch, record: &Record) -> &'a [u8] {
+    if record.app.is_empty() {
+        return batch.get(record.message);
+    }
+    let end = if record.message.is_empty() { record.raw.end() } else { record.message.end() };
+    batch.bytes().get(record.app.start()..end).unwrap_or_default()
+}
+
+fn push_compact_5424(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"- -");
+    for span in [record.app, record.proc_id, record.msg_id, record.sdata] {
+        if span.is_empty() {
+            out.extend_from_slice(b" -");
+        } else {
+            out.push(b' ');
+            json_escape(batch.get(span), out);
+        }
+    }
+    json_escape(batch.get(record.message), out);
+}
+
+fn push_peer_fields(peer: &Peer, fields: &[IndexedField], out: &mut Vec<u8>) {
+    if fields.contains(&IndexedField::Destport) {
+        let _ = write!(out, ",\"sc4s_destport\":{}", peer.local_port);
+    }
+    if fields.contains(&IndexedField::Fromhostip) {
+        let _ = write!(out, ",\"sc4s_fromhostip\":\"{}\"", peer.ip);
+    }
+    if fields.contains(&IndexedField::Proto) {
+        let name: &[u8] = match peer.protocol {
+            Protocol::Udp => b"UDP",
+            Protocol::Tcp | Protocol::Tls => b"TCP",
+        };
+        push_field(out, "sc4s_proto", name);
+    }
+}
+
+fn pri_fields(pri: u8, facility: bool, severity: bool) -> Vec<u8> {
+    let mut text = Vec::new();
+    if pri == Record::PRI_NONE {
+        return text;
+    }
+    if facility {
+        push_field(&mut text, "sc4s_syslog_facility", facility_name(pri >> 3).as_bytes());
+    }
+    if severity {
+        push_field(&mut text, "sc4s_syslog_severity", severity_name(pri & 7).as_bytes());
+    }
+    text
+}
+
+fn push_anomalies(record: &Record, out: &mut Vec<u8>) {
+    if record.anomalies.is_empty() {
+        return;
+    }
+    out.extend_from_slice(b",\"inrush_anomalies\":\"");
+    for (index, name) in record.anomalies.names().enumerate() {
+        if index > 0 {
+            out.push(b'|');
+        }
+        out.extend_from_slice(name.as_bytes());
+    }
+    out.push(b'"');
+}
+
+fn push_field(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":\"");
+    json_escape(value, out);
+    out.push(b'"');
+}

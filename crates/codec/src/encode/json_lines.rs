@@ -1,0 +1,114 @@
+//! One JSON object a line, every field that the event has under its own name.
+
+use std::io::Write;
+
+use inrush_event::{Anomalies, Batch, Record, Timestamp, facility_name, severity_name};
+
+use super::epoch::Second;
+use super::json_escape;
+
+/// Encodes events as JSON lines. Keep one a thread: it remembers the second it last rendered.
+///
+/// Fields, in this order, absent ones left out: `time` (the event's own time, RFC 3339 in UTC with
+/// milliseconds; the receive time where the sender gave none), `received` (nanoseconds), `host`
+/// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `app`, `proc_id`,
+/// `msg_id`, `facility`, `severity` (keywords), `sdata`, `message`, `raw`, `sender`, `protocol`,
+/// `format`, `anomalies` (a list of names).
+#[derive(Default)]
+pub struct JsonLines {
+    event_second: Second,
+    received_second: Second,
+}
+
+impl JsonLines {
+    /// A new encoder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends one event as a line with its line feed.
+    pub fn encode(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+        self.push_times(record, out);
+        push_names(batch, record, out);
+        push_header(batch, record, out);
+        push_text(out, b",\"raw\":\"", batch.get(record.raw));
+        push_arrival(batch, record, out);
+        push_anomalies(record.anomalies, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn push_times(&mut self, record: &Record, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"time\":\"");
+        self.event_second.push_rfc3339(known(record.time()), 3, out);
+        out.extend_from_slice(b"\",\"received\":\"");
+        self.received_second.push_rfc3339(known(record.received), 9, out);
+        out.push(b'"');
+    }
+}
+
+/// 1970 stands in for a record that was given no time at all, which no source produces.
+fn known(at: Timestamp) -> Timestamp {
+    at.or(Timestamp(0))
+}
+
+fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    let source = batch.source();
+    match (record.host.is_empty(), batch.peer(record)) {
+        (true, Some(peer)) => {
+            // Writing an address into a Vec cannot fail.
+            let _ = write!(out, ",\"host\":\"{}\"", peer.ip);
+        }
+        _ => push_text(out, b",\"host\":\"", batch.get(record.host)),
+    }
+    push_text(out, b",\"source\":\"", source.name.as_bytes());
+    push_text(out, b",\"sourcetype\":\"", source.sourcetype.as_bytes());
+    push_text(out, b",\"index\":\"", source.index.as_bytes());
+}
+
+fn push_header(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    push_text(out, b",\"app\":\"", batch.get(record.app));
+    push_text(out, b",\"proc_id\":\"", batch.get(record.proc_id));
+    push_text(out, b",\"msg_id\":\"", batch.get(record.msg_id));
+    if let (Some(facility), Some(severity)) = (record.facility(), record.severity()) {
+        push_text(out, b",\"facility\":\"", facility_name(facility).as_bytes());
+        push_text(out, b",\"severity\":\"", severity_name(severity).as_bytes());
+    }
+    push_text(out, b",\"sdata\":\"", batch.get(record.sdata));
+    push_text(out, b",\"message\":\"", batch.get(record.message));
+}
+
+fn push_arrival(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
+    if let Some(peer) = batch.peer(record) {
+        let _ = write!(out, ",\"sender\":\"{}\"", peer.ip);
+        push_text(out, b",\"protocol\":\"", peer.protocol.name().as_bytes());
+    }
+    push_text(out, b",\"format\":\"", record.format.name().as_bytes());
+}
+
+/// Appends `,"key":"value"` unless the value is empty; `key` brings the marks around it.
+fn push_text(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    if !value.is_empty() {
+        out.extend_from_slice(key);
+        json_escape(value, out);
+        out.push(b'"');
+    }
+}
+
+fn push_anomalies(anomalies: Anomalies, out: &mut Vec<u8>) {
+    if anomalies.is_empty() {
+        return;
+    }
+    out.extend_from_slice(b",\"anomalies\":");
+    let mut mark = b'[';
+    for name in anomalies.names() {
+        out.extend_from_slice(&[mark, b'"']);
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'"');
+        mark = b',';
+    }
+    // A set of unknown bits only has no names: still a list.
+    if mark == b'[' {
+        out.push(mark);
+    }
+    out.push(b']');
+}
