@@ -1,0 +1,386 @@
+//! TLS of listeners (RFC 5425): certificates loaded, checked, and loaded again when they change.
+//!
+//! # What it guarantees
+//! * A configuration is used only after its key was found to belong to its certificate and its
+//!   authorities to be certificates. A change that fails this leaves the last good one in use.
+//! * A session keeps the certificate that it began with; the next one gets the newest.
+//! * TLS 1.2 and 1.3, with ring. A client's certificate is checked for its signature and dates.
+//!
+//! # Limits
+//! A file is at most [`FILE_BYTES_MAX`] and must be a regular one.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+use crate::config::{ClientAuth, TlsServerOptions};
+
+/// Bytes read of a certificate file at most: every authority that browsers trust takes a quarter.
+pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Why TLS cannot be had from these options: which option, which file, what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{option} {}: {problem}", path.display())]
+pub struct TlsError {
+    /// The option at fault.
+    pub option: &'static str,
+    /// The file it names.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: TlsProblem,
+}
+
+/// What is wrong with a file, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsProblem {
+    /// The system would not give it to us.
+    #[error("cannot be read: {source}{}", remedy(source))]
+    Unreadable {
+        /// What it said.
+        source: io::Error,
+    },
+    /// A directory, a pipe, a device.
+    #[error("is not a regular file")]
+    NotAFile,
+    /// More than [`FILE_BYTES_MAX`].
+    #[error("is larger than 1 MiB, so it is not what it should be")]
+    TooLarge,
+    /// Binary, as it begins.
+    #[error(
+        "is DER, not PEM; convert it with `openssl x509 -inform der` or `openssl pkey -inform der`"
+    )]
+    Der,
+    /// Damaged PEM.
+    #[error("is damaged: {0}")]
+    Pem(pem::Error),
+    /// No certificate in it.
+    #[error("holds no certificate: it must have a part `BEGIN CERTIFICATE`")]
+    NoCertificate,
+    /// No key in it.
+    #[error("holds no private key: it must have a part `BEGIN PRIVATE KEY`")]
+    NoKey,
+    /// A key under a pass phrase.
+    #[error("is encrypted; decrypt it with `openssl pkey -in FILE -out NEWFILE`")]
+    EncryptedKey,
+    /// A certificate that does not parse, or a kind of key that is not known.
+    #[error("is not usable: {0}")]
+    Unusable(String),
+    /// The key of another certificate.
+    #[error(
+        "is not the key of the first certificate in {}; the server's own certificate comes first",
+        .0.display()
+    )]
+    KeyMismatch(PathBuf),
+    /// Client certificates are asked for and nothing says which are good.
+    #[error("client_auth asks for client certificates: name who signs them in client_ca_file")]
+    NoAuthority,
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; let the user that inrush runs as read it",
+        io::ErrorKind::NotFound => "; check the path, a relative one starts where inrush does",
+        _ => "",
+    }
+}
+
+/// The TLS of one listener.
+#[derive(Debug)]
+pub struct ServerTls {
+    options: TlsServerOptions,
+    /// Fingerprint of the files at the last attempt, good or bad. Held all through a refresh, so
+    /// that of two the one that read last also swaps last.
+    attempted: Mutex<u64>,
+    /// Held only to clone or to swap, never while a file is read.
+    current: RwLock<Loaded>,
+}
+
+#[derive(Clone, Debug)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    not_after: i64,
+}
+
+/// What a look at the files came to.
+#[derive(Debug)]
+pub enum Refresh {
+    /// They are as they were at the last look.
+    Unchanged,
+    /// They changed, and new sessions use them.
+    Reloaded {
+        /// Seconds since 1970: when the new certificate expires.
+        not_after: i64,
+    },
+    /// They changed for the worse: the last good ones stay in use. Said once a change.
+    Kept(TlsError),
+}
+
+impl ServerTls {
+    /// Loads and checks what `options` name.
+    ///
+    /// # Errors
+    /// A file cannot be read, is not what it should be, or does not belong to the other.
+    pub fn load(options: &TlsServerOptions) -> Result<Self, TlsError> {
+        let files = Files::read(options);
+        let fingerprint = files.fingerprint();
+        let loaded = build(options, files)?;
+        loaded.warn_of_dates(&options.cert_file);
+        Ok(Self {
+            options: options.clone(),
+            attempted: Mutex::new(fingerprint),
+            current: RwLock::new(loaded),
+        })
+    }
+
+    /// What the next session is to use.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(
+            &self
+                .current
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .config,
+        )
+    }
+
+    /// Seconds since 1970: when the certificate in use expires.
+    pub fn not_after(&self) -> i64 {
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .not_after
+    }
+
+    /// Looks whether the files changed and, if they are good, uses them from the next session on.
+    /// To be called every few seconds, from a thread that may wait for a disk.
+    ///
+    /// It reads them each time, a few KiB: their times and sizes say nothing of a second change
+    /// within the clock tick of the file system, nor of a symbolic link moved further up.
+    pub fn refresh(&self) -> Refresh {
+        let mut attempted = self
+            .attempted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let files = Files::read(&self.options);
+        let fingerprint = files.fingerprint();
+        if std::mem::replace(&mut *attempted, fingerprint) == fingerprint {
+            return Refresh::Unchanged;
+        }
+        match build(&self.options, files) {
+            Ok(loaded) => {
+                loaded.warn_of_dates(&self.options.cert_file);
+                let not_after = loaded.not_after;
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+                Refresh::Reloaded { not_after }
+            }
+            Err(error) => Refresh::Kept(error),
+        }
+    }
+}
+
+impl Loaded {
+    /// A certificate out of date is used all the same: some senders do not look, and to turn all
+    /// away would lose the events of those that do not.
+    fn warn_of_dates(&self, path: &Path) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
+        if self.not_after < now as i64 {
+            tracing::warn!(
+                file = %path.display(),
+                "the certificate has expired: senders that check it will not connect"
+            );
+        }
+    }
+}
+
+/// The contents of the files, or why they are not to be had.
+struct Files {
+    cert: Result<Vec<u8>, TlsError>,
+    key: Result<Vec<u8>, TlsError>,
+    client_ca: Option<Result<Vec<u8>, TlsError>>,
+}
+
+impl Files {
+    fn read(options: &TlsServerOptions) -> Self {
+        let client_ca = options.client_ca_file.as_deref();
+        Self {
+            cert: read("cert_file", &options.cert_file),
+            key: read("key_file", &options.key_file),
+            client_ca: client_ca
+                .filter(|_| options.client_auth() != ClientAuth::None)
+                .map(|path| read("client_ca_file", path)),
+        }
+    }
+
+    /// Tells contents apart, and one reason for having none from another; nothing of the key can
+    /// be had from it.
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for file in [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()] {
+            file.map(|f| f.as_ref().map_err(ToString::to_string))
+                .hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let fail = |problem| TlsError {
+        option,
+        path: path.to_owned(),
+        problem,
+    };
+    let metadata =
+        std::fs::metadata(path).map_err(|source| fail(TlsProblem::Unreadable { source }))?;
+    // Before opening: to open a pipe waits for someone to write to it.
+    if !metadata.is_file() {
+        return Err(fail(TlsProblem::NotAFile));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|source| fail(TlsProblem::Unreadable { source }))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(fail(TlsProblem::TooLarge));
+    }
+    Ok(bytes)
+}
+
+fn build(options: &TlsServerOptions, files: Files) -> Result<Loaded, TlsError> {
+    let at_cert = |problem| TlsError {
+        option: "cert_file",
+        path: options.cert_file.clone(),
+        problem,
+    };
+    let at_key = |problem| TlsError {
+        option: "key_file",
+        path: options.key_file.clone(),
+        problem,
+    };
+    let chain = certificates(&files.cert?).map_err(at_cert)?;
+    let not_after = expiry(&chain).map_err(at_cert)?;
+    let key = private_key(&files.key?).map_err(at_key)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = verifier(options, files.client_ca, &provider)?;
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| at_cert(TlsProblem::Unusable(e.to_string())))?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                at_key(TlsProblem::KeyMismatch(options.cert_file.clone()))
+            }
+            rustls::Error::InvalidCertificate(why) => {
+                at_cert(TlsProblem::Unusable(why.to_string()))
+            }
+            other => at_key(TlsProblem::Unusable(other.to_string())),
+        })?;
+    // A syslog sender only writes. Tickets it has not read when it closes turn its close into a
+    // reset, which throws away what it wrote last; so TLS 1.3 is not resumed. TLS 1.2 is: it
+    // carries its ticket within the handshake.
+    config.send_tls13_tickets = 0;
+    Ok(Loaded {
+        config: Arc::new(config),
+        not_after,
+    })
+}
+
+fn verifier(
+    options: &TlsServerOptions,
+    client_ca: Option<Result<Vec<u8>, TlsError>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let path = options.client_ca_file.clone().unwrap_or_default();
+    let fail = |problem| TlsError {
+        option: "client_ca_file",
+        path,
+        problem,
+    };
+    let client_ca = match (options.client_auth(), client_ca) {
+        (ClientAuth::None, _) => return Ok(None),
+        (_, None) => return Err(fail(TlsProblem::NoAuthority)),
+        (_, Some(read)) => read?,
+    };
+    let roots = || {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&client_ca)? {
+            roots
+                .add(certificate)
+                .map_err(|e| TlsProblem::Unusable(e.to_string()))?;
+        }
+        let builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        let builder = match options.client_auth() {
+            ClientAuth::Optional => builder.allow_unauthenticated(),
+            ClientAuth::Required | ClientAuth::None => builder,
+        };
+        builder
+            .build()
+            .map_err(|e| TlsProblem::Unusable(e.to_string()))
+    };
+    roots().map(Some).map_err(fail)
+}
+
+/// All certificates of a PEM file, at least one.
+fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsProblem> {
+    let found: Vec<_> = CertificateDer::pem_slice_iter(text)
+        .collect::<Result<_, _>>()
+        .map_err(TlsProblem::Pem)?;
+    match found.is_empty() {
+        false => Ok(found),
+        true if is_der(text) => Err(TlsProblem::Der),
+        true => Err(TlsProblem::NoCertificate),
+    }
+}
+
+/// The first private key of a PEM file.
+fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
+    // PKCS#8 says so in its label, the older formats in a header below it.
+    let says = |mark: &[u8]| text.windows(mark.len()).any(|w| w == mark);
+    if says(b"BEGIN ENCRYPTED PRIVATE KEY") || says(b"Proc-Type: 4,ENCRYPTED") {
+        return Err(TlsProblem::EncryptedKey);
+    }
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
+        pem::Error::NoItemsFound if is_der(text) => TlsProblem::Der,
+        pem::Error::NoItemsFound => TlsProblem::NoKey,
+        error => TlsProblem::Pem(error),
+    })
+}
+
+/// Whether it begins as a DER sequence with a length of two bytes, as keys and certificates do.
+fn is_der(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x30, 0x82])
+}
+
+/// Seconds since 1970: when the first certificate of the chain expires. The others may well be
+/// older: chains carry cross-signatures that no one needs any more.
+fn expiry(chain: &[CertificateDer<'_>]) -> Result<i64, TlsProblem> {
+    let first = chain.first().ok_or(TlsProblem::NoCertificate)?;
+    let certificate =
+        Certificate::from_der(first).map_err(|e| TlsProblem::Unusable(e.to_string()))?;
+    let not_after = certificate
+        .tbs_certificate()
+        .validity()
+        .not_after
+        .to_unix_duration();
+    Ok(i64::try_from(not_after.as_secs()).unwrap_or(i64::MAX))
+}
