@@ -30,7 +30,7 @@ lint: tools
 
 ## docs: the API documentation, with every warning an error
 docs: tools
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 ## bench: the measured experiments; figures go to bench/RESULTS.md
 bench: tools

@@ -4,7 +4,7 @@
 //! * It runs on one thread of its own and holds handles ([`Admin`]), never events: a scrape, a
 //!   stuck browser or a hostile client costs the pipeline nothing but a snapshot of counters.
 //! * It binds the address that the configuration names and nothing else.
-//! * Nothing that a web page of another origin does can reach it: see [`guard`].
+//! * Nothing that a web page of another origin does can reach it (`guard.rs` has the rules).
 //!
 //! # Limits
 //! [`Limits`] bounds connections, request heads and the time that a slow client may take. Request

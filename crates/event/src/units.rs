@@ -91,7 +91,7 @@ impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0.as_millis();
         for (unit_ms, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")] {
-            if ms >= unit_ms && ms % unit_ms == 0 {
+            if ms >= unit_ms && ms.is_multiple_of(unit_ms) {
                 return write!(f, "{}{unit}", ms / unit_ms);
             }
         }
