@@ -1,0 +1,101 @@
+//! A certificate authority for one test, and a TLS client.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use crate::DEADLINE;
+
+/// A TLS connection.
+pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// An authority that signs certificates for `localhost` and `127.0.0.1` into one folder.
+pub struct Pki {
+    dir: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Pki {
+    /// A new authority; its certificate is `ca.pem` in `dir`.
+    pub fn new(dir: &Path) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "inrush tests");
+        fs::write(dir.join("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        Self {
+            dir: dir.to_owned(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    /// The path of a file in the folder.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// Signs a certificate for `name` into `name.pem` and `name.key`, over what is there; both
+    /// files are moved into place whole.
+    pub fn issue(&self, name: &str) -> CertificateDer<'static> {
+        let key = KeyPair::generate().unwrap();
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        for (extension, text) in [("key", key.serialize_pem()), ("pem", certificate.pem())] {
+            let new = self.path(&format!("{name}.{extension}.new"));
+            fs::write(&new, text).unwrap();
+            fs::rename(new, self.path(&format!("{name}.{extension}"))).unwrap();
+        }
+        certificate.der().clone()
+    }
+
+    /// A client configuration that trusts this authority and shows the certificate `name`.
+    pub fn client(&self, name: Option<&str>) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap())
+            .unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        Arc::new(match name {
+            None => builder.with_no_client_auth(),
+            Some(name) => {
+                let cert = CertificateDer::from_pem_file(self.path(&format!("{name}.pem")));
+                let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key")));
+                builder
+                    .with_client_auth_cert(vec![cert.unwrap()], key.unwrap())
+                    .unwrap()
+            }
+        })
+    }
+}
+
+/// Connects and completes the handshake, as far as the client sees it.
+///
+/// # Errors
+/// The handshake failed.
+pub fn tls_connect(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<TlsStream> {
+    let socket = TcpStream::connect(to)?;
+    socket.set_read_timeout(Some(DEADLINE))?;
+    let name = ServerName::try_from("localhost").unwrap();
+    let client = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+    let mut stream = StreamOwned::new(client, socket);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    stream.flush()?;
+    Ok(stream)
+}
