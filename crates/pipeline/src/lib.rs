@@ -1,8 +1,38 @@
-//! stub
+//! The only room that knows the order of the others: it opens and closes the doors.
+//!
+//! # What it guarantees
+//! * Run to completion: the worker that reads a batch frames, parses and counts it while it is
+//!   warm, then appends it to the queue. No event is handed from thread to thread by itself.
+//! * A reload swaps what changed and closes no socket that stays in the configuration. A
+//!   configuration that cannot be used changes nothing.
+//! * An orderly stop takes in what the kernel holds, delivers what it can within a bound, and
+//!   counts the rest as dropped.
+//!
+//! # In reading order
+//! 1. [`config`]: from a file to checked options.
+//! 2. `pipeline`: starts, reloads and stops everything.
+//! 3. `acceptor`, `stream`, `udp`: the threads that read.
+//! 4. `filler`: from bytes to batches; `source`: what the workers of a source share.
+//! 5. `destination`: the threads that deliver.
+//! 6. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
+//! 7. [`admin`] and `status`: what the admin API may ask.
+#![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod config;
+
+mod acceptor;
+mod destination;
+mod filler;
+mod pipeline;
+mod source;
+mod status;
+mod stream;
+mod udp;
+mod watch;
 
 pub use admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+pub use pipeline::{Loader, Pipeline, StartError};

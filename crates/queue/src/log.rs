@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Next, Record,
+    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Next, Record, Timestamp,
 };
 
 use crate::cursor::{Cursor, DestinationFeed, Pick};
@@ -47,6 +47,9 @@ pub(crate) struct State {
     options: QueueOptions,
     cursors: Vec<Cursor>,
     closed: bool,
+    /// Appends that wait for room, and since when there was at least one.
+    blocked: usize,
+    blocked_since: Timestamp,
 }
 
 /// One log for the process.
@@ -71,6 +74,8 @@ impl Log {
                 options,
                 cursors: Vec::new(),
                 closed: false,
+                blocked: 0,
+                blocked_since: Timestamp::NONE,
             }),
             room: Condvar::new(),
             arrival: Condvar::new(),
@@ -102,7 +107,9 @@ impl Log {
                 WhenFull::DropNewest => return Err(AppendError::Full),
                 WhenFull::DropOldest => evicted.extend(state.evict_oldest(&self.ledger)),
                 WhenFull::Block => {
+                    state.block();
                     state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.unblock();
                 }
             }
         }
@@ -181,6 +188,12 @@ impl Log {
             bytes_max: state.options.memory_bytes.0,
             batches: state.entries.len(),
         }
+    }
+
+    /// Since when sources have been waiting for room without a pause; `None` if none waits.
+    pub fn blocked_since(&self) -> Option<Timestamp> {
+        let since = self.lock().blocked_since;
+        since.is_some().then_some(since)
     }
 
     /// Writes the receive time of the oldest pending event of each destination to its counters.
@@ -262,6 +275,21 @@ enum Taken {
 }
 
 impl State {
+    fn block(&mut self) {
+        if !self.blocked_since.is_some() {
+            self.blocked_since = Timestamp::now();
+        }
+        self.blocked += 1;
+    }
+
+    fn unblock(&mut self) {
+        self.blocked -= 1;
+        // Room was made for one; if it is taken at once, the wait goes on and began anew.
+        if self.blocked == 0 {
+            self.blocked_since = Timestamp::NONE;
+        }
+    }
+
     fn has_room(&self, bytes: u64) -> bool {
         self.entries.is_empty() || self.bytes + bytes <= self.options.memory_bytes.0
     }

@@ -1,7 +1,23 @@
-//! All that touches the network or the kernel.
+//! All that touches the network or the kernel, and the only room where `unsafe` may appear.
+//!
+//! # What it guarantees
+//! * Nothing here waits: sockets are non-blocking, and their readiness is the caller's business.
+//! * A peer can cost a bounded amount of memory and of time before it has said who it is.
+//! * What the kernel dropped of a UDP socket can be read to the packet at any moment.
+//!
+//! # In reading order
+//! 1. [`config`]: the options of listeners.
+//! 2. [`listen`] and [`activation`]: sockets, our own or systemd's.
+//! 3. [`udp`]: datagrams in bulk (RFC 5426).
+//! 4. [`stream`], [`proxy`] and [`tls`]: connections (RFC 6587, RFC 5425).
+//!
+//! # After a crash
+//! Sockets close with the process; sockets that systemd passed stay open and keep what they hold.
 
 pub mod activation;
 pub mod config;
 pub mod listen;
 pub mod proxy;
+pub mod stream;
 pub mod tls;
+pub mod udp;

@@ -122,6 +122,17 @@ impl UdpReceiver {
         })
     }
 
+    /// Has the kernel drop, and count, every datagram that comes from now on, so that after the
+    /// queue is emptied nothing can be lost unseen between the last read and the close. What the
+    /// kernel refuses here is only that exactness; the socket works on.
+    pub fn refuse_more(&self) {
+        // A classic BPF program of one instruction, `ret 0`: keep no byte of the packet.
+        let drop_all = socket2::SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0);
+        if let Err(error) = socket2::SockRef::from(&self.socket).attach_filter(&[drop_all]) {
+            tracing::debug!(%error, "cannot close a UDP socket to new datagrams");
+        }
+    }
+
     /// A probe of the socket's kernel counters that can be used from another thread.
     pub fn probe(&self) -> io::Result<UdpProbe> {
         Ok(UdpProbe { socket: self.socket.try_clone()? })
@@ -255,6 +266,18 @@ mod tests {
         }
         assert!(read < 500);
         assert_eq!(read + probe.meminfo().unwrap().drops as usize, 500);
+    }
+
+    #[test]
+    fn a_socket_that_refuses_more_counts_what_comes() {
+        let (sender, mut receiver) = pair();
+        let probe = receiver.probe().unwrap();
+        sender.send(b"queued").unwrap();
+        receiver.refuse_more();
+        sender.send(b"late").unwrap();
+        assert_eq!(receiver.receive().unwrap(), 1);
+        assert_eq!(receiver.datagram(0).unwrap().head, b"queued");
+        assert_eq!(probe.meminfo().unwrap().drops, 1);
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! The acceptor: one thread that takes new connections of all listeners and gives each to the
+//! stream worker that has the fewest.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use inrush_event::Protocol;
+use inrush_transport::config::{ListenAddr, ProxyProtocol};
+use inrush_transport::stream::{Connection, EndReason, Opening};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+
+use crate::source::Source;
+use crate::stream::WorkerHandle;
+
+const WAKE: Token = Token(usize::MAX);
+
+/// With no file descriptors left, accepting is tried again after this long.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Connections taken of one listener before the next one has its turn.
+const ACCEPTS_PER_TURN: usize = 256;
+
+enum Order {
+    Listen(Box<Door>),
+    /// Close the listener of that configured address.
+    Close(ListenAddr),
+    Stop,
+}
+
+/// A listener and what its connections need.
+pub(crate) struct Door {
+    /// The address as configured.
+    pub(crate) configured: ListenAddr,
+    pub(crate) listener: TcpListener,
+    pub(crate) source: Arc<Source>,
+}
+
+/// The running acceptor.
+pub(crate) struct Acceptor {
+    orders: Sender<Order>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Acceptor {
+    pub(crate) fn start(workers: Vec<WorkerHandle>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let (orders, inbox) = mpsc::channel();
+        let worker = Worker { poll, inbox, workers, doors: Slab::new(), stopping: false };
+        let thread =
+            thread::Builder::new().name("acceptor".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { orders, waker, thread: Some(thread) })
+    }
+
+    pub(crate) fn listen(&self, door: Door) {
+        self.order(Order::Listen(Box::new(door)));
+    }
+
+    pub(crate) fn close(&self, configured: ListenAddr) {
+        self.order(Order::Close(configured));
+    }
+
+    /// Closes all listeners and waits for the thread.
+    pub(crate) fn stop(mut self) {
+        self.order(Order::Stop);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the acceptor ended by a fault");
+        }
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn order(&self, order: Order) {
+        if self.orders.send(order).is_ok()
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "cannot wake the acceptor");
+        }
+    }
+}
+
+struct Worker {
+    poll: Poll,
+    inbox: Receiver<Order>,
+    workers: Vec<WorkerHandle>,
+    doors: Slab<Door>,
+    stopping: bool,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(64);
+        let mut timeout = None;
+        while !self.stopping {
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, "waiting for connections failed");
+                thread::sleep(RETRY);
+            }
+            self.obey();
+            // Readiness is an edge, and a listener may have been left half emptied: try all.
+            timeout = self.doors.iter().filter_map(|(_, door)| self.accept(door)).min();
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(order) = self.inbox.try_recv() {
+            match order {
+                Order::Listen(door) => self.listen(*door),
+                Order::Close(configured) => {
+                    self.doors.retain(|_, door| door.configured != configured);
+                }
+                Order::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn listen(&mut self, door: Door) {
+        let key = self.doors.insert(door);
+        let listener = &mut self.doors[key].listener;
+        let interest = Interest::READABLE;
+        if let Err(error) = self.poll.registry().register(listener, Token(key), interest) {
+            tracing::error!(%error, "cannot watch a listener");
+            self.doors.remove(key);
+        }
+    }
+
+    /// Takes what waits at a door; says when to come back if something is left.
+    fn accept(&self, door: &Door) -> Option<Duration> {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match door.listener.accept() {
+                Ok((socket, peer)) => self.welcome(door, socket, peer),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return None,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    // Out of file descriptors or memory: the connection waits in the backlog.
+                    _ => {
+                        door.source.end(EndReason::TooMany);
+                        return Some(RETRY);
+                    }
+                },
+            }
+        }
+        Some(Duration::ZERO)
+    }
+
+    fn welcome(&self, door: &Door, socket: TcpStream, peer: SocketAddr) {
+        let (_, settings) = door.source.settings();
+        let source = &door.source;
+        source.connections_accepted.add(1);
+        if source.connections.get() >= settings.stream.max_connections.get() as u64 {
+            source.end(EndReason::TooMany);
+            return;
+        }
+        let tls = match door.configured.protocol {
+            Protocol::Tls => settings.tls.as_ref().map(|tls| tls.config()),
+            Protocol::Tcp | Protocol::Udp => None,
+        };
+        let opening = Opening {
+            tls,
+            proxy: settings.stream.proxy_protocol == ProxyProtocol::Required,
+            deadline: Instant::now() + settings.stream.handshake_timeout.0,
+        };
+        let least = self.workers.iter().min_by_key(|worker| worker.load());
+        match (Connection::new(socket, peer, opening), least) {
+            (Ok(connection), Some(worker)) => worker.give(source, connection),
+            _ => source.end(EndReason::Reset),
+        }
+    }
+}

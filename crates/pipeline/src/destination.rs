@@ -1,0 +1,63 @@
+//! One running destination: its sink on a thread of its own, fed by its cursor.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use inrush_event::{DestinationCounters, Feed, Ledger};
+use inrush_queue::{DestinationFeed, Log};
+use inrush_sink::{Quarantine, SinkConfig, SinkStatus};
+
+/// A destination as it runs.
+pub(crate) struct Destination {
+    pub(crate) name: String,
+    pub(crate) config: SinkConfig,
+    pub(crate) counters: Arc<DestinationCounters>,
+    pub(crate) status: Arc<SinkStatus>,
+    feed: Arc<DestinationFeed>,
+    thread: JoinHandle<()>,
+}
+
+/// What a destination needs of the process.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) log: &'a Arc<Log>,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) data_dir: &'a Path,
+    pub(crate) quarantine: &'a Arc<dyn Quarantine>,
+}
+
+impl Destination {
+    /// Opens the destination, then its cursor: what is still pending under its name, or the end
+    /// of the log.
+    pub(crate) fn start(
+        name: &str,
+        config: &SinkConfig,
+        around: &Surroundings<'_>,
+    ) -> Result<Self, String> {
+        let quarantine = Arc::clone(around.quarantine);
+        let (sink, status) = inrush_sink::build(name, config, around.data_dir, quarantine)
+            .map_err(|error| format!("destination {name}: {error}"))?;
+        let counters = around.ledger.destination(name);
+        let feed = around.log.attach(&counters);
+        let to_sink: Arc<dyn Feed> = Arc::clone(&feed) as _;
+        let spawned: io::Result<_> =
+            thread::Builder::new().name(format!("to-{name}")).spawn(move || sink.run(to_sink));
+        let thread = spawned.map_err(|error| format!("destination {name}: no thread: {error}"))?;
+        let (name, config) = (name.to_owned(), config.clone());
+        Ok(Self { name, config, counters, status, feed, thread })
+    }
+
+    /// Asks the sink to put back what it has in hand and end, and waits for it.
+    pub(crate) fn stop(self) {
+        self.feed.stop();
+        if self.thread.join().is_err() {
+            tracing::error!(destination = self.name, "a sink ended by a fault");
+        }
+    }
+
+    /// Whether the sink has ended, which it must not while it is wanted.
+    pub(crate) fn ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+}

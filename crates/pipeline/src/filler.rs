@@ -1,0 +1,347 @@
+//! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
+//! then hand the batch to the queue.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inrush_codec::{Frame, FrameDecoder, Parser, datagram};
+use inrush_event::{
+    Anomalies, Batch, BatchBuilder, BatchPool, Ledger, Peer, Protocol, Record, RejectReason, Span,
+    Timestamp, limits,
+};
+use inrush_queue::{AppendError, Log};
+use inrush_transport::stream::{Connection, Read};
+use inrush_transport::udp::Datagram;
+
+use crate::source::{Settings, Source};
+
+/// A batch that has events waits at most this long for more, so that a trickle of events does
+/// not cost a hand-over each. It is far below the latency that any destination adds.
+pub(crate) const LINGER: Duration = Duration::from_millis(5);
+
+/// One reading of both clocks, for everything that a worker does in a round.
+#[derive(Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) instant: Instant,
+    pub(crate) wall: Timestamp,
+}
+
+impl Now {
+    pub(crate) fn read() -> Self {
+        Self { instant: Instant::now(), wall: Timestamp::now() }
+    }
+}
+
+/// What all workers share to hand batches on.
+#[derive(Clone)]
+pub(crate) struct Doors {
+    pub(crate) pool: Arc<BatchPool>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+/// The bytes of a connection that no frame has taken yet, and where its framing stands.
+pub(crate) struct StreamState {
+    decoder: FrameDecoder,
+    carry: Vec<u8>,
+}
+
+impl StreamState {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let syslog = &settings.syslog;
+        let decoder = FrameDecoder::new(syslog.framing, syslog.message_bytes_max());
+        Self { decoder, carry: Vec::new() }
+    }
+
+    /// Keeps `rest` for the next read; gives memory back once nothing is kept.
+    fn keep(&mut self, rest: &[u8]) {
+        const IDLE_BYTES: usize = 4096;
+        self.carry.clear();
+        if rest.is_empty() && self.carry.capacity() > IDLE_BYTES {
+            self.carry = Vec::new();
+        }
+        self.carry.extend_from_slice(rest);
+    }
+}
+
+/// Counts of the open batch that are posted when it is handed on.
+#[derive(Default)]
+struct Tally {
+    bytes: u64,
+    empty: u64,
+    /// A run of events with the same anomalies costs one addition each bit.
+    run: Anomalies,
+    run_events: u64,
+    anomalies: [u64; 32],
+    /// Events and bytes by index of [`BatchBuilder::peer`].
+    peers: Vec<(IpAddr, u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, anomalies: Anomalies) {
+        if anomalies != self.run {
+            self.end_run();
+            self.run = anomalies;
+        }
+        self.run_events += 1;
+    }
+
+    fn end_run(&mut self) {
+        let mut bits = self.run.bits();
+        while bits != 0 {
+            self.anomalies[bits.trailing_zeros() as usize] += self.run_events;
+            bits &= bits - 1;
+        }
+        self.run_events = 0;
+    }
+
+    fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64) {
+        self.bytes += bytes;
+        let index = index as usize;
+        if self.peers.len() <= index {
+            self.peers.resize(index + 1, (ip, 0, 0));
+        }
+        let row = &mut self.peers[index];
+        *row = (ip, row.1 + events, row.2 + bytes);
+    }
+
+    fn clear(&mut self) {
+        let mut peers = std::mem::take(&mut self.peers);
+        peers.clear();
+        *self = Self { peers, ..Self::default() };
+    }
+}
+
+/// One worker's side of one source.
+pub(crate) struct Filler {
+    doors: Doors,
+    source: Arc<Source>,
+    generation: u64,
+    settings: Arc<Settings>,
+    parser: Parser,
+    builder: BatchBuilder,
+    /// When the open batch got its first event.
+    since: Instant,
+    tally: Tally,
+}
+
+impl Filler {
+    pub(crate) fn new(doors: Doors, source: Arc<Source>) -> Self {
+        let (generation, settings) = source.settings();
+        let parser = Parser::new(settings.zone.clone());
+        let builder = doors.pool.lend(&settings.info);
+        let since = Instant::now();
+        let tally = Tally::default();
+        Self { doors, source, generation, settings, parser, builder, since, tally }
+    }
+
+    pub(crate) fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// Reads once from a connection and takes in what came. What the connection says is returned;
+    /// at its end the unfinished frame has been taken in too.
+    pub(crate) fn read_stream(
+        &mut self,
+        connection: &mut Connection,
+        state: &mut StreamState,
+        cipher: &mut [u8],
+        now: Now,
+    ) -> Read {
+        self.make_room(now);
+        let start = self.builder.filled();
+        self.builder.extend(&state.carry);
+        let space = self.builder.space();
+        let window = space.len().min(limits::READ_BYTES);
+        let outcome = connection.read(&mut space[..window], cipher);
+        match outcome {
+            Read::Data(n) | Read::Drained(n) => {
+                self.builder.advance(n);
+                self.frame(connection, state, start, now, false);
+            }
+            Read::Closed | Read::Failed(_) => self.frame(connection, state, start, now, true),
+            Read::Blocked => self.builder.truncate(start),
+        }
+        outcome
+    }
+
+    /// Takes in the unfinished frame of a connection that we end.
+    pub(crate) fn end_stream(&mut self, from: &Connection, state: &mut StreamState, now: Now) {
+        self.make_room(now);
+        let start = self.builder.filled();
+        self.builder.extend(&state.carry);
+        self.frame(from, state, start, now, true);
+    }
+
+    /// Frames and parses the bytes from `start` on.
+    fn frame(
+        &mut self,
+        connection: &Connection,
+        state: &mut StreamState,
+        start: usize,
+        now: Now,
+        last: bool,
+    ) {
+        let peer = self.builder.peer(Peer {
+            ip: connection.peer(),
+            local_port: connection.local_port(),
+            protocol: connection.protocol(),
+        });
+        let events_before = self.builder.len();
+        self.stamp(now);
+        let (arena, records) = self.builder.parts();
+        let (parser, tally) = (&mut self.parser, &mut self.tally);
+        let mut bytes = 0;
+        let emit = |frame: Frame| {
+            let mut record = Record::unparsed(frame.span, now.wall, peer, frame.anomalies);
+            parser.parse(arena, &mut record);
+            tally.add(record.anomalies);
+            bytes += u64::from(frame.span.len);
+            records.push(record);
+        };
+        let keep = if last {
+            state.decoder.finish(arena, start, emit);
+            arena.len()
+        } else {
+            state.decoder.decode(arena, start, emit)
+        };
+        state.keep(&arena[keep..]);
+        let events = (records.len() - events_before) as u64;
+        self.builder.truncate(keep);
+        self.tally.add_peer(peer, connection.peer(), events, bytes);
+    }
+
+    /// Takes in one datagram.
+    pub(crate) fn take_datagram(&mut self, datagram: Datagram<'_>, local_port: u16, now: Now) {
+        self.make_room(now);
+        let start = self.builder.filled();
+        self.builder.extend(datagram.head);
+        self.builder.extend(datagram.tail);
+        let Some(span) = self::datagram(self.builder.bytes(), Span::new(start, self.builder.filled()))
+        else {
+            self.builder.truncate(start);
+            self.tally.empty += 1;
+            return;
+        };
+        let (span, anomalies) = self.cut(span, datagram.cut);
+        self.builder.truncate(span.end());
+        let ip = datagram.from;
+        let peer = self.builder.peer(Peer { ip, local_port, protocol: Protocol::Udp });
+        self.stamp(now);
+        let (arena, records) = self.builder.parts();
+        let mut record = Record::unparsed(span, now.wall, peer, anomalies);
+        self.parser.parse(arena, &mut record);
+        records.push(record);
+        self.tally.add(record.anomalies);
+        self.tally.add_peer(peer, ip, 1, u64::from(span.len));
+    }
+
+    fn cut(&self, span: Span, cut: bool) -> (Span, Anomalies) {
+        let max = self.settings.syslog.message_bytes_max();
+        let mut anomalies = if cut { Anomalies::DATAGRAM_CUT } else { Anomalies::NONE };
+        if span.len() <= max {
+            return (span, anomalies);
+        }
+        anomalies.insert(Anomalies::OVERSIZE);
+        (Span::new(span.start(), span.start() + max), anomalies)
+    }
+
+    fn stamp(&mut self, now: Now) {
+        if self.builder.is_empty() {
+            self.since = now.instant;
+            self.builder.stamp(now.wall);
+        }
+    }
+
+    fn make_room(&mut self, now: Now) {
+        if self.builder.filled() >= limits::BATCH_FLUSH_BYTES
+            || self.builder.len() >= limits::BATCH_FLUSH_RECORDS
+        {
+            self.flush(now);
+        }
+    }
+
+    /// Hands the batch on if it is large or old enough.
+    pub(crate) fn flush_if_due(&mut self, now: Now) {
+        if self.builder.filled() >= limits::BATCH_FLUSH_BYTES
+            || self.due().is_some_and(|due| due <= now.instant)
+        {
+            self.flush(now);
+        }
+    }
+
+    /// When the open batch has to be handed on; `None` if it has nothing.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let waiting = !self.builder.is_empty() || self.tally.empty > 0;
+        waiting.then(|| self.since + LINGER)
+    }
+
+    /// Hands the batch on. Waits while the queue is full and its policy is to block.
+    pub(crate) fn flush(&mut self, now: Now) {
+        self.tally.end_run();
+        self.post_empty();
+        if self.builder.is_empty() {
+            return;
+        }
+        let next = self.next_builder();
+        let builder = std::mem::replace(&mut self.builder, next);
+        let batch = builder.freeze(self.source.next_sequence());
+        self.hand_over(batch, now);
+        self.tally.clear();
+    }
+
+    fn post_empty(&mut self) {
+        let empty = std::mem::take(&mut self.tally.empty);
+        if empty > 0 {
+            let counters = &self.source.counters;
+            self.doors.ledger.post(|| {
+                counters.received.add(empty);
+                counters.rejected(RejectReason::Empty).add(empty);
+            });
+        }
+    }
+
+    /// An empty batch, under the settings of the moment.
+    fn next_builder(&mut self) -> BatchBuilder {
+        if self.source.generation() != self.generation {
+            (self.generation, self.settings) = self.source.settings();
+            self.parser = Parser::new(self.settings.zone.clone());
+        }
+        self.doors.pool.lend(&self.settings.info)
+    }
+
+    fn hand_over(&mut self, batch: Batch, now: Now) {
+        let (events, bytes) = (batch.len() as u64, self.tally.bytes);
+        let counters = &self.source.counters;
+        let received = || {
+            counters.received.add(events);
+            counters.received_bytes.add(bytes);
+        };
+        let reject = |reason| {
+            self.doors.ledger.post(|| {
+                received();
+                counters.rejected(reason).add(events);
+            });
+        };
+        let accept = || {
+            received();
+            counters.accepted.add(events);
+        };
+        match self.doors.log.append(batch, accept) {
+            Ok(()) => self.note(now),
+            Err(AppendError::Full) => reject(RejectReason::QueueFull),
+            Err(AppendError::Closed) => reject(RejectReason::Shutdown),
+        }
+    }
+
+    /// Counts what was accepted, beside the ledger.
+    fn note(&self, now: Now) {
+        for (counter, n) in self.source.anomalies.iter().zip(self.tally.anomalies) {
+            if n > 0 {
+                counter.add(n);
+            }
+        }
+        self.source.note_senders(now.wall, &self.tally.peers);
+    }
+}

@@ -1,0 +1,555 @@
+//! Starts, reloads and stops everything.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo, Timestamp};
+use inrush_queue::Log;
+use inrush_sink::{FileQuarantine, Quarantine, SinkConfig};
+use inrush_transport::activation::Inherited;
+use inrush_transport::config::{ListenAddr, UdpSockets};
+use inrush_transport::tls::ServerTls;
+use inrush_transport::udp::UdpReceiver;
+use inrush_transport::listen;
+
+use crate::acceptor::{Acceptor, Door};
+use crate::config::{Config, SourceConfig, SyslogSource};
+use crate::destination::{Destination, Surroundings};
+use crate::filler::Doors;
+use crate::source::{Settings, Source};
+use crate::stream::{StreamWorker, WorkerHandle};
+use crate::udp::UdpWorker;
+use crate::watch::{Progress, Watch};
+use crate::ReloadReport;
+
+/// Reads the configuration again for a reload; one line a problem.
+pub type Loader = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
+
+/// Why the pipeline could not start or take on a configuration: one line each.
+#[derive(Debug)]
+pub struct StartError(pub Vec<String>);
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl StartError {
+    fn one(line: impl ToString) -> Self {
+        Self(vec![line.to_string()])
+    }
+}
+
+/// A source and its doors.
+pub(crate) struct RunningSource {
+    pub(crate) source: Arc<Source>,
+    config: SyslogSource,
+    pub(crate) listeners: Vec<Listener>,
+}
+
+/// One listening address.
+pub(crate) struct Listener {
+    configured: ListenAddr,
+    /// What it is really bound to.
+    pub(crate) bound: ListenAddr,
+    pub(crate) udp: Vec<UdpWorker>,
+}
+
+/// What a reload changes, under one lock.
+pub(crate) struct Graph {
+    pub(crate) config: Config,
+    pub(crate) sources: Vec<RunningSource>,
+    pub(crate) destinations: Vec<Destination>,
+}
+
+/// The parts that live as long as the process.
+pub(crate) struct Shared {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) started: Timestamp,
+    pub(crate) reloads: Counter,
+    pub(crate) reload_failures: Counter,
+    pub(crate) progress: Mutex<Progress>,
+    /// Held while the graph changes, and briefly while it is looked at.
+    graph: Mutex<Graph>,
+    inherited: Mutex<Inherited>,
+    quarantine: Arc<dyn Quarantine>,
+    pool: Arc<BatchPool>,
+    loader: Loader,
+    workers: Mutex<Vec<StreamWorker>>,
+    /// For orders to the workers while the above is being joined.
+    handles: Vec<WorkerHandle>,
+    acceptor: Mutex<Option<Acceptor>>,
+}
+
+/// A running pipeline.
+pub struct Pipeline {
+    pub(crate) shared: Arc<Shared>,
+    watch: Watch,
+}
+
+impl Pipeline {
+    /// Opens destinations first, then sources, so that no event comes before its way is open.
+    ///
+    /// `inherited` are the sockets that systemd passed; `loader` reads the configuration anew.
+    ///
+    /// # Errors
+    /// One line for each address, certificate or destination that could not be opened.
+    pub fn start(
+        config: Config,
+        inherited: Inherited,
+        loader: Loader,
+    ) -> Result<Self, StartError> {
+        std::fs::create_dir_all(&config.data_dir).map_err(|error| {
+            StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
+        })?;
+        let shared = Shared::open(&config, inherited, loader).map_err(StartError::one)?;
+        let shared = Arc::new(shared);
+        let problems = {
+            let mut graph = shared.graph();
+            let mut problems = shared.start_destinations(&mut graph, &config);
+            problems.extend(shared.start_sources(&mut graph, &config));
+            problems
+        };
+        let watch = Watch::start(Arc::clone(&shared)).map_err(StartError::one)?;
+        let pipeline = Self { shared, watch };
+        if problems.is_empty() {
+            return Ok(pipeline);
+        }
+        pipeline.stop();
+        Err(StartError(problems))
+    }
+
+    /// The addresses really bound, with the name of the source of each.
+    pub fn listeners(&self) -> Vec<(String, ListenAddr)> {
+        let graph = self.shared.graph();
+        let of = |running: &RunningSource| {
+            let name = running.source.name.clone();
+            running.listeners.iter().map(move |l| (name.clone(), l.bound)).collect::<Vec<_>>()
+        };
+        graph.sources.iter().flat_map(of).collect()
+    }
+
+    /// What the admin API may ask.
+    pub fn admin(&self) -> Arc<dyn crate::Admin> {
+        Arc::clone(&self.shared) as _
+    }
+
+    /// Reads the configuration again and takes it on, as `POST /api/v1/reload` does.
+    ///
+    /// # Errors
+    /// One line a problem; the old configuration goes on.
+    pub fn reload(&self) -> Result<ReloadReport, Vec<String>> {
+        self.shared.reload()
+    }
+
+    /// Stops taking, takes in what the kernel holds, delivers within `shutdown_timeout`, and
+    /// counts what is left as dropped.
+    pub fn stop(self) {
+        self.watch.stop();
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    fn open(config: &Config, inherited: Inherited, loader: Loader) -> io::Result<Self> {
+        let ledger = Ledger::new();
+        let log = Log::new(config.queue.clone(), Arc::clone(&ledger));
+        let pool = BatchPool::new();
+        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let doors =
+            Doors { pool: Arc::clone(&pool), log: Arc::clone(&log), ledger: Arc::clone(&ledger) };
+        let workers = (0..cores)
+            .map(|number| StreamWorker::start(number, doors.clone()))
+            .collect::<io::Result<Vec<_>>>()?;
+        let handles: Vec<WorkerHandle> = workers.iter().map(StreamWorker::handle).collect();
+        let acceptor = Acceptor::start(handles.clone())?;
+        let graph = Graph { config: config.clone(), sources: Vec::new(), destinations: Vec::new() };
+        Ok(Self {
+            ledger,
+            log,
+            started: Timestamp::now(),
+            reloads: Counter::default(),
+            reload_failures: Counter::default(),
+            progress: Mutex::default(),
+            graph: Mutex::new(graph),
+            inherited: Mutex::new(inherited),
+            quarantine: Arc::new(FileQuarantine::new(&config.data_dir)),
+            pool,
+            loader,
+            workers: Mutex::new(workers),
+            handles,
+            acceptor: Mutex::new(Some(acceptor)),
+        })
+    }
+
+    pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
+        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn doors(&self) -> Doors {
+        Doors {
+            pool: Arc::clone(&self.pool),
+            log: Arc::clone(&self.log),
+            ledger: Arc::clone(&self.ledger),
+        }
+    }
+
+    fn start_destinations(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, sink) in &config.destinations {
+            match self.start_destination(name, sink, &config.data_dir) {
+                Ok(destination) => graph.destinations.push(destination),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems
+    }
+
+    fn start_destination(
+        &self,
+        name: &str,
+        config: &SinkConfig,
+        data_dir: &Path,
+    ) -> Result<Destination, String> {
+        let around = Surroundings {
+            log: &self.log,
+            ledger: &self.ledger,
+            data_dir,
+            quarantine: &self.quarantine,
+        };
+        Destination::start(name, config, &around)
+    }
+
+    fn start_sources(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, SourceConfig::Syslog(wanted)) in &config.sources {
+            match self.start_source(name, wanted) {
+                Ok((running, failed)) => {
+                    graph.sources.push(running);
+                    problems.extend(failed);
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems
+    }
+
+    fn start_source(
+        &self,
+        name: &str,
+        config: &SyslogSource,
+    ) -> Result<(RunningSource, Vec<String>), String> {
+        let source = Source::new(name, settings(name, config, None)?, &self.ledger);
+        let mut running =
+            RunningSource { source, config: config.clone(), listeners: Vec::new() };
+        let problems = self.open_listeners(&mut running, &config.listen);
+        Ok((running, problems))
+    }
+
+    fn open_listeners(&self, running: &mut RunningSource, wanted: &[ListenAddr]) -> Vec<String> {
+        let mut problems = Vec::new();
+        for address in wanted {
+            if running.listeners.iter().any(|listener| listener.configured == *address) {
+                continue;
+            }
+            let opened = match address.protocol {
+                Protocol::Udp => self.open_udp(running, *address),
+                Protocol::Tcp | Protocol::Tls => self.open_stream(running, *address),
+            };
+            match opened {
+                Ok(listener) => running.listeners.push(listener),
+                Err(problem) => problems.push(format!("source {}: {problem}", running.source.name)),
+            }
+        }
+        problems
+    }
+
+    fn inherited(&self, address: &ListenAddr) -> Vec<socket2::Socket> {
+        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).take(address)
+    }
+
+    fn open_udp(&self, running: &RunningSource, address: ListenAddr) -> Result<Listener, String> {
+        let options = &running.config.udp;
+        let mut sockets: Vec<std::net::UdpSocket> =
+            self.inherited(&address).into_iter().map(Into::into).collect();
+        // systemd keeps an inherited socket open for the next process, which reads on where we end.
+        let shared = !sockets.is_empty();
+        if sockets.is_empty() {
+            let count = udp_socket_count(options.sockets);
+            sockets = listen::udp_sockets(address, count).map_err(|error| error.to_string())?;
+        }
+        let wanted_bytes = usize::try_from(options.receive_buffer.0).unwrap_or(usize::MAX);
+        let mut bound = address;
+        let mut udp = Vec::new();
+        for socket in sockets {
+            let mut worker = || -> io::Result<UdpWorker> {
+                let granted = listen::raise_receive_buffer(&socket, wanted_bytes)? as u64;
+                bound.addr = socket.local_addr()?;
+                let receiver = UdpReceiver::new(socket)?;
+                running.source.add_socket(bound, receiver.probe()?, granted);
+                let source = Arc::clone(&running.source);
+                UdpWorker::start(self.doors(), source, receiver, granted, shared)
+            };
+            udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
+        }
+        Ok(Listener { configured: address, bound, udp })
+    }
+
+    fn open_stream(
+        &self,
+        running: &RunningSource,
+        address: ListenAddr,
+    ) -> Result<Listener, String> {
+        let passed = self.inherited(&address).into_iter().next();
+        let listener = match passed {
+            Some(socket) => std::net::TcpListener::from(socket),
+            None => listen::tcp_listener(address).map_err(|error| error.to_string())?,
+        };
+        let keepalive = running.config.stream.keepalive.0;
+        let set_up = || -> io::Result<_> {
+            listen::set_keepalive(&listener, keepalive)?;
+            listener.local_addr()
+        };
+        let addr = set_up().map_err(|error| format!("{address}: {error}"))?;
+        let bound = ListenAddr { protocol: address.protocol, addr };
+        self.with_acceptor(|acceptor| acceptor.listen(Door {
+            configured: address,
+            listener: mio::net::TcpListener::from_std(listener),
+            source: Arc::clone(&running.source),
+        }));
+        Ok(Listener { configured: address, bound, udp: Vec::new() })
+    }
+
+    /// Reads the configuration again and takes it on.
+    pub(crate) fn reload(&self) -> Result<ReloadReport, Vec<String>> {
+        let taken_on = (self.loader)().and_then(|config| self.take_on(config));
+        match &taken_on {
+            Ok(_) => self.reloads.add(1),
+            Err(_) => self.reload_failures.add(1),
+        }
+        taken_on
+    }
+
+    /// Swaps the graph for that of `config`. What could not be opened is reported, and what it
+    /// was to replace goes on.
+    fn take_on(&self, config: Config) -> Result<ReloadReport, Vec<String>> {
+        let mut graph = self.graph();
+        let mut report = ReloadReport::default();
+        let mut problems = Vec::new();
+        if config.data_dir != graph.config.data_dir || config.admin != graph.config.admin {
+            problems.push("data_dir and admin cannot change while running; restart".to_owned());
+            return Err(problems);
+        }
+        self.log.reconfigure(config.queue.clone());
+        self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
+        self.swap_sources(&mut graph, &config, &mut report, &mut problems);
+        graph.config = config;
+        if problems.is_empty() { Ok(report) } else { Err(problems) }
+    }
+
+    fn swap_destinations(
+        &self,
+        graph: &mut Graph,
+        config: &Config,
+        report: &mut ReloadReport,
+        problems: &mut Vec<String>,
+    ) {
+        let mut old = std::mem::take(&mut graph.destinations);
+        for (name, sink) in &config.destinations {
+            let known = old.iter().position(|d| d.name == *name).map(|index| old.remove(index));
+            let before = match known {
+                Some(same) if same.config == *sink && !same.ended() => {
+                    graph.destinations.push(same);
+                    continue;
+                }
+                Some(other) => {
+                    let before = other.config.clone();
+                    other.stop();
+                    Some(before)
+                }
+                None => None,
+            };
+            let verb = if before.is_some() { "changed" } else { "added" };
+            match self.start_destination(name, sink, &config.data_dir) {
+                Ok(destination) => {
+                    graph.destinations.push(destination);
+                    report.changed.push(format!("destination {name} {verb}"));
+                }
+                Err(problem) => {
+                    problems.push(problem);
+                    let again = before
+                        .map(|before| self.start_destination(name, &before, &config.data_dir));
+                    graph.destinations.extend(again.and_then(Result::ok));
+                }
+            }
+        }
+        for gone in old {
+            let name = gone.name.clone();
+            gone.stop();
+            self.log.detach(&name, DropReason::Removed);
+            report.changed.push(format!("destination {name} removed"));
+        }
+    }
+
+    fn swap_sources(
+        &self,
+        graph: &mut Graph,
+        config: &Config,
+        report: &mut ReloadReport,
+        problems: &mut Vec<String>,
+    ) {
+        let mut old = std::mem::take(&mut graph.sources);
+        for (name, SourceConfig::Syslog(wanted)) in &config.sources {
+            let known = old.iter().position(|s| s.source.name == *name);
+            match known.map(|index| old.remove(index)) {
+                Some(mut running) => {
+                    if running.config != *wanted {
+                        problems.extend(self.change_source(&mut running, wanted));
+                        report.changed.push(format!("source {name} changed"));
+                    }
+                    graph.sources.push(running);
+                }
+                None => match self.start_source(name, wanted) {
+                    Ok((running, failed)) => {
+                        graph.sources.push(running);
+                        problems.extend(failed);
+                        report.changed.push(format!("source {name} added"));
+                    }
+                    Err(problem) => problems.push(problem),
+                },
+            }
+        }
+        for gone in old {
+            report.changed.push(format!("source {} removed", gone.source.name));
+            let source = Arc::clone(&gone.source);
+            gone.listeners.into_iter().for_each(|listener| self.close(&source, listener));
+            self.handles.iter().for_each(|worker| worker.forget(&source));
+        }
+    }
+
+    /// Takes on other options; sockets that stay in the configuration stay open.
+    fn change_source(&self, running: &mut RunningSource, wanted: &SyslogSource) -> Vec<String> {
+        match settings(&running.source.name, wanted, Some(running)) {
+            Ok(settings) => running.source.replace_settings(settings),
+            Err(problem) => return vec![problem],
+        }
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut running.listeners)
+            .into_iter()
+            .partition(|listener| wanted.listen.contains(&listener.configured));
+        running.listeners = kept;
+        gone.into_iter().for_each(|listener| self.close(&running.source, listener));
+        running.config = wanted.clone();
+        self.open_listeners(running, &wanted.listen)
+    }
+
+    /// Closes a listener; its UDP sockets are emptied first and refuse what still comes.
+    fn close(&self, source: &Source, listener: Listener) {
+        if listener.udp.is_empty() {
+            self.with_acceptor(|acceptor| acceptor.close(listener.configured));
+        }
+        listener.udp.iter().for_each(UdpWorker::stop);
+        listener.udp.into_iter().for_each(UdpWorker::join);
+        source.forget_sockets(listener.bound);
+    }
+
+    fn with_acceptor(&self, order: impl FnOnce(&Acceptor)) {
+        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
+        acceptor.as_ref().into_iter().for_each(|acceptor| order(acceptor));
+    }
+
+    /// Threads that have ended although they are wanted, by name.
+    pub(crate) fn dead_workers(&self) -> bool {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().any(StreamWorker::ended) || acceptor.as_ref().is_some_and(Acceptor::ended)
+    }
+
+    fn stop(&self) {
+        let mut graph = self.graph();
+        let deadline = Instant::now() + graph.config.shutdown_timeout.0;
+        if let Some(acceptor) =
+            self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            acceptor.stop();
+        }
+        self.stop_readers(&mut graph, deadline);
+        self.log.close();
+        self.log.wait_empty(deadline);
+        for destination in std::mem::take(&mut graph.destinations) {
+            let name = destination.name.clone();
+            destination.stop();
+            self.log.detach(&name, DropReason::Shutdown);
+        }
+    }
+
+    /// Stops the reading threads. While the queue is full they wait for room; at the deadline it
+    /// is closed over them, and what they hold is counted as rejected.
+    fn stop_readers(&self, graph: &mut Graph, deadline: Instant) {
+        let workers =
+            std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        workers.iter().for_each(StreamWorker::stop);
+        let udp = || graph.sources.iter().flat_map(|s| &s.listeners).flat_map(|l| &l.udp);
+        udp().for_each(UdpWorker::stop);
+        let busy = || !workers.iter().all(StreamWorker::ended) || !udp().all(UdpWorker::ended);
+        while busy() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if busy() {
+            self.log.close();
+        }
+        workers.into_iter().for_each(StreamWorker::join);
+        for running in &mut graph.sources {
+            for listener in std::mem::take(&mut running.listeners) {
+                listener.udp.into_iter().for_each(UdpWorker::join);
+                running.source.forget_sockets(listener.bound);
+            }
+        }
+    }
+}
+
+/// What a source's options come to. The TLS of `before` goes on if its options are the same.
+fn settings(
+    name: &str,
+    config: &SyslogSource,
+    before: Option<&RunningSource>,
+) -> Result<Settings, String> {
+    let said = |error: &dyn std::fmt::Display| format!("source {name}: {error}");
+    let same = before.filter(|running| running.config.tls == config.tls);
+    let tls = match (&config.tls, same) {
+        (_, Some(running)) => running.source.settings().1.tls.clone(),
+        (Some(options), None) => {
+            Some(Arc::new(ServerTls::load(options).map_err(|error| said(&error))?))
+        }
+        (None, None) => None,
+    };
+    Ok(Settings {
+        info: Arc::new(SourceInfo {
+            name: name.to_owned(),
+            index: config.index.clone(),
+            sourcetype: config.sourcetype.clone(),
+        }),
+        zone: config.syslog.zone().map_err(|error| said(&error))?,
+        syslog: config.syslog.clone(),
+        stream: config.stream.clone(),
+        tls,
+    })
+}
+
+/// Sockets of a UDP address: half of the cores by default, for a socket's thread does nothing
+/// but read and parse, and the destinations need the other half.
+fn udp_socket_count(sockets: UdpSockets) -> usize {
+    match sockets {
+        UdpSockets::Count(n) => usize::from(n.get()),
+        UdpSockets::Auto => {
+            thread::available_parallelism().map_or(1, NonZeroUsize::get).div_ceil(2).min(16)
+        }
+    }
+}

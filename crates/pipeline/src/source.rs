@@ -1,0 +1,200 @@
+//! One source as its workers share it: settings that a reload can change, and what it counts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use inrush_codec::{SyslogOptions, Zone};
+use inrush_event::{Anomalies, Counter, Ledger, SourceCounters, SourceInfo, Timestamp};
+use inrush_transport::config::{ListenAddr, StreamOptions};
+use inrush_transport::stream::EndReason;
+use inrush_transport::tls::ServerTls;
+use inrush_transport::udp::UdpProbe;
+
+use crate::admin::SenderStatus;
+
+/// Senders remembered for a source. The ones beyond are counted in the ledger like all others,
+/// but not listed; it bounds what spoofed addresses can make us hold to some 10 MB.
+const SENDERS_MAX: usize = 65_536;
+
+/// What a reload can change of a source. Connections that are open keep the framing that they
+/// began with; everything else holds from the next batch on.
+pub(crate) struct Settings {
+    pub(crate) info: Arc<SourceInfo>,
+    pub(crate) syslog: SyslogOptions,
+    pub(crate) zone: Zone,
+    pub(crate) stream: StreamOptions,
+    pub(crate) tls: Option<Arc<ServerTls>>,
+}
+
+/// A source, for as long as the process runs.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) counters: Arc<SourceCounters>,
+    /// Oddities of accepted events, by bit.
+    pub(crate) anomalies: [Counter; 32],
+    /// Open stream connections.
+    pub(crate) connections: Counter,
+    pub(crate) connections_accepted: Counter,
+    ends: [Counter; EndReason::ALL.len()],
+    pub(crate) tls_reloads: Counter,
+    pub(crate) tls_reload_failures: Counter,
+    sequence: AtomicU64,
+    /// Counts the changes of `settings`, so that a worker looks at the lock only after one.
+    generation: AtomicU64,
+    settings: Mutex<Arc<Settings>>,
+    sockets: Mutex<Vec<OpenSocket>>,
+    senders: Mutex<HashMap<IpAddr, Sender>>,
+}
+
+/// A UDP socket, for the kernel's count of what it dropped.
+struct OpenSocket {
+    bound: ListenAddr,
+    probe: UdpProbe,
+    /// The kernel's counter at the last reading; it is 32 bits wide and wraps.
+    drops_seen: u32,
+    granted_bytes: u64,
+}
+
+struct Sender {
+    first_seen: Timestamp,
+    last_seen: Timestamp,
+    events: u64,
+    bytes: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Source {
+    pub(crate) fn new(name: &str, settings: Settings, ledger: &Ledger) -> Arc<Self> {
+        Arc::new(Self {
+            name: name.to_owned(),
+            counters: ledger.source(name),
+            anomalies: Default::default(),
+            connections: Counter::default(),
+            connections_accepted: Counter::default(),
+            ends: Default::default(),
+            tls_reloads: Counter::default(),
+            tls_reload_failures: Counter::default(),
+            sequence: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            settings: Mutex::new(Arc::new(settings)),
+            sockets: Mutex::default(),
+            senders: Mutex::default(),
+        })
+    }
+
+    /// The settings now, and their generation.
+    pub(crate) fn settings(&self) -> (u64, Arc<Settings>) {
+        let settings = lock(&self.settings);
+        (self.generation.load(Ordering::Acquire), Arc::clone(&settings))
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn replace_settings(&self, settings: Settings) {
+        let mut current = lock(&self.settings);
+        *current = Arc::new(settings);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the next batch.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn end(&self, reason: EndReason) {
+        self.ends[reason as usize].add(1);
+    }
+
+    /// Connections refused or ended early, by reason, without those that never happened.
+    pub(crate) fn connection_errors(&self) -> BTreeMap<String, u64> {
+        EndReason::ALL
+            .iter()
+            .map(|reason| (reason.name().to_owned(), self.ends[*reason as usize].get()))
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+
+    /// Oddities of accepted events by name, without those that never happened.
+    pub(crate) fn anomaly_counts(&self) -> BTreeMap<String, u64> {
+        Anomalies::ALL
+            .iter()
+            .flat_map(|one| one.names().map(|name| (name.to_owned(), self.anomaly_count(*one))))
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+
+    fn anomaly_count(&self, one: Anomalies) -> u64 {
+        self.anomalies[one.bits().trailing_zeros() as usize].get()
+    }
+
+    /// Takes a socket into the account of kernel drops.
+    ///
+    /// An inherited socket may have dropped datagrams before our time; they count as well.
+    pub(crate) fn add_socket(&self, bound: ListenAddr, probe: UdpProbe, granted_bytes: u64) {
+        let socket = OpenSocket { bound, probe, drops_seen: 0, granted_bytes };
+        lock(&self.sockets).push(socket);
+    }
+
+    /// Drops the probes of an address, so that its sockets can close; what they had dropped
+    /// stays counted.
+    pub(crate) fn forget_sockets(&self, bound: ListenAddr) {
+        self.count_kernel_drops();
+        lock(&self.sockets).retain(|socket| socket.bound != bound);
+    }
+
+    /// Adds what the kernel dropped since the last reading to the ledger.
+    pub(crate) fn count_kernel_drops(&self) {
+        for socket in lock(&self.sockets).iter_mut() {
+            if let Ok(info) = socket.probe.meminfo() {
+                let new = info.drops.wrapping_sub(socket.drops_seen);
+                socket.drops_seen = info.drops;
+                self.counters.kernel_dropped.add(u64::from(new));
+            }
+        }
+    }
+
+    /// UDP sockets, and the bytes of receive buffer that the kernel granted them together.
+    pub(crate) fn sockets(&self) -> (u64, u64) {
+        let sockets = lock(&self.sockets);
+        (sockets.len() as u64, sockets.iter().map(|s| s.granted_bytes).sum())
+    }
+
+    /// Notes who sent a batch. Once a batch.
+    pub(crate) fn note_senders(&self, now: Timestamp, tallies: &[(IpAddr, u64, u64)]) {
+        let mut senders = lock(&self.senders);
+        for (ip, events, bytes) in tallies {
+            if senders.len() >= SENDERS_MAX && !senders.contains_key(ip) {
+                continue;
+            }
+            let sender = senders.entry(*ip).or_insert(Sender {
+                first_seen: now,
+                last_seen: now,
+                events: 0,
+                bytes: 0,
+            });
+            sender.last_seen = now;
+            sender.events += events;
+            sender.bytes += bytes;
+        }
+    }
+
+    pub(crate) fn senders(&self) -> Vec<SenderStatus> {
+        let row = |(ip, sender): (&IpAddr, &Sender)| SenderStatus {
+            ip: *ip,
+            first_seen_ns: sender.first_seen.0,
+            last_seen_ns: sender.last_seen.0,
+            events: sender.events,
+            bytes: sender.bytes,
+            source: self.name.clone(),
+        };
+        lock(&self.senders).iter().map(row).collect()
+    }
+}

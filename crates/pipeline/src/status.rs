@@ -1,0 +1,259 @@
+//! What the admin API may ask, answered from the running graph.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use inrush_event::{LedgerSnapshot, Metric, Timestamp};
+use inrush_sink::{ErrorReason, SinkStatus};
+
+use crate::admin::{
+    Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
+    SourceStatus,
+};
+use crate::destination::Destination;
+use crate::pipeline::{RunningSource, Shared};
+use crate::udp::UdpWorker;
+
+/// A queue that is full for a moment is back-pressure at work; for this long it is an alarm.
+const BLOCKED_TOO_LONG: Duration = Duration::from_secs(5);
+
+/// Senders that one answer lists.
+const SENDERS_LISTED: usize = 10_000;
+
+impl Shared {
+    /// The ledger with the kernel's drops and the oldest pending events brought up to date.
+    pub(crate) fn ledger_now(&self) -> LedgerSnapshot {
+        for running in &self.graph().sources {
+            running.source.count_kernel_drops();
+        }
+        self.log.measure_oldest();
+        self.ledger.snapshot()
+    }
+
+    fn source_edge(&self, running: &RunningSource) -> Edge {
+        let dead_udp =
+            running.listeners.iter().any(|listener| listener.udp.iter().any(UdpWorker::ended));
+        let blocked = self.log.blocked_since().filter(|at| {
+            Timestamp::now().0.saturating_sub(at.0) >= BLOCKED_TOO_LONG.as_nanos() as i64
+        });
+        let reason = if dead_udp || self.dead_workers() {
+            Some("a reading thread ended by a fault; restart, and report what the log says")
+        } else if blocked.is_some() {
+            Some("the queue is full: reading waits until a destination takes events again")
+        } else {
+            None
+        };
+        Edge {
+            name: running.source.name.clone(),
+            kind: EdgeKind::Source,
+            ok: reason.is_none(),
+            since_ns: blocked.map(|at| at.0),
+            reason: reason.map(str::to_owned),
+        }
+    }
+
+    fn destination_edge(&self, destination: &Destination) -> Edge {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let stalled = progress.stalled_since(&destination.name);
+        let status = &destination.status;
+        let (since, reason) = if destination.ended() {
+            (None, Some("its thread ended by a fault; reload or restart".to_owned()))
+        } else if !status.healthy() {
+            let words = status.last_error().map_or_else(String::new, |error| error.text);
+            (Some(status.since()), Some(words))
+        } else if let Some(since) = stalled {
+            (Some(since), Some("events are pending and none was taken".to_owned()))
+        } else {
+            (None, None)
+        };
+        Edge {
+            name: destination.name.clone(),
+            kind: EdgeKind::Destination,
+            ok: reason.is_none(),
+            since_ns: since.map(|at| at.0),
+            reason,
+        }
+    }
+}
+
+impl Admin for Shared {
+    fn ledger(&self) -> LedgerSnapshot {
+        self.ledger_now()
+    }
+
+    fn health(&self) -> Health {
+        let graph = self.graph();
+        let sources = graph.sources.iter().map(|running| self.source_edge(running));
+        let destinations = graph.destinations.iter().map(|one| self.destination_edge(one));
+        let edges: Vec<Edge> = sources.chain(destinations).collect();
+        Health { healthy: edges.iter().all(|edge| edge.ok), edges }
+    }
+
+    fn sources(&self) -> Vec<SourceStatus> {
+        self.graph().sources.iter().map(source_status).collect()
+    }
+
+    fn destinations(&self) -> Vec<DestinationStatus> {
+        self.graph().destinations.iter().map(destination_status).collect()
+    }
+
+    fn senders(&self) -> Vec<SenderStatus> {
+        let mut all: Vec<SenderStatus> =
+            self.graph().sources.iter().flat_map(|running| running.source.senders()).collect();
+        all.sort_by_key(|sender| std::cmp::Reverse(sender.last_seen_ns));
+        all.truncate(SENDERS_LISTED);
+        all
+    }
+
+    fn reload(&self) -> Result<ReloadReport, Vec<String>> {
+        Shared::reload(self)
+    }
+
+    fn metrics(&self) -> Vec<Sample> {
+        let mut page = Page::default();
+        let ledger = self.ledger_now();
+        page.ledger(&ledger);
+        for running in &self.graph().sources {
+            page.source(running);
+        }
+        for destination in &self.graph().destinations {
+            page.destination(destination);
+        }
+        let levels = self.log.levels();
+        page.add(Metric::QueueBytes, vec![], levels.bytes as f64);
+        page.add(Metric::QueueBytesMax, vec![], levels.bytes_max as f64);
+        for (result, counter) in [("ok", &self.reloads), ("failed", &self.reload_failures)] {
+            page.add(Metric::Reloads, vec![("result", result)], counter.get() as f64);
+        }
+        page.add(Metric::ProcessStart, vec![], self.started.0 as f64 / 1e9);
+        page.samples
+    }
+}
+
+fn source_status(running: &RunningSource) -> SourceStatus {
+    let source = &running.source;
+    let (sockets, receive_buffer_bytes) = source.sockets();
+    SourceStatus {
+        name: source.name.clone(),
+        type_name: "syslog".to_owned(),
+        listeners: running.listeners.iter().map(|listener| listener.bound.to_string()).collect(),
+        connections: source.connections.get(),
+        sockets,
+        receive_buffer_bytes,
+        certificate_not_after: source.settings().1.tls.as_ref().map(|tls| tls.not_after()),
+        anomalies: source.anomaly_counts(),
+        connection_errors: source.connection_errors(),
+    }
+}
+
+fn destination_status(destination: &Destination) -> DestinationStatus {
+    let status = &destination.status;
+    let last_error = status.last_error();
+    let last_success = status.last_success();
+    DestinationStatus {
+        name: destination.name.clone(),
+        type_name: status.kind().to_owned(),
+        healthy: status.healthy(),
+        last_error_at_ns: last_error.as_ref().map(|error| error.at.0),
+        last_error: last_error.map(|error| error.text),
+        last_success_at_ns: last_success.is_some().then_some(last_success.0),
+        errors: error_counts(status),
+        requests: status.requests(),
+        bytes: status.bytes_sent(),
+        retried: destination.counters.retried.get(),
+    }
+}
+
+fn error_counts(status: &SinkStatus) -> BTreeMap<String, u64> {
+    ErrorReason::ALL
+        .iter()
+        .map(|reason| (reason.name().to_owned(), status.errors(*reason)))
+        .filter(|(_, n)| *n > 0)
+        .collect()
+}
+
+/// The metrics page while it is gathered.
+#[derive(Default)]
+struct Page {
+    samples: Vec<Sample>,
+}
+
+impl Page {
+    fn add(&mut self, metric: Metric, labels: Vec<(&'static str, &str)>, value: f64) {
+        let labels = labels.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
+        self.samples.push(Sample { metric, labels, value });
+    }
+
+    fn ledger(&mut self, ledger: &LedgerSnapshot) {
+        for (name, row) in &ledger.sources {
+            let labels = || vec![("source", name.as_str())];
+            self.add(Metric::SourceReceived, labels(), row.received as f64);
+            self.add(Metric::SourceReceivedBytes, labels(), row.received_bytes as f64);
+            self.add(Metric::SourceAccepted, labels(), row.accepted as f64);
+            self.add(Metric::SourceKernelDropped, labels(), row.kernel_dropped as f64);
+            for (reason, n) in &row.rejected {
+                let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
+                self.add(Metric::SourceRejected, labels, *n as f64);
+            }
+        }
+        for (name, row) in &ledger.destinations {
+            let labels = || vec![("destination", name.as_str())];
+            let oldest = row.oldest_pending_seconds;
+            self.add(Metric::DestinationAccepted, labels(), row.accepted as f64);
+            self.add(Metric::DestinationDelivered, labels(), row.delivered as f64);
+            self.add(Metric::DestinationPending, labels(), row.pending as f64);
+            self.add(Metric::DestinationOldestPending, labels(), oldest);
+            for (metric, reasons) in [
+                (Metric::DestinationQuarantined, &row.quarantined),
+                (Metric::DestinationDropped, &row.dropped),
+            ] {
+                for (reason, n) in reasons {
+                    let labels = vec![("destination", name.as_str()), ("reason", reason.as_str())];
+                    self.add(metric, labels, *n as f64);
+                }
+            }
+        }
+        self.add(Metric::LedgerBalanced, vec![], f64::from(u8::from(ledger.balanced)));
+    }
+
+    fn source(&mut self, running: &RunningSource) {
+        let source = &running.source;
+        let name = source.name.as_str();
+        let labels = || vec![("source", name)];
+        let accepted = source.connections_accepted.get();
+        self.add(Metric::SourceConnections, labels(), source.connections.get() as f64);
+        self.add(Metric::SourceConnectionsAccepted, labels(), accepted as f64);
+        self.add(Metric::SourceReceiveBuffer, labels(), source.sockets().1 as f64);
+        for (reason, n) in source.connection_errors() {
+            let labels = vec![("source", name), ("reason", reason.as_str())];
+            self.add(Metric::SourceConnectionErrors, labels, n as f64);
+        }
+        for (anomaly, n) in source.anomaly_counts() {
+            let labels = vec![("source", name), ("anomaly", anomaly.as_str())];
+            self.add(Metric::SourceAnomalies, labels, n as f64);
+        }
+        if let Some(tls) = &source.settings().1.tls {
+            self.add(Metric::TlsCertificateNotAfter, labels(), tls.not_after() as f64);
+            for (result, counter) in
+                [("ok", &source.tls_reloads), ("failed", &source.tls_reload_failures)]
+            {
+                let labels = vec![("source", name), ("result", result)];
+                self.add(Metric::TlsReloads, labels, counter.get() as f64);
+            }
+        }
+    }
+
+    fn destination(&mut self, destination: &Destination) {
+        let name = destination.name.as_str();
+        let counters = &destination.counters;
+        let labels = || vec![("destination", name)];
+        let bytes = counters.delivered_bytes.get();
+        self.add(Metric::DestinationDeliveredBytes, labels(), bytes as f64);
+        self.add(Metric::DestinationRetried, labels(), counters.retried.get() as f64);
+        for (reason, n) in error_counts(&destination.status) {
+            let labels = vec![("destination", name), ("reason", reason.as_str())];
+            self.add(Metric::DestinationErrors, labels, n as f64);
+        }
+    }
+}

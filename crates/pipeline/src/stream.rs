@@ -1,0 +1,350 @@
+//! The stream workers: each drives many TCP and TLS connections of all sources by readiness.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, Read};
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+
+use crate::filler::{Doors, Filler, Now, StreamState};
+use crate::source::Source;
+
+const WAKE: Token = Token(usize::MAX);
+
+/// Deadlines and idle connections are looked for this often.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// After the order to stop, senders that go on sending are read for at most this long.
+const LAST_READ: Duration = Duration::from_millis(500);
+
+/// Readiness events taken at once.
+const EVENTS: usize = 1024;
+
+enum Order {
+    Take(Arc<Source>, Box<Connection>),
+    /// Close the connections of a source that left the configuration.
+    Forget(Arc<Source>),
+    Stop,
+}
+
+/// A running stream worker.
+pub(crate) struct StreamWorker {
+    orders: Sender<Order>,
+    waker: Arc<Waker>,
+    load: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the acceptor holds of a worker.
+#[derive(Clone)]
+pub(crate) struct WorkerHandle {
+    orders: Sender<Order>,
+    waker: Arc<Waker>,
+    load: Arc<AtomicUsize>,
+}
+
+impl WorkerHandle {
+    /// Connections that the worker has.
+    pub(crate) fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Gives the worker a connection.
+    pub(crate) fn give(&self, source: &Arc<Source>, connection: Connection) {
+        self.load.fetch_add(1, Ordering::Relaxed);
+        source.connections.add(1);
+        self.order(Order::Take(Arc::clone(source), Box::new(connection)));
+    }
+
+    pub(crate) fn forget(&self, source: &Arc<Source>) {
+        self.order(Order::Forget(Arc::clone(source)));
+    }
+
+    fn order(&self, order: Order) {
+        // The worker outlives the acceptor; if it is gone, the process is ending.
+        if self.orders.send(order).is_ok()
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "cannot wake a stream worker");
+        }
+    }
+}
+
+impl StreamWorker {
+    pub(crate) fn start(number: usize, doors: Doors) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let (orders, inbox) = mpsc::channel();
+        let load = Arc::new(AtomicUsize::new(0));
+        let worker = Worker {
+            poll,
+            inbox,
+            load: Arc::clone(&load),
+            doors,
+            slots: Slab::new(),
+            ready: VecDeque::new(),
+            fillers: Vec::new(),
+            cipher: vec![0; CIPHER_READ_BYTES],
+            sweep_at: Instant::now() + SWEEP,
+            stop_at: None,
+        };
+        let name = format!("stream-{number}");
+        let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
+        Ok(Self { orders, waker, load, thread: Some(thread) })
+    }
+
+    pub(crate) fn handle(&self) -> WorkerHandle {
+        WorkerHandle {
+            orders: self.orders.clone(),
+            waker: Arc::clone(&self.waker),
+            load: Arc::clone(&self.load),
+        }
+    }
+
+    /// Asks the worker to take in what its connections have sent, and to end.
+    pub(crate) fn stop(&self) {
+        self.handle().order(Order::Stop);
+    }
+
+    pub(crate) fn join(mut self) {
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a stream worker ended by a fault; its connections are closed");
+        }
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+struct Slot {
+    connection: Connection,
+    state: StreamState,
+    /// Index into `fillers`.
+    filler: usize,
+    last_data: Instant,
+    idle_timeout: Option<Duration>,
+    /// It is in `ready`.
+    queued: bool,
+    /// The peer has shut down its side: read on until the end is seen.
+    hang_up: bool,
+}
+
+struct Worker {
+    poll: Poll,
+    inbox: Receiver<Order>,
+    load: Arc<AtomicUsize>,
+    doors: Doors,
+    slots: Slab<Slot>,
+    /// Connections that have something to read, each at most once.
+    ready: VecDeque<usize>,
+    fillers: Vec<Filler>,
+    cipher: Vec<u8>,
+    sweep_at: Instant,
+    /// Set once we were asked to stop: when to end even if senders go on.
+    stop_at: Option<Instant>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS);
+        while !self.finished() {
+            self.wait(&mut events);
+            for event in &events {
+                match event.token() {
+                    WAKE => self.obey(),
+                    Token(key) => self.mark_ready(key, event.is_read_closed()),
+                }
+            }
+            self.read_round();
+            if Instant::now() >= self.sweep_at {
+                self.sweep();
+            }
+        }
+        let now = Now::read();
+        for (_, slot) in &mut self.slots {
+            self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
+        }
+        self.fillers.iter_mut().for_each(|filler| filler.flush(now));
+    }
+
+    fn finished(&self) -> bool {
+        self.stop_at.is_some_and(|stop_at| self.ready.is_empty() || Instant::now() >= stop_at)
+    }
+
+    fn wait(&mut self, events: &mut Events) {
+        let now = Instant::now();
+        let due = self.fillers.iter().filter_map(Filler::due).min();
+        let timeout = match due {
+            _ if !self.ready.is_empty() => Duration::ZERO,
+            Some(due) => due.saturating_duration_since(now),
+            None => self.sweep_at.saturating_duration_since(now),
+        };
+        match self.poll.poll(events, Some(timeout)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                tracing::error!(%error, "waiting for connections failed");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(order) = self.inbox.try_recv() {
+            match order {
+                Order::Take(source, connection) => self.take(&source, *connection),
+                Order::Forget(source) => self.forget(&source),
+                Order::Stop => {
+                    self.stop_at = Some(Instant::now() + LAST_READ);
+                    // A last read of every connection, for what the kernel already holds.
+                    let keys: Vec<usize> = self.slots.iter().map(|(key, _)| key).collect();
+                    keys.into_iter().for_each(|key| self.mark_ready(key, false));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, source: &Arc<Source>, connection: Connection) {
+        let (_, settings) = source.settings();
+        let slot = Slot {
+            connection,
+            state: StreamState::new(&settings),
+            filler: self.filler_of(source),
+            last_data: Instant::now(),
+            idle_timeout: settings.stream.idle_timeout.map(|period| period.0),
+            queued: false,
+            hang_up: false,
+        };
+        let key = self.slots.insert(slot);
+        let slot = &mut self.slots[key];
+        let socket = slot.connection.socket_mut();
+        // Writability matters to TLS alone, and as an edge it costs nothing.
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().register(socket, Token(key), interest) {
+            tracing::warn!(%error, source = source.name, "cannot watch a connection");
+            self.close(key, Some(EndReason::Reset));
+            return;
+        }
+        // Data may have come before the registration.
+        self.mark_ready(key, false);
+    }
+
+    fn filler_of(&mut self, source: &Arc<Source>) -> usize {
+        let known = self.fillers.iter().position(|filler| Arc::ptr_eq(filler.source(), source));
+        known.unwrap_or_else(|| {
+            self.fillers.push(Filler::new(self.doors.clone(), Arc::clone(source)));
+            self.fillers.len() - 1
+        })
+    }
+
+    fn mark_ready(&mut self, key: usize, hang_up: bool) {
+        // An event may still come for a connection that was closed in this round.
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.hang_up |= hang_up;
+            if !slot.queued {
+                slot.queued = true;
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    /// Reads each ready connection once, so that a hot one cannot starve the others.
+    fn read_round(&mut self) {
+        let now = Now::read();
+        for _ in 0..self.ready.len() {
+            let Some(key) = self.ready.pop_front() else { break };
+            self.read(key, now);
+        }
+        self.fillers.iter_mut().for_each(|filler| filler.flush_if_due(now));
+    }
+
+    fn read(&mut self, key: usize, now: Now) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.queued = false;
+        let filler = &mut self.fillers[slot.filler];
+        let outcome =
+            filler.read_stream(&mut slot.connection, &mut slot.state, &mut self.cipher, now);
+        match outcome {
+            Read::Data(_) => {
+                slot.last_data = now.instant;
+                self.mark_ready(key, false);
+            }
+            Read::Drained(_) => {
+                slot.last_data = now.instant;
+                if slot.hang_up {
+                    self.mark_ready(key, true);
+                }
+            }
+            Read::Blocked => {}
+            Read::Closed => self.close(key, None),
+            Read::Failed(reason) => self.close(key, Some(reason)),
+        }
+    }
+
+    fn close(&mut self, key: usize, reason: Option<EndReason>) {
+        let Some(mut slot) = self.slots.try_remove(key) else { return };
+        let source = self.fillers[slot.filler].source();
+        if let Some(reason) = reason {
+            source.end(reason);
+        }
+        source.connections.sub(1);
+        self.load.fetch_sub(1, Ordering::Relaxed);
+        // Closing the descriptor takes it out of the poll too; an error here changes nothing.
+        let _ = self.poll.registry().deregister(slot.connection.socket_mut());
+    }
+
+    /// Ends a connection from our side, keeping the unfinished frame.
+    fn cut_off(&mut self, key: usize, reason: EndReason, now: Now) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            let filler = &mut self.fillers[slot.filler];
+            filler.end_stream(&slot.connection, &mut slot.state, now);
+        }
+        self.close(key, Some(reason));
+    }
+
+    fn sweep(&mut self) {
+        let now = Now::read();
+        self.sweep_at = now.instant + SWEEP;
+        let late: Vec<(usize, EndReason)> = self
+            .slots
+            .iter()
+            .filter_map(|(key, slot)| overdue(slot, now.instant).map(|reason| (key, reason)))
+            .collect();
+        for (key, reason) in late {
+            self.cut_off(key, reason, now);
+        }
+    }
+
+    fn forget(&mut self, source: &Arc<Source>) {
+        let now = Now::read();
+        let of_source = |slot: &Slot| Arc::ptr_eq(self.fillers[slot.filler].source(), source);
+        let keys: Vec<usize> =
+            self.slots.iter().filter(|(_, slot)| of_source(slot)).map(|(key, _)| key).collect();
+        for key in keys {
+            self.read(key, now);
+            if let Some(slot) = self.slots.get_mut(key) {
+                self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
+                self.close(key, None);
+            }
+        }
+        self.fillers.iter_mut().for_each(|filler| filler.flush(now));
+    }
+}
+
+fn overdue(slot: &Slot, now: Instant) -> Option<EndReason> {
+    if slot.connection.overdue(now) {
+        return Some(EndReason::HandshakeTimeout);
+    }
+    let idle = slot.idle_timeout?;
+    (now.duration_since(slot.last_data) >= idle).then_some(EndReason::IdleTimeout)
+}

@@ -1,0 +1,225 @@
+//! One thread a UDP socket: read in bulk, frame, parse, hand on.
+//!
+//! After a read that drained the socket the thread rests for a moment instead of asking to be
+//! woken by the very next datagram ([`Pause`]): at 150,000 datagrams a second a wake-up each
+//! costs more than everything else together. The rest is bounded by what the receive buffer can
+//! hold at the present rate, so that it never causes a loss.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::io;
+
+use inrush_event::limits;
+use inrush_transport::udp::UdpReceiver;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::filler::{Doors, Filler, Now};
+use crate::source::Source;
+
+const SOCKET: Token = Token(0);
+const WAKE: Token = Token(1);
+
+/// A running socket thread.
+pub(crate) struct UdpWorker {
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl UdpWorker {
+    /// Starts the thread of one socket. `buffer_bytes` is what the kernel granted as receive
+    /// buffer. A `shared` socket outlives us: it is left as it is when we stop.
+    pub(crate) fn start(
+        doors: Doors,
+        source: Arc<Source>,
+        receiver: UdpReceiver,
+        buffer_bytes: u64,
+        shared: bool,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let fd = receiver.as_raw_fd();
+        poll.registry().register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let name = format!("udp-{}", source.name);
+        let worker = Worker {
+            poll,
+            receiver,
+            filler: Filler::new(doors, source),
+            pause: Pause::new(buffer_bytes),
+            stop: Arc::clone(&stop),
+            shared,
+        };
+        let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
+        Ok(Self { stop, waker, thread: Some(thread) })
+    }
+
+    /// Asks the thread to take in what is queued and end.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "cannot wake a UDP worker");
+        }
+    }
+
+    /// Waits for the thread.
+    pub(crate) fn join(mut self) {
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a UDP worker ended by a fault; its socket is closed");
+        }
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+struct Worker {
+    poll: Poll,
+    receiver: UdpReceiver,
+    filler: Filler,
+    pause: Pause,
+    stop: Arc<AtomicBool>,
+    shared: bool,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(4);
+        let local_port = self.receiver.local_addr().port();
+        loop {
+            let stopping = self.stop.load(Ordering::Acquire);
+            if stopping && !self.shared {
+                self.receiver.refuse_more();
+            }
+            let n = match self.receiver.receive() {
+                Ok(n) => n,
+                Err(error) => {
+                    let source = &self.filler.source().name;
+                    tracing::error!(%error, source, "reading a UDP socket failed");
+                    0
+                }
+            };
+            let now = Now::read();
+            for index in 0..n {
+                if let Some(datagram) = self.receiver.datagram(index) {
+                    self.filler.take_datagram(datagram, local_port, now);
+                }
+            }
+            self.filler.flush_if_due(now);
+            if n == limits::DATAGRAMS_PER_READ {
+                self.pause.count(n);
+            } else if stopping {
+                break;
+            } else if let Some(rest) = self.pause.after_draining(n, now.instant) {
+                thread::sleep(rest);
+            } else {
+                self.wait(&mut events, now);
+            }
+        }
+        self.filler.flush(Now::read());
+    }
+
+    /// Sleeps until a datagram comes, the open batch is due, or someone wakes us.
+    fn wait(&mut self, events: &mut Events, now: Now) {
+        let timeout = self.filler.due().map(|due| due.saturating_duration_since(now.instant));
+        match self.poll.poll(events, timeout) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                tracing::error!(%error, "waiting for datagrams failed");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        // Registration is edge-triggered: the caller reads until the socket is drained.
+        self.filler.flush_if_due(Now::read());
+    }
+}
+
+/// How long to rest after draining a socket.
+struct Pause {
+    /// Datagrams that the receive buffer surely holds, at the kernel's worst overhead.
+    capacity: u64,
+    window_start: Instant,
+    window_datagrams: u64,
+    /// Datagrams a second in the last full window.
+    rate: u64,
+}
+
+impl Pause {
+    /// The rate is measured over windows of this length.
+    const WINDOW: Duration = Duration::from_millis(20);
+    /// Below this rate (datagrams a second) every datagram may wake us.
+    const RATE_MIN: u64 = 10_000;
+    /// Rests are never longer than this.
+    const REST_MAX: Duration = Duration::from_millis(1);
+    /// Rests shorter than this gain nothing.
+    const REST_MIN: Duration = Duration::from_micros(100);
+    /// Of the receive buffer, this share (1/n) may fill up during a rest.
+    const HEADROOM: u64 = 16;
+    /// Bytes that a datagram of ordinary size takes of the receive buffer.
+    const DATAGRAM_TRUESIZE: u64 = 2304;
+
+    fn new(buffer_bytes: u64) -> Self {
+        Self {
+            // The kernel's limit is twice what it says it granted.
+            capacity: 2 * buffer_bytes / Self::DATAGRAM_TRUESIZE,
+            window_start: Instant::now(),
+            window_datagrams: 0,
+            rate: 0,
+        }
+    }
+
+    fn count(&mut self, n: usize) {
+        self.window_datagrams += n as u64;
+    }
+
+    /// The rest to take after a read of `n` datagrams left nothing; `None`: wait to be woken.
+    fn after_draining(&mut self, n: usize, now: Instant) -> Option<Duration> {
+        self.count(n);
+        let elapsed = now.duration_since(self.window_start);
+        if elapsed >= Self::WINDOW {
+            self.rate = (self.window_datagrams as f64 / elapsed.as_secs_f64()) as u64;
+            self.window_start = now;
+            self.window_datagrams = 0;
+        }
+        if n == 0 || self.rate < Self::RATE_MIN {
+            return None;
+        }
+        let fills = self.capacity / Self::HEADROOM;
+        let rest = Duration::from_nanos(fills.saturating_mul(1_000_000_000) / self.rate);
+        (rest >= Self::REST_MIN).then(|| rest.min(Self::REST_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rest(buffer_bytes: u64, datagrams: usize) -> Option<Duration> {
+        let mut pause = Pause::new(buffer_bytes);
+        let start = pause.window_start;
+        pause.after_draining(datagrams, start + Duration::from_millis(100))
+    }
+
+    #[test]
+    fn a_trickle_wakes_at_once() {
+        assert_eq!(rest(64 << 20, 900), None, "9,000 a second");
+    }
+
+    #[test]
+    fn a_surge_rests_as_long_as_the_buffer_allows() {
+        assert_eq!(rest(64 << 20, 15_000), Some(Pause::REST_MAX));
+        // 4 MiB hold some 3,640 datagrams; a sixteenth of them comes in 152 µs at 1.5 M/s.
+        let short = rest(4 << 20, 150_000).map(|rest| rest.as_micros());
+        assert!(short.is_some_and(|us| (140..160).contains(&us)), "{short:?}");
+        assert_eq!(rest(212_992 / 2, 15_000), None, "a small buffer is never left alone");
+    }
+}

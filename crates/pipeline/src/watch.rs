@@ -1,0 +1,211 @@
+//! Once a second: the kernel's drops, certificates, what makes no progress, and a line in the log
+//! when something was lost.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use inrush_event::{LedgerSnapshot, Timestamp};
+use inrush_transport::tls::Refresh;
+
+use crate::pipeline::Shared;
+
+const TICK: Duration = Duration::from_secs(1);
+
+/// The loss line comes at most this often, and only when something was lost since the last one.
+const LOSS_LINE: Duration = Duration::from_secs(10);
+
+/// A destination with events pending that has taken none for this long is stalled.
+const STALLED: Duration = Duration::from_secs(15);
+
+/// When each destination last took something.
+#[derive(Default)]
+pub(crate) struct Progress {
+    destinations: HashMap<String, Step>,
+}
+
+struct Step {
+    settled: u64,
+    at: Instant,
+    at_wall: Timestamp,
+    pending: u64,
+}
+
+impl Progress {
+    fn note(&mut self, ledger: &LedgerSnapshot) {
+        let now = Instant::now();
+        for (name, row) in &ledger.destinations {
+            let settled = row.accepted - row.pending;
+            let step = self.destinations.entry(name.clone()).or_insert(Step {
+                settled,
+                at: now,
+                at_wall: Timestamp(ledger.at_ns),
+                pending: 0,
+            });
+            // Without anything pending there is nothing to take.
+            if step.settled != settled || step.pending == 0 {
+                *step = Step { settled, at: now, at_wall: Timestamp(ledger.at_ns), pending: 0 };
+            }
+            step.pending = row.pending;
+        }
+    }
+
+    /// Since when a destination has had events pending and taken none, if that is too long.
+    pub(crate) fn stalled_since(&self, name: &str) -> Option<Timestamp> {
+        let step = self.destinations.get(name)?;
+        (step.pending > 0 && step.at.elapsed() >= STALLED).then_some(step.at_wall)
+    }
+}
+
+/// The running watch.
+pub(crate) struct Watch {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::Builder::new().name("watch".to_owned()).spawn(move || {
+            let mut losses = Losses::default();
+            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                tick(&shared, &mut losses);
+            }
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    pub(crate) fn stop(self) {
+        // If the thread is gone already, there is nobody to tell.
+        let _ = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("the watch ended by a fault");
+        }
+    }
+}
+
+fn tick(shared: &Shared, losses: &mut Losses) {
+    refresh_certificates(shared);
+    let ledger = shared.ledger_now();
+    shared.progress.lock().unwrap_or_else(PoisonError::into_inner).note(&ledger);
+    if let Some(line) = losses.line(&ledger, Instant::now()) {
+        tracing::warn!("{line}");
+    }
+    if let Some(imbalance) = ledger.imbalance() {
+        tracing::error!("the ledger does not balance, which is a fault of Inrush: {imbalance}");
+    }
+}
+
+fn refresh_certificates(shared: &Shared) {
+    let sources: Vec<_> = shared.graph().sources.iter().map(|s| Arc::clone(&s.source)).collect();
+    for source in sources {
+        let Some(tls) = source.settings().1.tls.clone() else { continue };
+        match tls.refresh() {
+            Refresh::Unchanged => {}
+            Refresh::Reloaded { not_after } => {
+                source.tls_reloads.add(1);
+                tracing::info!(source = source.name, not_after, "certificate reloaded");
+            }
+            Refresh::Kept(error) => {
+                source.tls_reload_failures.add(1);
+                tracing::warn!(source = source.name, %error, "the last good certificate is kept");
+            }
+        }
+    }
+}
+
+/// What was lost, and when that was last said.
+#[derive(Default)]
+struct Losses {
+    said: HashMap<String, u64>,
+    said_at: Option<Instant>,
+}
+
+impl Losses {
+    /// One line with what was lost since the last one; `None` if nothing was, or if that line is
+    /// too recent.
+    fn line(&mut self, ledger: &LedgerSnapshot, now: Instant) -> Option<String> {
+        if self.said_at.is_some_and(|at| now.duration_since(at) < LOSS_LINE) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for (what, total) in lost(ledger) {
+            let said = self.said.entry(what.clone()).or_default();
+            if total > *said {
+                parts.push(format!("{what} +{} (total {total})", total - *said));
+                *said = total;
+            }
+        }
+        if parts.is_empty() {
+            return None;
+        }
+        self.said_at = Some(now);
+        Some(format!("events lost or put aside: {}", parts.join(", ")))
+    }
+}
+
+/// Every place where an event can be lost or put aside, with its count.
+fn lost(ledger: &LedgerSnapshot) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for (name, row) in &ledger.sources {
+        all.push((format!("{name}: dropped by the kernel"), row.kernel_dropped));
+        for (reason, n) in &row.rejected {
+            all.push((format!("{name}: rejected ({reason})"), *n));
+        }
+    }
+    for (name, row) in &ledger.destinations {
+        for (reason, n) in &row.quarantined {
+            all.push((format!("{name}: quarantined ({reason})"), *n));
+        }
+        for (reason, n) in &row.dropped {
+            all.push((format!("{name}: dropped ({reason})"), *n));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use inrush_event::Ledger;
+
+    #[test]
+    fn losses_are_said_once_and_not_too_often() {
+        let ledger = Ledger::new();
+        let source = ledger.source("syslog");
+        let mut losses = Losses::default();
+        let start = Instant::now();
+        assert_eq!(losses.line(&ledger.snapshot(), start), None, "nothing was lost");
+        source.kernel_dropped.add(3);
+        let line = losses.line(&ledger.snapshot(), start).unwrap();
+        assert!(line.contains("syslog: dropped by the kernel +3 (total 3)"), "{line}");
+        source.kernel_dropped.add(2);
+        assert_eq!(losses.line(&ledger.snapshot(), start + TICK), None, "too soon");
+        let line = losses.line(&ledger.snapshot(), start + LOSS_LINE).unwrap();
+        assert!(line.contains("+2 (total 5)"), "{line}");
+        assert_eq!(losses.line(&ledger.snapshot(), start + 3 * LOSS_LINE), None);
+    }
+
+    #[test]
+    fn a_destination_is_stalled_only_while_something_is_pending() {
+        let ledger = Ledger::new();
+        let destination = ledger.destination("d");
+        destination.accepted.add(1);
+        destination.pending.add(1);
+        let mut progress = Progress::default();
+        progress.note(&ledger.snapshot());
+        assert_eq!(progress.stalled_since("d"), None, "not long enough");
+        let step = progress.destinations.get_mut("d").unwrap();
+        step.at = step.at.checked_sub(STALLED).unwrap();
+        progress.note(&ledger.snapshot());
+        assert!(progress.stalled_since("d").is_some());
+        destination.pending.sub(1);
+        destination.delivered.add(1);
+        progress.note(&ledger.snapshot());
+        assert_eq!(progress.stalled_since("d"), None);
+    }
+}
