@@ -1,0 +1,192 @@
+//! What the schema cannot say: options that need or contradict each other, and files of the world.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+
+use inrush_event::Protocol;
+use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
+use inrush_transport::tls::ServerTls;
+
+use super::options::{Config, SourceConfig, SyslogSource};
+use super::problem::{Findings, Location, quoted};
+use super::tree::Node;
+
+/// Checks what follows from the text alone.
+pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
+    listeners(config, root, findings);
+    for (name, source, node) in syslog_sources(config, root) {
+        tls(name, source, node, findings);
+        if let Err(error) = source.syslog.validate() {
+            findings.add(place(node, error.key), error.to_string());
+        }
+    }
+    for (name, destination) in &config.destinations {
+        let node = root.get("destinations").and_then(|node| node.get(name));
+        for problem in inrush_sink::validate(destination) {
+            let at = node.map_or(Location::START, |node| place(node, &problem.key));
+            findings.add(
+                at,
+                format!("`{}` of `{name}`: {}", problem.key, problem.message),
+            );
+        }
+    }
+}
+
+/// Checks what the files that the configuration names hold.
+pub(super) fn files(config: &Config, root: &Node, findings: &mut Findings) {
+    for (_, source, node) in syslog_sources(config, root) {
+        if let Some(tls) = &source.tls {
+            certificates(tls, node, findings);
+        }
+    }
+}
+
+fn syslog_sources<'c>(
+    config: &'c Config,
+    root: &'c Node,
+) -> impl Iterator<Item = (&'c str, &'c SyslogSource, &'c Node)> {
+    config.sources.iter().filter_map(|(name, source)| {
+        let SourceConfig::Syslog(source) = source;
+        Some((name.as_str(), source, root.get("sources")?.get(name)?))
+    })
+}
+
+/// The place of the value at `path` (`tls.cert_file`, `endpoints[1]`) below `node`, or of the
+/// innermost part of it that was written.
+fn place(node: &Node, path: &str) -> Location {
+    let mut node = node;
+    for step in path.split(['.', '[']) {
+        let inner = match step.strip_suffix(']') {
+            Some(index) => index
+                .parse()
+                .ok()
+                .and_then(|index: usize| node.items().get(index)),
+            None => node.get(step),
+        };
+        match inner {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    node.at
+}
+
+struct Listener<'c> {
+    shown: String,
+    owner: &'c str,
+    datagrams: bool,
+    addr: SocketAddr,
+    at: Location,
+}
+
+impl Listener<'_> {
+    /// Whether the kernel cannot give both what they ask for.
+    fn collides(&self, other: &Self) -> bool {
+        let (ours, theirs) = (self.addr, other.addr);
+        let everything = |ip: IpAddr| ip.is_unspecified();
+        // [::] takes IPv4 too; 0.0.0.0 takes no IPv6.
+        let covers = |a: IpAddr, b: IpAddr| everything(a) && (a.is_ipv6() || b.is_ipv4());
+        self.datagrams == other.datagrams
+            && ours.port() == theirs.port()
+            && ours.port() != 0
+            && (ours.ip() == theirs.ip()
+                || covers(ours.ip(), theirs.ip())
+                || covers(theirs.ip(), ours.ip()))
+    }
+}
+
+fn listeners(config: &Config, root: &Node, findings: &mut Findings) {
+    let mut all: Vec<Listener<'_>> = vec![Listener {
+        shown: config.admin.listen.to_string(),
+        owner: "admin",
+        datagrams: false,
+        addr: config.admin.listen.0,
+        at: place(root, "admin.listen"),
+    }];
+    for (name, source, node) in syslog_sources(config, root) {
+        let nodes = node.get("listen").map(Node::items).unwrap_or_default();
+        for (ListenAddr { protocol, addr }, node) in source.listen.iter().zip(nodes) {
+            let listener = Listener {
+                shown: format!("{}://{addr}", protocol.name()),
+                owner: name,
+                datagrams: *protocol == Protocol::Udp,
+                addr: *addr,
+                at: node.at,
+            };
+            if let Some(first) = all.iter().find(|first| first.collides(&listener)) {
+                let Listener { shown, owner, .. } = first;
+                findings.add(
+                    listener.at,
+                    format!(
+                        "`{}` collides with `{shown}` of `{owner}`; give each its own port",
+                        listener.shown
+                    ),
+                );
+            }
+            all.push(listener);
+        }
+    }
+}
+
+/// TLS listeners need a certificate, and client certificates an authority.
+fn tls(name: &str, source: &SyslogSource, node: &Node, findings: &mut Findings) {
+    let first = source
+        .listen
+        .iter()
+        .position(|listen| listen.protocol == Protocol::Tls);
+    let Some(tls) = &source.tls else {
+        if let Some(first) = first {
+            let nodes = node.get("listen").map(Node::items).unwrap_or_default();
+            let at = nodes.get(first).map_or(node.at, |listen| listen.at);
+            let remedy = "add `tls: { cert_file: …, key_file: … }`";
+            findings.add(
+                at,
+                format!("`{name}` listens for TLS without a certificate; {remedy}"),
+            );
+        }
+        return;
+    };
+    if tls.client_auth() != ClientAuth::None && tls.client_ca_file.is_none() {
+        findings.add(
+            place(node, "tls.client_auth"),
+            "client certificates need the authority that signs them; add `client_ca_file`",
+        );
+    }
+}
+
+/// Names every file that cannot be opened, and then what is wrong with what they hold.
+fn certificates(tls: &TlsServerOptions, node: &Node, findings: &mut Findings) {
+    let named = [
+        ("cert_file", Some(&tls.cert_file)),
+        ("key_file", Some(&tls.key_file)),
+        ("client_ca_file", tls.client_ca_file.as_ref()),
+    ];
+    let mut readable = true;
+    for (option, path) in named {
+        let Some(Err(error)) = path.map(File::open) else {
+            continue;
+        };
+        readable = false;
+        let path = path.map_or(String::new(), |path| path.display().to_string());
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => "check the path; a relative one starts where inrush does",
+            ErrorKind::PermissionDenied => "let the user that inrush runs as read it",
+            _ => "name a PEM file",
+        };
+        findings.add(
+            place(node, &format!("tls.{option}")),
+            format!(
+                "`{option}` {} cannot be read: {error}; {remedy}",
+                quoted(&path)
+            ),
+        );
+    }
+    if let Some(Err(error)) = readable.then(|| ServerTls::load(tls)) {
+        let (option, path) = (error.option, quoted(&error.path.display().to_string()));
+        findings.add(
+            place(node, &format!("tls.{option}")),
+            format!("`{option}` {path} {}", error.problem),
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! The configuration: read, resolved, built.
+//!
+//! # What it guarantees
+//! * **Read** touches nothing but the file. **Resolve** ([`parse`]) is a function of the text and
+//!   of an environment passed in: YAML becomes a tree in which every value knows its place,
+//!   `${VAR}` is filled in, and the tree is checked against the schema of the options. **Build**
+//!   ([`load`]) adds what only the world knows: that certificates and keys can be read.
+//! * All problems are reported at once, each as `file:line:column: what is wrong; what to do`.
+//!   Unknown keys are errors and name the nearest valid one.
+//! * A value of the environment cannot change the structure of the file, and no problem quotes
+//!   one.
+//! * One declaration for each option, in the room that uses it, gives the parser, the checks, the
+//!   JSON Schema ([`schema`]) and the reference page ([`reference_markdown`]).
+//!
+//! # Limits
+//! The file's size, its depth, and its values and text after aliases and variables are filled in
+//! are bounded (`CONFIG_*` in [`inrush_event::limits`]).
+//!
+//! # After a crash
+//! Nothing is kept.
+
+mod check;
+mod meaning;
+mod options;
+mod problem;
+mod reference;
+mod schema;
+mod tree;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use inrush_event::limits;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use options::{AdminAddr, AdminOptions, Config, SourceConfig, SyslogSource};
+pub use problem::{Problem, Problems};
+pub use variables::Environment;
+
+use problem::{Findings, Location};
+use tree::Node;
+
+/// The configuration that holds without a file.
+pub const BUILTIN_YAML: &str = include_str!("builtin.yaml");
+
+/// What the built-in configuration is called in problems.
+const BUILTIN_NAME: &str = "built-in configuration";
+
+/// Reads, resolves and checks the file at `path`, and that the certificates and keys it names can
+/// be used.
+///
+/// # Errors
+/// Everything that is wrong with it. The configuration or its environment is at fault.
+pub fn load(path: &Path, env: Environment<'_>) -> Result<Config, Problems> {
+    let name = path.display().to_string();
+    let text = read(path).map_err(|(at, message)| {
+        let mut findings = Findings::default();
+        findings.add(at, message);
+        findings.into_problems(&name)
+    })?;
+    resolve(&text, &name, env, meaning::files)
+}
+
+/// Resolves and checks a configuration's text without touching the world; `file_name` is what
+/// problems call it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(text: &str, file_name: &str, env: Environment<'_>) -> Result<Config, Problems> {
+    resolve(text, file_name, env, |_, _, _| {})
+}
+
+impl Config {
+    /// The configuration that holds without a file, with everything it keeps under `data_dir`
+    /// (`./inrush-data` if none is given).
+    ///
+    /// # Errors
+    /// `data_dir` cannot be used in a path; the text itself is tested to be sound.
+    pub fn builtin(data_dir: Option<&Path>) -> Result<Self, Problems> {
+        let env = |name: &str| match name {
+            "INRUSH_DATA_DIR" => data_dir.map(|dir| dir.display().to_string()),
+            _ => None,
+        };
+        parse(BUILTIN_YAML, BUILTIN_NAME, &env)
+    }
+}
+
+/// The JSON Schema of a configuration file, for editors.
+pub fn schema() -> Value {
+    schema::SCHEMA.clone()
+}
+
+/// The page with every option, from the same declarations.
+pub fn reference_markdown() -> String {
+    reference::markdown(&schema::SCHEMA)
+}
+
+/// The text of the file, or what is wrong with it and where.
+fn read(path: &Path) -> Result<String, (Location, String)> {
+    let unreadable = |error| {
+        let remedy = "name a file that this user can read";
+        (
+            Location::START,
+            format!("the configuration cannot be read: {error}; {remedy}"),
+        )
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    // One byte more than allowed tells a file that is too large from one that just fits.
+    let most = limits::CONFIG_FILE_BYTES_MAX;
+    file.take(most as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() > most {
+        let message = format!("the file is larger than {most} bytes; is it a configuration?");
+        return Err((Location::START, message));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
+        (
+            Location::of_byte(&text, good),
+            "not UTF-8; save the file as UTF-8 text".to_owned(),
+        )
+    })
+}
+
+type Check = fn(&Config, &Node, &mut Findings);
+
+fn resolve(
+    text: &str,
+    file_name: &str,
+    env: Environment<'_>,
+    world: Check,
+) -> Result<Config, Problems> {
+    let mut findings = Findings::default();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let config = build(text, env, &mut findings, world);
+    match config {
+        Some(config) => findings.into_result(file_name).map(|()| config),
+        None => Err(findings.into_problems(file_name)),
+    }
+}
+
+/// The typed configuration, or `None` after a problem was found.
+fn build(
+    text: &str,
+    env: Environment<'_>,
+    findings: &mut Findings,
+    world: Check,
+) -> Option<Config> {
+    let root = tree::read(text, env, findings)?;
+    let owner = check::Owner {
+        name: "",
+        at: Location::START,
+    };
+    let value = check::value(&root, &schema::SCHEMA, owner, findings)?;
+    if !findings.is_empty() {
+        return None;
+    }
+    match serde_json::from_value::<Config>(value.clone()) {
+        Ok(config) => {
+            meaning::check(&config, &root, findings);
+            world(&config, &root, findings);
+            Some(config)
+        }
+        Err(error) => {
+            blame(&value, &root, &error, findings);
+            None
+        }
+    }
+}
+
+/// A value that the schema let pass and an option's own parser refused: finds the section it is
+/// in by reading each section by itself.
+fn blame(value: &Value, root: &Node, error: &serde_json::Error, findings: &mut Findings) {
+    fn section<T: DeserializeOwned>(value: &Value, node: Option<&Node>, findings: &mut Findings) {
+        for (name, inner) in value.as_object().into_iter().flatten() {
+            let Err(error) = serde_json::from_value::<T>(inner.clone()) else {
+                continue;
+            };
+            let at = node
+                .and_then(|node| node.entry(name))
+                .map_or(Location::START, |e| e.key_at);
+            findings.add(at, format!("`{name}`: {}", unquoted(&error, node)));
+        }
+    }
+    section::<SourceConfig>(&value["sources"], root.get("sources"), findings);
+    section::<inrush_sink::SinkConfig>(&value["destinations"], root.get("destinations"), findings);
+    if findings.is_empty() {
+        findings.add(Location::START, unquoted(error, Some(root)));
+    }
+}
+
+/// The error's words, unless something in `node` came from the environment: the error may then
+/// quote a secret.
+fn unquoted(error: &serde_json::Error, node: Option<&Node>) -> String {
+    if node.is_some_and(tree::has_variables) {
+        "a value cannot be used; write it without ${…} to be told which, and why".to_owned()
+    } else {
+        format!("{error}; see the reference of this section")
+    }
+}

@@ -1,0 +1,534 @@
+//! YAML text to a tree in which every key and value knows its place, variables substituted.
+//!
+//! Bounded in every direction, whoever wrote the file: bytes, depth, and nodes and text after
+//! aliases were expanded, so that ten lines of aliases cannot ask for a gigabyte.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use inrush_event::limits;
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
+
+use super::problem::{Findings, Location, quoted};
+use super::variables::{self, Environment};
+
+/// A value and where it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) at: Location,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+    /// Text whose variables could not be filled in; that was reported, and nothing more is known.
+    Unresolved,
+}
+
+/// Text, with its variables already substituted.
+#[derive(Clone, Debug)]
+pub(super) struct Scalar {
+    pub(super) text: String,
+    /// Written without quotes: may be a number, true, false or nothing at all.
+    pub(super) plain: bool,
+    /// What stands in the file, where that differs because variables were substituted. Problems
+    /// quote this and never the value, which may be a secret.
+    pub(super) written: Option<String>,
+}
+
+/// One `key: value`.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) key_at: Location,
+    pub(super) value: Node,
+}
+
+impl Scalar {
+    /// Nothing: `key:` with no value, `~` or `null` (YAML 1.2 core schema).
+    pub(super) fn is_null(&self) -> bool {
+        self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
+    }
+
+    pub(super) fn as_bool(&self) -> Option<bool> {
+        match self.text.as_str() {
+            "true" | "True" | "TRUE" if self.plain => Some(true),
+            "false" | "False" | "FALSE" if self.plain => Some(false),
+            _ => None,
+        }
+    }
+
+    pub(super) fn as_integer(&self) -> Option<i128> {
+        let text = if self.plain {
+            self.text.as_str()
+        } else {
+            return None;
+        };
+        match text.as_bytes() {
+            [b'0', b'x', ..] => i128::from_str_radix(&text[2..], 16).ok(),
+            [b'0', b'o', ..] => i128::from_str_radix(&text[2..], 8).ok(),
+            _ => text.parse().ok(),
+        }
+    }
+
+    pub(super) fn as_float(&self) -> Option<f64> {
+        let numeric = self.plain && self.text.bytes().any(|b| b.is_ascii_digit());
+        if numeric {
+            self.text.parse().ok()
+        } else {
+            None
+        }
+    }
+
+    /// How a problem quotes it.
+    pub(super) fn shown(&self) -> String {
+        quoted(self.written.as_deref().unwrap_or(&self.text))
+    }
+}
+
+impl Node {
+    pub(super) fn entries(&self) -> &[Entry] {
+        match &self.kind {
+            Kind::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn items(&self) -> &[Node] {
+        match &self.kind {
+            Kind::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
+    }
+
+    fn weight(&self) -> Weight {
+        let mut weight = Weight {
+            nodes: 1,
+            bytes: 0,
+            depth: 1,
+        };
+        match &self.kind {
+            Kind::Scalar(scalar) => weight.bytes = scalar.text.len(),
+            Kind::Unresolved => {}
+            Kind::List(items) => items.iter().for_each(|item| weight.contain(item.weight())),
+            Kind::Map(entries) => {
+                for entry in entries {
+                    weight.bytes += entry.key.len();
+                    weight.contain(entry.value.weight());
+                }
+            }
+        }
+        weight
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Weight {
+    nodes: usize,
+    bytes: usize,
+    depth: usize,
+}
+
+impl Weight {
+    fn contain(&mut self, inner: Self) {
+        self.nodes += inner.nodes;
+        self.bytes += inner.bytes;
+        self.depth = self.depth.max(inner.depth + 1);
+    }
+}
+
+/// Reads `text`. Problems go to `findings`; `None` where there is no tree to check further.
+pub(super) fn read(text: &str, env: Environment<'_>, findings: &mut Findings) -> Option<Node> {
+    // The parser takes a NUL for the end, and would silently leave out what follows.
+    if let Some(nul) = text.find('\0') {
+        findings.add(
+            Location::of_byte(text, nul),
+            "a NUL byte; save the file as UTF-8 text",
+        );
+        return None;
+    }
+    let mut builder = Builder::new(text, env, findings);
+    let mut parser = Parser::new_from_str(text);
+    while let Some(event) = parser.next_event() {
+        let step = match event {
+            Ok((event, span)) => builder.event(event, span),
+            Err(error) => Err(builder.syntax(&error)),
+        };
+        if let Err(Stop) = step {
+            return None;
+        }
+    }
+    let root = builder.root.take();
+    if root.as_ref().is_none_or(Node::is_null) {
+        builder.findings.add(
+            Location::START,
+            "the file is empty; give at least `sources` and `destinations`",
+        );
+        return None;
+    }
+    root
+}
+
+/// A problem was reported after which reading on makes no sense.
+struct Stop;
+
+enum Open {
+    List {
+        at: Location,
+        anchor: usize,
+        items: Vec<Node>,
+    },
+    Map {
+        at: Location,
+        anchor: usize,
+        entries: Vec<Entry>,
+        key: Option<(Option<String>, Location)>,
+    },
+}
+
+struct Builder<'a> {
+    text: &'a str,
+    env: Environment<'a>,
+    findings: &'a mut Findings,
+    stack: Vec<Open>,
+    anchors: HashMap<usize, Node>,
+    /// What is left of the budget.
+    nodes: usize,
+    bytes: usize,
+    root: Option<Node>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(text: &'a str, env: Environment<'a>, findings: &'a mut Findings) -> Self {
+        Self {
+            text,
+            env,
+            findings,
+            stack: Vec::new(),
+            anchors: HashMap::new(),
+            nodes: limits::CONFIG_NODES_MAX,
+            bytes: limits::CONFIG_TEXT_BYTES_MAX,
+            root: None,
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Stop> {
+        let at = place(&span);
+        match event {
+            Event::DocumentStart(_) if self.root.is_some() => self.stop(
+                at,
+                "a second YAML document; keep one in a file, without a second `---`",
+            ),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.refuse_tag(at, tag.as_deref());
+                let node = self.scalar(&text, style, &span);
+                self.done(node, anchor)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.refuse_tag(at, tag.as_deref());
+                self.open(
+                    at,
+                    Open::List {
+                        at,
+                        anchor,
+                        items: Vec::new(),
+                    },
+                )
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.refuse_tag(at, tag.as_deref());
+                self.open(
+                    at,
+                    Open::Map {
+                        at,
+                        anchor,
+                        entries: Vec::new(),
+                        key: None,
+                    },
+                )
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(anchor) => self.alias(at, anchor),
+            _ => Ok(()),
+        }
+    }
+
+    fn stop(&mut self, at: Location, message: impl Into<String>) -> Result<(), Stop> {
+        self.findings.add(at, message);
+        Err(Stop)
+    }
+
+    fn syntax(&mut self, error: &ScanError) -> Stop {
+        let mark = error.marker();
+        let at = Location {
+            line: mark.line().max(1),
+            column: mark.col() + 1,
+        };
+        let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
+        let remedy = if line.contains("${") && line.contains(['[', '{']) && line.contains(": $") {
+            "write \"${…}\" in quotes inside { } and [ ]"
+        } else if line.contains("://[") {
+            "write an IPv6 address in quotes inside [ ], as in [\"tcp://[::]:514\"]"
+        } else if line.contains('\t') {
+            "indent with spaces, not tabs"
+        } else {
+            "mend the line, or quote the text on it"
+        };
+        self.findings
+            .add(at, format!("not valid YAML: {}; {remedy}", error.info()));
+        Stop
+    }
+
+    fn refuse_tag(&mut self, at: Location, tag: Option<&Tag>) {
+        if let Some(tag) = tag {
+            self.findings.add(
+                at,
+                format!(
+                    "YAML tags are not supported; remove {}",
+                    quoted(&tag.to_string())
+                ),
+            );
+        }
+    }
+
+    fn expects_key(&self) -> bool {
+        matches!(self.stack.last(), Some(Open::Map { key: None, .. }))
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> Node {
+        let at = place(span);
+        let plain = style == ScalarStyle::Plain;
+        if self.expects_key() || !variables::has_any(text) {
+            let scalar = Scalar {
+                text: text.to_owned(),
+                plain,
+                written: None,
+            };
+            return Node {
+                at,
+                kind: Kind::Scalar(scalar),
+            };
+        }
+        match variables::substitute(text, self.env) {
+            Ok(value) => {
+                let scalar = Scalar {
+                    text: value,
+                    plain,
+                    written: Some(text.to_owned()),
+                };
+                Node {
+                    at,
+                    kind: Kind::Scalar(scalar),
+                }
+            }
+            Err(faults) => {
+                self.report(faults, span);
+                Node {
+                    at,
+                    kind: Kind::Unresolved,
+                }
+            }
+        }
+    }
+
+    /// Points at each variable itself rather than at the start of its text.
+    fn report(&mut self, faults: Vec<variables::Fault>, span: &Span) {
+        let byte = |chars: usize| {
+            self.text
+                .char_indices()
+                .nth(chars)
+                .map_or(self.text.len(), |(byte, _)| byte)
+        };
+        let (start, end) = (byte(span.start.index()), byte(span.end.index()));
+        let source = self.text.get(start..end).unwrap_or_default();
+        for fault in faults {
+            let at = match variables::position(source, fault.number) {
+                Some(offset) => Location::of_byte(self.text, start + offset),
+                None => place(span),
+            };
+            self.findings.add(at, fault.message);
+        }
+    }
+
+    fn open(&mut self, at: Location, open: Open) -> Result<(), Stop> {
+        if self.stack.len() >= limits::CONFIG_DEPTH_MAX {
+            return self.stop(at, too_deep());
+        }
+        self.stack.push(open);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Stop> {
+        match self.stack.pop() {
+            Some(Open::List { at, anchor, items }) => self.done(
+                Node {
+                    at,
+                    kind: Kind::List(items),
+                },
+                anchor,
+            ),
+            Some(Open::Map {
+                at,
+                anchor,
+                entries,
+                ..
+            }) => self.done(
+                Node {
+                    at,
+                    kind: Kind::Map(entries),
+                },
+                anchor,
+            ),
+            None => Ok(()),
+        }
+    }
+
+    fn alias(&mut self, at: Location, anchor: usize) -> Result<(), Stop> {
+        let Some(node) = self.anchors.get(&anchor) else {
+            return self.stop(
+                at,
+                "an alias inside the very value that it stands for; write the value out",
+            );
+        };
+        let weight = node.weight();
+        if self.stack.len() + weight.depth > limits::CONFIG_DEPTH_MAX {
+            return self.stop(at, too_deep());
+        }
+        if weight.nodes > self.nodes || weight.bytes > self.bytes {
+            return self.stop(at, too_large());
+        }
+        let copy = node.clone();
+        // `put` takes one node and its own text off; the rest of the copy is taken off here.
+        self.nodes -= weight.nodes - 1;
+        self.bytes -= weight.bytes;
+        self.put(copy)
+    }
+
+    /// A value is complete.
+    fn done(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
+        let bytes = match &node.kind {
+            Kind::Scalar(scalar) => scalar.text.len(),
+            _ => 0,
+        };
+        if bytes > self.bytes {
+            return self.stop(node.at, too_large());
+        }
+        self.bytes -= bytes;
+        if anchor > 0 {
+            let weight = node.weight();
+            if weight.nodes > self.nodes || weight.bytes > self.bytes {
+                return self.stop(node.at, too_large());
+            }
+            self.nodes -= weight.nodes;
+            self.bytes -= weight.bytes;
+            self.anchors.insert(anchor, node.clone());
+        }
+        self.put(node)
+    }
+
+    /// Puts a value where it belongs: into the open list or map, or at the root.
+    fn put(&mut self, node: Node) -> Result<(), Stop> {
+        if self.nodes == 0 {
+            return self.stop(node.at, too_large());
+        }
+        self.nodes -= 1;
+        match self.stack.last_mut() {
+            None => self.root = Some(node),
+            Some(Open::List { items, .. }) => items.push(node),
+            Some(Open::Map { entries, key, .. }) => match key.take() {
+                None => *key = Some(read_key(node, entries, self.findings)),
+                Some((Some(name), key_at)) => {
+                    entries.push(Entry {
+                        key: name,
+                        key_at,
+                        value: node,
+                    });
+                }
+                Some((None, _)) => {}
+            },
+        }
+        Ok(())
+    }
+}
+
+/// The key that `node` is; its name is `None` if it is unusable, and its value is then left out.
+fn read_key(node: Node, entries: &[Entry], findings: &mut Findings) -> (Option<String>, Location) {
+    let Kind::Scalar(scalar) = node.kind else {
+        findings.add(
+            node.at,
+            "a list or mapping cannot be a key; write `key: value`",
+        );
+        return (None, node.at);
+    };
+    // A linear search: the budget of nodes bounds it, and real maps have a dozen keys.
+    if let Some(first) = entries.iter().find(|entry| entry.key == scalar.text) {
+        findings.add(
+            node.at,
+            format!(
+                "{} is given twice, first on line {}; keep one",
+                quoted(&scalar.text),
+                first.key_at.line
+            ),
+        );
+        return (None, node.at);
+    }
+    (Some(scalar.text), node.at)
+}
+
+fn place(span: &Span) -> Location {
+    Location {
+        line: span.start.line().max(1),
+        column: span.start.col() + 1,
+    }
+}
+
+fn too_deep() -> String {
+    format!(
+        "nested deeper than {} levels; no option is that deep",
+        limits::CONFIG_DEPTH_MAX
+    )
+}
+
+fn too_large() -> String {
+    format!(
+        "more than {} values or {} bytes of text once aliases and variables are filled in; use fewer",
+        limits::CONFIG_NODES_MAX,
+        limits::CONFIG_TEXT_BYTES_MAX
+    )
+}
+
+/// What kind of thing a node is, for a problem that says what was found.
+pub(super) fn kind_name(node: &Node) -> Cow<'static, str> {
+    match &node.kind {
+        Kind::List(_) => "a list".into(),
+        Kind::Map(_) => "a mapping".into(),
+        Kind::Unresolved => "an unknown value".into(),
+        Kind::Scalar(scalar) if scalar.is_null() => "nothing".into(),
+        Kind::Scalar(scalar) => scalar.shown().into(),
+    }
+}
+
+/// Whether any text in it came from the environment.
+pub(super) fn has_variables(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Scalar(scalar) => scalar.written.is_some(),
+        Kind::List(items) => items.iter().any(has_variables),
+        Kind::Map(entries) => entries.iter().any(|entry| has_variables(&entry.value)),
+        Kind::Unresolved => true,
+    }
+}
