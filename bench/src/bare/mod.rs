@@ -1,0 +1,77 @@
+//! The bare loops: the least a receiver can do. They run as processes of their own so that their
+//! CPU is metered in the same way as that of any peer.
+//!
+//! Both speak the same small language with the runner: `ready PORT` on stdout when they listen,
+//! one line of JSON (`{"events":N,"bytes":N}`) for every line read from stdin, a last one when
+//! stdin ends, which ends the process.
+
+pub(crate) mod tcp;
+pub(crate) mod udp;
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+/// What a bare loop has received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Count {
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Written by the loop once a read, read by the threads that answer for it.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    events: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Tally {
+    /// The loop is the only writer: plain stores, no locked instruction in what is measured.
+    pub(crate) fn add(&self, events: u64, bytes: u64) {
+        self.events
+            .store(self.events.load(Relaxed) + events, Relaxed);
+        self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
+    }
+
+    fn count(&self) -> Count {
+        Count {
+            events: self.events.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+
+    fn say(&self) -> Result<()> {
+        say(&serde_json::to_string(&self.count())?)
+    }
+}
+
+/// One line on stdout, at once.
+pub(crate) fn say(line: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush().context("stdout")
+}
+
+/// Runs `receive` on a thread of its own and answers questions on stdin until it ends.
+pub(crate) fn answer(
+    tally: &Arc<Tally>,
+    receive: impl FnOnce(&Tally) -> Result<()> + Send + 'static,
+) -> Result<()> {
+    let of_loop = Arc::clone(tally);
+    thread::spawn(move || {
+        if let Err(error) = receive(&of_loop) {
+            // Where a count is expected: whoever asks for one learns why there is none.
+            let _ = say(&format!("{error:#}"));
+        }
+    });
+    for line in io::stdin().lock().lines() {
+        line.context("stdin")?;
+        tally.say()?;
+    }
+    tally.say()
+}

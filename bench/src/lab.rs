@@ -1,0 +1,211 @@
+//! The bench itself: where things are, how long a run is, and how one is measured.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::child::wait_until;
+use crate::meter::{Machine, Window, calibrate_ms, process_rss_peak_mib, softnet_dropped};
+use crate::results::{Run, Scenario};
+use crate::sender::{self, Sent, Shape, Wire};
+use crate::stats::per_event;
+use crate::subject::{
+    Inrush, Progress, Rsyslog, Sink, Subject, SyslogNg, User, drain, write_config,
+};
+
+/// Data and configuration of a running Inrush, in the scratch directory.
+pub(crate) const INRUSH_DIR: &str = "inrush-data";
+
+/// What all scenarios share.
+pub(crate) struct Lab {
+    /// The program that is measured and whose generator makes the load.
+    pub(crate) inrush: PathBuf,
+    /// Clean runs a cell.
+    pub(crate) runs: usize,
+    /// How long a run should last.
+    pub(crate) seconds: f64,
+    /// How long `soak` lasts.
+    pub(crate) soak_minutes: u64,
+    /// Whether peers are measured too.
+    pub(crate) peers: bool,
+    scratch: TempDir,
+}
+
+/// Something to be done again and again while a load runs.
+pub(crate) struct Meanwhile<'a> {
+    pub(crate) every: Duration,
+    pub(crate) act: &'a mut dyn FnMut() -> Result<()>,
+}
+
+impl Lab {
+    /// Sets the bench up. The scratch directory is open to all: one scenario runs as nobody.
+    pub(crate) fn new(
+        inrush: &Path,
+        runs: usize,
+        seconds: f64,
+        soak_minutes: u64,
+        peers: bool,
+    ) -> Result<Self> {
+        let scratch = tempfile::Builder::new().prefix("inrush-bench-").tempdir()?;
+        open_to_all(scratch.path())?;
+        let inrush = inrush
+            .canonicalize()
+            .with_context(|| inrush.display().to_string())?;
+        // A copy that nobody can reach, wherever the build put the original.
+        let copy = scratch.path().join("inrush");
+        fs::copy(&inrush, &copy).with_context(|| inrush.display().to_string())?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        Ok(Self {
+            inrush: copy,
+            runs,
+            seconds,
+            soak_minutes,
+            peers,
+            scratch,
+        })
+    }
+
+    /// An empty directory, open to all.
+    pub(crate) fn dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = self.scratch.path().join(name);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| dir.display().to_string())?;
+        }
+        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
+        open_to_all(&dir)?;
+        Ok(dir)
+    }
+
+    /// Starts Inrush with the configuration made of `template`.
+    pub(crate) fn start_inrush(
+        &self,
+        template: &str,
+        sink: Option<&Sink>,
+        user: User,
+    ) -> Result<Inrush> {
+        let dir = self.dir(INRUSH_DIR)?;
+        let config = self.inrush_config();
+        self.write_inrush_config(&config, template, sink)?;
+        Inrush::start(&self.inrush, Some(&config), &dir, user)
+    }
+
+    /// Where the configuration of a running Inrush is.
+    pub(crate) fn inrush_config(&self) -> PathBuf {
+        self.scratch.path().join(INRUSH_DIR).join("inrush.yaml")
+    }
+
+    /// Writes the configuration made of `template`.
+    pub(crate) fn write_inrush_config(
+        &self,
+        file: &Path,
+        template: &str,
+        sink: Option<&Sink>,
+    ) -> Result<()> {
+        let dir = self.scratch.path().join(INRUSH_DIR).display().to_string();
+        let sink_port = sink.map_or(String::new(), |sink| sink.port.to_string());
+        write_config(file, template, &[("@DIR@", &dir), ("@SINK@", &sink_port)])
+    }
+
+    /// Sends `number` messages to `subject` and meters it until all is drained.
+    pub(crate) fn measure(
+        &self,
+        subject: &mut dyn Subject,
+        sink: Option<&Sink>,
+        shape: &Shape,
+        number: u64,
+        meanwhile: Option<Meanwhile<'_>>,
+    ) -> Result<Run> {
+        let calibration_ms = calibrate_ms();
+        let address = subject.address(shape.wire)?;
+        let backlog = softnet_dropped()?;
+        let window = Window::open(subject.pid(), sink.map(Sink::pid))?;
+        let mut sending = sender::start(&self.inrush, &address, shape, number)?;
+        let begun = sending.begun;
+        if let Some(meanwhile) = meanwhile {
+            let mut next = begun + meanwhile.every;
+            while !sending.ended()? {
+                wait_until(next);
+                next = (next + meanwhile.every).max(Instant::now());
+                (meanwhile.act)()?;
+            }
+        }
+        let sent = sending.finish()?;
+        let last = drain(subject, sent.events)?;
+        let metered = window.close()?;
+        let mut wrong = self::wrong(subject, &last, &sent, sink)?;
+        let backlog = softnet_dropped()? - backlog;
+        if shape.wire == Wire::Udp && backlog > 0 {
+            wrong.push(format!(
+                "{backlog} packets lost before any socket (softnet backlog)"
+            ));
+        }
+        let us_per_event = per_event(metered.cpu.total_us(), last.delivered)
+            .with_context(|| format!("nothing was delivered: {}", wrong.join("; ")))?;
+        Ok(Run {
+            sent: sent.events,
+            delivered: last.delivered,
+            kernel_dropped: last.kernel_dropped,
+            unaccounted: last.unaccounted(sent.events),
+            seconds: metered.wall.as_secs_f64(),
+            user_us: metered.cpu.user_us,
+            sys_us: metered.cpu.sys_us,
+            us_per_event,
+            rss_peak_mib: process_rss_peak_mib(subject.pid())?,
+            calibration_ms,
+            sink_pct: metered.helper_pct,
+            others_pct: metered.others_pct,
+            steal_pct: metered.steal_pct,
+            noisy: metered.noisy(),
+            wrong: (!wrong.is_empty()).then(|| wrong.join("; ")),
+            ..Run::default()
+        })
+    }
+
+    /// An empty account of a scenario that ends now.
+    pub(crate) fn scenario(&self, shows: &str) -> Scenario {
+        let inrush = format!("inrush {}", env!("CARGO_PKG_VERSION"));
+        let peers = [SyslogNg::version(), Rsyslog::version()];
+        let peers = peers.into_iter().flatten().filter(|_| self.peers);
+        Scenario {
+            shows: shows.to_owned(),
+            ended: jiff::Timestamp::now()
+                .strftime("%Y-%m-%dT%H:%M:%SZ")
+                .to_string(),
+            machine: Machine::here(),
+            versions: std::iter::once(inrush).chain(peers).collect(),
+            ..Scenario::default()
+        }
+    }
+}
+
+/// What generator, subject and sink say against each other.
+fn wrong(
+    subject: &dyn Subject,
+    last: &Progress,
+    sent: &Sent,
+    sink: Option<&Sink>,
+) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    wrong.extend(
+        sent.errors
+            .as_ref()
+            .map(|errors| format!("the generator saw {errors}")),
+    );
+    wrong.extend(subject.wrong(last, sent.events));
+    if let Some(sink) = sink {
+        let arrived = sink.counts()?.events;
+        if arrived != sent.events {
+            wrong.push(format!("{arrived} of {} at the sink", sent.events));
+        }
+    }
+    Ok(wrong)
+}
+
+fn open_to_all(dir: &Path) -> Result<()> {
+    let mode = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(dir, mode).with_context(|| dir.display().to_string())
+}

@@ -1,0 +1,157 @@
+//! The performance experiments of Inrush: the bare loops it is compared with, the peers, the
+//! meter, and the page of results. `bench/README.md` says what each experiment shows.
+
+#![forbid(unsafe_code)]
+
+mod bare;
+mod child;
+mod http;
+mod lab;
+mod meter;
+mod report;
+mod results;
+mod scenario;
+mod sender;
+mod sink;
+mod stats;
+mod subject;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use lab::Lab;
+use results::Results;
+use scenario::Name;
+
+#[derive(Parser)]
+#[command(name = "inrush-bench", about = "The performance experiments of Inrush")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run experiments; without a name, all of them
+    Run(RunArgs),
+    /// Write the page of results from the JSON of earlier runs
+    Report(ReportArgs),
+    /// The bare TCP loop: epoll, read, newline scan, discard
+    BareTcp(bare::tcp::BareTcp),
+    /// The bare UDP loop: recvmmsg, discard
+    BareUdp(bare::udp::BareUdp),
+    /// A Splunk HEC endpoint that counts and forgets
+    HecSink(sink::HecSink),
+}
+
+#[derive(clap::Args)]
+struct RunArgs {
+    /// Which experiments
+    scenarios: Vec<Name>,
+    /// The program to measure; the one beside this one if not given
+    #[arg(long, value_name = "PATH")]
+    inrush: Option<PathBuf>,
+    /// Clean runs of each cell; noisy ones are repeated, up to twice this many in all
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// How long a run should last
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// How long `soak` lasts
+    #[arg(long, default_value_t = 10)]
+    soak_minutes: u64,
+    /// Leave the peers out
+    #[arg(long)]
+    no_peers: bool,
+    /// Print the results as JSON on stdout too
+    #[arg(long)]
+    json: bool,
+    /// Where the results go; scenarios that are not run keep their earlier results
+    #[arg(long, default_value = "bench/results-latest.json")]
+    out: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct ReportArgs {
+    /// The results
+    #[arg(long, default_value = "bench/results-latest.json")]
+    results: PathBuf,
+    /// The page
+    #[arg(long, default_value = "bench/RESULTS.md")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run(&args),
+        Command::Report(args) => report(&args).map(|()| true),
+        Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
+        Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
+        Command::HecSink(args) => sink::run(&args).map(|()| true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("inrush-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every experiment passed. One that cannot be run fails and does not keep the others
+/// from running; its earlier results stay.
+fn run(args: &RunArgs) -> Result<bool> {
+    let inrush = args
+        .inrush
+        .clone()
+        .map_or_else(subject::default_binary, Ok)?;
+    let runs = args.runs.max(1);
+    let lab = Lab::new(
+        &inrush,
+        runs,
+        args.seconds,
+        args.soak_minutes,
+        !args.no_peers,
+    )?;
+    let mut results = Results::load(&args.out)?;
+    let mut all_passed = true;
+    for name in Name::expand(&args.scenarios) {
+        match name.run(&lab) {
+            Ok(scenario) => {
+                for check in &scenario.checks {
+                    let mark = if check.passed { "yes" } else { "NO " };
+                    eprintln!("  {mark}  {}: {}", check.what, check.found);
+                }
+                all_passed &= scenario.passed();
+                results.scenarios.insert(name.text(), scenario);
+                results.save(&args.out)?;
+            }
+            Err(error) => {
+                eprintln!("inrush-bench: {}: {error:#}", name.text());
+                all_passed = false;
+            }
+        }
+    }
+    if args.json {
+        bare::say(&serde_json::to_string(&results)?)?;
+    }
+    Ok(all_passed)
+}
+
+fn report(args: &ReportArgs) -> Result<()> {
+    let results = Results::load(&args.results)?;
+    anyhow::ensure!(
+        !results.scenarios.is_empty(),
+        "{} holds no results",
+        args.results.display()
+    );
+    write(&args.out, &report::render(&results))
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| file.display().to_string())
+}

@@ -1,0 +1,345 @@
+//! What the kernel says of processes and of the machine, read from `/proc`.
+
+use std::fs;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::{Deserialize, Serialize};
+
+/// Microseconds in one tick of `/proc/PID/stat` and `/proc/stat`: `USER_HZ` is 100 wherever Linux
+/// runs this program.
+const TICK_US: f64 = 10_000.0;
+
+/// A run beside which other processes used more of one core than this is marked noisy, per cent.
+const NOISE_OTHERS_PCT: f64 = 12.0;
+
+/// A run from which the hypervisor took more of one core than this is marked noisy, per cent.
+const NOISE_STEAL_PCT: f64 = 10.0;
+
+/// CPU time, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Cpu {
+    pub(crate) user_us: f64,
+    pub(crate) sys_us: f64,
+}
+
+impl Cpu {
+    pub(crate) fn total_us(self) -> f64 {
+        self.user_us + self.sys_us
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            user_us: self.user_us - earlier.user_us,
+            sys_us: self.sys_us - earlier.sys_us,
+        }
+    }
+}
+
+/// CPU time of a process since it began: all its threads, those that ended too.
+pub(crate) fn process_cpu(pid: u32) -> Result<Cpu> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("process {pid} has ended"))?;
+    parse_process_cpu(&text).with_context(|| format!("/proc/{pid}/stat reads {text:?}"))
+}
+
+/// The command name stands in brackets and may hold spaces and brackets: fields are counted from
+/// the last closing one. `utime` and `stime` are fields 14 and 15 of the line (see proc(5)).
+fn parse_process_cpu(text: &str) -> Option<Cpu> {
+    let after_name = &text[text.rfind(')')? + 1..];
+    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let sys: f64 = fields.next()?.parse().ok()?;
+    Some(Cpu {
+        user_us: user * TICK_US,
+        sys_us: sys * TICK_US,
+    })
+}
+
+/// Resident memory of a process now, in MiB.
+pub(crate) fn process_rss_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "VmRSS:")
+}
+
+/// The most resident memory that a process ever had, in MiB.
+pub(crate) fn process_rss_peak_mib(pid: u32) -> Result<f64> {
+    status_mib(pid, "VmHWM:")
+}
+
+fn status_mib(pid: u32, key: &str) -> Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("process {pid} has ended"))?;
+    parse_status_mib(&text, key).with_context(|| format!("/proc/{pid}/status has no {key}"))
+}
+
+fn parse_status_mib(text: &str, key: &str) -> Option<f64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kib: f64 = value.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+/// Time of all cores together since boot, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cores {
+    busy_us: f64,
+    steal_us: f64,
+}
+
+fn cores() -> Result<Cores> {
+    let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    parse_cores(&text).context("/proc/stat does not begin with the line of all cores")
+}
+
+/// `cpu user nice system idle iowait irq softirq steal …`
+fn parse_cores(text: &str) -> Option<Cores> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = line
+        .split_ascii_whitespace()
+        .map_while(|n| n.parse().ok())
+        .collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] = ticks[..] else {
+        return None;
+    };
+    let busy = user + nice + system + irq + softirq;
+    Some(Cores {
+        busy_us: busy * TICK_US,
+        steal_us: steal * TICK_US,
+    })
+}
+
+/// Datagrams that the kernel dropped at the IPv4 sockets bound to `port`.
+pub(crate) fn udp_dropped(port: u16) -> Result<u64> {
+    let text = fs::read_to_string("/proc/net/udp").context("/proc/net/udp")?;
+    Ok(parse_udp_dropped(&text, port))
+}
+
+fn parse_udp_dropped(text: &str, port: u16) -> u64 {
+    let suffix = format!(":{port:04X}");
+    let rows = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row.get(1).is_some_and(|local| local.ends_with(&suffix)))
+        .filter_map(|row| row.last()?.parse::<u64>().ok())
+        .sum()
+}
+
+/// Packets that no socket saw because a core's backlog was full (second column, hexadecimal):
+/// the one place on loopback where a datagram can vanish outside of a socket's count.
+pub(crate) fn softnet_dropped() -> Result<u64> {
+    let text = fs::read_to_string("/proc/net/softnet_stat").context("/proc/net/softnet_stat")?;
+    let columns = text
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().nth(1));
+    Ok(columns
+        .filter_map(|hex| u64::from_str_radix(hex, 16).ok())
+        .sum())
+}
+
+/// The span over which a run is metered: begun before the load, ended when all is drained.
+pub(crate) struct Window {
+    pid: u32,
+    helper: Option<u32>,
+    begun: Instant,
+    process: Cpu,
+    helper_cpu: Cpu,
+    ours_us: f64,
+    cores: Cores,
+}
+
+/// What a [`Window`] saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Metered {
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Cpu,
+    /// The sink's share of one core, per cent.
+    pub(crate) helper_pct: f64,
+    /// What processes that are no part of the run used of one core, per cent.
+    pub(crate) others_pct: f64,
+    /// What the hypervisor took of one core, per cent.
+    pub(crate) steal_pct: f64,
+}
+
+impl Metered {
+    pub(crate) fn noisy(&self) -> bool {
+        self.others_pct > NOISE_OTHERS_PCT || self.steal_pct > NOISE_STEAL_PCT
+    }
+}
+
+impl Window {
+    /// Begins to meter `pid`; `helper` is a sink that belongs to the run but not to the figure.
+    pub(crate) fn open(pid: u32, helper: Option<u32>) -> Result<Self> {
+        Ok(Self {
+            pid,
+            helper,
+            ours_us: ours_us()?,
+            cores: cores()?,
+            helper_cpu: helper.map_or(Ok(Cpu::default()), process_cpu)?,
+            process: process_cpu(pid)?,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Ends it. The load must have ended and been waited for, so that its CPU is known.
+    pub(crate) fn close(self) -> Result<Metered> {
+        let wall = self.begun.elapsed();
+        let cpu = process_cpu(self.pid)?.since(self.process);
+        let helper = self
+            .helper
+            .map_or(Ok(Cpu::default()), process_cpu)?
+            .since(self.helper_cpu);
+        let now = cores()?;
+        let wall_us = wall.as_secs_f64() * 1e6;
+        let known = cpu.total_us() + helper.total_us() + ours_us()? - self.ours_us;
+        let others = (now.busy_us - self.cores.busy_us - known).max(0.0);
+        Ok(Metered {
+            wall,
+            cpu,
+            helper_pct: 100.0 * helper.total_us() / wall_us,
+            others_pct: 100.0 * others / wall_us,
+            steal_pct: 100.0 * (now.steal_us - self.cores.steal_us) / wall_us,
+        })
+    }
+}
+
+/// CPU of this process and of its children that were waited for, the senders among them.
+fn ours_us() -> Result<f64> {
+    let mut total = 0.0;
+    for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
+        let usage = getrusage(who).context("getrusage")?;
+        total += time_us(usage.user_time()) + time_us(usage.system_time());
+    }
+    Ok(total)
+}
+
+fn time_us(time: TimeVal) -> f64 {
+    time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64
+}
+
+/// Milliseconds that a fixed piece of arithmetic takes now: the speed of the host at this moment.
+pub(crate) fn calibrate_ms() -> f64 {
+    let begun = Instant::now();
+    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..10_000_000 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state);
+    begun.elapsed().as_secs_f64() * 1e3
+}
+
+/// What a figure depends on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_gib: f64,
+    pub(crate) kernel: String,
+    /// `net.core.rmem_default`, bytes.
+    pub(crate) rmem_default: u64,
+    /// `net.core.rmem_max`, bytes.
+    pub(crate) rmem_max: u64,
+    pub(crate) root: bool,
+}
+
+impl Machine {
+    /// This machine.
+    pub(crate) fn here() -> Self {
+        let read = |path: &str| {
+            fs::read_to_string(path)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        Self {
+            cpu: field_after_colon(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_gib: parse_status_mib(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0.0)
+                / 1024.0,
+            kernel: read("/proc/sys/kernel/osrelease"),
+            rmem_default: read("/proc/sys/net/core/rmem_default").parse().unwrap_or(0),
+            rmem_max: read("/proc/sys/net/core/rmem_max").parse().unwrap_or(0),
+            root: is_root(),
+        }
+    }
+}
+
+/// Whether this process may do everything.
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+fn field_after_colon(text: &str, key: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_with_spaces_and_brackets_does_not_shift_the_fields() {
+        let stat = "77 (a b) c) S 1 77 77 0 -1 4194560 100 0 0 0 250 31 7 8 20 0 4 0 100 0";
+        let cpu = parse_process_cpu(stat);
+        assert_eq!(
+            cpu,
+            Some(Cpu {
+                user_us: 2_500_000.0,
+                sys_us: 310_000.0
+            })
+        );
+        assert_eq!(parse_process_cpu("77 (cut"), None);
+        assert_eq!(parse_process_cpu("77 (cut) S 1 77"), None);
+    }
+
+    #[test]
+    fn memory_is_read_in_kib_and_given_in_mib() {
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1536 kB\n";
+        assert_eq!(parse_status_mib(status, "VmRSS:"), Some(1.5));
+        assert_eq!(parse_status_mib(status, "VmHWM:"), Some(2.0));
+        assert_eq!(parse_status_mib(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn all_cores_are_busy_with_everything_but_idle_waiting_and_steal() {
+        let stat = "cpu  10 1 20 1000 500 2 3 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+        let expected = Cores {
+            busy_us: 360_000.0,
+            steal_us: 70_000.0,
+        };
+        assert_eq!(parse_cores(stat), Some(expected));
+        assert_eq!(parse_cores("cpu0 1 2 3"), None);
+    }
+
+    #[test]
+    fn drops_are_summed_over_the_sockets_of_the_port_and_of_no_other() {
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue … drops\n";
+        let row = |port: &str, drops: u64| {
+            format!(
+                " 1: 0100007F:{port} 00000000:0000 07 00000000:00000000 00:00000000 00000000 \
+                 0 0 4242 2 0000000000000000 {drops}\n"
+            )
+        };
+        let text = format!(
+            "{head}{}{}{}",
+            row("158A", 5),
+            row("158A", 7),
+            row("158B", 100)
+        );
+        assert_eq!(parse_udp_dropped(&text, 0x158A), 12);
+        assert_eq!(parse_udp_dropped(&text, 9), 0);
+    }
+
+    #[test]
+    fn the_meter_reads_this_very_process() {
+        let window = Window::open(std::process::id(), None);
+        let metered = window.and_then(Window::close);
+        assert!(metered.is_ok_and(|m| m.cpu.total_us() >= 0.0 && m.helper_pct == 0.0));
+        assert!(process_rss_mib(std::process::id()).is_ok_and(|mib| mib > 0.0));
+    }
+}

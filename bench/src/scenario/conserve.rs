@@ -1,0 +1,91 @@
+//! UDP overload as an ordinary user: what is lost is in `kernel_dropped`, to the packet.
+//!
+//! The generator sends as fast as it goes, and in the middle of it the receiver is stopped for a
+//! while, so that the kernel must drop however fast the receiver is.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{REFERENCE, tell};
+use crate::child::wait;
+use crate::lab::{Lab, Meanwhile};
+use crate::meter::is_root;
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{Shape, Wire};
+use crate::subject::{Subject, User};
+
+const RUNS: usize = 20;
+
+/// Datagrams a run: one to three seconds of a generator without a limit.
+const NUMBER: u64 = 2_000_000;
+
+/// How long the receiver is stopped.
+const STOPPED: Duration = Duration::from_millis(150);
+
+const SHAPE: Shape = Shape {
+    wire: Wire::Udp,
+    connections: 1,
+    rate: 0,
+    burst: 64,
+    ..REFERENCE
+};
+
+/// Runs it.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let shows = "UDP overload as an ordinary user: sent = accepted + kernel_dropped, exactly";
+    tell(shows);
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let run = one(lab)?;
+        let (sent, taken, dropped) = (run.sent, run.delivered, run.kernel_dropped);
+        let wrong = run.wrong.as_deref().unwrap_or("exact");
+        tell(&format!("  {sent} = {taken} + {dropped}: {wrong}"));
+        runs.push(run);
+    }
+    let exact = runs.iter().filter(|run| run.unaccounted == 0).count();
+    let overloaded = runs.iter().filter(|run| run.kernel_dropped > 0).count();
+    let mut scenario = lab.scenario(shows);
+    let of = |n: usize| format!("{n} of {RUNS} runs");
+    scenario.checks = vec![
+        Check::new(
+            "the kernel dropped something",
+            of(overloaded),
+            overloaded == RUNS,
+        ),
+        Check::new("sent = accepted + kernel_dropped", of(exact), exact == RUNS),
+    ];
+    let load = "unlimited, bursts of 64, receiver stopped for 150 ms".to_owned();
+    let cell = Cell {
+        subject: "inrush".to_owned(),
+        load,
+        runs,
+    };
+    scenario.checks.push(cell.accounts());
+    scenario.cells.push(cell);
+    Ok(scenario)
+}
+
+fn one(lab: &Lab) -> Result<Run> {
+    let user = if is_root() { User::Nobody } else { User::Ours };
+    let template = include_str!("../../inrush/udp-blackhole.yaml");
+    let mut inrush = lab.start_inrush(template, None, user)?;
+    let pid = Pid::from_raw(i32::try_from(inrush.pid()).context("process number")?);
+    let mut stopped = false;
+    let mut stop_once = || {
+        if !stopped {
+            stopped = true;
+            kill(pid, Signal::SIGSTOP).context("stop the receiver")?;
+            wait(STOPPED);
+            kill(pid, Signal::SIGCONT).context("let the receiver go on")?;
+        }
+        Ok(())
+    };
+    let meanwhile = Meanwhile {
+        every: Duration::from_millis(100),
+        act: &mut stop_once,
+    };
+    lab.measure(&mut inrush, None, &SHAPE, NUMBER, Some(meanwhile))
+}

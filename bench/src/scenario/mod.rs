@@ -1,0 +1,120 @@
+//! The experiments.
+
+mod conserve;
+mod cost;
+mod noloss;
+mod reload;
+mod soak;
+mod udp;
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::lab::Lab;
+use crate::results::Scenario;
+use crate::sender::{Header, Shape, Wire};
+
+/// The experiments by name, in the order in which `all` runs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Name {
+    /// All of them.
+    All,
+    /// TCP, 10 connections, 800 B, to a blackhole.
+    Tcp10,
+    /// TCP, one connection, 800 B.
+    Tcp1,
+    /// TCP, 10 connections, octet-counted RFC 5424, 800 B.
+    Tcp5424,
+    /// TCP, 10 connections, 250 B.
+    Tcp250,
+    /// TCP, 10 connections, 800 B, to a HEC endpoint.
+    Hec,
+    /// UDP, 800 B, beside the bare loop.
+    Udp,
+    /// UDP at 150,000/s for a minute, nothing lost.
+    UdpNoloss,
+    /// The same with the built-in default configuration, its file destination included.
+    UdpNolossDefault,
+    /// UDP overload as an ordinary user, every datagram accounted for.
+    UdpConserve,
+    /// TCP at 500,000/s for minutes, memory flat.
+    Soak,
+    /// A reload each second under full load.
+    Reload,
+}
+
+impl Name {
+    /// Those that `names` stand for, each once.
+    pub(crate) fn expand(names: &[Self]) -> Vec<Self> {
+        let all = || {
+            Self::value_variants()
+                .iter()
+                .copied()
+                .filter(|name| *name != Self::All)
+        };
+        if names.is_empty() || names.contains(&Self::All) {
+            return all().collect();
+        }
+        all().filter(|name| names.contains(name)).collect()
+    }
+
+    /// As it is written on the command line.
+    pub(crate) fn text(self) -> String {
+        self.to_possible_value()
+            .map_or(String::new(), |value| value.get_name().to_owned())
+    }
+
+    /// Runs it.
+    pub(crate) fn run(self, lab: &Lab) -> Result<Scenario> {
+        match self {
+            Self::All => anyhow::bail!("`all` is expanded before it is run"),
+            Self::Tcp10 => cost::run(lab, &cost::TCP10),
+            Self::Tcp1 => cost::run(lab, &cost::TCP1),
+            Self::Tcp5424 => cost::run(lab, &cost::TCP5424),
+            Self::Tcp250 => cost::run(lab, &cost::TCP250),
+            Self::Hec => cost::run(lab, &cost::HEC),
+            Self::Udp => udp::run(lab),
+            Self::UdpNoloss => noloss::run(lab, noloss::Configuration::Blackhole),
+            Self::UdpNolossDefault => noloss::run(lab, noloss::Configuration::BuiltIn),
+            Self::UdpConserve => conserve::run(lab),
+            Self::Soak => soak::run(lab),
+            Self::Reload => reload::run(lab),
+        }
+    }
+}
+
+/// The load of the reference loop: TCP, 10 connections, 800 B, as fast as it goes.
+const REFERENCE: Shape = Shape {
+    wire: Wire::Tcp,
+    connections: 10,
+    size: 800,
+    header: Header::Rfc3164Iso,
+    rate: 0,
+    burst: 0,
+};
+
+/// Tells the person who waits what is going on.
+fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_every_scenario_but_itself() {
+        let all = Name::expand(&[Name::All]);
+        assert_eq!(all.len(), Name::value_variants().len() - 1);
+        assert_eq!(Name::expand(&[]), all);
+    }
+
+    #[test]
+    fn a_scenario_named_twice_runs_once() {
+        assert_eq!(
+            Name::expand(&[Name::Hec, Name::Tcp1, Name::Hec]),
+            [Name::Tcp1, Name::Hec]
+        );
+        assert_eq!(Name::UdpNoloss.text(), "udp-noloss");
+    }
+}

@@ -1,0 +1,141 @@
+//! A reload each second under full TCP load: no connection reset, nothing lost, nothing twice.
+//!
+//! Two configurations take turns, of which one has a second destination: each reload really swaps
+//! the graph. What arrives at the HEC endpoint is told apart by sequence number.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::{REFERENCE, tell};
+use crate::lab::{Lab, Meanwhile};
+use crate::results::{Cell, Check, Scenario};
+use crate::sink::Counts;
+use crate::subject::{Inrush, Sink, User};
+
+const SECONDS: f64 = 60.0;
+
+/// Messages of the run that finds out how many make a minute.
+const PILOT: u64 = 300_000;
+
+const ONE: &str = include_str!("../../inrush/tcp-hec.yaml");
+const OTHER: &str = include_str!("../../inrush/tcp-hec-spare.yaml");
+
+/// The destination that both configurations have.
+const DESTINATION: &str = "splunk";
+
+/// The destination that comes and goes.
+const SPARE: &str = "spare";
+
+/// Runs it.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let shows = "a reload each second for 60 s under full TCP load, to a HEC endpoint";
+    tell(shows);
+    let number = number(lab)?;
+    let sink = Sink::start(true)?;
+    let mut inrush = started(lab, &sink)?;
+    let (mut done, mut failed) = (0_u64, Vec::new());
+    let (url, config) = (inrush.reload_url(), lab.inrush_config());
+    let mut reload = || {
+        let template = if done % 2 == 0 { OTHER } else { ONE };
+        lab.write_inrush_config(&config, template, Some(&sink))?;
+        match crate::http::post(&url) {
+            Ok(()) => done += 1,
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+        Ok(())
+    };
+    let meanwhile = Meanwhile {
+        every: Duration::from_secs(1),
+        act: &mut reload,
+    };
+    let run = lab.measure(
+        &mut inrush,
+        Some(&sink),
+        &REFERENCE,
+        number,
+        Some(meanwhile),
+    )?;
+    let (counts, swapped) = (sink.counts()?, spare_accepted(&inrush)?);
+    let mut scenario = lab.scenario(shows);
+    let found = format!("{done}, {} refused{}", failed.len(), first(&failed));
+    scenario.checks = vec![Check::new(
+        "reloads under load",
+        found,
+        failed.is_empty() && done as f64 >= SECONDS / 2.0,
+    )];
+    let found = format!("{swapped} events went to the destination that comes and goes");
+    scenario
+        .checks
+        .push(Check::new("the graph was swapped", found, swapped > 0));
+    scenario.checks.push(arrived(&counts, run.sent));
+    let load = "unlimited, 10 conn, 800 B, a reload each second".to_owned();
+    let cell = Cell {
+        subject: "inrush".to_owned(),
+        load,
+        runs: vec![run],
+    };
+    scenario.checks.push(cell.accounts());
+    scenario.cells.push(cell);
+    Ok(scenario)
+}
+
+fn started(lab: &Lab, sink: &Sink) -> Result<Inrush> {
+    Ok(lab
+        .start_inrush(ONE, Some(sink), User::Ours)?
+        .watching(DESTINATION))
+}
+
+fn number(lab: &Lab) -> Result<u64> {
+    let sink = Sink::start(true)?;
+    let mut inrush = started(lab, &sink)?;
+    let pilot = lab.measure(&mut inrush, Some(&sink), &REFERENCE, PILOT, None)?;
+    Ok((pilot.delivered as f64 / pilot.seconds * SECONDS) as u64)
+}
+
+fn spare_accepted(inrush: &Inrush) -> Result<u64> {
+    let ledger = inrush.ledger()?;
+    ledger["destinations"][SPARE]["accepted"]
+        .as_u64()
+        .context("no account of the second one")
+}
+
+fn first(failed: &[String]) -> String {
+    failed
+        .first()
+        .map_or(String::new(), |error| format!(" ({error})"))
+}
+
+fn arrived(counts: &Counts, sent: u64) -> Check {
+    let lost = sent.saturating_sub(counts.distinct);
+    Check::new(
+        "nothing lost, nothing twice, by sequence number",
+        format!(
+            "{lost} lost, {} twice, {} without a number, of {sent}",
+            counts.duplicates, counts.unnumbered
+        ),
+        counts.distinct == sent && counts.duplicates == 0 && counts.unnumbered == 0,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, arrived};
+
+    #[test]
+    fn one_lost_and_one_twice_do_not_cancel() {
+        let right = Counts {
+            events: 10,
+            distinct: 10,
+            ..Counts::default()
+        };
+        assert!(arrived(&right, 10).passed);
+        let cancelled = Counts {
+            events: 10,
+            distinct: 9,
+            duplicates: 1,
+            ..Counts::default()
+        };
+        assert!(!arrived(&cancelled, 10).passed);
+    }
+}

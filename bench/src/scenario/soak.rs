@@ -1,0 +1,108 @@
+//! 500,000 events a second over TCP for minutes: memory stays small, and flat.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::noloss::rate_held;
+use super::{REFERENCE, tell};
+use crate::lab::{Lab, Meanwhile};
+use crate::meter::process_rss_mib;
+use crate::results::{Cell, Check, Scenario};
+use crate::sender::Shape;
+use crate::stats::{Spread, growth};
+use crate::subject::{Subject, User};
+
+const RATE: u64 = 500_000;
+
+/// Resident memory that it must stay under, MiB.
+const RSS_MAX_MIB: f64 = 150.0;
+
+/// The last quarter may lie above the second by this part and still be called flat: an arena more
+/// or less is not a leak, and a leak of 1 % a minute is seen after ten.
+const GROWTH_MAX: f64 = 0.05;
+
+/// Runs it.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let seconds = lab.soak_minutes * 60;
+    let shows = format!("TCP at 500,000/s for {} minutes: memory", lab.soak_minutes);
+    tell(&shows);
+    let template = include_str!("../../inrush/tcp-blackhole.yaml");
+    let mut inrush = lab.start_inrush(template, None, User::Ours)?;
+    let pid = inrush.pid();
+    let mut rss = Vec::new();
+    let mut sample = || {
+        rss.push(process_rss_mib(pid)?);
+        if rss.len() % 60 == 0 {
+            tell(&format!(
+                "  {} min: {:.1} MiB",
+                rss.len() / 60,
+                rss[rss.len() - 1]
+            ));
+        }
+        Ok(())
+    };
+    let meanwhile = Meanwhile {
+        every: Duration::from_secs(1),
+        act: &mut sample,
+    };
+    let shape = Shape {
+        rate: RATE,
+        ..REFERENCE
+    };
+    let run = lab.measure(&mut inrush, None, &shape, RATE * seconds, Some(meanwhile))?;
+    let mut scenario = lab.scenario(&shows);
+    scenario.checks = checks(&rss);
+    scenario.checks.push(rate_held(run.sent, run.seconds, RATE));
+    let load = format!("500,000/s, 10 conn, 800 B, {seconds} s");
+    let cell = Cell {
+        subject: "inrush".to_owned(),
+        load,
+        runs: vec![run],
+    };
+    scenario.checks.push(cell.accounts());
+    scenario.cells.push(cell);
+    Ok(scenario)
+}
+
+fn checks(rss: &[f64]) -> Vec<Check> {
+    let spread = Spread::of(rss);
+    let most = spread.map_or(f64::INFINITY, |spread| spread.max);
+    let levels = spread.map_or("no sample".to_owned(), |s| {
+        format!("{:.1} MiB (median {:.1}, {} samples)", s.max, s.median, s.n)
+    });
+    let grown = growth(rss);
+    let rise = grown.map_or("too few samples".to_owned(), |part| {
+        format!("{:+.1} %", part * 100.0)
+    });
+    vec![
+        Check::new(
+            format!("resident memory under {RSS_MAX_MIB} MiB"),
+            levels,
+            most < RSS_MAX_MIB,
+        ),
+        Check::new(
+            "flat: the last quarter against the second",
+            rise,
+            grown.is_some_and(|part| part <= GROWTH_MAX),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::checks;
+
+    fn passed(rss: &[f64]) -> Vec<bool> {
+        checks(rss).iter().map(|check| check.passed).collect()
+    }
+
+    #[test]
+    fn small_and_flat_passes_and_neither_alone() {
+        assert_eq!(passed(&[40.0; 60]), [true, true]);
+        assert_eq!(passed(&[160.0; 60]), [false, true]);
+        let growing: Vec<f64> = (0..60).map(|second| 40.0 + f64::from(second)).collect();
+        assert_eq!(passed(&growing), [true, false]);
+        assert_eq!(passed(&[]), [false, false]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The load: `inrush load`, run as a process of its own and believed only for what it says in
+//! its JSON report.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Wire {
+    Tcp,
+    Udp,
+}
+
+/// The header of the messages, and with it how a stream of them is framed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Header {
+    /// RFC 3164 with an ISO time, a line feed after each.
+    Rfc3164Iso,
+    /// RFC 5424 with one element of structured data, octet counted.
+    Rfc5424,
+}
+
+/// One kind of load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) wire: Wire,
+    pub(crate) connections: u64,
+    /// Bytes of a message without framing.
+    pub(crate) size: u64,
+    pub(crate) header: Header,
+    /// Messages a second; 0 is as fast as it goes.
+    pub(crate) rate: u64,
+    /// Datagrams handed to the kernel as one (UDP_SEGMENT); 0 is none.
+    pub(crate) burst: u64,
+}
+
+/// What a load has to say of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) events: u64,
+    /// What went wrong on the way, in the generator's words; nothing on a good day.
+    pub(crate) errors: Option<String>,
+}
+
+/// A load under way.
+pub(crate) struct Sending {
+    child: Child,
+    pub(crate) begun: Instant,
+}
+
+/// The options of `inrush load` for `number` messages of `shape`.
+fn words(address: &str, shape: &Shape, number: u64) -> Vec<String> {
+    let scheme = match shape.wire {
+        Wire::Tcp => "tcp",
+        Wire::Udp => "udp",
+    };
+    let mut words = vec![
+        "load".to_owned(),
+        format!("{scheme}://{address}"),
+        "--json".to_owned(),
+        format!("--number={number}"),
+        format!("--size={}", shape.size),
+        format!("--rate={}", shape.rate),
+        format!("--active-connections={}", shape.connections),
+    ];
+    words.push(match shape.header {
+        Header::Rfc3164Iso => "--syslog-proto=rfc3164-iso".to_owned(),
+        Header::Rfc5424 => "--syslog-proto=rfc5424".to_owned(),
+    });
+    if shape.header == Header::Rfc5424 {
+        words.push(r#"--sdata=[test name="value"]"#.to_owned());
+    }
+    match (shape.wire, shape.header) {
+        (Wire::Tcp, Header::Rfc5424) => words.push("--framing=octet".to_owned()),
+        (Wire::Tcp, Header::Rfc3164Iso) => words.push("--framing=newline".to_owned()),
+        (Wire::Udp, _) => {}
+    }
+    if shape.burst > 0 {
+        words.push(format!("--gso={}", shape.burst));
+    }
+    words
+}
+
+/// Starts to send `number` messages to `address` with the generator in `inrush`.
+pub(crate) fn start(inrush: &Path, address: &str, shape: &Shape, number: u64) -> Result<Sending> {
+    let mut command = Command::new(inrush);
+    command.args(words(address, shape, number));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command
+        .spawn()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    Ok(Sending {
+        child,
+        begun: Instant::now(),
+    })
+}
+
+impl Sending {
+    /// Whether it has ended.
+    pub(crate) fn ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("the generator")?.is_some())
+    }
+
+    /// Waits for the end and reads the report.
+    pub(crate) fn finish(self) -> Result<Sent> {
+        let output = self.child.wait_with_output().context("the generator")?;
+        let report = String::from_utf8_lossy(&output.stdout);
+        match parse_report(&report) {
+            Some(sent) => Ok(sent),
+            None => bail!(
+                "inrush load: {}, no report; it said:\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            ),
+        }
+    }
+}
+
+fn parse_report(text: &str) -> Option<Sent> {
+    let report: Value = serde_json::from_str(text.trim()).ok()?;
+    let events = report["sent"].as_u64()?;
+    let errors = match &report["errors"] {
+        Value::Null => None,
+        Value::Array(list) if list.is_empty() => None,
+        Value::Object(map) if map.values().all(|count| *count == 0) => None,
+        Value::Number(number) if number.as_u64() == Some(0) => None,
+        other => Some(other.to_string()),
+    };
+    Some(Sent { events, errors })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const TCP: Shape = Shape {
+        wire: Wire::Tcp,
+        connections: 10,
+        size: 800,
+        header: Header::Rfc5424,
+        rate: 0,
+        burst: 0,
+    };
+
+    #[test]
+    fn a_shape_becomes_options() {
+        let tcp = words("127.0.0.1:1", &TCP, 7).join(" ");
+        assert_eq!(
+            tcp,
+            "load tcp://127.0.0.1:1 --json --number=7 --size=800 --rate=0 --active-connections=10 \
+             --syslog-proto=rfc5424 --sdata=[test name=\"value\"] --framing=octet"
+        );
+        let shape = Shape {
+            wire: Wire::Udp,
+            header: Header::Rfc3164Iso,
+            burst: 8,
+            ..TCP
+        };
+        let udp = words("127.0.0.1:1", &shape, 7).join(" ");
+        assert!(udp.contains("udp://") && udp.ends_with("--gso=8") && !udp.contains("framing"));
+    }
+
+    #[test]
+    fn a_report_is_believed_for_its_counts_and_its_errors() {
+        let clean = parse_report(r#"{"sent":5,"errors":{}}"#).unwrap();
+        assert_eq!(
+            clean,
+            Sent {
+                events: 5,
+                errors: None
+            }
+        );
+        let broken = parse_report(r#"{"sent":5,"errors":{"reset":2}}"#).unwrap();
+        assert_eq!(broken.errors.unwrap(), r#"{"reset":2}"#);
+        assert_eq!(parse_report("usage: …"), None);
+    }
+}

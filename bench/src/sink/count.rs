@@ -1,0 +1,231 @@
+//! What the sink counts, and how it finds sequence numbers in what it is sent.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use memchr::memmem::Finder;
+use serde::{Deserialize, Serialize};
+
+/// What stands before every event of a HEC body, in ours and in every peer's.
+const EVENT_KEY: &[u8] = b"\"event\":";
+
+/// What stands before the sequence number in a message of the generator.
+const SEQUENCE_KEY: &[u8] = b"seq=";
+
+/// What stands before the number of the connection that the message went out on.
+const SENDER_KEY: &[u8] = b"conn=";
+
+/// Sequence numbers from here on are not the generator's: one is never asked for so many.
+const SEQUENCE_MAX: u64 = 1 << 31;
+
+/// What the sink has seen, as `GET /count` tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) events: u64,
+    /// Bytes of bodies as they came, compressed if they were.
+    pub(crate) wire_bytes: u64,
+    /// Different sequence numbers, over all connections of the generator.
+    pub(crate) distinct: u64,
+    /// Events whose sequence number had been seen before.
+    pub(crate) duplicates: u64,
+    /// Events in which no sequence number was found.
+    pub(crate) unnumbered: u64,
+}
+
+/// All of it.
+pub(super) struct Counter {
+    counts: Counts,
+    seen: Option<HashMap<u64, Seen>>,
+}
+
+/// The sequence numbers of one connection that were seen: a bit each.
+#[derive(Default)]
+struct Seen(Vec<u64>);
+
+impl Seen {
+    /// Whether `number` is new.
+    fn insert(&mut self, number: u64) -> bool {
+        let (word, bit) = ((number / 64) as usize, 1_u64 << (number % 64));
+        if self.0.len() <= word {
+            self.0.resize((word + 1).next_power_of_two(), 0);
+        }
+        let new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        new
+    }
+}
+
+impl Counter {
+    pub(super) fn new(verify: bool) -> Self {
+        Self {
+            counts: Counts::default(),
+            seen: verify.then(HashMap::new),
+        }
+    }
+
+    pub(super) fn verifies(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub(super) fn wire(&mut self, bytes: usize) {
+        self.counts.wire_bytes += bytes as u64;
+    }
+
+    /// Takes the account of one whole body.
+    pub(super) fn body(&mut self, body: BodyCounter) {
+        self.counts.requests += 1;
+        self.counts.events += body.events;
+        if let (Some(seen), Some(kept)) = (&mut self.seen, &body.kept) {
+            note_sequences(kept, seen, &mut self.counts);
+        }
+    }
+
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(&self.counts).unwrap_or_default()
+    }
+}
+
+/// Counts the events of one body as it flows past, keeping no more than a key's length of it;
+/// the whole of it where sequence numbers are wanted.
+pub(super) struct BodyCounter {
+    finder: Finder<'static>,
+    /// The last bytes seen: a key may be cut by the end of a read.
+    tail: Vec<u8>,
+    events: u64,
+    kept: Option<Vec<u8>>,
+}
+
+impl BodyCounter {
+    pub(super) fn new(keep: bool) -> Self {
+        let tail = Vec::with_capacity(2 * EVENT_KEY.len());
+        Self {
+            finder: Finder::new(EVENT_KEY),
+            tail,
+            events: 0,
+            kept: keep.then(Vec::new),
+        }
+    }
+
+    /// Keys that lie across the border between what came before and `bytes`.
+    fn count_border(&mut self, bytes: &[u8]) {
+        let overlap = EVENT_KEY.len() - 1;
+        let before = self.tail.len();
+        self.tail
+            .extend_from_slice(&bytes[..bytes.len().min(overlap)]);
+        self.events += self.finder.find_iter(&self.tail).count() as u64;
+        if bytes.len() < overlap {
+            let excess = (before + bytes.len()).saturating_sub(overlap);
+            self.tail.drain(..excess);
+        } else {
+            self.tail.clear();
+            self.tail.extend_from_slice(&bytes[bytes.len() - overlap..]);
+        }
+    }
+}
+
+impl Write for BodyCounter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.count_border(bytes);
+        self.events += self.finder.find_iter(bytes).count() as u64;
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn note_sequences(body: &[u8], seen: &mut HashMap<u64, Seen>, counts: &mut Counts) {
+    let finder = Finder::new(EVENT_KEY);
+    let mut starts = finder.find_iter(body).peekable();
+    while let Some(start) = starts.next() {
+        let event = &body[start..starts.peek().copied().unwrap_or(body.len())];
+        match number_after(SEQUENCE_KEY, event) {
+            Some(number) if number < SEQUENCE_MAX => {
+                let sender = number_after(SENDER_KEY, event).unwrap_or(0);
+                match seen.entry(sender).or_default().insert(number) {
+                    true => counts.distinct += 1,
+                    false => counts.duplicates += 1,
+                }
+            }
+            _ => counts.unnumbered += 1,
+        }
+    }
+}
+
+fn number_after(key: &[u8], text: &[u8]) -> Option<u64> {
+    let at = memchr::memmem::find(text, key)? + key.len();
+    let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    let mut number = None;
+    for digit in digits.take(18) {
+        number = Some(number.unwrap_or(0) * 10 + u64::from(digit - b'0'));
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn numbered(pairs: &[(u64, u64)]) -> Vec<u8> {
+        let event = |(sender, seq)| {
+            format!("{{\"event\":\"p[1]: seq={seq:010} conn={sender:02} run=5eed PADD\"}}")
+        };
+        pairs
+            .iter()
+            .copied()
+            .map(event)
+            .collect::<String>()
+            .into_bytes()
+    }
+
+    fn counted(bodies: &[&[u8]]) -> Counts {
+        let mut counter = Counter::new(true);
+        for bytes in bodies {
+            let mut body = BodyCounter::new(true);
+            body.write_all(bytes).unwrap();
+            counter.body(body);
+        }
+        counter.counts()
+    }
+
+    #[test]
+    fn a_number_is_new_once_for_each_connection() {
+        let counts = counted(&[
+            &numbered(&[(0, 0), (0, 1), (1, 0)]),
+            &numbered(&[(0, 1), (1, 7)]),
+        ]);
+        assert_eq!(
+            (counts.events, counts.distinct, counts.duplicates),
+            (5, 4, 1)
+        );
+    }
+
+    #[test]
+    fn an_event_without_a_number_is_said_to_be_one() {
+        let counts = counted(&[br#"{"event":"plain"}{"event":"seq=99999999999999999999"}"#]);
+        assert_eq!((counts.distinct, counts.unnumbered), (0, 2));
+    }
+
+    #[test]
+    fn a_key_cut_in_two_counts_once_wherever_the_cut_is() {
+        let body = numbered(&[(0, 0), (0, 1), (0, 2)]);
+        for cut in 0..body.len() {
+            let mut counter = BodyCounter::new(false);
+            counter.write_all(&body[..cut]).unwrap();
+            counter.write_all(&body[cut..]).unwrap();
+            assert_eq!(counter.events, 3, "cut at {cut}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Inrush itself: started as a user starts it, asked through its ledger.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{Progress, Subject};
+use crate::child::Served;
+use crate::sender::Wire;
+
+/// A running `inrush`.
+pub(crate) struct Inrush {
+    process: Served,
+    admin: String,
+    tcp: Option<String>,
+    udp: Option<String>,
+    /// Whose account is asked for; the only destination if none is named.
+    destination: Option<String>,
+}
+
+/// Whom it runs as.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum User {
+    Ours,
+    /// Without any privilege.
+    Nobody,
+}
+
+impl Inrush {
+    /// Starts `binary` with `config`, or with the built-in default and its data in `data_dir`.
+    pub(crate) fn start(
+        binary: &Path,
+        config: Option<&Path>,
+        data_dir: &Path,
+        user: User,
+    ) -> Result<Self> {
+        let mut command = match user {
+            User::Ours => Command::new(binary),
+            User::Nobody => as_nobody(binary),
+        };
+        command.arg("run").current_dir(data_dir);
+        match config {
+            Some(file) => command.arg("-c").arg(file),
+            None => command.arg("--data-dir").arg(data_dir),
+        };
+        let mut process = Served::start("inrush", &mut command)?;
+        let lines = process.lines_until(|line| line.trim() == "inrush: ready")?;
+        let listening = |scheme: &str| {
+            let prefix = format!("inrush: listening on {scheme}://");
+            let rest = lines.iter().find_map(|line| line.strip_prefix(&prefix))?;
+            Some(reachable(rest.split_whitespace().next()?))
+        };
+        let prefix = "inrush: admin on ";
+        let admin = lines.iter().find_map(|line| line.strip_prefix(prefix));
+        let admin = admin
+            .context("inrush does not say where its admin API is")?
+            .trim()
+            .to_owned();
+        let (tcp, udp) = (listening("tcp"), listening("udp"));
+        Ok(Self {
+            process,
+            admin,
+            tcp,
+            udp,
+            destination: None,
+        })
+    }
+
+    /// Names the destination whose account counts.
+    pub(crate) fn watching(mut self, destination: &str) -> Self {
+        self.destination = Some(destination.to_owned());
+        self
+    }
+
+    /// Where a POST makes it read its configuration again.
+    pub(crate) fn reload_url(&self) -> String {
+        format!("{}/api/v1/reload", self.admin)
+    }
+
+    /// Its ledger at this moment.
+    pub(crate) fn ledger(&self) -> Result<Value> {
+        let text = crate::http::get(&format!("{}/api/v1/ledger", self.admin))?;
+        serde_json::from_str(&text).with_context(|| text.clone())
+    }
+}
+
+/// An address to send to for an address listened on.
+fn reachable(listening: &str) -> String {
+    listening
+        .replace("0.0.0.0:", "127.0.0.1:")
+        .replace("[::]:", "[::1]:")
+}
+
+fn as_nobody(binary: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid=nobody",
+        "--regid=nogroup",
+        "--clear-groups",
+        "--no-new-privs",
+    ]);
+    command
+        .args(["--inh-caps=-all", "--bounding-set=-all"])
+        .arg(binary);
+    command
+}
+
+impl Subject for Inrush {
+    fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    fn address(&self, wire: Wire) -> Result<String> {
+        let address = match wire {
+            Wire::Tcp => &self.tcp,
+            Wire::Udp => &self.udp,
+        };
+        address
+            .clone()
+            .with_context(|| format!("inrush does not listen on {wire:?}"))
+    }
+
+    fn progress(&mut self) -> Result<Progress> {
+        progress_of(self.ledger()?, self.destination.as_deref())
+    }
+
+    fn wrong(&self, last: &Progress, sent: u64) -> Option<String> {
+        disagreement(last.ledger.as_ref()?, sent, self.destination.as_deref())
+    }
+}
+
+/// What a ledger says of all sources together and of one destination.
+pub(crate) fn progress_of(ledger: Value, destination: Option<&str>) -> Result<Progress> {
+    let sources = ledger["sources"]
+        .as_object()
+        .context("the ledger has no sources")?;
+    let kernel_dropped = sources
+        .values()
+        .filter_map(|s| s["kernel_dropped"].as_u64())
+        .sum();
+    let all = ledger["destinations"]
+        .as_object()
+        .context("the ledger has no destinations")?;
+    let account = match destination {
+        Some(name) => all.get(name),
+        None => all.values().next(),
+    };
+    let account = account.context("the ledger does not know the destination")?;
+    let count = |key: &str| account[key].as_u64().unwrap_or(0);
+    let (delivered, pending) = (count("delivered"), count("pending"));
+    Ok(Progress {
+        delivered,
+        pending,
+        kernel_dropped,
+        ledger: Some(ledger),
+    })
+}
+
+/// What of a ledger does not agree with `sent` events; nothing if all does. Without the name of a
+/// destination, every one of them must have delivered all.
+pub(crate) fn disagreement(ledger: &Value, sent: u64, only: Option<&str>) -> Option<String> {
+    let mut wrong = Vec::new();
+    if ledger["balanced"] != Value::Bool(true) {
+        wrong.push("not balanced".to_owned());
+    }
+    let sources = ledger["sources"].as_object().cloned().unwrap_or_default();
+    let sum = |key: &str| {
+        sources
+            .values()
+            .filter_map(|s| s[key].as_u64())
+            .sum::<u64>()
+    };
+    let (accepted, dropped) = (sum("accepted"), sum("kernel_dropped"));
+    if accepted + dropped != sent {
+        wrong.push(format!(
+            "accepted {accepted} + kernel_dropped {dropped} is not {sent}"
+        ));
+    }
+    let all = ledger["destinations"].as_object().into_iter().flatten();
+    for (name, account) in all.filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        let (delivered, pending) = (account["delivered"].as_u64(), account["pending"].as_u64());
+        if (delivered, pending) != (Some(accepted), Some(0)) {
+            wrong.push(format!(
+                "{name}: delivered {delivered:?}, pending {pending:?}"
+            ));
+        }
+    }
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+/// Where the binary is, if nobody says: beside this one, built by the same profile.
+pub(crate) fn default_binary() -> Result<PathBuf> {
+    let this = std::env::current_exe().context("own path")?;
+    let beside = this.with_file_name("inrush");
+    anyhow::ensure!(
+        beside.exists(),
+        "no inrush beside {}; build it (cargo build --release) or say --inrush PATH",
+        this.display()
+    );
+    Ok(beside)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn ledger(accepted: u64, dropped: u64, delivered: u64, pending: u64) -> Value {
+        json!({
+            "balanced": true,
+            "sources": {"syslog": {"accepted": accepted, "kernel_dropped": dropped}},
+            "destinations": {"null0": {"delivered": delivered, "pending": pending}},
+        })
+    }
+
+    #[test]
+    fn a_ledger_agrees_when_every_event_sent_is_delivered_or_dropped_by_the_kernel() {
+        assert_eq!(disagreement(&ledger(10, 0, 10, 0), 10, None), None);
+        assert_eq!(disagreement(&ledger(7, 3, 7, 0), 10, None), None);
+    }
+
+    #[test]
+    fn each_disagreement_is_named() {
+        assert!(
+            disagreement(&ledger(9, 0, 9, 0), 10, None)
+                .unwrap()
+                .contains("is not 10")
+        );
+        assert!(
+            disagreement(&ledger(10, 0, 9, 1), 10, None)
+                .unwrap()
+                .contains("null0")
+        );
+        let mut unbalanced = ledger(10, 0, 10, 0);
+        unbalanced["balanced"] = json!(false);
+        assert_eq!(disagreement(&unbalanced, 10, None).unwrap(), "not balanced");
+    }
+
+    #[test]
+    fn a_destination_that_came_late_need_not_have_all() {
+        let mut late = ledger(10, 0, 10, 0);
+        late["destinations"]["spare"] = json!({"delivered": 4, "pending": 0});
+        assert_eq!(disagreement(&late, 10, Some("null0")), None);
+        assert!(disagreement(&late, 10, None).is_some());
+    }
+
+    #[test]
+    fn progress_is_that_of_the_destination_asked_for() {
+        let mut two = ledger(10, 2, 10, 0);
+        two["destinations"]["splunk"] = json!({"delivered": 4, "pending": 6});
+        let splunk = progress_of(two.clone(), Some("splunk")).unwrap();
+        assert_eq!(
+            (splunk.delivered, splunk.pending, splunk.kernel_dropped),
+            (4, 6, 2)
+        );
+        assert!(progress_of(two, Some("none")).is_err());
+    }
+
+    #[test]
+    fn an_address_for_all_is_reached_on_loopback() {
+        assert_eq!(reachable("0.0.0.0:5514"), "127.0.0.1:5514");
+        assert_eq!(reachable("[::]:5514"), "[::1]:5514");
+        assert_eq!(reachable("127.0.0.1:9"), "127.0.0.1:9");
+    }
+}
