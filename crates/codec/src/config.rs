@@ -1,0 +1,148 @@
+//! The options of a syslog source that concern its bytes: framing, length limit, time zone.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use inrush_event::{ByteSize, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::syslog::Zone;
+
+/// How a stream is cut into messages.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// Octet counting where a message starts with a count and a space, newlines elsewhere;
+    /// decided message by message.
+    #[default]
+    Auto,
+    /// A message ends with LF, CRLF or NUL (RFC 6587 section 3.4.2).
+    Newline,
+    /// A message follows its length in bytes and a space (RFC 6587 section 3.4.1, RFC 5425).
+    OctetCounting,
+}
+
+/// How the bytes of a syslog source are read.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SyslogOptions {
+    /// How a TCP or TLS stream is cut into messages. A datagram is always one message.
+    pub framing: Framing,
+    /// Bytes of a message that are kept, 480 to 1MiB. The rest of a longer one is cut; the event
+    /// is flagged `oversize` and the bytes are counted.
+    pub max_message_bytes: ByteSize,
+    /// Time zone of timestamps that carry none: an IANA name such as `Europe/Berlin`, `local`
+    /// for the zone of this host, or an offset such as `+02:00`.
+    #[schemars(extend("format" = "timezone", "examples" = ["UTC", "Europe/Berlin", "local", "+02:00"]))]
+    pub timezone: String,
+}
+
+impl Default for SyslogOptions {
+    fn default() -> Self {
+        Self {
+            framing: Framing::Auto,
+            max_message_bytes: ByteSize(limits::MESSAGE_BYTES_DEFAULT as u64),
+            timezone: "UTC".to_owned(),
+        }
+    }
+}
+
+impl SyslogOptions {
+    /// Whether every option can be used.
+    ///
+    /// # Errors
+    /// The first option that cannot, and why. The configuration is at fault.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        let range = limits::MESSAGE_BYTES_MIN as u64..=limits::MESSAGE_BYTES_MAX as u64;
+        if !range.contains(&self.max_message_bytes.0) {
+            let (least, most) = (ByteSize(*range.start()), ByteSize(*range.end()));
+            return Err(OptionsError {
+                key: "max_message_bytes",
+                problem: Cow::Owned(format!(
+                    "{} is out of range; it can be {least} to {most}",
+                    self.max_message_bytes
+                )),
+            });
+        }
+        self.zone().map(|_| ())
+    }
+
+    /// [`Self::max_message_bytes`] for a decoder, held within its bounds.
+    pub fn message_bytes_max(&self) -> usize {
+        let (least, most) = (limits::MESSAGE_BYTES_MIN, limits::MESSAGE_BYTES_MAX);
+        usize::try_from(self.max_message_bytes.0).unwrap_or(most).clamp(least, most)
+    }
+
+    /// The zone that [`Self::timezone`] names.
+    ///
+    /// # Errors
+    /// The name is not a zone that this host knows. The configuration is at fault.
+    pub fn zone(&self) -> Result<Zone, OptionsError> {
+        Zone::named(&self.timezone).map_err(|error| OptionsError {
+            key: "timezone",
+            problem: Cow::Owned(error.to_string()),
+        })
+    }
+}
+
+/// An option that cannot be used: the key, and what to write instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionsError {
+    /// The key in [`SyslogOptions`].
+    pub key: &'static str,
+    /// What is wrong with its value and what would be right.
+    pub problem: Cow<'static, str>,
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.key, self.problem)
+    }
+}
+
+impl std::error::Error for OptionsError {}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_default_is_usable_and_an_empty_document_gives_it() {
+        let options: SyslogOptions = serde_json::from_str("{}").unwrap();
+        assert_eq!(options, SyslogOptions::default());
+        assert_eq!(options.validate(), Ok(()));
+        assert_eq!(options.max_message_bytes, ByteSize(65536));
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_errors() {
+        for text in [r#"{"frame":"auto"}"#, r#"{"framing":"lines"}"#] {
+            assert!(serde_json::from_str::<SyslogOptions>(text).is_err(), "{text}");
+        }
+        let text = r#"{"framing":"octet_counting","max_message_bytes":"8KiB"}"#;
+        let options: SyslogOptions = serde_json::from_str(text).unwrap();
+        assert_eq!((options.framing, options.message_bytes_max()), (Framing::OctetCounting, 8192));
+    }
+
+    #[test]
+    fn the_limit_and_the_zone_are_checked() {
+        for bytes in [0, 479, 1024 * 1024 + 1, u64::MAX] {
+            let max_message_bytes = ByteSize(bytes);
+            let options = SyslogOptions { max_message_bytes, ..SyslogOptions::default() };
+            assert_eq!(options.validate().unwrap_err().key, "max_message_bytes", "{bytes}");
+        }
+        let options = SyslogOptions { timezone: "Mars/Olympus".into(), ..SyslogOptions::default() };
+        let error = options.validate().unwrap_err();
+        assert_eq!(error.key, "timezone");
+        assert!(error.to_string().contains("Mars/Olympus"), "{error}");
+    }
+
+    #[test]
+    fn the_schema_names_the_format_of_a_zone() {
+        let schema = serde_json::to_value(schemars::schema_for!(SyslogOptions)).unwrap();
+        assert_eq!(schema["properties"]["timezone"]["format"], "timezone");
+        assert_eq!(schema["additionalProperties"], false);
+    }
+}

@@ -1,0 +1,420 @@
+//! Where one message of a stream ends and the next begins (RFC 6587, RFC 5425).
+//!
+//! # What it guarantees
+//! * A [`FrameDecoder`] never fails and never asks for a connection to be closed: a broken octet
+//!   count costs the bytes up to the next newline or the next believable count, and those bytes
+//!   come out as a record of their own ([`Anomalies::BAD_FRAME`]).
+//! * The frames do not depend on how the stream was cut into reads, and every byte of it is in a
+//!   frame, or is framing (terminators, counts), or was cut off an oversize message and counted.
+//! * What has to be kept between two reads is at most `max_message_bytes` + 32 bytes.
+//! * A byte that was searched is not searched again, so a sender of single bytes costs as much
+//!   per byte as one of large writes.
+//!
+//! # Framings
+//! * **Newline**: LF, CRLF or NUL end a message; nothing between two terminators is no message.
+//! * **Octet counting**: `MSG-LEN SP MSG`. The body is not looked at, except that terminators at
+//!   its end, and between two messages, are taken for framing.
+//! * **Auto**, decided message by message: digits, a space and `<` begin an octet-counted
+//!   message; after the first of these, digits and a space suffice. Everything else is a line.
+
+mod count;
+#[cfg(test)]
+mod tests;
+
+use inrush_event::{Anomalies, Span};
+use memchr::{memchr2, memchr3};
+
+use crate::config::Framing;
+use count::{Count, Start, read_count, start_before};
+
+/// Bytes beyond `max_message_bytes` that an octet count may claim and still be waited for whole:
+/// a CRLF inside the count does not make a message oversize.
+const COUNTED_SLACK: usize = 2;
+
+/// Bytes beyond `max_message_bytes` that garbage may reach before it is cut, and that are kept of
+/// garbage already cut: the longest start of a counted message that is not yet certain
+/// (8 digits, a space, `<191>`), and the byte before it.
+const GARBAGE_SLACK: usize = 16;
+
+/// One message of a stream, without its framing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// Where it lies in the arena that was given.
+    pub span: Span,
+    /// What was odd about its framing.
+    pub anomalies: Anomalies,
+}
+
+/// What the bytes at the start of the undecoded part are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// The first byte of a frame of a kind not yet decided.
+    Start,
+    /// A line that has not ended.
+    Line,
+    /// Bytes where a count should be.
+    Garbage,
+    /// A count of `header` bytes (with its space) before a message of `body` bytes.
+    Counted { header: usize, body: usize },
+    /// The rest of an oversize line.
+    SkipLine,
+    /// The rest of oversize garbage.
+    SkipGarbage,
+    /// The rest of an oversize counted message, `left` bytes.
+    SkipCounted { left: usize },
+}
+
+/// Where decoding goes on.
+enum Step {
+    /// At this offset, with the state as it is now.
+    On(usize),
+    /// When more bytes are there; from this offset they must be kept.
+    Wait(usize),
+}
+
+/// Where garbage ends.
+enum Resync {
+    /// At the terminator at this offset.
+    Terminator(usize),
+    /// Before the counted message that begins at this offset.
+    Count(usize),
+    /// Not yet; all before this offset has been searched.
+    Open(usize),
+}
+
+/// Cuts the stream of one connection into messages.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    framing: Framing,
+    max_message_bytes: usize,
+    /// Auto: whether this connection has sent an octet-counted message.
+    counted_seen: bool,
+    state: State,
+    /// Bytes from the start of the undecoded part in which no terminator was found.
+    searched: usize,
+    cut_bytes: u64,
+}
+
+impl FrameDecoder {
+    /// A decoder for a new connection. Messages are cut at `max_message_bytes`.
+    pub fn new(framing: Framing, max_message_bytes: usize) -> Self {
+        Self {
+            framing,
+            max_message_bytes,
+            counted_seen: false,
+            state: State::Start,
+            searched: 0,
+            cut_bytes: 0,
+        }
+    }
+
+    /// Takes all complete frames out of `arena[start..]` and returns the offset from which bytes
+    /// must be kept: those of a message that is not complete.
+    ///
+    /// The next call's `start` must point at these same bytes, at whatever offset of whatever
+    /// arena, followed by newer ones.
+    pub fn decode(&mut self, arena: &[u8], start: usize, mut emit: impl FnMut(Frame)) -> usize {
+        self.advance(arena, start, &mut emit)
+    }
+
+    /// Ends the stream: what is left becomes an [`Anomalies::UNTERMINATED`] frame. The decoder is
+    /// then as new, but for its count of bytes cut.
+    pub fn finish(&mut self, arena: &[u8], start: usize, mut emit: impl FnMut(Frame)) {
+        let at = self.advance(arena, start, &mut emit);
+        let mut flags = Anomalies::UNTERMINATED;
+        if self.framing == Framing::OctetCounting {
+            flags.insert(Anomalies::BAD_FRAME);
+        }
+        match self.state {
+            State::Start | State::Line => self.line(arena, at, arena.len(), flags, &mut emit),
+            State::Garbage => self.garbage(arena, at, arena.len(), flags, &mut emit),
+            State::Counted { header, .. } => {
+                let body = (at + header).min(arena.len());
+                self.counted(arena, body, arena.len(), Anomalies::UNTERMINATED, &mut emit);
+            }
+            State::SkipGarbage => self.cut_bytes += (arena.len() - at) as u64,
+            State::SkipLine | State::SkipCounted { .. } => {}
+        }
+        self.state = State::Start;
+        self.searched = 0;
+        self.counted_seen = false;
+    }
+
+    /// Bytes cut off oversize messages so far, their terminators not counted.
+    pub fn cut_bytes(&self) -> u64 {
+        self.cut_bytes
+    }
+
+    fn advance(&mut self, arena: &[u8], start: usize, emit: &mut impl FnMut(Frame)) -> usize {
+        let mut at = start;
+        while at < arena.len() {
+            let step = match self.state {
+                State::Start => self.begin(arena, at),
+                State::Line => self.lines(arena, at, emit),
+                State::Garbage => self.resync(arena, at, emit),
+                State::Counted { header, body } => self.message(arena, at, header, body, emit),
+                State::SkipLine => self.skip_line(arena, at),
+                State::SkipGarbage => self.skip_garbage(arena, at),
+                State::SkipCounted { left } => self.skip_counted(arena, at, left),
+            };
+            match step {
+                Step::On(next) => at = next,
+                Step::Wait(keep) => return keep,
+            }
+        }
+        at
+    }
+
+    /// Whether a frame must begin with a count, `<` after it or not.
+    fn counting(&self) -> bool {
+        self.framing == Framing::OctetCounting || self.counted_seen
+    }
+
+    fn enter(&mut self, state: State, at: usize) -> Step {
+        self.state = state;
+        self.searched = 0;
+        Step::On(at)
+    }
+
+    /// Decides what kind of frame begins here.
+    fn begin(&mut self, arena: &[u8], at: usize) -> Step {
+        if self.framing == Framing::Newline {
+            return self.enter(State::Line, at);
+        }
+        let at = if self.counting() { skip_terminators(arena, at) } else { at };
+        match read_count(&arena[at..]) {
+            Count::Open => Step::Wait(at),
+            Count::Of { header, body } if self.counting() => {
+                self.enter(State::Counted { header, body }, at)
+            }
+            Count::Of { header, body } => match arena.get(at + header) {
+                None => Step::Wait(at),
+                Some(b'<') => self.enter(State::Counted { header, body }, at),
+                Some(_) => self.enter(State::Line, at),
+            },
+            Count::Broken if self.counting() => self.enter(State::Garbage, at),
+            Count::Broken => self.enter(State::Line, at),
+        }
+    }
+
+    /// The hot loop of newline framing: one search a record.
+    fn lines(&mut self, arena: &[u8], at: usize, emit: &mut impl FnMut(Frame)) -> Step {
+        let detecting = self.framing == Framing::Auto;
+        let mut frame = at;
+        let mut from = at + self.searched;
+        while let Some(found) = memchr2(b'\n', 0, &arena[from..]) {
+            self.line(arena, frame, from + found, Anomalies::NONE, emit);
+            frame = from + found + 1;
+            from = frame;
+            // Only a digit can begin a count; at the end of the bytes it is not yet known.
+            if detecting && arena.get(frame).is_none_or(u8::is_ascii_digit) {
+                return self.enter(State::Start, frame);
+            }
+        }
+        self.searched = arena.len() - frame;
+        // One byte more than allowed may be the CR of a CRLF.
+        if self.searched <= self.max_message_bytes + 1 {
+            return Step::Wait(frame);
+        }
+        self.emit_cut(frame, Anomalies::NONE, emit);
+        self.enter(State::SkipLine, frame + self.max_message_bytes)
+    }
+
+    /// Garbage up to where framing can be found again.
+    fn resync(&mut self, arena: &[u8], at: usize, emit: &mut impl FnMut(Frame)) -> Step {
+        let octets = self.framing == Framing::OctetCounting;
+        match find_resync(arena, at, at + self.searched) {
+            Resync::Terminator(end) => {
+                // Where lines are allowed, this was one.
+                let flags = if octets { Anomalies::BAD_FRAME } else { Anomalies::NONE };
+                self.garbage(arena, at, end, flags, emit);
+                self.enter(State::Start, end + 1)
+            }
+            Resync::Count(begin) => {
+                self.garbage(arena, at, begin, Anomalies::BAD_FRAME, emit);
+                self.enter(State::Start, begin)
+            }
+            Resync::Open(searched) if arena.len() - at <= self.max_message_bytes + GARBAGE_SLACK => {
+                self.searched = searched - at;
+                Step::Wait(at)
+            }
+            Resync::Open(_) => {
+                self.emit_cut(at, Anomalies::BAD_FRAME, emit);
+                self.enter(State::SkipGarbage, at + self.max_message_bytes)
+            }
+        }
+    }
+
+    /// A counted message, as soon as it, or as much of it as is kept, is there.
+    fn message(
+        &mut self,
+        arena: &[u8],
+        at: usize,
+        header: usize,
+        body: usize,
+        emit: &mut impl FnMut(Frame),
+    ) -> Step {
+        let oversize = body > self.max_message_bytes + COUNTED_SLACK;
+        let wanted = if oversize { self.max_message_bytes } else { body };
+        let begin = at + header;
+        if arena.len() < begin + wanted {
+            return Step::Wait(at);
+        }
+        self.counted_seen = true;
+        if oversize {
+            self.emit_cut(begin, Anomalies::NONE, emit);
+            return self.enter(State::SkipCounted { left: body - wanted }, begin + wanted);
+        }
+        self.counted(arena, begin, begin + body, Anomalies::NONE, emit);
+        self.enter(State::Start, begin + body)
+    }
+
+    fn skip_line(&mut self, arena: &[u8], at: usize) -> Step {
+        match memchr2(b'\n', 0, &arena[at..]) {
+            Some(found) => {
+                self.cut_bytes += found as u64;
+                self.enter(State::Start, at + found + 1)
+            }
+            None => {
+                self.cut_bytes += (arena.len() - at) as u64;
+                Step::Wait(arena.len())
+            }
+        }
+    }
+
+    fn skip_garbage(&mut self, arena: &[u8], at: usize) -> Step {
+        match find_resync(arena, at, at + self.searched) {
+            Resync::Terminator(end) => {
+                self.cut_bytes += (end - at) as u64;
+                self.enter(State::Start, end + 1)
+            }
+            Resync::Count(begin) => {
+                self.cut_bytes += (begin - at) as u64;
+                self.enter(State::Start, begin)
+            }
+            Resync::Open(searched) => {
+                let keep = at.max(arena.len().saturating_sub(GARBAGE_SLACK));
+                self.cut_bytes += (keep - at) as u64;
+                self.searched = searched.saturating_sub(keep);
+                Step::Wait(keep)
+            }
+        }
+    }
+
+    fn skip_counted(&mut self, arena: &[u8], at: usize, left: usize) -> Step {
+        let skipped = left.min(arena.len() - at);
+        self.cut_bytes += skipped as u64;
+        let left = left - skipped;
+        let next = if left == 0 { State::Start } else { State::SkipCounted { left } };
+        self.enter(next, at + skipped)
+    }
+
+    /// The first bytes of a message known to be oversize before its end has come.
+    fn emit_cut(&self, start: usize, mut anomalies: Anomalies, emit: &mut impl FnMut(Frame)) {
+        anomalies.insert(Anomalies::OVERSIZE);
+        emit(Frame { span: Span::new(start, start + self.max_message_bytes), anomalies });
+    }
+
+    /// `arena[start..end]` is a line, perhaps with a CR at its end.
+    #[inline]
+    fn line(
+        &mut self,
+        arena: &[u8],
+        start: usize,
+        end: usize,
+        anomalies: Anomalies,
+        emit: &mut impl FnMut(Frame),
+    ) {
+        let carriage_return = end > start && arena[end - 1] == b'\r';
+        let stop = end - usize::from(carriage_return);
+        self.emit_limited(start, stop, end, anomalies, emit);
+    }
+
+    /// `arena[start..end]` stands where a count should be. Oversize garbage is always flagged,
+    /// because it comes out before it is known how it ends.
+    fn garbage(
+        &mut self,
+        arena: &[u8],
+        start: usize,
+        end: usize,
+        mut anomalies: Anomalies,
+        emit: &mut impl FnMut(Frame),
+    ) {
+        if end - start > self.max_message_bytes + 1 {
+            anomalies.insert(Anomalies::BAD_FRAME);
+        }
+        self.line(arena, start, end, anomalies, emit);
+    }
+
+    /// `arena[start..end]` is a counted message, perhaps with terminators at its end.
+    fn counted(
+        &mut self,
+        arena: &[u8],
+        start: usize,
+        end: usize,
+        anomalies: Anomalies,
+        emit: &mut impl FnMut(Frame),
+    ) {
+        let stop = start + trimmed_len(&arena[start..end]);
+        self.emit_limited(start, stop, end, anomalies, emit);
+    }
+
+    /// `arena[start..stop]` is a message; up to `end` is what belongs to it.
+    #[inline]
+    fn emit_limited(
+        &mut self,
+        start: usize,
+        stop: usize,
+        end: usize,
+        mut anomalies: Anomalies,
+        emit: &mut impl FnMut(Frame),
+    ) {
+        if stop == start {
+            return;
+        }
+        let mut stop = stop;
+        if stop - start > self.max_message_bytes {
+            stop = start + self.max_message_bytes;
+            self.cut_bytes += (end - stop) as u64;
+            anomalies.insert(Anomalies::OVERSIZE);
+        }
+        emit(Frame { span: Span::new(start, stop), anomalies });
+    }
+}
+
+/// The message of a datagram (RFC 5426): `span` without the LF, CR and NUL at its end; `None` if
+/// nothing else is there.
+pub fn datagram(arena: &[u8], span: Span) -> Option<Span> {
+    let len = trimmed_len(span.of(arena));
+    (len > 0).then(|| Span::new(span.start(), span.start() + len))
+}
+
+const fn is_terminator(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r' | 0)
+}
+
+/// Length in bytes without the terminators at the end.
+fn trimmed_len(message: &[u8]) -> usize {
+    message.iter().rposition(|&byte| !is_terminator(byte)).map_or(0, |last| last + 1)
+}
+
+fn skip_terminators(arena: &[u8], at: usize) -> usize {
+    arena[at..].iter().position(|&byte| !is_terminator(byte)).map_or(arena.len(), |n| at + n)
+}
+
+/// Where the garbage that begins at `at` and is searched up to `from` ends.
+fn find_resync(arena: &[u8], at: usize, from: usize) -> Resync {
+    let mut from = from;
+    while let Some(found) = memchr3(b'\n', 0, b'<', &arena[from..]) {
+        let hit = from + found;
+        if arena[hit] != b'<' {
+            return Resync::Terminator(hit);
+        }
+        match start_before(arena, at, hit) {
+            Start::At(begin) => return Resync::Count(begin),
+            Start::Open => return Resync::Open(hit),
+            Start::No => from = hit + 1,
+        }
+    }
+    Resync::Open(arena.len())
+}

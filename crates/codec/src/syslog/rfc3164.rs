@@ -1,0 +1,246 @@
+//! RFC 3164 as it is really sent.
+//!
+//! ```text
+//! [cisco] [mark] [time [zone] [:]] [host] [tag [ '[' pid ']' ] [:]] message
+//! cisco = [number ": "] [host ": "] [number ": "]      mark = "*" | "."
+//! ```
+//! Each part may be missing. A word after the time is the host unless it looks like a tag (it
+//! ends in a colon, has a bracket or begins with `%`), like the start of a text of another kind
+//! (JSON, CSV, key=value), or is the last word. Without a time there is no host.
+//!
+//! The message begins after the tag, its colon and one space. From the tag's first byte to the
+//! end of the message the bytes stand as they were received, so an encoder can take
+//! `app.start..message.end` in one slice.
+
+use inrush_event::{Anomalies, Format, Record, Span};
+
+use super::scan::{digit_count, is_ipv6_like, is_name, skip_spaces, tag_len, word_end};
+use super::time::{Clock, ReadZone, Reading, epoch, spaced_zone};
+
+/// Bytes that RFC 1035 allows for a host name; longer ones are kept and flagged.
+const HOST_BYTES_MAX: usize = 255;
+/// Bytes of the longest tag that is taken for one.
+const TAG_BYTES_MAX: usize = 128;
+/// Bytes of the longest `[pid]` that is taken for one.
+const PID_BYTES_MAX: usize = 128;
+/// Digits of the longest Cisco sequence number.
+const SEQUENCE_DIGITS_MAX: usize = 10;
+
+/// What stands before the host.
+struct Head {
+    /// `None` where a Cisco device sent no date.
+    time: Option<Reading>,
+    /// Offset after it.
+    end: usize,
+    /// A host that Cisco puts before the time.
+    host: Span,
+    cisco: bool,
+    unsynced: bool,
+}
+
+/// Fills the record from `at` on; `bytes` end where the record ends. Without a time that is only
+/// done if the record is `certain` to be syslog; false if nothing was done.
+pub(super) fn parse(
+    clock: &mut Clock,
+    bytes: &[u8],
+    at: usize,
+    certain: bool,
+    record: &mut Record,
+) -> bool {
+    let at = skip_spaces(bytes, at);
+    let head = find_head(clock, bytes, at, certain, record);
+    let Some(Head { time, end, host, cisco, unsynced }) = head else {
+        if certain {
+            record.format = Format::Rfc3164;
+            record.anomalies.insert(Anomalies::NO_TIME.union(Anomalies::NO_HOST));
+            tag_and_message(bytes, at, true, record);
+        }
+        return certain;
+    };
+    record.format = if cisco { Format::Cisco } else { Format::Rfc3164 };
+    if unsynced {
+        record.anomalies.insert(Anomalies::CLOCK_UNSYNCED);
+    }
+    let at = match time {
+        Some(reading) => after_time(clock, bytes, reading, record),
+        None => {
+            record.anomalies.insert(Anomalies::NO_TIME);
+            end
+        }
+    };
+    let at = skip_spaces(bytes, at);
+    record.host = host;
+    let at = match time {
+        Some(_) if host.is_empty() => host_word(bytes, at, record),
+        _ => at,
+    };
+    if record.host.is_empty() {
+        record.anomalies.insert(Anomalies::NO_HOST);
+    }
+    tag_and_message(bytes, at, false, record);
+    true
+}
+
+#[inline]
+fn find_head(
+    clock: &mut Clock,
+    bytes: &[u8],
+    at: usize,
+    certain: bool,
+    record: &Record,
+) -> Option<Head> {
+    let plain = |time: Reading| Head {
+        time: Some(time),
+        end: time.end,
+        host: Span::EMPTY,
+        cisco: false,
+        unsynced: false,
+    };
+    if let Some(time) = clock.read(bytes, at, record.received) {
+        return Some(plain(time));
+    }
+    // Log lines of other kinds begin with such a number too, so a PRI must have been there.
+    // Cisco Meraki puts an RFC 5424 version before it.
+    let meraki = at + if bytes.get(at..at + 2) == Some(b"1 ") { 2 } else { 0 };
+    match epoch(bytes, meraki).filter(|_| certain) {
+        Some(time) => Some(plain(time)),
+        None => cisco_head(clock, bytes, at, record),
+    }
+}
+
+/// Sequence numbers, a host with a colon, and the marks of a clock that is not synchronised.
+#[cold]
+fn cisco_head(clock: &mut Clock, bytes: &[u8], at: usize, record: &Record) -> Option<Head> {
+    let first = sequence_end(bytes, at);
+    let mut end = first.unwrap_or(at);
+    let word = word_end(bytes, end);
+    let mut host = Span::EMPTY;
+    let named = word > end + 1 && bytes[word - 1] == b':' && is_host(&bytes[end..word - 1]);
+    if named && uptime_end(bytes, end).is_none() {
+        host = Span::new(end, word - 1);
+        end = skip_spaces(bytes, word);
+    }
+    let second = if host.is_empty() { None } else { sequence_end(bytes, end) };
+    end = second.unwrap_or(end);
+    let unsynced = matches!(bytes.get(end), Some(b'*' | b'.'));
+    let sequence = first.or(second).is_some();
+    if !sequence && !unsynced {
+        return None;
+    }
+    let time_at = end + usize::from(unsynced);
+    let time = clock.read(bytes, time_at, record.received);
+    if time.is_none() {
+        // `00:01:01: ` since it started is no date; and with no time at all, its `%` must follow.
+        end = uptime_end(bytes, time_at).unwrap_or(end);
+        if !sequence || bytes.get(end) != Some(&b'%') {
+            return None;
+        }
+    }
+    Some(Head { time, end, host, cisco: true, unsynced })
+}
+
+/// Offset after `123: ` or `: `.
+fn sequence_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let colon = at + digit_count(bytes, at, SEQUENCE_DIGITS_MAX);
+    let follows = bytes.get(colon..colon + 2) == Some(b": ");
+    follows.then(|| skip_spaces(bytes, colon + 1))
+}
+
+/// Offset after `00:01:01: ` or `1w2d: `.
+fn uptime_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = word_end(bytes, at);
+    let inside = bytes.get(at..word)?.strip_suffix(b":")?;
+    let is_uptime = inside.first()?.is_ascii_digit()
+        && inside.iter().all(|b| matches!(b, b'0'..=b'9' | b':' | b'y' | b'w' | b'd' | b'h' | b'.'));
+    is_uptime.then(|| skip_spaces(bytes, word))
+}
+
+/// Settles the time with the zone that may follow it; offset after both and their colon.
+#[inline]
+fn after_time(clock: &mut Clock, bytes: &[u8], time: Reading, record: &mut Record) -> usize {
+    let mut time = time;
+    if time.zone == ReadZone::Absent
+        && let Some((minutes, end)) = attached_or_spaced_zone(bytes, time.end)
+    {
+        time.zone = ReadZone::Minutes(minutes);
+        time.end = end;
+    }
+    clock.settle(&time, record);
+    time.end + usize::from(bytes.get(time.end) == Some(&b':'))
+}
+
+#[inline]
+fn attached_or_spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
+    match bytes.get(at)? {
+        b' ' => spaced_zone(bytes, at),
+        b'Z' | b'+' | b'-' => super::time::offset_minutes(bytes, at)
+            .filter(|(_, end)| matches!(bytes.get(*end), None | Some(b' ' | b':'))),
+        _ => None,
+    }
+}
+
+fn is_host(word: &[u8]) -> bool {
+    word.first().is_some_and(|&byte| byte != b'%') && (is_name(word) || is_ipv6_like(word))
+}
+
+/// Takes the word at `at` as the host if it can be one; offset of what follows.
+#[inline]
+fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
+    let end = word_end(bytes, at);
+    let word = &bytes[at..end];
+    let next = skip_spaces(bytes, end);
+    // The last word of a record is its message.
+    if next == bytes.len() || word.last() == Some(&b':') || !is_host(word) {
+        return at;
+    }
+    if word != b"-" {
+        record.host = Span::new(at, end);
+    }
+    if word.len() > HOST_BYTES_MAX {
+        record.anomalies.insert(Anomalies::LONG_FIELD);
+    }
+    next
+}
+
+/// Divides the rest into tag, PID and message. Where no time was found (`strict`) the first word
+/// of a sentence is no tag: a colon or a PID must follow.
+#[inline]
+fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
+    // `host : %ASA-…`: the colon belongs to nothing.
+    let lone_colon = bytes.get(at..at + 2) == Some(b": ");
+    let at = if lone_colon { skip_spaces(bytes, at + 1) } else { at };
+    record.message = Span::new(at, bytes.len());
+    let Some(len) = tag_len(&bytes[at..bytes.len().min(at + TAG_BYTES_MAX + 1)]) else { return };
+    let end = at + len;
+    if len == 0 || len > TAG_BYTES_MAX || is_payload_mark(&bytes[at..], len) {
+        return;
+    }
+    let pid = pid(bytes, end);
+    let after_pid = pid.map_or(end, |pid| pid.end() + 1);
+    let colon = bytes.get(after_pid) == Some(&b':');
+    if !colon && pid.is_none() && (strict || end == bytes.len()) {
+        return;
+    }
+    let after_colon = after_pid + usize::from(colon);
+    let begin = after_colon + usize::from(bytes.get(after_colon) == Some(&b' '));
+    record.app = Span::new(at, end);
+    record.proc_id = pid.unwrap_or(Span::EMPTY);
+    record.message = Span::new(begin, bytes.len());
+}
+
+/// Whether the name and colon open a CEF or LEEF payload: they belong to the message.
+#[inline]
+fn is_payload_mark(bytes: &[u8], len: usize) -> bool {
+    (len == 3 && bytes.starts_with(b"CEF:")) || (len == 4 && bytes.starts_with(b"LEEF:"))
+}
+
+/// The bytes inside `[…]` at `at`.
+#[inline]
+fn pid(bytes: &[u8], at: usize) -> Option<Span> {
+    if bytes.get(at) != Some(&b'[') {
+        return None;
+    }
+    let inside = &bytes[at + 1..bytes.len().min(at + 2 + PID_BYTES_MAX)];
+    let len = inside.iter().position(|&byte| matches!(byte, b']' | b' '))?;
+    (len > 0 && inside[len] == b']').then(|| Span::new(at + 1, at + 1 + len))
+}

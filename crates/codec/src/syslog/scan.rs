@@ -1,0 +1,116 @@
+//! Looking for the ends of words, and what bytes words are made of.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+const SPACES: u64 = 0x2020_2020_2020_2020;
+
+/// Offset of the first space from `at` on, or the end. Header words are a few bytes long, so
+/// eight bytes at a time in a register are quicker than a call into a vector search.
+#[inline]
+pub(super) fn word_end(bytes: &[u8], at: usize) -> usize {
+    let mut at = at;
+    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let difference = u64::from_le_bytes(*eight) ^ SPACES;
+        let zeroes = difference.wrapping_sub(ONES) & !difference & HIGHS;
+        if zeroes != 0 {
+            return at + zeroes.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while at < bytes.len() && bytes[at] != b' ' {
+        at += 1;
+    }
+    at
+}
+
+/// Offset of the first byte from `at` on that is no space, or the end.
+#[inline]
+pub(super) fn skip_spaces(bytes: &[u8], at: usize) -> usize {
+    let mut at = at;
+    while bytes.get(at) == Some(&b' ') {
+        at += 1;
+    }
+    at
+}
+
+/// Digits from `at` on, at most `most`.
+#[inline]
+pub(super) fn digit_count(bytes: &[u8], at: usize, most: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    rest.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// What a byte may be part of.
+const NAME: u8 = 1;
+/// Ends an RFC 3164 tag.
+const TAG_END: u8 = 2;
+
+/// Host names and tags are made of everything printable but what opens a text of another kind:
+/// JSON, XML, key=value, CSV, quotes.
+static CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0x21;
+    while byte < 256 {
+        class[byte] = match byte as u8 {
+            0x7f | b'{' | b'}' | b'"' | b'<' | b'>' | b'(' | b')' | b'=' | b'|' | b',' | b';' => 0,
+            b'\'' | b'`' | b'\\' => 0,
+            b'[' | b':' => TAG_END,
+            _ => NAME,
+        };
+        byte += 1;
+    }
+    class[b' ' as usize] = TAG_END;
+    class
+};
+
+/// Whether every byte of `word` can stand in a name. A colon or bracket cannot.
+#[inline]
+pub(super) fn is_name(word: &[u8]) -> bool {
+    word.iter().all(|&byte| CLASS[usize::from(byte)] == NAME)
+}
+
+/// Whether `word` can be an IPv6 address, with or without its zone.
+pub(super) fn is_ipv6_like(word: &[u8]) -> bool {
+    let address = word.split(|&byte| byte == b'%').next().unwrap_or_default();
+    address.iter().filter(|&&byte| byte == b':').count() >= 2
+        && address.iter().all(|&byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))
+}
+
+/// Length of the name at the start of `bytes` if a space, `[`, `:` or the end follows it.
+#[inline]
+pub(super) fn tag_len(bytes: &[u8]) -> Option<usize> {
+    for (len, &byte) in bytes.iter().enumerate() {
+        match CLASS[usize::from(byte)] {
+            NAME => {}
+            TAG_END => return Some(len),
+            _ => return None,
+        }
+    }
+    Some(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_end_at_the_first_space_wherever_it_lies() {
+        for len in 0..40 {
+            for tail in [&b" rest of it, long enough"[..], b" ", b"", b" \x1f\x21\xa0"] {
+                let bytes = [&vec![b'\xa0'; len][..], tail].concat();
+                assert_eq!(word_end(&bytes, 0), len, "{}", bytes.escape_ascii());
+            }
+        }
+        assert_eq!(word_end(b"", 0), 0);
+    }
+
+    #[test]
+    fn addresses_with_colons_are_told_from_tags() {
+        for word in [&b"fe80::1%eth0"[..], b"::1", b"2001:db8::17", b"::ffff:192.0.2.1"] {
+            assert!(is_ipv6_like(word), "{}", word.escape_ascii());
+        }
+        for word in [&b"CEF:0|x"[..], b"kernel:", b"a:b", b"10.0.0.1"] {
+            assert!(!is_ipv6_like(word), "{}", word.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! Timestamps of every shape that senders use, read without a calendar library: the usual case
+//! costs one comparison with the timestamp before it.
+//!
+//! # Rules
+//! * **No year**: the year in which the reading, taken as UTC, lies closest to the receive time;
+//!   of two equally close ones the earlier. February 29th looks for the closest leap year.
+//! * **No zone**: the zone of the source. A local time skipped by a clock change is read with the
+//!   offset before it, and one that occurs twice is the first of the two.
+//! * Second 60 is the first second of the next minute. Fractions are kept to the nanosecond.
+//! * What has the shape of a timestamp and is no date is passed over and flagged.
+
+use inrush_event::{Anomalies, Record, Timestamp};
+
+use super::scan::digit_count;
+use super::zone::Zone;
+
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_SECONDS: i64 = 86_400;
+
+/// `YYYY-MM-DDTHH:MM:SS`.
+const ISO_BYTES: usize = 19;
+/// `Mmm dd HH:MM:SS`.
+const BSD_BYTES: usize = 15;
+
+/// Years around the receive time in which a date without a year is looked for, and those of a
+/// February 29th: leap years are up to eight years apart, and a neighbour is needed on each side.
+const YEARS_AROUND: i64 = 2;
+const LEAP_YEARS_AROUND: i64 = 16;
+
+/// The zone of a reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReadZone {
+    /// None was sent.
+    Absent,
+    /// Minutes east of UTC.
+    Minutes(i16),
+    /// Seconds since 1970 need none.
+    Epoch,
+}
+
+/// A timestamp as it stands in a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reading {
+    /// Offset after it.
+    pub(super) end: usize,
+    /// Seconds since 1970 by the sender's clock; `None` if it is no date.
+    local: Option<i64>,
+    nanos: i64,
+    pub(super) zone: ReadZone,
+    year_assumed: bool,
+}
+
+/// Reads timestamps; remembers the last of each shape.
+#[derive(Debug)]
+pub(super) struct Clock {
+    zone: Zone,
+    iso: IsoCache,
+    bsd: BsdCache,
+}
+
+#[derive(Debug)]
+struct IsoCache {
+    key: [u8; ISO_BYTES],
+    local: i64,
+}
+
+/// The year that was chosen holds for receive times `from..to` in nanoseconds.
+#[derive(Debug)]
+struct BsdCache {
+    key: [u8; BSD_BYTES],
+    local: i64,
+    from: i64,
+    to: i64,
+}
+
+impl Clock {
+    pub(super) fn new(zone: Zone) -> Self {
+        Self {
+            zone,
+            iso: IsoCache { key: [0; ISO_BYTES], local: 0 },
+            bsd: BsdCache { key: [0; BSD_BYTES], local: 0, from: 0, to: 0 },
+        }
+    }
+
+    /// The timestamp at `at`, in any shape with a date.
+    #[inline]
+    pub(super) fn read(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
+        match bytes.get(at)? {
+            b'0'..=b'9' if bytes.get(at + 4) == Some(&b' ') => self.year_first(bytes, at),
+            b'0'..=b'9' => self.iso(bytes, at),
+            b'A'..=b'Z' | b'a'..=b'z' => self.bsd(bytes, at, received),
+            _ => None,
+        }
+    }
+
+    /// `YYYY-MM-DDTHH:MM:SS`, `T` or a space between, with or without fraction and zone.
+    #[inline]
+    pub(super) fn iso(&mut self, bytes: &[u8], at: usize) -> Option<Reading> {
+        let prefix = bytes.get(at..)?.first_chunk::<ISO_BYTES>()?;
+        let local = if *prefix == self.iso.key {
+            Some(self.iso.local)
+        } else {
+            let local = iso_prefix(prefix)?;
+            if let Some(local) = local {
+                self.iso = IsoCache { key: *prefix, local };
+            }
+            local
+        };
+        let (nanos, end) = fraction(bytes, at + ISO_BYTES);
+        let (zone, end) = match offset_minutes(bytes, end) {
+            Some((minutes, end)) => (ReadZone::Minutes(minutes), end),
+            None => (ReadZone::Absent, end),
+        };
+        Some(Reading { end, local, nanos, zone, year_assumed: false })
+    }
+
+    /// `Mmm dd HH:MM:SS` with everything that is put into and after it.
+    #[inline]
+    fn bsd(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
+        let key = bytes.get(at..)?.first_chunk::<BSD_BYTES>();
+        let known = key == Some(&self.bsd.key)
+            && (self.bsd.from..self.bsd.to).contains(&received.0);
+        let end = at + BSD_BYTES;
+        if known && !may_have_year(bytes, end) {
+            let (nanos, end) = fraction(bytes, end);
+            if !may_have_year(bytes, end) {
+                let local = Some(self.bsd.local);
+                let zone = ReadZone::Absent;
+                return Some(Reading { end, local, nanos, zone, year_assumed: true });
+            }
+        }
+        self.bsd_slow(bytes, at, received)
+    }
+
+    fn bsd_slow(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
+        let (date, end) = Date::bsd(bytes, at)?;
+        let (nanos, end) = fraction(bytes, end);
+        let (year, end) = match date.year {
+            Some(year) => (Some(year), end),
+            None => year_after(bytes, end),
+        };
+        let zone = ReadZone::Absent;
+        if let Some(year) = year {
+            let local = date.local(year);
+            return Some(Reading { end, local, nanos, zone, year_assumed: false });
+        }
+        let closest = date.closest(received);
+        if let Some(key) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BSD_BYTES>)
+            && let Some((local, from, to)) = closest
+            && date.end == at + BSD_BYTES
+        {
+            self.bsd = BsdCache { key: *key, local, from, to };
+        }
+        let local = closest.map(|(local, ..)| local);
+        Some(Reading { end, local, nanos, zone, year_assumed: true })
+    }
+
+    /// `YYYY Mmm dd HH:MM:SS`, as Cisco NX-OS sends it.
+    fn year_first(&mut self, bytes: &[u8], at: usize) -> Option<Reading> {
+        let year = digits(bytes, at, 4)?;
+        let (date, end) = Date::bsd(bytes, at + 5)?;
+        let (nanos, end) = fraction(bytes, end);
+        let local = date.local(year);
+        Some(Reading { end, local, nanos, zone: ReadZone::Absent, year_assumed: false })
+    }
+
+    /// Writes what was read into the record.
+    #[inline]
+    pub(super) fn settle(&mut self, reading: &Reading, record: &mut Record) {
+        let utc = reading.local.map(|local| match reading.zone {
+            ReadZone::Absent => self.zone.to_utc(local),
+            ReadZone::Minutes(minutes) => local - i64::from(minutes) * 60,
+            ReadZone::Epoch => local,
+        });
+        match reading.zone {
+            ReadZone::Absent => record.anomalies.insert(Anomalies::ZONE_ASSUMED),
+            ReadZone::Minutes(minutes) => record.zone_minutes = minutes,
+            ReadZone::Epoch => {}
+        }
+        if reading.year_assumed {
+            record.anomalies.insert(Anomalies::YEAR_ASSUMED);
+        }
+        // A date that nanoseconds since 1970 cannot hold (1677 to 2262) is no date either.
+        let nanos = utc.and_then(|utc| utc.checked_mul(SECOND_NS)?.checked_add(reading.nanos));
+        match nanos {
+            Some(nanos) => record.event_time = Timestamp(nanos),
+            None => record.anomalies.insert(Anomalies::BAD_TIME),
+        }
+    }
+}
+
+/// Seconds since 1970 as ten digits, with or without a fraction, and a space after them.
+pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<Reading> {
+    if !matches!(bytes.get(at)?, b'1'..=b'4') || digit_count(bytes, at, 11) != 10 {
+        return None;
+    }
+    let seconds = digits(bytes, at, 10)?;
+    let (nanos, end) = fraction(bytes, at + 10);
+    let zone = ReadZone::Epoch;
+    let reading = Reading { end, local: Some(seconds), nanos, zone, year_assumed: false };
+    (bytes.get(end) == Some(&b' ')).then_some(reading)
+}
+
+/// Whether `bytes` at `at` have the shape `dddd-dd-dd`.
+pub(super) fn looks_like_iso(bytes: &[u8], at: usize) -> bool {
+    let date = bytes.get(at..).and_then(<[u8]>::first_chunk::<10>);
+    date.is_some_and(|d| {
+        d[4] == b'-' && d[7] == b'-' && [0, 1, 2, 3, 5, 6, 8, 9].iter().all(|&i| d[i].is_ascii_digit())
+    })
+}
+
+/// `Z`, `+02:00`, `+0200` or `+02`, as minutes east of UTC, and the offset after it.
+#[inline]
+pub(super) fn offset_minutes(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
+    let sign = match bytes.get(at)? {
+        b'Z' | b'z' => return Some((0, at + 1)),
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let hours = digits(bytes, at + 1, 2).filter(|&hours| hours < 24)?;
+    let colon = usize::from(bytes.get(at + 3) == Some(&b':'));
+    let (minutes, end) = match digits(bytes, at + 3 + colon, 2) {
+        Some(minutes) => (minutes, at + 5 + colon),
+        None => (0, at + 3),
+    };
+    (minutes < 60).then_some((sign * (hours * 60 + minutes) as i16, end))
+}
+
+/// A zone set off from its time by a space: an abbreviation that has one meaning, or an offset.
+/// `at` is that of the space; a space, a colon or the end must follow.
+#[inline]
+pub(super) fn spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
+    if !matches!(bytes.get(at + 1)?, b'A'..=b'Z' | b'+' | b'-') || bytes[at] != b' ' {
+        return None;
+    }
+    let word = &bytes[at + 1..];
+    let letters = word.iter().take(6).take_while(|byte| byte.is_ascii_uppercase()).count();
+    let (minutes, end) = match letters {
+        0 => offset_minutes(bytes, at + 1)?,
+        1..=5 => (abbreviation_minutes(&word[..letters])?, at + 1 + letters),
+        _ => return None,
+    };
+    matches!(bytes.get(end), None | Some(b' ' | b':')).then_some((minutes, end))
+}
+
+/// Abbreviations as network devices send them. Where one has several meanings (IST, CST, BST)
+/// it is the one in which Cisco and Juniper devices use it.
+fn abbreviation_minutes(word: &[u8]) -> Option<i16> {
+    let minutes = match word {
+        b"UTC" | b"GMT" | b"Z" | b"WET" | b"UT" => 0,
+        b"CET" | b"BST" | b"WEST" | b"MEZ" => 60,
+        b"CEST" | b"EET" | b"SAST" | b"MESZ" => 120,
+        b"EEST" | b"MSK" | b"TRT" => 180,
+        b"GST" => 240,
+        b"PKT" => 300,
+        b"IST" => 330,
+        b"WIB" => 420,
+        b"HKT" | b"SGT" | b"AWST" | b"PHT" => 480,
+        b"JST" | b"KST" => 540,
+        b"ACST" => 570,
+        b"AEST" => 600,
+        b"ACDT" => 630,
+        b"AEDT" => 660,
+        b"NZST" => 720,
+        b"NZDT" => 780,
+        b"NDT" => -150,
+        b"BRT" | b"ART" | b"ADT" => -180,
+        b"NST" => -210,
+        b"AST" | b"EDT" => -240,
+        b"EST" | b"CDT" => -300,
+        b"CST" | b"MDT" => -360,
+        b"MST" | b"PDT" => -420,
+        b"PST" | b"AKDT" => -480,
+        b"AKST" => -540,
+        b"HST" => -600,
+        _ => return None,
+    };
+    Some(minutes)
+}
+
+/// Nanoseconds of a `.123` or `,123` at `at`, and the offset after it.
+#[inline]
+fn fraction(bytes: &[u8], at: usize) -> (i64, usize) {
+    const SCALE: [i64; 10] =
+        [SECOND_NS, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+    if !matches!(bytes.get(at), Some(b'.' | b',')) {
+        return (0, at);
+    }
+    let mut nanos = 0;
+    let mut end = at + 1;
+    while let Some(byte @ b'0'..=b'9') = bytes.get(end) {
+        if end - at <= 9 {
+            nanos = nanos * 10 + i64::from(byte - b'0');
+        }
+        end += 1;
+    }
+    match end - at - 1 {
+        0 => (0, at),
+        digits => (nanos * SCALE[digits.min(9)], end),
+    }
+}
+
+/// The number that exactly `count` digits at `at` write.
+#[inline]
+fn digits(bytes: &[u8], at: usize, count: usize) -> Option<i64> {
+    let mut value = 0;
+    for &byte in bytes.get(at..at + count)? {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i64::from(byte - b'0');
+    }
+    Some(value)
+}
+
+/// Seconds since 1970 of an ISO prefix: `None` if it has not the shape, `Some(None)` if it has
+/// and is no date.
+fn iso_prefix(prefix: &[u8; ISO_BYTES]) -> Option<Option<i64>> {
+    if prefix[4] != b'-' || prefix[7] != b'-' || !matches!(prefix[10], b'T' | b't' | b' ') {
+        return None;
+    }
+    let time_of_day = time_of_day(prefix, 11)?;
+    let (year, month) = (digits(prefix, 0, 4)?, digits(prefix, 5, 2)?);
+    let day = digits(prefix, 8, 2)?;
+    Some(day_number(year, month, day).zip(time_of_day).map(|(days, s)| days * DAY_SECONDS + s))
+}
+
+/// Seconds of `HH:MM:SS` at `at`: `None` if it has not the shape, `Some(None)` if it is no time.
+fn time_of_day(bytes: &[u8], at: usize) -> Option<Option<i64>> {
+    if bytes.get(at + 2) != Some(&b':') || bytes.get(at + 5) != Some(&b':') {
+        return None;
+    }
+    let (hour, minute) = (digits(bytes, at, 2)?, digits(bytes, at + 3, 2)?);
+    let second = digits(bytes, at + 6, 2)?;
+    let valid = hour < 24 && minute < 60 && second <= 60;
+    Some(valid.then_some(hour * 3600 + minute * 60 + second))
+}
+
+/// A date of the form `Mmm dd [yyyy] HH:MM:SS`.
+#[derive(Clone, Copy, Debug)]
+struct Date {
+    month: i64,
+    day: i64,
+    /// `None` if it is no time.
+    time_of_day: Option<i64>,
+    year: Option<i64>,
+    /// Offset after the seconds.
+    end: usize,
+}
+
+impl Date {
+    fn bsd(bytes: &[u8], at: usize) -> Option<(Self, usize)> {
+        let month = month(bytes.get(at..at + 3)?)?;
+        if bytes.get(at + 3) != Some(&b' ') {
+            return None;
+        }
+        let day_at = at + 4 + usize::from(bytes.get(at + 4) == Some(&b' '));
+        let day_digits = digit_count(bytes, day_at, 2);
+        let day = digits(bytes, day_at, day_digits).filter(|_| day_digits > 0)?;
+        let space = day_at + day_digits;
+        if bytes.get(space) != Some(&b' ') {
+            return None;
+        }
+        let mut time_at = space + 1;
+        let mut year = None;
+        if bytes.get(time_at + 4) == Some(&b' ') {
+            year = Some(digits(bytes, time_at, 4)?);
+            time_at += 5;
+        }
+        let time_of_day = time_of_day(bytes, time_at)?;
+        let end = time_at + 8;
+        if bytes.get(end).is_some_and(u8::is_ascii_digit) {
+            return None;
+        }
+        Some((Self { month, day, time_of_day, year, end }, end))
+    }
+
+    /// Seconds since 1970 by its own clock; `None` if it is no date.
+    fn local(&self, year: i64) -> Option<i64> {
+        Some(day_number(year, self.month, self.day)? * DAY_SECONDS + self.time_of_day?)
+    }
+
+    /// The reading in the year closest to the receive time, and the receive times (nanoseconds,
+    /// the last one excluded) for which that year is the closest.
+    fn closest(&self, received: Timestamp) -> Option<(i64, i64, i64)> {
+        let received = received.or(Timestamp(0)).0.div_euclid(SECOND_NS);
+        let this_year = year_of(received.div_euclid(DAY_SECONDS));
+        let leap_day = self.month == 2 && self.day == 29;
+        let around = if leap_day { LEAP_YEARS_AROUND } else { YEARS_AROUND };
+        let (mut best, mut after, mut until) = (None, i64::MIN, i64::MAX);
+        for year in this_year - around..=this_year + around {
+            let Some(local) = self.local(year) else { continue };
+            let middle = best.map(|best: i64| (best + local).div_euclid(2));
+            match middle {
+                Some(middle) if received <= middle => {
+                    until = middle;
+                    break;
+                }
+                _ => {
+                    after = middle.unwrap_or(i64::MIN);
+                    best = Some(local);
+                }
+            }
+        }
+        let bound = |second: i64| second.saturating_add(1).saturating_mul(SECOND_NS);
+        Some((best?, bound(after), bound(until)))
+    }
+}
+
+/// Whether a year may stand after a time at `end`.
+#[inline]
+fn may_have_year(bytes: &[u8], end: usize) -> bool {
+    matches!(bytes.get(end..), Some([b' ', b'1' | b'2', ..]) | Some([b'0'..=b'9', ..]))
+}
+
+/// ` yyyy` after a time, and the offset after it.
+fn year_after(bytes: &[u8], at: usize) -> (Option<i64>, usize) {
+    let year = match bytes.get(at..) {
+        Some([b' ', b'1', b'9', ..] | [b' ', b'2', b'0', ..]) => digits(bytes, at + 1, 4),
+        _ => None,
+    };
+    match bytes.get(at + 5) {
+        None | Some(b' ' | b':') if year.is_some() => (year, at + 5),
+        _ => (None, at),
+    }
+}
+
+/// 1 to 12 for the English abbreviation of a month, in any case.
+fn month(name: &[u8]) -> Option<i64> {
+    const NAMES: [&[u8; 3]; 12] = [
+        b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
+        b"dec",
+    ];
+    let index = NAMES.iter().position(|month| month.eq_ignore_ascii_case(name))?;
+    Some(index as i64 + 1)
+}
+
+/// Days since 1970-01-01 in the Gregorian calendar, carried on before its introduction; `None` if
+/// the month has no such day.
+fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        _ => return None,
+    };
+    if !(1..=days).contains(&day) {
+        return None;
+    }
+    // Years begin in March, so that the leap day is the last of its year: a year's days before
+    // a month are then (153 × month + 2) / 5.
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let before_year = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    Some(before_year + (153 * month + 2) / 5 + day - 1 - DAYS_TO_1970)
+}
+
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_TO_1970: i64 = 719_468;
+
+/// The year of a day given in days since 1970.
+fn year_of(day: i64) -> i64 {
+    let day = day + DAYS_TO_1970;
+    let era = day.div_euclid(146_097);
+    let day = day.rem_euclid(146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    // Day 306 of a year that begins in March is the 1st of January.
+    era * 400 + year + i64::from(day_of_year >= 306)
+}
+
+#[cfg(test)]
+#[path = "time_tests.rs"]
+mod tests;
