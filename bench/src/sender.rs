@@ -1,13 +1,13 @@
 //! The load: `inrush load`, run as a process of its own and believed only for what it says in
 //! its JSON report.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,18 @@ pub(crate) struct Sent {
     /// What went wrong on the way, in the generator's words; nothing on a good day.
     pub(crate) errors: Option<String>,
 }
+
+/// The part of the generator's report that is used here.
+#[derive(Deserialize)]
+struct Report {
+    /// Messages of which the kernel took every byte.
+    sent: u64,
+    /// Errors by kind.
+    errors: BTreeMap<String, u64>,
+}
+
+/// The kind of error after which the generator sends the same message again.
+const SENT_AGAIN: &str = "no_buffers";
 
 /// A load under way.
 pub(crate) struct Sending {
@@ -125,16 +137,13 @@ impl Sending {
 }
 
 fn parse_report(text: &str) -> Option<Sent> {
-    let report: Value = serde_json::from_str(text.trim()).ok()?;
-    let events = report["sent"].as_u64()?;
-    let errors = match &report["errors"] {
-        Value::Null => None,
-        Value::Array(list) if list.is_empty() => None,
-        Value::Object(map) if map.values().all(|count| *count == 0) => None,
-        Value::Number(number) if number.as_u64() == Some(0) => None,
-        other => Some(other.to_string()),
-    };
-    Some(Sent { events, errors })
+    let report: Report = serde_json::from_str(text.trim()).ok()?;
+    let mut errors = report.errors;
+    errors.retain(|kind, count| *count > 0 && kind != SENT_AGAIN);
+    Some(Sent {
+        events: report.sent,
+        errors: (!errors.is_empty()).then(|| format!("{errors:?}")),
+    })
 }
 
 #[cfg(test)]
@@ -181,7 +190,9 @@ mod tests {
             }
         );
         let broken = parse_report(r#"{"sent":5,"errors":{"reset":2}}"#).unwrap();
-        assert_eq!(broken.errors.unwrap(), r#"{"reset":2}"#);
+        assert_eq!(broken.errors.unwrap(), r#"{"reset": 2}"#);
+        let again = parse_report(r#"{"sent":5,"errors":{"no_buffers":2}}"#).unwrap();
+        assert_eq!(again.errors, None);
         assert_eq!(parse_report("usage: …"), None);
     }
 }

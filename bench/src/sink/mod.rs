@@ -63,14 +63,20 @@ pub(crate) fn run(args: &HecSink) -> Result<()> {
     say(&format!("ready {}", listener.local_addr()?.port()))?;
     let (connections, buffer) = (Vec::new(), vec![0; READ_BYTES]);
     let counter = Counter::new(args.verify);
-    Server {
+    let mut server = Server {
         epoll,
         listener,
         connections,
         counter,
         buffer,
-    }
-    .serve()
+    };
+    thread::spawn(move || {
+        if let Err(error) = server.serve() {
+            eprintln!("hec-sink: {error:#}");
+        }
+    });
+    io::copy(&mut io::stdin().lock(), &mut io::sink()).context("stdin")?;
+    Ok(())
 }
 
 impl Server {
