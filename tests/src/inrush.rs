@@ -244,6 +244,27 @@ impl Inrush {
         json_lines(&self.path(file))
     }
 
+    /// Like [`Self::events`] while the file is being written: a line that has no end yet is left
+    /// out.
+    pub fn events_so_far(&self, file: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path(file)).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Resident memory of the process.
+    pub fn rss_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// [`Self::conserved`], then the events of `out.jsonl`, as many as were sent.
     pub fn collected(&self, events: u64) -> Vec<Value> {
         self.conserved(events);
@@ -294,7 +315,9 @@ impl Inrush {
     fn ended(&mut self) -> Exit {
         let status = eventually("the process to end", || self.child.try_wait().unwrap());
         // The pipe ends with the process, so that the whole of stderr is here now.
-        self.reader.take().map(|reader| reader.join().unwrap());
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
         Exit {
             status,
             stderr: self.stderr(),

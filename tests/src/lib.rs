@@ -22,7 +22,7 @@ pub use http::{HttpAnswer, http};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use lines::{field, json_lines, sorted};
 pub use pki::{Pki, TlsStream, tls_connect};
-pub use send::{Tcp, numbered, send_udp};
+pub use send::{Tcp, lines, numbered, send_udp};
 pub use tools::{is_root, run_ok, tool};
 
 use std::time::{Duration, Instant};

@@ -10,6 +10,11 @@ pub fn numbered(n: usize) -> String {
     format!("<134>1 2026-03-04T05:06:07.089Z fw1 tests 42 ID{n} - number {n}")
 }
 
+/// [`numbered`] messages with their line ends, in one piece.
+pub fn lines(numbers: std::ops::Range<usize>) -> String {
+    numbers.map(|n| numbered(n) + "\n").collect()
+}
+
 /// Each message as a datagram of its own, from one socket.
 pub fn send_udp<M: AsRef<[u8]>>(to: SocketAddr, messages: impl IntoIterator<Item = M>) {
     let own = if to.is_ipv6() {

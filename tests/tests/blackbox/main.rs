@@ -1,0 +1,35 @@
+//! Black-box tests: the built binary, real sockets, one module a topic.
+//!
+//! Every test counts: what was sent is what the ledger says and what came out.
+#![allow(clippy::unwrap_used)]
+
+mod activation;
+mod clients;
+mod config;
+mod disk;
+mod framing;
+mod hec;
+mod hostile;
+mod lifecycle;
+mod proxy;
+mod roundtrip;
+mod tls;
+
+/// A syslog source on `listen` (addresses without brackets around the list) with more options
+/// (`key: value` lines), written to `out.jsonl`.
+fn to_file(listen: &str, options: &str) -> String {
+    let options = options.replace('\n', "\n    ");
+    format!(
+        "sources:\n  syslog:\n    type: syslog\n    listen: [{listen}]\n    {options}\n\
+         destinations:\n  out: {{ type: file, path: \"{{dir}}/out.jsonl\" }}\n"
+    )
+}
+
+/// The default of most tests: UDP and TCP on loopback.
+const UDP_TCP: &str = "udp://127.0.0.1:0, tcp://127.0.0.1:0";
+const TCP: &str = "tcp://127.0.0.1:0";
+
+/// Whether this host has IPv6 on loopback.
+fn has_ipv6() -> bool {
+    std::net::TcpListener::bind("[::1]:0").is_ok()
+}
