@@ -71,7 +71,9 @@ impl SyslogOptions {
     /// [`Self::max_message_bytes`] for a decoder, held within its bounds.
     pub fn message_bytes_max(&self) -> usize {
         let (least, most) = (limits::MESSAGE_BYTES_MIN, limits::MESSAGE_BYTES_MAX);
-        usize::try_from(self.max_message_bytes.0).unwrap_or(most).clamp(least, most)
+        usize::try_from(self.max_message_bytes.0)
+            .unwrap_or(most)
+            .clamp(least, most)
     }
 
     /// The zone that [`Self::timezone`] names.
@@ -119,21 +121,37 @@ mod tests {
     #[test]
     fn unknown_keys_and_values_are_errors() {
         for text in [r#"{"frame":"auto"}"#, r#"{"framing":"lines"}"#] {
-            assert!(serde_json::from_str::<SyslogOptions>(text).is_err(), "{text}");
+            assert!(
+                serde_json::from_str::<SyslogOptions>(text).is_err(),
+                "{text}"
+            );
         }
         let text = r#"{"framing":"octet_counting","max_message_bytes":"8KiB"}"#;
         let options: SyslogOptions = serde_json::from_str(text).unwrap();
-        assert_eq!((options.framing, options.message_bytes_max()), (Framing::OctetCounting, 8192));
+        assert_eq!(
+            (options.framing, options.message_bytes_max()),
+            (Framing::OctetCounting, 8192)
+        );
     }
 
     #[test]
     fn the_limit_and_the_zone_are_checked() {
         for bytes in [0, 479, 1024 * 1024 + 1, u64::MAX] {
             let max_message_bytes = ByteSize(bytes);
-            let options = SyslogOptions { max_message_bytes, ..SyslogOptions::default() };
-            assert_eq!(options.validate().unwrap_err().key, "max_message_bytes", "{bytes}");
+            let options = SyslogOptions {
+                max_message_bytes,
+                ..SyslogOptions::default()
+            };
+            assert_eq!(
+                options.validate().unwrap_err().key,
+                "max_message_bytes",
+                "{bytes}"
+            );
         }
-        let options = SyslogOptions { timezone: "Mars/Olympus".into(), ..SyslogOptions::default() };
+        let options = SyslogOptions {
+            timezone: "Mars/Olympus".into(),
+            ..SyslogOptions::default()
+        };
         let error = options.validate().unwrap_err();
         assert_eq!(error.key, "timezone");
         assert!(error.to_string().contains("Mars/Olympus"), "{error}");

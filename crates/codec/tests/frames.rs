@@ -33,7 +33,11 @@ fn token() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn framing() -> impl Strategy<Value = Framing> {
-    prop_oneof![Just(Framing::Auto), Just(Framing::Newline), Just(Framing::OctetCounting)]
+    prop_oneof![
+        Just(Framing::Auto),
+        Just(Framing::Newline),
+        Just(Framing::OctetCounting)
+    ]
 }
 
 proptest! {

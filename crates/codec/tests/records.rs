@@ -11,11 +11,53 @@ use proptest::prelude::*;
 /// Pieces of headers, put together at random: close enough to syslog to reach every branch.
 fn piece() -> impl Strategy<Value = String> {
     let fixed = [
-        "<34>", "<191>", "<192>", "<", ">", "<-1>", "1", "2", "1 ", "- ", " ", "  ", ": ", ":", "[", "]", "[1]",
-        "Nov 21 19:00:00", "Nov  1 19:00:00", "Feb 29 12:00:00", "Nov 99 99:99:99", "Dec 31 2025 23:59:60",
-        "2026-11-21T19:00:00Z", "2026-11-21 19:00:00,123", "2026-02-30T00:00:00+02:00", ".123456", " 2026", " CEST",
-        "1795287600.5 ", "123: ", "*", ".", "%ASA-6-302013: ", "00:01:01: ", "host", "host: ", "fe80::1 ", "sshd",
-        "sshd[77]: ", "[a b=\"c\"]", "[a b=\"\\\"]\"]", "[a b=\"c", "\u{feff}", "CEF:0|", "{\"a\":1}", "ö", "text of it",
+        "<34>",
+        "<191>",
+        "<192>",
+        "<",
+        ">",
+        "<-1>",
+        "1",
+        "2",
+        "1 ",
+        "- ",
+        " ",
+        "  ",
+        ": ",
+        ":",
+        "[",
+        "]",
+        "[1]",
+        "Nov 21 19:00:00",
+        "Nov  1 19:00:00",
+        "Feb 29 12:00:00",
+        "Nov 99 99:99:99",
+        "Dec 31 2025 23:59:60",
+        "2026-11-21T19:00:00Z",
+        "2026-11-21 19:00:00,123",
+        "2026-02-30T00:00:00+02:00",
+        ".123456",
+        " 2026",
+        " CEST",
+        "1795287600.5 ",
+        "123: ",
+        "*",
+        ".",
+        "%ASA-6-302013: ",
+        "00:01:01: ",
+        "host",
+        "host: ",
+        "fe80::1 ",
+        "sshd",
+        "sshd[77]: ",
+        "[a b=\"c\"]",
+        "[a b=\"\\\"]\"]",
+        "[a b=\"c",
+        "\u{feff}",
+        "CEF:0|",
+        "{\"a\":1}",
+        "ö",
+        "text of it",
     ];
     prop_oneof![
         12 => prop::sample::select(fixed.to_vec()).prop_map(str::to_owned),
@@ -32,8 +74,13 @@ struct Sent {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    let field = |max: usize| prop::option::of(prop::string::string_regex(&format!("[!-~]{{1,{max}}}")).unwrap()
-        .prop_filter("nil", |text| text != "-"));
+    let field = |max: usize| {
+        prop::option::of(
+            prop::string::string_regex(&format!("[!-~]{{1,{max}}}"))
+                .unwrap()
+                .prop_filter("nil", |text| text != "-"),
+        )
+    };
     let name = || "[!#-<>-\\\\^-~]{1,32}";
     let element = (name(), prop::collection::vec((name(), "(?s).{0,12}"), 0..4));
     (
@@ -42,28 +89,48 @@ fn sent() -> impl Strategy<Value = Sent> {
         prop::collection::vec(element, 0..3),
         prop::option::of("(?s).{0,40}"),
     )
-        .prop_map(|(pri, (a, b, c, d), elements, message)| Sent { pri, fields: [a, b, c, d], elements, message })
+        .prop_map(|(pri, (a, b, c, d), elements, message)| Sent {
+            pri,
+            fields: [a, b, c, d],
+            elements,
+            message,
+        })
 }
 
 fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace(']', "\\]")
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace(']', "\\]")
 }
 
 impl Sent {
     fn sdata(&self) -> String {
         let elements = self.elements.iter().map(|(id, params)| {
-            let params = params.iter().map(|(name, value)| format!(" {name}=\"{}\"", escaped(value)));
+            let params = params
+                .iter()
+                .map(|(name, value)| format!(" {name}=\"{}\"", escaped(value)));
             format!("[{id}{}]", params.collect::<String>())
         });
         elements.collect()
     }
 
     fn to_text(&self) -> String {
-        let fields = self.fields.each_ref().map(|field| field.as_deref().unwrap_or("-")).join(" ");
+        let fields = self
+            .fields
+            .each_ref()
+            .map(|field| field.as_deref().unwrap_or("-"))
+            .join(" ");
         let sdata = self.sdata();
         let sdata = if sdata.is_empty() { "-" } else { &sdata };
-        let message = self.message.as_ref().map_or(String::new(), |message| format!(" {message}"));
-        format!("<{}>1 2026-11-21T19:00:00.5+02:00 {fields} {sdata}{message}", self.pri)
+        let message = self
+            .message
+            .as_ref()
+            .map_or(String::new(), |message| format!(" {message}"));
+        format!(
+            "<{}>1 2026-11-21T19:00:00.5+02:00 {fields} {sdata}{message}",
+            self.pri
+        )
     }
 }
 

@@ -22,7 +22,10 @@ pub(super) fn read_count(bytes: &[u8]) -> Count {
                 body = body * 10 + usize::from(byte - b'0');
             }
             b' ' if digits > 0 && (1..=OCTET_COUNT_MAX).contains(&body) => {
-                return Count::Of { header: digits + 1, body };
+                return Count::Of {
+                    header: digits + 1,
+                    body,
+                };
             }
             _ => return Count::Broken,
         }
@@ -46,8 +49,13 @@ pub(super) enum Start {
 /// PRI. Digits after a digit, `-` or `.` are part of some other number.
 pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> Start {
     let before = &arena[from..angle];
-    let Some(digits_and_before) = before.strip_suffix(b" ") else { return Start::No };
-    let digits = digits_and_before.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let Some(digits_and_before) = before.strip_suffix(b" ") else {
+        return Start::No;
+    };
+    let digits = digits_and_before
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit());
     // One more than allowed is enough to know that there are too many.
     let digits = digits.take(OCTET_COUNT_DIGITS_MAX + 1).count();
     let begin = angle - 1 - digits;
@@ -121,7 +129,12 @@ mod tests {
             (b"x0 <34>", Start::No),
         ] {
             let angle = bytes.iter().position(|&byte| byte == b'<').unwrap_or(0);
-            assert_eq!(start_before(bytes, 0, angle), expected, "{}", bytes.escape_ascii());
+            assert_eq!(
+                start_before(bytes, 0, angle),
+                expected,
+                "{}",
+                bytes.escape_ascii()
+            );
         }
     }
 }

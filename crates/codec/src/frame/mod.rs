@@ -181,7 +181,11 @@ impl FrameDecoder {
         if self.framing == Framing::Newline {
             return self.enter(State::Line, at);
         }
-        let at = if self.counting() { skip_terminators(arena, at) } else { at };
+        let at = if self.counting() {
+            skip_terminators(arena, at)
+        } else {
+            at
+        };
         match read_count(&arena[at..]) {
             Count::Open => Step::Wait(at),
             Count::Of { header, body } if self.counting() => {
@@ -226,7 +230,11 @@ impl FrameDecoder {
         match find_resync(arena, at, at + self.searched) {
             Resync::Terminator(end) => {
                 // Where lines are allowed, this was one.
-                let flags = if octets { Anomalies::BAD_FRAME } else { Anomalies::NONE };
+                let flags = if octets {
+                    Anomalies::BAD_FRAME
+                } else {
+                    Anomalies::NONE
+                };
                 self.garbage(arena, at, end, flags, emit);
                 self.enter(State::Start, end + 1)
             }
@@ -234,7 +242,9 @@ impl FrameDecoder {
                 self.garbage(arena, at, begin, Anomalies::BAD_FRAME, emit);
                 self.enter(State::Start, begin)
             }
-            Resync::Open(searched) if arena.len() - at <= self.max_message_bytes + GARBAGE_SLACK => {
+            Resync::Open(searched)
+                if arena.len() - at <= self.max_message_bytes + GARBAGE_SLACK =>
+            {
                 self.searched = searched - at;
                 Step::Wait(at)
             }
@@ -255,7 +265,11 @@ impl FrameDecoder {
         emit: &mut impl FnMut(Frame),
     ) -> Step {
         let oversize = body > self.max_message_bytes + COUNTED_SLACK;
-        let wanted = if oversize { self.max_message_bytes } else { body };
+        let wanted = if oversize {
+            self.max_message_bytes
+        } else {
+            body
+        };
         let begin = at + header;
         if arena.len() < begin + wanted {
             return Step::Wait(at);
@@ -263,7 +277,12 @@ impl FrameDecoder {
         self.counted_seen = true;
         if oversize {
             self.emit_cut(begin, Anomalies::NONE, emit);
-            return self.enter(State::SkipCounted { left: body - wanted }, begin + wanted);
+            return self.enter(
+                State::SkipCounted {
+                    left: body - wanted,
+                },
+                begin + wanted,
+            );
         }
         self.counted(arena, begin, begin + body, Anomalies::NONE, emit);
         self.enter(State::Start, begin + body)
@@ -305,14 +324,21 @@ impl FrameDecoder {
         let skipped = left.min(arena.len() - at);
         self.cut_bytes += skipped as u64;
         let left = left - skipped;
-        let next = if left == 0 { State::Start } else { State::SkipCounted { left } };
+        let next = if left == 0 {
+            State::Start
+        } else {
+            State::SkipCounted { left }
+        };
         self.enter(next, at + skipped)
     }
 
     /// The first bytes of a message known to be oversize before its end has come.
     fn emit_cut(&self, start: usize, mut anomalies: Anomalies, emit: &mut impl FnMut(Frame)) {
         anomalies.insert(Anomalies::OVERSIZE);
-        emit(Frame { span: Span::new(start, start + self.max_message_bytes), anomalies });
+        emit(Frame {
+            span: Span::new(start, start + self.max_message_bytes),
+            anomalies,
+        });
     }
 
     /// `arena[start..end]` is a line, perhaps with a CR at its end.
@@ -378,7 +404,10 @@ impl FrameDecoder {
             self.cut_bytes += (end - stop) as u64;
             anomalies.insert(Anomalies::OVERSIZE);
         }
-        emit(Frame { span: Span::new(start, stop), anomalies });
+        emit(Frame {
+            span: Span::new(start, stop),
+            anomalies,
+        });
     }
 }
 
@@ -395,11 +424,17 @@ const fn is_terminator(byte: u8) -> bool {
 
 /// Length in bytes without the terminators at the end.
 fn trimmed_len(message: &[u8]) -> usize {
-    message.iter().rposition(|&byte| !is_terminator(byte)).map_or(0, |last| last + 1)
+    message
+        .iter()
+        .rposition(|&byte| !is_terminator(byte))
+        .map_or(0, |last| last + 1)
 }
 
 fn skip_terminators(arena: &[u8], at: usize) -> usize {
-    arena[at..].iter().position(|&byte| !is_terminator(byte)).map_or(arena.len(), |n| at + n)
+    arena[at..]
+        .iter()
+        .position(|&byte| !is_terminator(byte))
+        .map_or(arena.len(), |n| at + n)
 }
 
 /// Where the garbage that begins at `at` and is searched up to `from` ends.

@@ -21,17 +21,28 @@ fn frames(framing: Framing, stream: &[u8]) -> Vec<(String, String)> {
 #[track_caller]
 fn check(framing: Framing, stream: &[u8], expected: &[(&str, &str)]) {
     let seen = frames(framing, stream);
-    let seen: Vec<_> = seen.iter().map(|(text, names)| (text.as_str(), names.as_str())).collect();
+    let seen: Vec<_> = seen
+        .iter()
+        .map(|(text, names)| (text.as_str(), names.as_str()))
+        .collect();
     assert_eq!(seen, expected, "{framing:?}: {}", stream.escape_ascii());
 }
 
 #[test]
 fn lines_end_with_lf_crlf_or_nul() {
     let newline = Framing::Newline;
-    check(newline, b"one\ntwo\r\nthree\0four\n", &[("one", ""), ("two", ""), ("three", ""), ("four", "")]);
+    check(
+        newline,
+        b"one\ntwo\r\nthree\0four\n",
+        &[("one", ""), ("two", ""), ("three", ""), ("four", "")],
+    );
     check(newline, b"\n\r\n\0\0\r\n", &[]);
     check(newline, b"one\r\r\n", &[("one\\r", "")]);
-    check(newline, b"one\0\r\ntwo", &[("one", ""), ("two", "unterminated")]);
+    check(
+        newline,
+        b"one\0\r\ntwo",
+        &[("one", ""), ("two", "unterminated")],
+    );
     check(newline, b"12 <34>x\n", &[("12 <34>x", "")]);
 }
 
@@ -39,7 +50,11 @@ fn lines_end_with_lf_crlf_or_nul() {
 fn counted_messages_follow_their_counts() {
     let octets = Framing::OctetCounting;
     check(octets, b"5 hello3 you", &[("hello", ""), ("you", "")]);
-    check(octets, b"6 hello\n3 you\n\r\n2 hi", &[("hello", ""), ("you", ""), ("hi", "")]);
+    check(
+        octets,
+        b"6 hello\n3 you\n\r\n2 hi",
+        &[("hello", ""), ("you", ""), ("hi", "")],
+    );
     check(octets, b"7 a\nb\0c\r\n", &[("a\\nb\\x00c", "")]);
     check(octets, b"2 \r\n2 hi", &[("hi", "")]);
     check(octets, b"9 hello", &[("hello", "unterminated")]);
@@ -51,27 +66,88 @@ fn counted_messages_follow_their_counts() {
 fn a_broken_count_costs_the_bytes_up_to_the_next_frame() {
     let octets = Framing::OctetCounting;
     let bad = "bad_frame";
-    check(octets, b"garbage\n5 hello", &[("garbage", bad), ("hello", "")]);
-    check(octets, b"-1 <34>x\n5 hello", &[("-1 <34>x", bad), ("hello", "")]);
-    check(octets, b"0 <34>x\n5 hello", &[("0 <34>x", bad), ("hello", "")]);
-    check(octets, b"12345678901234567890 <34>x5 <34>y", &[("12345678901234567890 <34>x", bad), ("<34>y", "")]);
-    check(octets, b"10737418240 <34>x\n5 hello", &[("10737418240 <34>x", bad), ("hello", "")]);
-    check(octets, b"99999999 x\n5 hello", &[("99999999 x", bad), ("hello", "")]);
+    check(
+        octets,
+        b"garbage\n5 hello",
+        &[("garbage", bad), ("hello", "")],
+    );
+    check(
+        octets,
+        b"-1 <34>x\n5 hello",
+        &[("-1 <34>x", bad), ("hello", "")],
+    );
+    check(
+        octets,
+        b"0 <34>x\n5 hello",
+        &[("0 <34>x", bad), ("hello", "")],
+    );
+    check(
+        octets,
+        b"12345678901234567890 <34>x5 <34>y",
+        &[("12345678901234567890 <34>x", bad), ("<34>y", "")],
+    );
+    check(
+        octets,
+        b"10737418240 <34>x\n5 hello",
+        &[("10737418240 <34>x", bad), ("hello", "")],
+    );
+    check(
+        octets,
+        b"99999999 x\n5 hello",
+        &[("99999999 x", bad), ("hello", "")],
+    );
     // A count that is too small, and one that is too large.
-    check(octets, b"4 <34>rest6 <34>hi", &[("<34>", ""), ("rest", bad), ("<34>hi", "")]);
-    check(octets, b"8 <34>a5 <34>b5 <34>c", &[("<34>a5 <", ""), ("34>b", bad), ("<34>c", "")]);
-    check(octets, b"junk12 <3", &[("junk12 <3", "unterminated bad_frame")]);
+    check(
+        octets,
+        b"4 <34>rest6 <34>hi",
+        &[("<34>", ""), ("rest", bad), ("<34>hi", "")],
+    );
+    check(
+        octets,
+        b"8 <34>a5 <34>b5 <34>c",
+        &[("<34>a5 <", ""), ("34>b", bad), ("<34>c", "")],
+    );
+    check(
+        octets,
+        b"junk12 <3",
+        &[("junk12 <3", "unterminated bad_frame")],
+    );
 }
 
 #[test]
 fn auto_decides_message_by_message() {
     let auto = Framing::Auto;
-    check(auto, b"<34>a\n5 <34>b<34>c\n", &[("<34>a", ""), ("<34>b", ""), ("<34>c", "")]);
-    check(auto, b"2026-11-21T19:00:00 x\n12 monkeys\n", &[("2026-11-21T19:00:00 x", ""), ("12 monkeys", "")]);
-    check(auto, b"12 monkeys\n5 <34>b2 hi7", &[("12 monkeys", ""), ("<34>b", ""), ("hi", ""), ("7", "unterminated")]);
-    check(auto, b"99999999999 <34>x\n0 <34>\n", &[("99999999999 <34>x", ""), ("0 <34>", "")]);
+    check(
+        auto,
+        b"<34>a\n5 <34>b<34>c\n",
+        &[("<34>a", ""), ("<34>b", ""), ("<34>c", "")],
+    );
+    check(
+        auto,
+        b"2026-11-21T19:00:00 x\n12 monkeys\n",
+        &[("2026-11-21T19:00:00 x", ""), ("12 monkeys", "")],
+    );
+    check(
+        auto,
+        b"12 monkeys\n5 <34>b2 hi7",
+        &[
+            ("12 monkeys", ""),
+            ("<34>b", ""),
+            ("hi", ""),
+            ("7", "unterminated"),
+        ],
+    );
+    check(
+        auto,
+        b"99999999999 <34>x\n0 <34>\n",
+        &[("99999999999 <34>x", ""), ("0 <34>", "")],
+    );
     check(auto, b"5 <34>b5 <34>c", &[("<34>b", ""), ("<34>c", "")]);
-    check(auto, b"5 <34>b\n\n5 <34>c\n", &[("<34>b", ""), ("<34>c", "")]);
+    check(
+        auto,
+        b"5 <34>b\n\n5 <34>c\n",
+        &[("<34>b", ""), ("<34>c", "")],
+    );
     check(auto, b"12", &[("12", "unterminated")]);
     check(auto, b"12 ", &[("12 ", "unterminated")]);
 }
@@ -79,8 +155,16 @@ fn auto_decides_message_by_message() {
 #[test]
 fn auto_recovers_after_a_count_that_lied() {
     let auto = Framing::Auto;
-    check(auto, b"4 <34>rest of it\n5 <34>b", &[("<34>", ""), ("rest of it", ""), ("<34>b", "")]);
-    check(auto, b"4 <34>rest of it5 <34>b", &[("<34>", ""), ("rest of it", "bad_frame"), ("<34>b", "")]);
+    check(
+        auto,
+        b"4 <34>rest of it\n5 <34>b",
+        &[("<34>", ""), ("rest of it", ""), ("<34>b", "")],
+    );
+    check(
+        auto,
+        b"4 <34>rest of it5 <34>b",
+        &[("<34>", ""), ("rest of it", "bad_frame"), ("<34>b", "")],
+    );
 }
 
 #[test]
@@ -88,27 +172,61 @@ fn every_framing_path_cuts_at_the_limit() {
     let kept = "x".repeat(LIMIT);
     let long = "x".repeat(LIMIT + 25);
     let whole = format!("{kept}\r\nafter\n");
-    check(Framing::Newline, whole.as_bytes(), &[(&kept, ""), ("after", "")]);
+    check(
+        Framing::Newline,
+        whole.as_bytes(),
+        &[(&kept, ""), ("after", "")],
+    );
     let line = format!("{long}\nafter\n");
-    check(Framing::Newline, line.as_bytes(), &[(&kept, "oversize"), ("after", "")]);
-    check(Framing::Auto, line.as_bytes(), &[(&kept, "oversize"), ("after", "")]);
+    check(
+        Framing::Newline,
+        line.as_bytes(),
+        &[(&kept, "oversize"), ("after", "")],
+    );
+    check(
+        Framing::Auto,
+        line.as_bytes(),
+        &[(&kept, "oversize"), ("after", "")],
+    );
     check(Framing::Newline, long.as_bytes(), &[(&kept, "oversize")]);
     let counted = format!("{} {long}5 after", long.len());
-    check(Framing::OctetCounting, counted.as_bytes(), &[(&kept, "oversize"), ("after", "")]);
+    check(
+        Framing::OctetCounting,
+        counted.as_bytes(),
+        &[(&kept, "oversize"), ("after", "")],
+    );
     let crlf = format!("{} {kept}\r\n5 after", LIMIT + 2);
-    check(Framing::OctetCounting, crlf.as_bytes(), &[(&kept, ""), ("after", "")]);
+    check(
+        Framing::OctetCounting,
+        crlf.as_bytes(),
+        &[(&kept, ""), ("after", "")],
+    );
     let garbage = format!("{long}5 <34>b");
-    check(Framing::OctetCounting, garbage.as_bytes(), &[(&kept, "oversize bad_frame"), ("<34>b", "")]);
+    check(
+        Framing::OctetCounting,
+        garbage.as_bytes(),
+        &[(&kept, "oversize bad_frame"), ("<34>b", "")],
+    );
     let after_count = format!("5 <34>a{long}5 <34>b");
-    check(Framing::Auto, after_count.as_bytes(), &[("<34>a", ""), (&kept, "oversize bad_frame"), ("<34>b", "")]);
+    check(
+        Framing::Auto,
+        after_count.as_bytes(),
+        &[("<34>a", ""), (&kept, "oversize bad_frame"), ("<34>b", "")],
+    );
 }
 
 #[test]
 fn an_oversize_message_comes_out_before_its_end() {
     for (framing, stream) in [
         (Framing::Newline, "x".repeat(LIMIT + 2)),
-        (Framing::OctetCounting, format!("1000000 {}", "x".repeat(LIMIT))),
-        (Framing::OctetCounting, "x".repeat(LIMIT + GARBAGE_SLACK + 1)),
+        (
+            Framing::OctetCounting,
+            format!("1000000 {}", "x".repeat(LIMIT)),
+        ),
+        (
+            Framing::OctetCounting,
+            "x".repeat(LIMIT + GARBAGE_SLACK + 1),
+        ),
     ] {
         let mut decoder = FrameDecoder::new(framing, LIMIT);
         let mut lengths = Vec::new();
@@ -120,9 +238,21 @@ fn an_oversize_message_comes_out_before_its_end() {
 #[test]
 fn bytes_cut_are_counted() {
     for (framing, stream, cut) in [
-        (Framing::Newline, format!("{}\nnext\n", "x".repeat(LIMIT + 25)), 25),
-        (Framing::OctetCounting, format!("{} {}", LIMIT + 25, "x".repeat(LIMIT + 25)), 25),
-        (Framing::OctetCounting, format!("{}\n4 next", "x".repeat(LIMIT + 25)), 25),
+        (
+            Framing::Newline,
+            format!("{}\nnext\n", "x".repeat(LIMIT + 25)),
+            25,
+        ),
+        (
+            Framing::OctetCounting,
+            format!("{} {}", LIMIT + 25, "x".repeat(LIMIT + 25)),
+            25,
+        ),
+        (
+            Framing::OctetCounting,
+            format!("{}\n4 next", "x".repeat(LIMIT + 25)),
+            25,
+        ),
         (Framing::Newline, "x".repeat(LIMIT), 0),
     ] {
         let mut decoder = FrameDecoder::new(framing, LIMIT);
@@ -142,6 +272,11 @@ fn a_datagram_is_one_message() {
         (b"", None),
     ] {
         let span = datagram(bytes, Span::new(0, bytes.len()));
-        assert_eq!(span.map(|span| span.of(bytes)), expected, "{}", bytes.escape_ascii());
+        assert_eq!(
+            span.map(|span| span.of(bytes)),
+            expected,
+            "{}",
+            bytes.escape_ascii()
+        );
     }
 }

@@ -38,14 +38,18 @@ pub struct Parser {
 impl Parser {
     /// A parser that takes timestamps without a zone as being in `zone`.
     pub fn new(zone: Zone) -> Self {
-        Self { clock: Clock::new(zone) }
+        Self {
+            clock: Clock::new(zone),
+        }
     }
 
     /// Fills the columns of a record that was made by [`Record::unparsed`] from its raw bytes in
     /// `arena`. Anomalies are added to those it has.
     pub fn parse(&mut self, arena: &[u8], record: &mut Record) {
         let begin = record.raw.start();
-        let Some(bytes) = arena.get(..record.raw.end()) else { return unparsed(record) };
+        let Some(bytes) = arena.get(..record.raw.end()) else {
+            return unparsed(record);
+        };
         let at = skip_blank(bytes, begin);
         let (at, certain) = match read_pri(bytes, at) {
             Pri::Good { value, end } => {

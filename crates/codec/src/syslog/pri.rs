@@ -27,23 +27,38 @@ pub(super) fn read_pri(bytes: &[u8], at: usize) -> Pri {
     if !(1..=3).contains(&digits) || bytes.get(end) != Some(&b'>') {
         return bad_pri(bytes, at + 1);
     }
-    let value = bytes[at + 1..end].iter().fold(0, |value, b| value * 10 + u32::from(b - b'0'));
+    let value = bytes[at + 1..end]
+        .iter()
+        .fold(0, |value, b| value * 10 + u32::from(b - b'0'));
     match value {
-        0..=191 => Pri::Good { value: value as u8, end: end + 1 },
-        _ => Pri::Bad { numeric: true, end: end + 1 },
+        0..=191 => Pri::Good {
+            value: value as u8,
+            end: end + 1,
+        },
+        _ => Pri::Bad {
+            numeric: true,
+            end: end + 1,
+        },
     }
 }
 
 #[cold]
 fn bad_pri(bytes: &[u8], at: usize) -> Pri {
     let near = bytes[at..].iter().take(BAD_PRI_BYTES + 1);
-    let Some(len) = near.clone().position(|&byte| byte == b'>') else { return Pri::Absent };
+    let Some(len) = near.clone().position(|&byte| byte == b'>') else {
+        return Pri::Absent;
+    };
     let inside = &bytes[at..at + len];
     if inside.iter().any(|&byte| matches!(byte, b' ' | b'<')) {
         return Pri::Absent;
     }
-    let numeric = inside.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+'));
-    Pri::Bad { numeric, end: at + len + 1 }
+    let numeric = inside
+        .iter()
+        .all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+'));
+    Pri::Bad {
+        numeric,
+        end: at + len + 1,
+    }
 }
 
 #[cfg(test)]

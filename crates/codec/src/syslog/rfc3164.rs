@@ -3,6 +3,7 @@
 //! ```text
 //! [cisco] [mark] [time [zone] [:]] [host] [tag [ '[' pid ']' ] [:]] message
 //! cisco = [number ": "] [host ": "] [number ": "]      mark = "*" | "."
+//!       | number ": " [host " "] node ":"
 //! ```
 //! Each part may be missing. A word after the time is the host unless it looks like a tag (it
 //! ends in a colon, has a bracket or begins with `%`), like the start of a text of another kind
@@ -23,6 +24,8 @@ const HOST_BYTES_MAX: usize = 255;
 const TAG_BYTES_MAX: usize = 128;
 /// Bytes of the longest `[pid]` that is taken for one.
 const PID_BYTES_MAX: usize = 128;
+/// Bytes of the longest IOS XR node name, with its colon.
+const NODE_BYTES_MAX: usize = 32;
 /// Digits of the longest Cisco sequence number.
 const SEQUENCE_DIGITS_MAX: usize = 10;
 
@@ -49,15 +52,28 @@ pub(super) fn parse(
 ) -> bool {
     let at = skip_spaces(bytes, at);
     let head = find_head(clock, bytes, at, certain, record);
-    let Some(Head { time, end, host, cisco, unsynced }) = head else {
+    let Some(Head {
+        time,
+        end,
+        host,
+        cisco,
+        unsynced,
+    }) = head
+    else {
         if certain {
             record.format = Format::Rfc3164;
-            record.anomalies.insert(Anomalies::NO_TIME.union(Anomalies::NO_HOST));
+            record
+                .anomalies
+                .insert(Anomalies::NO_TIME.union(Anomalies::NO_HOST));
             tag_and_message(bytes, at, true, record);
         }
         return certain;
     };
-    record.format = if cisco { Format::Cisco } else { Format::Rfc3164 };
+    record.format = if cisco {
+        Format::Cisco
+    } else {
+        Format::Rfc3164
+    };
     if unsynced {
         record.anomalies.insert(Anomalies::CLOCK_UNSYNCED);
     }
@@ -101,7 +117,12 @@ fn find_head(
     }
     // Log lines of other kinds begin with such a number too, so a PRI must have been there.
     // Cisco Meraki puts an RFC 5424 version before it.
-    let meraki = at + if bytes.get(at..at + 2) == Some(b"1 ") { 2 } else { 0 };
+    let meraki = at
+        + if bytes.get(at..at + 2) == Some(b"1 ") {
+            2
+        } else {
+            0
+        };
     match epoch(bytes, meraki).filter(|_| certain) {
         Some(time) => Some(plain(time)),
         None => cisco_head(clock, bytes, at, record),
@@ -112,16 +133,13 @@ fn find_head(
 #[cold]
 fn cisco_head(clock: &mut Clock, bytes: &[u8], at: usize, record: &Record) -> Option<Head> {
     let first = sequence_end(bytes, at);
-    let mut end = first.unwrap_or(at);
-    let word = word_end(bytes, end);
-    let mut host = Span::EMPTY;
-    let named = word > end + 1 && bytes[word - 1] == b':' && is_host(&bytes[end..word - 1]);
-    if named && uptime_end(bytes, end).is_none() {
-        host = Span::new(end, word - 1);
-        end = skip_spaces(bytes, word);
-    }
-    let second = if host.is_empty() { None } else { sequence_end(bytes, end) };
-    end = second.unwrap_or(end);
+    let (host, end) = cisco_host(bytes, first.unwrap_or(at), first.is_some());
+    let second = if host.is_empty() {
+        None
+    } else {
+        sequence_end(bytes, end)
+    };
+    let mut end = second.unwrap_or(end);
     let unsynced = matches!(bytes.get(end), Some(b'*' | b'.'));
     let sequence = first.or(second).is_some();
     if !sequence && !unsynced {
@@ -136,14 +154,53 @@ fn cisco_head(clock: &mut Clock, bytes: &[u8], at: usize, record: &Record) -> Op
             return None;
         }
     }
-    Some(Head { time, end, host, cisco: true, unsynced })
+    Some(Head {
+        time,
+        end,
+        host,
+        cisco: true,
+        unsynced,
+    })
 }
 
-/// Offset after `123: ` or `: `.
+/// The host that Cisco puts before the time, empty if there is none, and the offset after it: IOS
+/// sends `host: `; IOS XR, after a sequence number, `host node:` or `node:`.
+fn cisco_host(bytes: &[u8], at: usize, sequence: bool) -> (Span, usize) {
+    let word = word_end(bytes, at);
+    if let Some(name) = bytes[at..word].strip_suffix(b":")
+        && is_host(name)
+        && uptime_end(bytes, at).is_none()
+        && node_end(bytes, at).is_none()
+    {
+        return (Span::new(at, word - 1), skip_spaces(bytes, word));
+    }
+    if !sequence {
+        return (Span::EMPTY, at);
+    }
+    if is_host(&bytes[at..word])
+        && let Some(end) = node_end(bytes, skip_spaces(bytes, word))
+    {
+        return (Span::new(at, word), end);
+    }
+    (Span::EMPTY, node_end(bytes, at).unwrap_or(at))
+}
+
+/// Offset after `123: ` or `:`, the space of which may be missing before a month.
 fn sequence_end(bytes: &[u8], at: usize) -> Option<usize> {
     let colon = at + digit_count(bytes, at, SEQUENCE_DIGITS_MAX);
-    let follows = bytes.get(colon..colon + 2) == Some(b": ");
+    let follows = matches!(
+        bytes.get(colon..colon + 2),
+        Some([b':', b' ' | b'A'..=b'Z'])
+    );
     follows.then(|| skip_spaces(bytes, colon + 1))
+}
+
+/// Offset after `RP/0/RSP0/CPU0:`, the node that IOS XR puts right before the time.
+fn node_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let near = bytes.get(at..)?.iter().take(NODE_BYTES_MAX);
+    let len = near.clone().position(|&byte| matches!(byte, b':' | b' '))?;
+    let is_node = bytes[at + len] == b':' && near.take(len).any(|&byte| byte == b'/');
+    is_node.then_some(at + len + 1)
 }
 
 /// Offset after `00:01:01: ` or `1w2d: `.
@@ -151,7 +208,9 @@ fn uptime_end(bytes: &[u8], at: usize) -> Option<usize> {
     let word = word_end(bytes, at);
     let inside = bytes.get(at..word)?.strip_suffix(b":")?;
     let is_uptime = inside.first()?.is_ascii_digit()
-        && inside.iter().all(|b| matches!(b, b'0'..=b'9' | b':' | b'y' | b'w' | b'd' | b'h' | b'.'));
+        && inside
+            .iter()
+            .all(|b| matches!(b, b'0'..=b'9' | b':' | b'y' | b'w' | b'd' | b'h' | b'.'));
     is_uptime.then(|| skip_spaces(bytes, word))
 }
 
@@ -208,9 +267,15 @@ fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
 fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
     // `host : %ASA-…`: the colon belongs to nothing.
     let lone_colon = bytes.get(at..at + 2) == Some(b": ");
-    let at = if lone_colon { skip_spaces(bytes, at + 1) } else { at };
+    let at = if lone_colon {
+        skip_spaces(bytes, at + 1)
+    } else {
+        at
+    };
     record.message = Span::new(at, bytes.len());
-    let Some(len) = tag_len(&bytes[at..bytes.len().min(at + TAG_BYTES_MAX + 1)]) else { return };
+    let Some(len) = tag_len(&bytes[at..bytes.len().min(at + TAG_BYTES_MAX + 1)]) else {
+        return;
+    };
     let end = at + len;
     if len == 0 || len > TAG_BYTES_MAX || is_payload_mark(&bytes[at..], len) {
         return;
@@ -241,6 +306,8 @@ fn pid(bytes: &[u8], at: usize) -> Option<Span> {
         return None;
     }
     let inside = &bytes[at + 1..bytes.len().min(at + 2 + PID_BYTES_MAX)];
-    let len = inside.iter().position(|&byte| matches!(byte, b']' | b' '))?;
+    let len = inside
+        .iter()
+        .position(|&byte| matches!(byte, b']' | b' '))?;
     (len > 0 && inside[len] == b']').then(|| Span::new(at + 1, at + 1 + len))
 }

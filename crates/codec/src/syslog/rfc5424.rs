@@ -1,9 +1,8 @@
 //! RFC 5424, and what is sent under its name.
 
 use inrush_event::{Anomalies, Format, Record, Span};
-use memchr::memchr2;
 
-use super::scan::{digit_count, skip_spaces, word_end};
+use super::scan::{digit_count, quote_or_backslash, sd_name_end, skip_spaces, word_end};
 use super::time::{Clock, looks_like_iso};
 
 // Bytes that RFC 5424 section 6 allows for each field; longer ones are kept and flagged.
@@ -49,7 +48,11 @@ pub(super) fn parse(clock: &mut Clock, bytes: &[u8], at: usize, record: &mut Rec
         odd.insert(Anomalies::NO_HOST);
     }
     let (sdata, at) = structured_data(bytes, at, &mut odd);
-    let bom = if bytes[at..].starts_with(BOM) { BOM.len() } else { 0 };
+    let bom = if bytes[at..].starts_with(BOM) {
+        BOM.len()
+    } else {
+        0
+    };
     record.host = host;
     record.app = app;
     record.proc_id = proc_id;
@@ -149,11 +152,7 @@ fn element_end(bytes: &[u8], at: usize) -> Option<usize> {
 /// Offset after an SD-NAME of at least one byte.
 #[inline]
 fn name_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut end = at;
-    while !matches!(bytes.get(end)?, 0..=b' ' | b'=' | b']' | b'"' | 0x7f) {
-        end += 1;
-    }
-    (end > at).then_some(end)
+    sd_name_end(bytes, at).filter(|&end| end > at)
 }
 
 /// Offset after the quote that ends a PARAM-VALUE. A backslash takes the byte after it along. A
@@ -162,7 +161,7 @@ fn name_end(bytes: &[u8], at: usize) -> Option<usize> {
 fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at;
     loop {
-        at += memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        at = quote_or_backslash(bytes, at)?;
         match bytes[at] {
             b'"' => return Some(at + 1),
             _ => at += 2,

@@ -38,7 +38,10 @@ fn read(text: &str) -> Read {
     let raw = Span::new(5, 5 + text.len());
     let mut record = Record::unparsed(raw, RECEIVED, 0, Anomalies::NONE);
     Parser::new(Zone::utc()).parse(arena.as_bytes(), &mut record);
-    Read { record, text: arena }
+    Read {
+        record,
+        text: arena,
+    }
 }
 
 #[track_caller]
@@ -58,7 +61,11 @@ fn check_3164(text: &str, fields: [&str; 4], odd: &str) {
     assert_eq!(read.fields(), fields, "{text}");
     assert_eq!(read.odd(), odd, "{text}");
     assert_eq!(read.record.format, Format::Rfc3164, "{text}");
-    let expected = if odd.contains("_time") { Timestamp::NONE } else { Timestamp(SEVEN) };
+    let expected = if odd.contains("_time") {
+        Timestamp::NONE
+    } else {
+        Timestamp(SEVEN)
+    };
     assert_eq!(read.record.event_time, expected, "{text}");
 }
 
@@ -82,11 +89,41 @@ fn rfc5424_in_full() {
     check_5424(&format!("{head} [a@1] hello"), fields, "ID47", "[a@1]", "");
     let two = r#"[a@1 x="1" y=""][b z="\"\\\]"]"#;
     check_5424(&format!("{head} {two} hello"), fields, "ID47", two, "");
-    check_5424(&format!("{head} {two}"), ["web-1", "su", "77", ""], "ID47", two, "");
-    check_5424(&format!("{head} - "), ["web-1", "su", "77", ""], "ID47", "", "");
-    check_5424(&format!("{head} -"), ["web-1", "su", "77", ""], "ID47", "", "");
-    check_5424(&format!("{head} -  two spaces"), ["web-1", "su", "77", " two spaces"], "ID47", "", "");
-    check_5424("<0>1 - - - - - -", ["", "", "", ""], "", "", "no_time no_host");
+    check_5424(
+        &format!("{head} {two}"),
+        ["web-1", "su", "77", ""],
+        "ID47",
+        two,
+        "",
+    );
+    check_5424(
+        &format!("{head} - "),
+        ["web-1", "su", "77", ""],
+        "ID47",
+        "",
+        "",
+    );
+    check_5424(
+        &format!("{head} -"),
+        ["web-1", "su", "77", ""],
+        "ID47",
+        "",
+        "",
+    );
+    check_5424(
+        &format!("{head} -  two spaces"),
+        ["web-1", "su", "77", " two spaces"],
+        "ID47",
+        "",
+        "",
+    );
+    check_5424(
+        "<0>1 - - - - - -",
+        ["", "", "", ""],
+        "",
+        "",
+        "no_time no_host",
+    );
 }
 
 #[test]
@@ -94,30 +131,102 @@ fn rfc5424_as_it_is_sent() {
     let head = "<165>1 2026-11-21T19:00:00Z web-1 su 77 ID47";
     let with = |message| ["web-1", "su", "77", message];
     check_5424(head, with(""), "ID47", "", "no_sdata");
-    check_5424(&format!("{head} hello"), with("hello"), "ID47", "", "no_sdata");
-    check_5424(&format!("{head} -hello"), with("-hello"), "ID47", "", "no_sdata");
+    check_5424(
+        &format!("{head} hello"),
+        with("hello"),
+        "ID47",
+        "",
+        "no_sdata",
+    );
+    check_5424(
+        &format!("{head} -hello"),
+        with("-hello"),
+        "ID47",
+        "",
+        "no_sdata",
+    );
     for broken in [
-        "[a", "[a b]x", "[]", "[ a=\"1\"]", "[a b=\"1]", "[a b=1]", "[a b=\"1\"]x", "[a b=\"1\"c=\"2\"]",
-        r#"[a b="\"]"#, "[action:\"Accept\"; x] hello",
+        "[a",
+        "[a b]x",
+        "[]",
+        "[ a=\"1\"]",
+        "[a b=\"1]",
+        "[a b=1]",
+        "[a b=\"1\"]x",
+        "[a b=\"1\"c=\"2\"]",
+        r#"[a b="\"]"#,
+        "[action:\"Accept\"; x] hello",
     ] {
-        check_5424(&format!("{head} {broken}"), with(broken), "ID47", "", "bad_sdata");
+        check_5424(
+            &format!("{head} {broken}"),
+            with(broken),
+            "ID47",
+            "",
+            "bad_sdata",
+        );
     }
-    check_5424(&format!("{head} [a b=\"]\" ] hi"), with("hi"), "ID47", "[a b=\"]\" ]", "");
+    check_5424(
+        &format!("{head} [a b=\"]\" ] hi"),
+        with("hi"),
+        "ID47",
+        "[a b=\"]\" ]",
+        "",
+    );
     check_5424(
         "  <165> 1  2026-11-21T19:00:00Z   web-1  su 77  ID47 - hello",
-        with("hello"), "ID47", "", "",
+        with("hello"),
+        "ID47",
+        "",
+        "",
     );
-    check_5424("<165>2 2026-11-21T19:00:00Z web-1 su 77 ID47 - x", with("x"), "ID47", "", "bad_version");
-    check_5424("1 2026-11-21T19:00:00Z web-1 su 77 ID47 - x", with("x"), "ID47", "", "no_pri");
-    check_5424("<165>1 2026-11-21T19:00:00 web-1 su 77 ID47 - x", with("x"), "ID47", "", "zone_assumed");
-    for time in ["2026-11-21", "2026-11-21T19:00:00ZZ", "2026-99-21T19:00:00Z"] {
-        check_5424(&format!("<165>1 {time} web-1 su 77 ID47 - x"), with("x"), "ID47", "", "bad_time");
+    check_5424(
+        "<165>2 2026-11-21T19:00:00Z web-1 su 77 ID47 - x",
+        with("x"),
+        "ID47",
+        "",
+        "bad_version",
+    );
+    check_5424(
+        "1 2026-11-21T19:00:00Z web-1 su 77 ID47 - x",
+        with("x"),
+        "ID47",
+        "",
+        "no_pri",
+    );
+    check_5424(
+        "<165>1 2026-11-21T19:00:00 web-1 su 77 ID47 - x",
+        with("x"),
+        "ID47",
+        "",
+        "zone_assumed",
+    );
+    for time in [
+        "2026-11-21",
+        "2026-11-21T19:00:00ZZ",
+        "2026-99-21T19:00:00Z",
+    ] {
+        check_5424(
+            &format!("<165>1 {time} web-1 su 77 ID47 - x"),
+            with("x"),
+            "ID47",
+            "",
+            "bad_time",
+        );
     }
-    check_5424("<165>1 2026-11-21T19:00:00Z", ["", "", "", ""], "", "", "no_host no_sdata");
+    check_5424(
+        "<165>1 2026-11-21T19:00:00Z",
+        ["", "", "", ""],
+        "",
+        "",
+        "no_host no_sdata",
+    );
     let long = "a".repeat(49);
     check_5424(
         &format!("<165>1 2026-11-21T19:00:00Z web-1 {long} 77 ID47 - x"),
-        ["web-1", &long, "77", "x"], "ID47", "", "long_field",
+        ["web-1", &long, "77", "x"],
+        "ID47",
+        "",
+        "long_field",
     );
 }
 
@@ -151,8 +260,16 @@ fn rfc3164_times() {
     }
     check_3164("<38>1 1795287600.0 web-1 sshd[77]: hello", SSHD, "");
     check_3164("<38>Nov 21 19:00:00web-1 sshd[77]: hello", SSHD, BSD);
-    check_3164("Nov 21 19:00:00 web-1 sshd[77]: hello", SSHD, &format!("no_pri {BSD}"));
-    check_3164("\u{feff}<38>Nov 21 19:00:00 web-1 sshd[77]: hello", SSHD, BSD);
+    check_3164(
+        "Nov 21 19:00:00 web-1 sshd[77]: hello",
+        SSHD,
+        &format!("no_pri {BSD}"),
+    );
+    check_3164(
+        "\u{feff}<38>Nov 21 19:00:00 web-1 sshd[77]: hello",
+        SSHD,
+        BSD,
+    );
     let bad = format!("bad_time {BSD}");
     check_3164("<38>Nov 31 19:00:00 web-1 sshd[77]: hello", SSHD, &bad);
 }
@@ -170,9 +287,21 @@ fn rfc3164_hosts() {
     }
     check_3164(&at("sshd[77]: hello"), ["", "sshd", "77", "hello"], &none);
     check_3164(&at("sshd: hello"), ["", "sshd", "", "hello"], &none);
-    check_3164(&at("%ASA-6-302013: Built"), ["", "%ASA-6-302013", "", "Built"], &none);
-    check_3164(&at("fw : %ASA-6-302013: Built"), ["fw", "%ASA-6-302013", "", "Built"], BSD);
-    check_3164(&at(": %ASA-6-302013: Built"), ["", "%ASA-6-302013", "", "Built"], &none);
+    check_3164(
+        &at("%ASA-6-302013: Built"),
+        ["", "%ASA-6-302013", "", "Built"],
+        &none,
+    );
+    check_3164(
+        &at("fw : %ASA-6-302013: Built"),
+        ["fw", "%ASA-6-302013", "", "Built"],
+        BSD,
+    );
+    check_3164(
+        &at(": %ASA-6-302013: Built"),
+        ["", "%ASA-6-302013", "", "Built"],
+        &none,
+    );
     check_3164(&at("- sshd[77]: hello"), ["", "sshd", "77", "hello"], &none);
     check_3164(&at("date=2026 a=b"), ["", "", "", "date=2026 a=b"], &none);
     check_3164(&at("web,a=b c"), ["", "", "", "web,a=b c"], &none);
@@ -181,7 +310,11 @@ fn rfc3164_hosts() {
     check_3164(&at(""), ["", "", "", ""], &none);
     check_3164("<38>Nov 21 19:00:00", ["", "", "", ""], &none);
     let long = "h".repeat(256);
-    check_3164(&at(&format!("{long} sshd[77]: hello")), [&long, "sshd", "77", "hello"], &format!("year_assumed zone_assumed long_field"));
+    check_3164(
+        &at(&format!("{long} sshd[77]: hello")),
+        [&long, "sshd", "77", "hello"],
+        &format!("year_assumed zone_assumed long_field"),
+    );
 }
 
 #[test]
@@ -210,17 +343,31 @@ fn rfc3164_tags() {
     ] {
         let read = read(&format!("<38>Nov 21 19:00:00 web-1 {rest}"));
         // A word alone is no tag, and `hello` after the lone colon is one.
-        let (app, message) = if rest == ": hello" { ("", "hello") } else { (app, message) };
+        let (app, message) = if rest == ": hello" {
+            ("", "hello")
+        } else {
+            (app, message)
+        };
         assert_eq!(read.fields(), ["web-1", app, pid, message], "{rest}");
     }
 }
 
 #[test]
 fn the_text_from_the_tag_on_is_one_slice() {
-    for tail in ["sshd[77]: hello", "kernel: x", "a  b", "sshd[77]:", "{\"a\":1}"] {
+    for tail in [
+        "sshd[77]: hello",
+        "kernel: x",
+        "a  b",
+        "sshd[77]:",
+        "{\"a\":1}",
+    ] {
         let read = read(&format!("<38>Nov 21 19:00:00 web-1 {tail}"));
         let r = &read.record;
-        let start = if r.app.is_empty() { r.message.start() } else { r.app.start() };
+        let start = if r.app.is_empty() {
+            r.message.start()
+        } else {
+            r.app.start()
+        };
         assert_eq!(&read.text[start..r.message.end()], tail);
     }
 }
@@ -229,13 +376,33 @@ fn the_text_from_the_tag_on_is_one_slice() {
 fn records_without_a_time() {
     let none = "no_time no_host";
     check_3164("<38>sshd[77]: hello", ["", "sshd", "77", "hello"], none);
-    check_3164("<38>fenotify-7.warning: {\"a\":1}", ["", "fenotify-7.warning", "", "{\"a\":1}"], none);
-    check_3164("<38>User admin logged in", ["", "", "", "User admin logged in"], none);
+    check_3164(
+        "<38>fenotify-7.warning: {\"a\":1}",
+        ["", "fenotify-7.warning", "", "{\"a\":1}"],
+        none,
+    );
+    check_3164(
+        "<38>User admin logged in",
+        ["", "", "", "User admin logged in"],
+        none,
+    );
     check_3164("<38>", ["", "", "", ""], none);
     check_3164("<38>1 test", ["", "", "", "1 test"], none);
-    check_3164("<999>sshd[77]: hello", ["", "sshd", "77", "hello"], "bad_pri no_time no_host");
-    check_3164("<>sshd[77]: hello", ["", "sshd", "77", "hello"], "bad_pri no_time no_host");
-    check_3164("<x>Nov 21 19:00:00 web-1 sshd[77]: hello", SSHD, &format!("bad_pri {BSD}"));
+    check_3164(
+        "<999>sshd[77]: hello",
+        ["", "sshd", "77", "hello"],
+        "bad_pri no_time no_host",
+    );
+    check_3164(
+        "<>sshd[77]: hello",
+        ["", "sshd", "77", "hello"],
+        "bad_pri no_time no_host",
+    );
+    check_3164(
+        "<x>Nov 21 19:00:00 web-1 sshd[77]: hello",
+        SSHD,
+        &format!("bad_pri {BSD}"),
+    );
 }
 
 #[test]
@@ -245,7 +412,10 @@ fn what_is_not_syslog_is_kept_whole() {
         ("", "no_pri no_time no_host unparsed"),
         ("<event>x</event>", "bad_pri no_time no_host unparsed"),
         ("{\"a\":1}", "no_pri no_time no_host unparsed"),
-        ("1795287600.123 374 10.0.0.1 TCP_MISS/200", "no_pri no_time no_host unparsed"),
+        (
+            "1795287600.123 374 10.0.0.1 TCP_MISS/200",
+            "no_pri no_time no_host unparsed",
+        ),
         ("app: Nov 21 19:00:00 x", "no_pri no_time no_host unparsed"),
     ] {
         let read = read(text);
@@ -261,20 +431,83 @@ fn cisco() {
     let (tag, message) = ("%SYS-5-CONFIG_I", "Configured");
     let fields = |host| [host, tag, "", message];
     let none = format!("no_host {BSD}");
-    check_cisco(&format!("<189>123: Nov 21 19:00:00.123: {text}"), fields(""), &none);
-    check_cisco(&format!("<189>: Nov 21 19:00:00: {text}"), fields(""), &none);
-    check_cisco(&format!("<189>: 2026 Nov 21 19:00:00 UTC: {text}"), fields(""), "no_host");
-    check_cisco(&format!("<189>20: r1: 000123: Nov 21 19:00:00 CET: {text}"), fields("r1"), "year_assumed");
-    check_cisco(&format!("<189>20: r1: Nov 21 19:00:00: {text}"), fields("r1"), BSD);
-    check_cisco(&format!("000123: r1: *Mar  1 00:00:00.123: {text}"), fields("r1"), &format!("no_pri {BSD} clock_unsynced"));
-    check_cisco(&format!("<189>*Mar  1 00:00:00.123: {text}"), fields(""), &format!("{none} clock_unsynced"));
-    check_cisco(&format!("<189>20: .Nov 21 19:00:00: {text}"), fields(""), &format!("{none} clock_unsynced"));
-    check_cisco(&format!("<189>r1: *Nov 21 19:00:00: {text}"), fields("r1"), &format!("{BSD} clock_unsynced"));
-    check_cisco(&format!("<189>20: 00:01:01: {text}"), fields(""), "no_time no_host");
-    check_cisco(&format!("<189>20: r1: 1w2d: {text}"), fields("r1"), "no_time");
+    check_cisco(
+        &format!("<189>123: Nov 21 19:00:00.123: {text}"),
+        fields(""),
+        &none,
+    );
+    check_cisco(
+        &format!("<189>: Nov 21 19:00:00: {text}"),
+        fields(""),
+        &none,
+    );
+    check_cisco(
+        &format!("<189>: 2026 Nov 21 19:00:00 UTC: {text}"),
+        fields(""),
+        "no_host",
+    );
+    check_cisco(
+        &format!("<189>20: r1: 000123: Nov 21 19:00:00 CET: {text}"),
+        fields("r1"),
+        "year_assumed",
+    );
+    check_cisco(
+        &format!("<189>20: r1: Nov 21 19:00:00: {text}"),
+        fields("r1"),
+        BSD,
+    );
+    check_cisco(
+        &format!("000123: r1: *Mar  1 00:00:00.123: {text}"),
+        fields("r1"),
+        &format!("no_pri {BSD} clock_unsynced"),
+    );
+    check_cisco(
+        &format!("<189>*Mar  1 00:00:00.123: {text}"),
+        fields(""),
+        &format!("{none} clock_unsynced"),
+    );
+    check_cisco(
+        &format!("<189>20: .Nov 21 19:00:00: {text}"),
+        fields(""),
+        &format!("{none} clock_unsynced"),
+    );
+    check_cisco(
+        &format!("<189>r1: *Nov 21 19:00:00: {text}"),
+        fields("r1"),
+        &format!("{BSD} clock_unsynced"),
+    );
+    check_cisco(
+        &format!("<189>20: 00:01:01: {text}"),
+        fields(""),
+        "no_time no_host",
+    );
+    check_cisco(
+        &format!("<189>20: r1: 1w2d: {text}"),
+        fields("r1"),
+        "no_time",
+    );
     check_cisco(&format!("<189>20: {text}"), fields(""), "no_time no_host");
+    check_cisco(
+        &format!("<189>:Nov 21 19:00:00 UTC: {text}"),
+        fields(""),
+        "no_host year_assumed",
+    );
+    check_cisco(
+        &format!("<189>20: r1 RP/0/RP0/CPU0:Nov 21 19:00:00 : {text}"),
+        fields("r1"),
+        BSD,
+    );
+    check_cisco(
+        &format!("<189>20: RP/0/RP0/CPU0:Nov 21 19:00:00.5 CET: {text}"),
+        fields(""),
+        "no_host year_assumed",
+    );
     // A colon and a time alone are no sign of Cisco.
-    check_3164("<38>app: Nov 21 19:00:00 x", ["", "app", "", "Nov 21 19:00:00 x"], "no_time no_host");
+    check_3164(
+        "<38>app: Nov 21 19:00:00 x",
+        ["", "app", "", "Nov 21 19:00:00 x"],
+        "no_time no_host",
+    );
 }
 
 #[test]

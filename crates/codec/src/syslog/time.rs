@@ -77,8 +77,16 @@ impl Clock {
     pub(super) fn new(zone: Zone) -> Self {
         Self {
             zone,
-            iso: IsoCache { key: [0; ISO_BYTES], local: 0 },
-            bsd: BsdCache { key: [0; BSD_BYTES], local: 0, from: 0, to: 0 },
+            iso: IsoCache {
+                key: [0; ISO_BYTES],
+                local: 0,
+            },
+            bsd: BsdCache {
+                key: [0; BSD_BYTES],
+                local: 0,
+                from: 0,
+                to: 0,
+            },
         }
     }
 
@@ -102,7 +110,10 @@ impl Clock {
         } else {
             let local = iso_prefix(prefix)?;
             if let Some(local) = local {
-                self.iso = IsoCache { key: *prefix, local };
+                self.iso = IsoCache {
+                    key: *prefix,
+                    local,
+                };
             }
             local
         };
@@ -111,22 +122,34 @@ impl Clock {
             Some((minutes, end)) => (ReadZone::Minutes(minutes), end),
             None => (ReadZone::Absent, end),
         };
-        Some(Reading { end, local, nanos, zone, year_assumed: false })
+        Some(Reading {
+            end,
+            local,
+            nanos,
+            zone,
+            year_assumed: false,
+        })
     }
 
     /// `Mmm dd HH:MM:SS` with everything that is put into and after it.
     #[inline]
     fn bsd(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
         let key = bytes.get(at..)?.first_chunk::<BSD_BYTES>();
-        let known = key == Some(&self.bsd.key)
-            && (self.bsd.from..self.bsd.to).contains(&received.0);
+        let known =
+            key == Some(&self.bsd.key) && (self.bsd.from..self.bsd.to).contains(&received.0);
         let end = at + BSD_BYTES;
         if known && !may_have_year(bytes, end) {
             let (nanos, end) = fraction(bytes, end);
             if !may_have_year(bytes, end) {
                 let local = Some(self.bsd.local);
                 let zone = ReadZone::Absent;
-                return Some(Reading { end, local, nanos, zone, year_assumed: true });
+                return Some(Reading {
+                    end,
+                    local,
+                    nanos,
+                    zone,
+                    year_assumed: true,
+                });
             }
         }
         self.bsd_slow(bytes, at, received)
@@ -142,17 +165,34 @@ impl Clock {
         let zone = ReadZone::Absent;
         if let Some(year) = year {
             let local = date.local(year);
-            return Some(Reading { end, local, nanos, zone, year_assumed: false });
+            return Some(Reading {
+                end,
+                local,
+                nanos,
+                zone,
+                year_assumed: false,
+            });
         }
         let closest = date.closest(received);
         if let Some(key) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BSD_BYTES>)
             && let Some((local, from, to)) = closest
             && date.end == at + BSD_BYTES
         {
-            self.bsd = BsdCache { key: *key, local, from, to };
+            self.bsd = BsdCache {
+                key: *key,
+                local,
+                from,
+                to,
+            };
         }
         let local = closest.map(|(local, ..)| local);
-        Some(Reading { end, local, nanos, zone, year_assumed: true })
+        Some(Reading {
+            end,
+            local,
+            nanos,
+            zone,
+            year_assumed: true,
+        })
     }
 
     /// `YYYY Mmm dd HH:MM:SS`, as Cisco NX-OS sends it.
@@ -161,14 +201,20 @@ impl Clock {
         let (date, end) = Date::bsd(bytes, at + 5)?;
         let (nanos, end) = fraction(bytes, end);
         let local = date.local(year);
-        Some(Reading { end, local, nanos, zone: ReadZone::Absent, year_assumed: false })
+        Some(Reading {
+            end,
+            local,
+            nanos,
+            zone: ReadZone::Absent,
+            year_assumed: false,
+        })
     }
 
     /// Writes what was read into the record.
     #[inline]
     pub(super) fn settle(&mut self, reading: &Reading, record: &mut Record) {
         let utc = reading.local.map(|local| match reading.zone {
-            ReadZone::Absent => self.zone.to_utc(local),
+            ReadZone::Absent => self.zone.utc_of(local),
             ReadZone::Minutes(minutes) => local - i64::from(minutes) * 60,
             ReadZone::Epoch => local,
         });
@@ -197,7 +243,13 @@ pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<Reading> {
     let seconds = digits(bytes, at, 10)?;
     let (nanos, end) = fraction(bytes, at + 10);
     let zone = ReadZone::Epoch;
-    let reading = Reading { end, local: Some(seconds), nanos, zone, year_assumed: false };
+    let reading = Reading {
+        end,
+        local: Some(seconds),
+        nanos,
+        zone,
+        year_assumed: false,
+    };
     (bytes.get(end) == Some(&b' ')).then_some(reading)
 }
 
@@ -205,7 +257,11 @@ pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<Reading> {
 pub(super) fn looks_like_iso(bytes: &[u8], at: usize) -> bool {
     let date = bytes.get(at..).and_then(<[u8]>::first_chunk::<10>);
     date.is_some_and(|d| {
-        d[4] == b'-' && d[7] == b'-' && [0, 1, 2, 3, 5, 6, 8, 9].iter().all(|&i| d[i].is_ascii_digit())
+        d[4] == b'-'
+            && d[7] == b'-'
+            && [0, 1, 2, 3, 5, 6, 8, 9]
+                .iter()
+                .all(|&i| d[i].is_ascii_digit())
     })
 }
 
@@ -235,7 +291,11 @@ pub(super) fn spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
         return None;
     }
     let word = &bytes[at + 1..];
-    let letters = word.iter().take(6).take_while(|byte| byte.is_ascii_uppercase()).count();
+    let letters = word
+        .iter()
+        .take(6)
+        .take_while(|byte| byte.is_ascii_uppercase())
+        .count();
     let (minutes, end) = match letters {
         0 => offset_minutes(bytes, at + 1)?,
         1..=5 => (abbreviation_minutes(&word[..letters])?, at + 1 + letters),
@@ -282,8 +342,18 @@ fn abbreviation_minutes(word: &[u8]) -> Option<i16> {
 /// Nanoseconds of a `.123` or `,123` at `at`, and the offset after it.
 #[inline]
 fn fraction(bytes: &[u8], at: usize) -> (i64, usize) {
-    const SCALE: [i64; 10] =
-        [SECOND_NS, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
+    const SCALE: [i64; 10] = [
+        SECOND_NS,
+        100_000_000,
+        10_000_000,
+        1_000_000,
+        100_000,
+        10_000,
+        1_000,
+        100,
+        10,
+        1,
+    ];
     if !matches!(bytes.get(at), Some(b'.' | b',')) {
         return (0, at);
     }
@@ -323,7 +393,11 @@ fn iso_prefix(prefix: &[u8; ISO_BYTES]) -> Option<Option<i64>> {
     let time_of_day = time_of_day(prefix, 11)?;
     let (year, month) = (digits(prefix, 0, 4)?, digits(prefix, 5, 2)?);
     let day = digits(prefix, 8, 2)?;
-    Some(day_number(year, month, day).zip(time_of_day).map(|(days, s)| days * DAY_SECONDS + s))
+    Some(
+        day_number(year, month, day)
+            .zip(time_of_day)
+            .map(|(days, s)| days * DAY_SECONDS + s),
+    )
 }
 
 /// Seconds of `HH:MM:SS` at `at`: `None` if it has not the shape, `Some(None)` if it is no time.
@@ -373,7 +447,16 @@ impl Date {
         if bytes.get(end).is_some_and(u8::is_ascii_digit) {
             return None;
         }
-        Some((Self { month, day, time_of_day, year, end }, end))
+        Some((
+            Self {
+                month,
+                day,
+                time_of_day,
+                year,
+                end,
+            },
+            end,
+        ))
     }
 
     /// Seconds since 1970 by its own clock; `None` if it is no date.
@@ -387,10 +470,16 @@ impl Date {
         let received = received.or(Timestamp(0)).0.div_euclid(SECOND_NS);
         let this_year = year_of(received.div_euclid(DAY_SECONDS));
         let leap_day = self.month == 2 && self.day == 29;
-        let around = if leap_day { LEAP_YEARS_AROUND } else { YEARS_AROUND };
+        let around = if leap_day {
+            LEAP_YEARS_AROUND
+        } else {
+            YEARS_AROUND
+        };
         let (mut best, mut after, mut until) = (None, i64::MIN, i64::MAX);
         for year in this_year - around..=this_year + around {
-            let Some(local) = self.local(year) else { continue };
+            let Some(local) = self.local(year) else {
+                continue;
+            };
             let middle = best.map(|best: i64| (best + local).div_euclid(2));
             match middle {
                 Some(middle) if received <= middle => {
@@ -411,7 +500,10 @@ impl Date {
 /// Whether a year may stand after a time at `end`.
 #[inline]
 fn may_have_year(bytes: &[u8], end: usize) -> bool {
-    matches!(bytes.get(end..), Some([b' ', b'1' | b'2', ..]) | Some([b'0'..=b'9', ..]))
+    matches!(
+        bytes.get(end..),
+        Some([b' ', b'1' | b'2', ..]) | Some([b'0'..=b'9', ..])
+    )
 }
 
 /// ` yyyy` after a time, and the offset after it.
@@ -432,7 +524,9 @@ fn month(name: &[u8]) -> Option<i64> {
         b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
         b"dec",
     ];
-    let index = NAMES.iter().position(|month| month.eq_ignore_ascii_case(name))?;
+    let index = NAMES
+        .iter()
+        .position(|month| month.eq_ignore_ascii_case(name))?;
     Some(index as i64 + 1)
 }
 

@@ -14,11 +14,16 @@ fn at(second: i64) -> Timestamp {
 
 /// The time in `text` as jiff writes it, with the names of what was assumed.
 fn read_at(clock: &mut Clock, text: &str, received: i64) -> Option<(String, String)> {
-    let reading = clock.read(text.as_bytes(), 0, at(received)).filter(|r| r.end == text.len())?;
+    let reading = clock
+        .read(text.as_bytes(), 0, at(received))
+        .filter(|r| r.end == text.len())?;
     let mut record = Record::unparsed(Span::EMPTY, at(received), 0, Anomalies::NONE);
     clock.settle(&reading, &mut record);
     let time = jiff::Timestamp::from_nanosecond(i128::from(record.event_time.or(at(0)).0)).unwrap();
-    Some((time.to_string(), record.anomalies.names().collect::<Vec<_>>().join(" ")))
+    Some((
+        time.to_string(),
+        record.anomalies.names().collect::<Vec<_>>().join(" "),
+    ))
 }
 
 fn read(text: &str) -> Option<(String, String)> {
@@ -27,7 +32,11 @@ fn read(text: &str) -> Option<(String, String)> {
 
 #[track_caller]
 fn check(text: &str, time: &str, odd: &str) {
-    assert_eq!(read(text), Some((time.to_owned(), odd.to_owned())), "{text}");
+    assert_eq!(
+        read(text),
+        Some((time.to_owned(), odd.to_owned())),
+        "{text}"
+    );
 }
 
 const ASSUMED: &str = "year_assumed zone_assumed";
@@ -36,10 +45,26 @@ const ASSUMED: &str = "year_assumed zone_assumed";
 fn iso_times() {
     check("2026-11-21T19:00:00Z", "2026-11-21T19:00:00Z", "");
     check("2026-11-21t19:00:00z", "2026-11-21T19:00:00Z", "");
-    check("2026-11-21 19:00:00,123", "2026-11-21T19:00:00.123Z", "zone_assumed");
-    check("2026-11-21T19:00:00.000003-07:00", "2026-11-22T02:00:00.000003Z", "");
-    check("2026-11-21T19:00:00.123456789+0530", "2026-11-21T13:30:00.123456789Z", "");
-    check("2026-11-21T19:00:00.1234567891234+05", "2026-11-21T14:00:00.123456789Z", "");
+    check(
+        "2026-11-21 19:00:00,123",
+        "2026-11-21T19:00:00.123Z",
+        "zone_assumed",
+    );
+    check(
+        "2026-11-21T19:00:00.000003-07:00",
+        "2026-11-22T02:00:00.000003Z",
+        "",
+    );
+    check(
+        "2026-11-21T19:00:00.123456789+0530",
+        "2026-11-21T13:30:00.123456789Z",
+        "",
+    );
+    check(
+        "2026-11-21T19:00:00.1234567891234+05",
+        "2026-11-21T14:00:00.123456789Z",
+        "",
+    );
     check("2024-02-29T23:59:60Z", "2024-03-01T00:00:00Z", "");
     check("1969-12-31T23:59:59.5Z", "1969-12-31T23:59:59.5Z", "");
 }
@@ -50,31 +75,70 @@ fn bsd_times() {
     check("Nov  1 19:00:00.25", "2026-11-01T19:00:00.25Z", ASSUMED);
     check("Nov 1 19:00:00", "2026-11-01T19:00:00Z", ASSUMED);
     check("nov 01 19:00:00", "2026-11-01T19:00:00Z", ASSUMED);
-    check("Nov 21 2024 19:00:00", "2024-11-21T19:00:00Z", "zone_assumed");
-    check("Nov 21 19:00:00 2024", "2024-11-21T19:00:00Z", "zone_assumed");
-    check("Nov 21 19:00:00.5 2024", "2024-11-21T19:00:00.5Z", "zone_assumed");
-    check("2024 Nov 21 19:00:00.5", "2024-11-21T19:00:00.5Z", "zone_assumed");
+    check(
+        "Nov 21 2024 19:00:00",
+        "2024-11-21T19:00:00Z",
+        "zone_assumed",
+    );
+    check(
+        "Nov 21 19:00:00 2024",
+        "2024-11-21T19:00:00Z",
+        "zone_assumed",
+    );
+    check(
+        "Nov 21 19:00:00.5 2024",
+        "2024-11-21T19:00:00.5Z",
+        "zone_assumed",
+    );
+    check(
+        "2024 Nov 21 19:00:00.5",
+        "2024-11-21T19:00:00.5Z",
+        "zone_assumed",
+    );
 }
 
 #[test]
 fn what_has_the_shape_and_is_no_date_is_flagged() {
     for text in [
-        "2026-13-21T19:00:00Z", "2026-02-29T19:00:00Z", "2026-11-21T24:00:00Z",
-        "2026-11-00T19:00:00Z", "2026-11-21T19:60:00Z", "2026-11-21T19:00:61Z",
-        "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z",
+        "2026-13-21T19:00:00Z",
+        "2026-02-29T19:00:00Z",
+        "2026-11-21T24:00:00Z",
+        "2026-11-00T19:00:00Z",
+        "2026-11-21T19:60:00Z",
+        "2026-11-21T19:00:61Z",
+        "9999-12-31T23:59:59Z",
+        "0001-01-01T00:00:00Z",
     ] {
         check(text, "1970-01-01T00:00:00Z", "bad_time");
     }
-    check("Nov 31 19:00:00", "1970-01-01T00:00:00Z", "bad_time year_assumed zone_assumed");
-    check("Feb 29 2026 19:00:00", "1970-01-01T00:00:00Z", "bad_time zone_assumed");
+    check(
+        "Nov 31 19:00:00",
+        "1970-01-01T00:00:00Z",
+        "bad_time year_assumed zone_assumed",
+    );
+    check(
+        "Feb 29 2026 19:00:00",
+        "1970-01-01T00:00:00Z",
+        "bad_time zone_assumed",
+    );
 }
 
 #[test]
 fn what_has_not_the_shape_is_no_time() {
     for text in [
-        "", "2026", "2026-11-21", "2026-11-21_19:00:00", "2026-11-21T19.00.00", "20x6-11-21T19:00:00",
-        "Foo 21 19:00:00", "Nov 21 19:00", "Nov 21 19:00:000", "Nov x1 19:00:00", "Nov21 19:00:00",
-        "Nov  21 9:00:00", "May the force be with you",
+        "",
+        "2026",
+        "2026-11-21",
+        "2026-11-21_19:00:00",
+        "2026-11-21T19.00.00",
+        "20x6-11-21T19:00:00",
+        "Foo 21 19:00:00",
+        "Nov 21 19:00",
+        "Nov 21 19:00:000",
+        "Nov x1 19:00:00",
+        "Nov21 19:00:00",
+        "Nov  21 9:00:00",
+        "May the force be with you",
     ] {
         assert_eq!(read(text), None, "{text}");
     }
@@ -91,7 +155,11 @@ fn the_closest_year_is_taken() {
         ("Nov 21 19:00:00", 1_779_519_600, "2025-11-21T19:00:00Z"),
         ("Nov 21 19:00:00", 1_779_519_601, "2026-11-21T19:00:00Z"),
         ("Feb 29 12:00:00", RECEIVED, "2028-02-29T12:00:00Z"),
-        ("Feb 29 12:00:00", RECEIVED - 2 * 365 * DAY_SECONDS, "2024-02-29T12:00:00Z"),
+        (
+            "Feb 29 12:00:00",
+            RECEIVED - 2 * 365 * DAY_SECONDS,
+            "2024-02-29T12:00:00Z",
+        ),
         ("Feb 29 12:00:00", 4_102_444_800, "2096-02-29T12:00:00Z"), // from 2100-01-01
     ] {
         let fresh = read_at(&mut Clock::new(Zone::utc()), text, received).unwrap();
@@ -101,14 +169,23 @@ fn the_closest_year_is_taken() {
 
 #[test]
 fn remembered_timestamps_do_not_change_the_answer() {
-    let texts = ["Nov 21 19:00:00", "Feb 29 12:00:00", "Jan  1 00:00:00", "Jun 30 10:10:10 2020"];
+    let texts = [
+        "Nov 21 19:00:00",
+        "Feb 29 12:00:00",
+        "Jan  1 00:00:00",
+        "Jun 30 10:10:10 2020",
+    ];
     let mut remembering = Clock::new(Zone::named("Europe/Berlin").unwrap());
     for step in 0..3_000_i64 {
         let received = RECEIVED + (step % 500) * 1_234_567;
         let text = texts[(step / 7) as usize % texts.len()];
         let mut fresh = Clock::new(Zone::named("Europe/Berlin").unwrap());
         let expected = read_at(&mut fresh, text, received);
-        assert_eq!(read_at(&mut remembering, text, received), expected, "{text} at {received}");
+        assert_eq!(
+            read_at(&mut remembering, text, received),
+            expected,
+            "{text} at {received}"
+        );
     }
 }
 
@@ -137,7 +214,13 @@ fn epochs() {
     let end = |text: &str| epoch(text.as_bytes(), 0).map(|reading| reading.end);
     assert_eq!(end("1714979289.123456789 MX84"), Some(20));
     assert_eq!(end("1714979289 MX84"), Some(10));
-    for text in ["1714979289", "171497928 x", "17149792899 x", "9714979289 x", "1714979289x"] {
+    for text in [
+        "1714979289",
+        "171497928 x",
+        "17149792899 x",
+        "9714979289 x",
+        "1714979289x",
+    ] {
         assert_eq!(end(text), None, "{text}");
     }
 }
@@ -149,7 +232,11 @@ fn days_agree_with_the_calendar() {
             .checked_add(jiff::Span::new().days(day))
             .unwrap();
         let (year, month) = (i64::from(date.year()), i64::from(date.month()));
-        assert_eq!(day_number(year, month, i64::from(date.day())), Some(day), "{date}");
+        assert_eq!(
+            day_number(year, month, i64::from(date.day())),
+            Some(day),
+            "{date}"
+        );
         assert_eq!(year_of(day), year, "{date}");
     }
     assert_eq!(day_number(1900, 2, 29), None);

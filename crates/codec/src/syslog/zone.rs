@@ -42,7 +42,12 @@ impl std::error::Error for ZoneError {}
 impl Zone {
     /// Coordinated universal time.
     pub const fn utc() -> Self {
-        Self { zone: TimeZone::UTC, from: i64::MIN, to: i64::MAX, offset: 0 }
+        Self {
+            zone: TimeZone::UTC,
+            from: i64::MIN,
+            to: i64::MAX,
+            offset: 0,
+        }
     }
 
     /// The zone of an IANA name, of `local`, or of an offset such as `+02:00`.
@@ -57,11 +62,16 @@ impl Zone {
             _ => TimeZone::get(name).map_err(|_| bad())?,
         };
         // An empty stretch: the first reading fills it.
-        Ok(Self { zone, from: 0, to: 0, offset: 0 })
+        Ok(Self {
+            zone,
+            from: 0,
+            to: 0,
+            offset: 0,
+        })
     }
 
     /// Seconds since 1970 UTC of a local reading, given as seconds since 1970 by its own clock.
-    pub(super) fn to_utc(&mut self, local: i64) -> i64 {
+    pub(super) fn utc_of(&mut self, local: i64) -> i64 {
         if (self.from..self.to).contains(&local) {
             return local - self.offset;
         }
@@ -70,7 +80,9 @@ impl Zone {
 
     #[cold]
     fn look_up(&mut self, local: i64) -> i64 {
-        let Some(reading) = civil(local) else { return local };
+        let Some(reading) = civil(local) else {
+            return local;
+        };
         let Ok(instant) = self.zone.to_ambiguous_timestamp(reading).compatible() else {
             return local;
         };
@@ -84,7 +96,11 @@ impl Zone {
         let offset = seconds(self.zone.to_offset(instant));
         // `preceding` looks strictly before, so an instant on the change itself asks one later.
         let after = Timestamp::from_second(instant.as_second() + 1).unwrap_or(instant);
-        let before = self.zone.preceding(after).next().map(|change| change.timestamp());
+        let before = self
+            .zone
+            .preceding(after)
+            .next()
+            .map(|change| change.timestamp());
         let next = self.zone.following(instant).next();
         self.offset = offset;
         self.from = before.map_or(i64::MIN, |at| {
@@ -112,7 +128,9 @@ fn fixed(text: &[u8]) -> Option<TimeZone> {
     if end != text.len() {
         return None;
     }
-    Offset::from_seconds(i32::from(minutes) * 60).ok().map(TimeZone::fixed)
+    Offset::from_seconds(i32::from(minutes) * 60)
+        .ok()
+        .map(TimeZone::fixed)
 }
 
 #[cfg(test)]
@@ -121,7 +139,10 @@ mod tests {
     use super::*;
 
     fn local(text: &str) -> i64 {
-        Offset::UTC.to_timestamp(text.parse::<DateTime>().unwrap()).unwrap().as_second()
+        Offset::UTC
+            .to_timestamp(text.parse::<DateTime>().unwrap())
+            .unwrap()
+            .as_second()
     }
 
     #[test]
@@ -129,7 +150,15 @@ mod tests {
         for name in ["UTC", "Europe/Berlin", "local", "+02:00", "-0330", "+14"] {
             assert!(Zone::named(name).is_ok(), "{name}");
         }
-        for name in ["", "Mars/Olympus", "+99:00", "+02:00x", "+", "CEST7CEST", "+02:60"] {
+        for name in [
+            "",
+            "Mars/Olympus",
+            "+99:00",
+            "+02:00x",
+            "+",
+            "CEST7CEST",
+            "+02:60",
+        ] {
             assert!(Zone::named(name).is_err(), "{name}");
         }
     }
@@ -149,20 +178,30 @@ mod tests {
         let mut shared = Zone::named("Europe/Berlin").unwrap();
         for (reading, utc) in cases.iter().chain(cases.iter().rev()) {
             let mut fresh = Zone::named("Europe/Berlin").unwrap();
-            assert_eq!(fresh.to_utc(local(reading)), local(utc), "{reading}");
-            assert_eq!(shared.to_utc(local(reading)), local(utc), "{reading}, cached");
+            assert_eq!(fresh.utc_of(local(reading)), local(utc), "{reading}");
+            assert_eq!(
+                shared.utc_of(local(reading)),
+                local(utc),
+                "{reading}, cached"
+            );
         }
     }
 
     #[test]
     fn the_cache_never_changes_an_answer() {
-        for name in ["Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "+05:30", "UTC"] {
+        for name in [
+            "Europe/Berlin",
+            "America/St_Johns",
+            "Australia/Lord_Howe",
+            "+05:30",
+            "UTC",
+        ] {
             let mut cached = Zone::named(name).unwrap();
             for step in 0..2_000 {
                 let reading = local("2024-01-01T00:00:00") + step * 14_347;
                 let direct = cached.zone.to_ambiguous_timestamp(civil(reading).unwrap());
                 let direct = direct.compatible().unwrap().as_second();
-                assert_eq!(cached.to_utc(reading), direct, "{name} {reading}");
+                assert_eq!(cached.utc_of(reading), direct, "{name} {reading}");
             }
         }
     }
@@ -170,6 +209,6 @@ mod tests {
     #[test]
     fn times_beyond_the_calendar_are_taken_as_utc() {
         let mut zone = Zone::named("Europe/Berlin").unwrap();
-        assert_eq!(zone.to_utc(i64::MAX), i64::MAX);
+        assert_eq!(zone.utc_of(i64::MAX), i64::MAX);
     }
 }

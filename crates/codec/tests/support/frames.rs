@@ -1,7 +1,7 @@
 //! Drives a frame decoder as a connection would and checks what must hold for any input. Shared
 //! by the property tests and the fuzz targets.
 
-use inrush_codec::{Framing, FrameDecoder};
+use inrush_codec::{FrameDecoder, Framing};
 use inrush_event::Anomalies;
 
 /// What came out of a stream: offsets are those of the stream, not of any arena.
@@ -27,7 +27,12 @@ pub(crate) fn decode(framing: Framing, limit: usize, stream: &[u8], pieces: &[us
     let mut taken = 0;
     let mut turn = 0;
     while taken < stream.len() {
-        let piece = pieces.get(turn).or(pieces.last()).copied().unwrap_or(stream.len()).max(1);
+        let piece = pieces
+            .get(turn)
+            .or(pieces.last())
+            .copied()
+            .unwrap_or(stream.len())
+            .max(1);
         let next = stream.len().min(taken + piece);
         let pad = turn % 3;
         let arena = [&[b'\n'; 3][..pad], &kept[..], &stream[taken..next]].concat();
@@ -40,7 +45,11 @@ pub(crate) fn decode(framing: Framing, limit: usize, stream: &[u8], pieces: &[us
             });
         });
         kept = arena[keep..].to_vec();
-        assert!(kept.len() <= limit + 32, "kept {} bytes, limit {limit}", kept.len());
+        assert!(
+            kept.len() <= limit + 32,
+            "kept {} bytes, limit {limit}",
+            kept.len()
+        );
         taken = next;
         turn += 1;
     }
@@ -63,12 +72,21 @@ pub(crate) fn account(framing: Framing, limit: usize, stream: &[u8], outcome: &O
     let (mut cut_least, mut cut_most) = (0, 0);
     let mut gap = |from: usize, to: usize, oversize: bool| {
         let bytes = &stream[from..to];
-        let framing_at_end = bytes.iter().rev().take_while(|&&b| is_framing(framing, b)).count();
+        let framing_at_end = bytes
+            .iter()
+            .rev()
+            .take_while(|&&b| is_framing(framing, b))
+            .count();
         if oversize {
             cut_least += bytes.len() - framing_at_end;
             cut_most += bytes.len();
         } else {
-            assert_eq!(framing_at_end, bytes.len(), "lost: {}", bytes.escape_ascii());
+            assert_eq!(
+                framing_at_end,
+                bytes.len(),
+                "lost: {}",
+                bytes.escape_ascii()
+            );
         }
     };
     for frame in &outcome.frames {
@@ -82,7 +100,10 @@ pub(crate) fn account(framing: Framing, limit: usize, stream: &[u8], outcome: &O
     }
     gap(at, stream.len(), oversize);
     let cut = outcome.cut_bytes as usize;
-    assert!((cut_least..=cut_most).contains(&cut), "{cut} cut, not {cut_least} to {cut_most}");
+    assert!(
+        (cut_least..=cut_most).contains(&cut),
+        "{cut} cut, not {cut_least} to {cut_most}"
+    );
 }
 
 fn is_framing(framing: Framing, byte: u8) -> bool {
@@ -94,6 +115,10 @@ fn is_framing(framing: Framing, byte: u8) -> bool {
 pub(crate) fn check(framing: Framing, limit: usize, stream: &[u8], pieces: &[usize]) {
     let whole = decode(framing, limit, stream, &[stream.len()]);
     account(framing, limit, stream, &whole);
-    assert_eq!(decode(framing, limit, stream, pieces), whole, "pieces {pieces:?}");
+    assert_eq!(
+        decode(framing, limit, stream, pieces),
+        whole,
+        "pieces {pieces:?}"
+    );
     assert_eq!(decode(framing, limit, stream, &[1]), whole, "byte by byte");
 }

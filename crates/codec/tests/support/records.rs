@@ -29,11 +29,25 @@ pub(crate) fn check(parser: &mut Parser, raw: &[u8]) -> Record {
 
 fn spans(record: &Record, raw_len: usize) {
     let raw = record.raw;
-    assert_eq!((raw.len(), record.received, record.peer), (raw_len, RECEIVED, 7));
+    assert_eq!(
+        (raw.len(), record.received, record.peer),
+        (raw_len, RECEIVED, 7)
+    );
     assert_eq!(record.message.end(), raw.end(), "{record:?}");
     let mut at = raw.start();
-    let Record { host, app, proc_id, msg_id, sdata, message, .. } = *record;
-    for span in [host, app, proc_id, msg_id, sdata].into_iter().filter(|span| !span.is_empty()) {
+    let Record {
+        host,
+        app,
+        proc_id,
+        msg_id,
+        sdata,
+        message,
+        ..
+    } = *record;
+    for span in [host, app, proc_id, msg_id, sdata]
+        .into_iter()
+        .filter(|span| !span.is_empty())
+    {
         assert!(span.start() >= at && span.end() <= raw.end(), "{record:?}");
         at = span.end();
     }
@@ -44,8 +58,16 @@ fn flags(record: &Record) {
     let has = |anomaly| record.anomalies.contains(anomaly);
     let timeless = has(Anomalies::NO_TIME) || has(Anomalies::BAD_TIME);
     assert_eq!(record.event_time.is_some(), !timeless, "{record:?}");
-    assert_eq!(record.host.is_empty(), has(Anomalies::NO_HOST), "{record:?}");
-    assert_eq!(record.format == Format::Unparsed, has(Anomalies::UNPARSED), "{record:?}");
+    assert_eq!(
+        record.host.is_empty(),
+        has(Anomalies::NO_HOST),
+        "{record:?}"
+    );
+    assert_eq!(
+        record.format == Format::Unparsed,
+        has(Anomalies::UNPARSED),
+        "{record:?}"
+    );
     let no_pri = has(Anomalies::NO_PRI) || has(Anomalies::BAD_PRI);
     assert_eq!(record.pri == Record::PRI_NONE, no_pri, "{record:?}");
     assert!(no_pri || record.pri <= 191, "{record:?}");
