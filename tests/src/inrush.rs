@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use inrush_event::LedgerSnapshot;
@@ -139,7 +139,8 @@ impl Inrush {
 
     /// Everything on stderr so far.
     pub fn stderr(&self) -> String {
-        self.log.0.lock().unwrap().lines.join("\n")
+        let log = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.lines.join("\n")
     }
 
     /// The address really bound for the first listener of `protocol` (`udp`, `tcp`, `tls`).
@@ -150,14 +151,11 @@ impl Inrush {
     /// The address of the `n`th listener of `protocol`, from 0.
     pub fn nth_address(&self, protocol: &str, n: usize) -> SocketAddr {
         let start = format!("inrush: listening on {protocol}://");
-        let log = self.log.0.lock().unwrap();
-        let mut own = log
-            .lines
-            .iter()
-            .filter_map(|line| line.strip_prefix(&start));
+        let stderr = self.stderr();
+        let mut own = stderr.lines().filter_map(|line| line.strip_prefix(&start));
         let rest = own
             .nth(n)
-            .unwrap_or_else(|| panic!("no {protocol}: {}", log.lines.join("\n")));
+            .unwrap_or_else(|| panic!("no {protocol} listener:\n{stderr}"));
         rest.split(' ').next().unwrap().parse().unwrap()
     }
 

@@ -282,6 +282,9 @@ impl Filler {
         self.tally.end_run();
         self.post_empty();
         if self.builder.is_empty() {
+            // Bytes that became no event (the middle of an endless line) would fill the arena
+            // until a read had no room, which looks like the end of the stream.
+            self.builder.truncate(0);
             return;
         }
         let next = self.next_builder();

@@ -107,7 +107,7 @@ fn broken_yaml_is_placed() {
 fn variables_come_from_the_environment_and_are_never_shown() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("inrush.yaml");
-    let text = GOOD.replace("udp://127.0.0.1:0", "${LISTEN:-udp://127.0.0.1:0}")
+    let text = GOOD.replace("udp://127.0.0.1:0", "\"${LISTEN:-udp://127.0.0.1:0}\"")
         + "queue: { memory_bytes: \"${SECRET_SIZE}\" }\n";
     std::fs::write(&file, text).unwrap();
     let check = |size: Option<&str>| {

@@ -187,9 +187,9 @@ fn the_longest_messages_are_cut_flagged_and_counted() {
 fn a_line_without_end_takes_no_memory() {
     let inrush = Inrush::start(&to_file(TCP, "framing: newline"));
     let mut tcp = Tcp::connect(inrush.address("tcp"));
-    let block = [b'x'; 1 << 20];
+    let block = vec![b'x'; 1 << 20];
     for _ in 0..64 {
-        tcp.send(block);
+        tcp.send(&block);
     }
     tcp.send("\n").send(newline(&numbered(9)));
     let events = inrush.collected(2);
