@@ -1,0 +1,173 @@
+//! The loop of one sending thread: ask the pacer, serve the lanes in turn, wait.
+//!
+//! A lane is one connection or socket. Lanes share the thread's tape, so a thread's memory does
+//! not grow with its connections. A lane whose peer does not keep up is passed over until the
+//! kernel says that it has room; it delays no other lane.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::clock::Clock;
+use crate::message::Tape;
+use crate::pace::Pacer;
+
+/// Milliseconds: the longest wait before looking at the stop flag again.
+const WAIT_MAX_MS: u16 = 100;
+
+/// What went on its way in one push.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Pushed {
+    /// Messages, a cut one included: its rest follows.
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+/// One connection or socket, as the loop sees it.
+pub(crate) trait Lane {
+    /// Whether anything is left to send and it can be sent.
+    fn open(&self) -> bool;
+    /// Whether the kernel had no room at the last push.
+    fn blocked(&self) -> bool;
+    /// The kernel has room again.
+    fn unblock(&mut self);
+    /// What to poll.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// Sends up to `want` messages, and first whatever was left of a cut one.
+    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed;
+}
+
+/// What a thread has sent so far, for the progress line and the meter.
+#[derive(Default, Debug)]
+pub(crate) struct Progress {
+    pub(crate) messages: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// When to stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until<'a> {
+    pub(crate) start: Instant,
+    pub(crate) interval: Option<Duration>,
+    /// Set from outside, for example on Ctrl-C.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Until<'_> {
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn end_ns(&self) -> u64 {
+        self.interval
+            .map_or(u64::MAX, |interval| interval.as_nanos() as u64)
+    }
+}
+
+/// Sends until all lanes are done or `until` says so. Without a pacer it goes as fast as the
+/// lanes take it.
+pub(crate) fn drive<L: Lane>(
+    lanes: &mut [L],
+    tape: &mut Tape,
+    clock: &mut Clock,
+    pacer: Option<&Pacer>,
+    until: &Until<'_>,
+    progress: &Progress,
+) {
+    let mut turn = Turn { cursor: 0 };
+    let mut handed = 0;
+    loop {
+        let tick_ns = until.elapsed_ns();
+        let last = tick_ns >= until.end_ns();
+        let allowance = match pacer {
+            // What fell due just before the end still goes out, so that rate × interval is exact
+            // unless the sender was held up.
+            Some(pacer) => pacer.allowance(tick_ns.min(until.end_ns()), handed),
+            None if last => 0,
+            None => u64::MAX,
+        };
+        let pushed = turn.serve(lanes, tape, clock, allowance);
+        handed += pushed.messages;
+        progress.messages.fetch_add(pushed.messages, Relaxed);
+        progress.bytes.fetch_add(pushed.bytes, Relaxed);
+        if last || until.stop.load(Relaxed) || !lanes.iter().any(Lane::open) {
+            return;
+        }
+        let pause_ns = pacer.map_or(0, |p| p.sleep_ns(until.elapsed_ns(), tick_ns, handed));
+        pause(lanes, pause_ns, pushed.bytes == 0 && allowance > 0, until);
+    }
+}
+
+/// Whose turn it is.
+struct Turn {
+    cursor: usize,
+}
+
+impl Turn {
+    /// Shares `allowance` among the lanes that can take it, starting where the last turn ended.
+    fn serve<L: Lane>(
+        &mut self,
+        lanes: &mut [L],
+        tape: &mut Tape,
+        clock: &mut Clock,
+        allowance: u64,
+    ) -> Pushed {
+        let ready = lanes
+            .iter()
+            .filter(|lane| lane.open() && !lane.blocked())
+            .count() as u64;
+        let share = allowance.div_ceil(ready.max(1));
+        let mut total = Pushed::default();
+        for _ in 0..lanes.len() {
+            let want = share.min(allowance.saturating_sub(total.messages));
+            if want == 0 {
+                break;
+            }
+            let at = self.cursor % lanes.len();
+            self.cursor = at + 1;
+            let lane = &mut lanes[at];
+            if lane.open() && !lane.blocked() {
+                let pushed = lane.push(tape, want, clock);
+                total.messages += pushed.messages;
+                total.bytes += pushed.bytes;
+            }
+        }
+        total
+    }
+}
+
+/// Waits for room on blocked lanes, for the next tick, or both.
+fn pause<L: Lane>(lanes: &mut [L], pause_ns: u64, stuck: bool, until: &Until<'_>) {
+    let any_blocked = lanes.iter().any(|lane| lane.open() && lane.blocked());
+    if any_blocked {
+        let left_ms = until.end_ns().saturating_sub(until.elapsed_ns()) / 1_000_000 + 1;
+        let wait_ms = if stuck {
+            left_ms.min(WAIT_MAX_MS.into()) as u16
+        } else {
+            0
+        };
+        poll_writable(lanes, wait_ms);
+    }
+    if pause_ns > 0 && !(any_blocked && stuck) {
+        let longest_ns = u64::from(WAIT_MAX_MS) * 1_000_000;
+        std::thread::sleep(Duration::from_nanos(pause_ns.min(longest_ns)));
+    }
+}
+
+/// Asks the kernel which blocked lanes have room, waiting up to `wait_ms` for the first.
+pub(crate) fn poll_writable<L: Lane>(lanes: &mut [L], wait_ms: u16) {
+    let waiting: Vec<usize> = (0..lanes.len()).filter(|i| lanes[*i].blocked()).collect();
+    let mut asked: Vec<PollFd<'_>> = waiting
+        .iter()
+        .map(|i| PollFd::new(lanes[*i].fd(), PollFlags::POLLOUT))
+        .collect();
+    if poll(&mut asked, PollTimeout::from(wait_ms)).is_err() {
+        return;
+    }
+    let ready: Vec<bool> = asked.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+    for (i, _) in waiting.iter().zip(&ready).filter(|(_, ready)| **ready) {
+        lanes[*i].unblock();
+    }
+}

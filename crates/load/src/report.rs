@@ -1,0 +1,213 @@
+//! The account of a run: one JSON document, or a page for people.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::meter::ProcessReport;
+use crate::verify::Verify;
+
+/// Errors that a run may have and still be good: the message was sent again, or was never due.
+const HARMLESS: [&str; 2] = ["no_buffers", "idle_closed"];
+
+/// What a run did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Eight hexadecimal digits; the `run=` of this run's markers.
+    pub run: String,
+    /// Scheme, host and port.
+    pub target: String,
+    /// Messages that were to be sent, if there was a number to reach.
+    pub requested: Option<u64>,
+    /// Messages of which the kernel took every byte.
+    pub sent: u64,
+    /// Bytes given to the kernel, framing included; under TLS before encryption.
+    pub bytes: u64,
+    /// From the first message until the last was with the kernel.
+    pub seconds: f64,
+    /// Messages a second.
+    pub rate: f64,
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// Errors while sending, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// The first error of each kind, in words.
+    pub first_errors: BTreeMap<String, String>,
+    /// Connections, or sockets over UDP.
+    pub connections: Connections,
+    /// CPU seconds of this generator while it sent.
+    pub cpu_seconds: f64,
+    /// The process measured with `--target-pid`.
+    pub process: Option<ProcessReport>,
+    /// What `--verify` and `--ledger` found.
+    pub verify: Option<Verify>,
+}
+
+/// Connections of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Connections {
+    /// Made to send.
+    pub active: u64,
+    /// Made to be held.
+    pub idle: u64,
+    /// Of the active, ended by an error.
+    pub failed: u64,
+}
+
+impl Report {
+    /// Whether everything that was begun arrived at least in the kernel, and whatever was verified
+    /// is in order.
+    pub fn ok(&self) -> bool {
+        self.connections.failed == 0
+            && self
+                .errors
+                .keys()
+                .all(|kind| HARMLESS.contains(&kind.as_str()))
+            && self.verify.as_ref().is_none_or(Verify::ok)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Connections {
+            active,
+            idle,
+            failed,
+        } = self.connections;
+        writeln!(f, "run {} to {}", self.run, self.target)?;
+        write!(f, "sent          {}", grouped(self.sent))?;
+        match self.requested {
+            Some(requested) if requested != self.sent => {
+                writeln!(f, " of {} messages", grouped(requested))?;
+            }
+            _ => writeln!(f, " messages")?,
+        }
+        writeln!(
+            f,
+            "              {:.1} MB in {:.3} s: {}/s, {:.1} MB/s",
+            self.bytes as f64 / 1e6,
+            self.seconds,
+            grouped(self.rate as u64),
+            self.bytes_per_second / 1e6
+        )?;
+        writeln!(
+            f,
+            "connections   {active} active, {idle} idle, {failed} failed"
+        )?;
+        writeln!(f, "own CPU       {:.3} s", self.cpu_seconds)?;
+        for (kind, count) in &self.errors {
+            let words = self.first_errors.get(kind).map_or("", String::as_str);
+            writeln!(f, "error         {kind} × {count}: {words}")?;
+        }
+        if let Some(process) = &self.process {
+            write_process(f, process)?;
+        }
+        match &self.verify {
+            Some(verify) => write_verify(f, verify),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_process(f: &mut fmt::Formatter<'_>, process: &ProcessReport) -> fmt::Result {
+    writeln!(f, "process       {} ({})", process.name, process.pid)?;
+    if let Some(cost) = process.cpu_us_per_event {
+        writeln!(f, "              {cost:.3} CPU-µs per event")?;
+    }
+    writeln!(
+        f,
+        "              {:.3} CPU-s (user {:.2}, system {:.2}), RSS {} KiB (most {}), {} threads",
+        process.cpu_seconds,
+        process.user_seconds,
+        process.system_seconds,
+        grouped(process.rss_kib_last),
+        grouped(process.rss_kib_max),
+        process.threads_max
+    )?;
+    match (&process.ended, process.settled) {
+        (Some(why), _) => writeln!(f, "              {why}"),
+        (None, false) => writeln!(f, "              was still working: raise --drain-timeout"),
+        (None, true) => Ok(()),
+    }
+}
+
+fn write_verify(f: &mut fmt::Formatter<'_>, verify: &Verify) -> fmt::Result {
+    if let Some(check) = &verify.markers {
+        writeln!(
+            f,
+            "arrived       {} of {}: {} lost, {} duplicated, {} out of order, {} stray",
+            grouped(check.received),
+            grouped(check.sent),
+            check.lost,
+            check.duplicated,
+            check.out_of_order,
+            check.stray
+        )?;
+        for loss in &check.losses {
+            writeln!(
+                f,
+                "              connection {} lost {}, the first is seq={}",
+                loss.conn, loss.lost, loss.first_seq
+            )?;
+        }
+        if let Some(latency) = &check.latency {
+            writeln!(
+                f,
+                "latency       p50 {} µs, p90 {} µs, p99 {} µs, p99.9 {} µs, max {} µs",
+                latency.p50_us, latency.p90_us, latency.p99_us, latency.p999_us, latency.max_us
+            )?;
+        }
+    }
+    if let Some(check) = &verify.ledger {
+        writeln!(
+            f,
+            "ledger        received {}, kernel dropped {}, accepted {}, unaccounted {}, {}{}",
+            grouped(check.received),
+            grouped(check.kernel_dropped),
+            grouped(check.accepted),
+            check.unaccounted,
+            if check.balanced {
+                "balanced"
+            } else {
+                "NOT balanced"
+            },
+            if check.settled { "" } else { ", not settled" }
+        )?;
+        for (name, row) in &check.destinations {
+            writeln!(
+                f,
+                "              {name}: delivered {}, quarantined {}, dropped {}, pending {}",
+                grouped(row.delivered),
+                row.quarantined,
+                row.dropped,
+                row.pending
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A number with a thin comma between thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let shown = [0, 999, 1000, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,377 @@
+//! A run from start to end: connect, send, watch, settle, verify, report.
+
+use std::io::{IsTerminal, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::args::{Args, Transport};
+use crate::clock::Clock;
+use crate::drive::{Progress, Until, drive};
+use crate::error::LoadError;
+use crate::fault::Faults;
+use crate::meter::Metering;
+use crate::pace::Pacer;
+use crate::plan::Plan;
+use crate::report::{Connections, Report, grouped};
+use crate::stream::{Link, StreamLane};
+use crate::tls::TlsSetup;
+use crate::udp::UdpLane;
+use crate::verify::{Verifier, Verify};
+use crate::{stream, tcp, udp};
+
+/// How often the progress line is written and the process measured.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How often a run that only holds idle connections looks at the stop flag.
+const HOLD_STEP: Duration = Duration::from_millis(50);
+
+/// What one sender did.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct SenderTally {
+    pub(crate) id: u64,
+    /// Messages of which the kernel took every byte; their numbers are 0 to this.
+    pub(crate) sent: u64,
+    /// Messages begun; those beyond `sent` may have arrived or not.
+    pub(crate) attempted: u64,
+    pub(crate) bytes: u64,
+    pub(crate) failed: bool,
+    pub(crate) faults: Faults,
+}
+
+/// Sends as `args` say and gives the account.
+///
+/// # Errors
+/// What kept the run from starting. Errors while sending or verifying are in the report.
+pub fn run(args: &Args) -> Result<Report, LoadError> {
+    run_until(args, &AtomicBool::new(false))
+}
+
+/// [`run`], ended early when `stop` becomes true; what was sent is then settled and verified as
+/// usual.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
+    let plan = Plan::resolve(args)?;
+    let verifier = Verifier::start(args.verify.as_deref(), args.ledger.as_deref())?;
+    let (parts, held) = connect(args, &plan)?;
+    let mut metering = args.target_pid.map(Metering::start).transpose()?;
+
+    let cpu_before = own_cpu_seconds();
+    let start = Instant::now();
+    let until = Until {
+        start,
+        interval: plan.interval,
+        stop,
+    };
+    let outcome = send(&plan, parts, &until, metering.as_mut(), !args.json);
+    let cpu_seconds = own_cpu_seconds() - cpu_before;
+
+    let mut faults = Faults::default();
+    tcp::closed_while_idle(&held, &mut faults);
+    let mut report = account(&plan, args, &outcome, faults);
+    report.cpu_seconds = cpu_seconds;
+    let deadline = Instant::now() + args.drain_timeout.0;
+    let ledger = verifier.settle(report.sent, deadline);
+    let ledger = keep_going(&mut report, ledger);
+    if let Some(mut metering) = metering {
+        let settled = match &ledger {
+            Some(check) => check.settled,
+            None => metering.wait_idle(deadline.saturating_duration_since(Instant::now())),
+        };
+        let t = start.elapsed().as_secs_f64();
+        report.process = Some(metering.finish(t, report.sent, settled));
+    }
+    let markers = verifier.markers(&plan.style.run, &outcome.senders, deadline);
+    let markers = keep_going(&mut report, markers);
+    if markers.is_some() || ledger.is_some() {
+        report.verify = Some(Verify { markers, ledger });
+    }
+    Ok(report)
+}
+
+/// Turns a failed verification into an error in the report: what was sent is still worth telling.
+fn keep_going<T>(report: &mut Report, result: Result<Option<T>, LoadError>) -> Option<T> {
+    result.unwrap_or_else(|error| {
+        *report.errors.entry("verify".to_owned()).or_default() += 1;
+        report
+            .first_errors
+            .entry("verify".to_owned())
+            .or_insert_with(|| error.to_string());
+        None
+    })
+}
+
+/// One sender before its thread makes a lane of it.
+struct Part {
+    id: u64,
+    quota: u64,
+    door: Door,
+}
+
+enum Door {
+    Stream(Link),
+    Udp(UdpSocket),
+}
+
+/// Makes every connection, the idle ones too, before the first message.
+fn connect(args: &Args, plan: &Plan) -> Result<(Vec<Part>, Vec<TcpStream>), LoadError> {
+    tcp::raise_descriptor_limit(plan.senders + plan.idle);
+    let addresses = tcp::resolve(&args.target)?;
+    let tls = match plan.transport {
+        Transport::Tls => Some(TlsSetup::new(args)?),
+        _ => None,
+    };
+    let stream = || -> Result<Link, LoadError> {
+        let socket = tcp::connect(&addresses, args.proxy_protocol)?;
+        match &tls {
+            Some(tls) => Ok(Link::Tls(Box::new(tls.link(socket, &args.target)?))),
+            None => {
+                socket
+                    .set_nonblocking(true)
+                    .map_err(|source| LoadError::Connect {
+                        target: args.target.authority(),
+                        source,
+                        hint: "the kernel refused to make the socket non-blocking",
+                    })?;
+                Ok(Link::Plain(socket))
+            }
+        }
+    };
+    let mut parts = Vec::new();
+    for id in 0..plan.senders {
+        let door = match plan.transport {
+            Transport::Udp => Door::Udp(udp::open(addresses[0])?),
+            _ => Door::Stream(stream()?),
+        };
+        parts.push(Part {
+            id,
+            quota: plan.quota(id),
+            door,
+        });
+    }
+    let mut held = Vec::new();
+    for _ in 0..plan.idle {
+        held.push(stream()?.into_socket());
+    }
+    Ok((parts, held))
+}
+
+/// What all threads did.
+struct Outcome {
+    senders: Vec<SenderTally>,
+    seconds: f64,
+}
+
+/// Sends on `plan.threads` threads while this one watches.
+fn send(
+    plan: &Plan,
+    parts: Vec<Part>,
+    until: &Until<'_>,
+    metering: Option<&mut Metering>,
+    talk: bool,
+) -> Outcome {
+    let mut shares: Vec<Vec<Part>> = (0..plan.threads).map(|_| Vec::new()).collect();
+    for (at, part) in parts.into_iter().enumerate() {
+        shares[at % plan.threads].push(part);
+    }
+    let progress: Vec<Progress> = shares.iter().map(|_| Progress::default()).collect();
+    let (done, finished) = mpsc::channel();
+    let mut outcome = Outcome {
+        senders: Vec::new(),
+        seconds: 0.0,
+    };
+    std::thread::scope(|scope| {
+        for (share, progress) in shares.into_iter().zip(&progress) {
+            let done = done.clone();
+            scope.spawn(move || work(plan, share, until, progress, &done));
+        }
+        drop(done);
+        outcome = watch(
+            &finished,
+            &progress,
+            until,
+            metering,
+            talk && plan.senders > 0,
+        );
+    });
+    outcome.senders.sort_by_key(|sender| sender.id);
+    outcome
+}
+
+/// One thread: its lanes until they are done, then their account.
+fn work(
+    plan: &Plan,
+    parts: Vec<Part>,
+    until: &Until<'_>,
+    progress: &Progress,
+    done: &Sender<Outcome>,
+) {
+    let pacer = (plan.rate > 0 && !parts.is_empty())
+        .then(|| Pacer::new(plan.rate, parts.len() as u64, plan.senders, plan.segments));
+    let (mut streams, mut sockets) = (Vec::new(), Vec::new());
+    for Part { id, quota, door } in parts {
+        match door {
+            Door::Stream(link) => streams.push(StreamLane::new(link, id, quota)),
+            Door::Udp(socket) => {
+                let segments = plan.segments as usize;
+                sockets.push(UdpLane::new(socket, id, quota, segments, plan.style.size));
+            }
+        }
+    }
+    let mut clock = Clock::new(plan.style.proto);
+    let mut seconds = 0.0;
+    let mut senders = Vec::new();
+    if streams.is_empty() && sockets.is_empty() {
+        hold(until);
+    } else {
+        let mut tape = plan.tape(&clock);
+        let pacer = pacer.as_ref();
+        drive(&mut sockets, &mut tape, &mut clock, pacer, until, progress);
+        if !streams.is_empty() {
+            drive(&mut streams, &mut tape, &mut clock, pacer, until, progress);
+            stream::flush(&mut streams, &mut tape, &mut clock);
+        }
+        seconds = until.start.elapsed().as_secs_f64();
+        senders.extend(sockets.into_iter().map(UdpLane::finish));
+        senders.extend(stream::finish(streams));
+    }
+    // The receiver outlives this thread: it is in the scope around it.
+    let _ = done.send(Outcome { senders, seconds });
+}
+
+/// Waits for the end while only idle connections are held.
+fn hold(until: &Until<'_>) {
+    while until
+        .interval
+        .is_some_and(|interval| until.start.elapsed() < interval)
+        && !until.stop.load(Relaxed)
+    {
+        std::thread::sleep(HOLD_STEP);
+    }
+}
+
+/// Gathers what the threads did; each second a sample and a line of progress.
+fn watch(
+    finished: &Receiver<Outcome>,
+    progress: &[Progress],
+    until: &Until<'_>,
+    mut metering: Option<&mut Metering>,
+    talk: bool,
+) -> Outcome {
+    let talk = talk && std::io::stderr().is_terminal();
+    let mut outcome = Outcome {
+        senders: Vec::new(),
+        seconds: 0.0,
+    };
+    let mut line = Line::default();
+    let mut next = until.start + SECOND;
+    loop {
+        match finished.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            Ok(part) => {
+                outcome.senders.extend(part.senders);
+                outcome.seconds = outcome.seconds.max(part.seconds);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                next += SECOND;
+                let t = until.start.elapsed().as_secs_f64();
+                let messages = progress.iter().map(|p| p.messages.load(Relaxed)).sum();
+                if let Some(metering) = metering.as_deref_mut() {
+                    metering.sample(t, messages);
+                }
+                if talk {
+                    let bytes = progress.iter().map(|p| p.bytes.load(Relaxed)).sum();
+                    line.show(t, messages, bytes);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                if talk {
+                    line.clear();
+                }
+                return outcome;
+            }
+        }
+    }
+}
+
+/// The line of progress on a terminal.
+#[derive(Default)]
+struct Line {
+    t: f64,
+    messages: u64,
+    bytes: u64,
+}
+
+impl Line {
+    fn show(&mut self, t: f64, messages: u64, bytes: u64) {
+        let seconds = (t - self.t).max(1e-3);
+        let rate = (messages - self.messages) as f64 / seconds;
+        let megabytes = (bytes - self.bytes) as f64 / seconds / 1e6;
+        // A terminal that is gone loses nothing but this line.
+        let _ = write!(
+            std::io::stderr(),
+            "\r\x1b[K{t:.0} s  {}/s  {megabytes:.1} MB/s  {} messages",
+            grouped(rate as u64),
+            grouped(messages)
+        );
+        (self.t, self.messages, self.bytes) = (t, messages, bytes);
+    }
+
+    fn clear(&self) {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+}
+
+fn account(plan: &Plan, args: &Args, outcome: &Outcome, mut faults: Faults) -> Report {
+    let senders = &outcome.senders;
+    senders
+        .iter()
+        .for_each(|sender| faults.merge(sender.faults.clone()));
+    let sent: u64 = senders.iter().map(|sender| sender.sent).sum();
+    let bytes: u64 = senders.iter().map(|sender| sender.bytes).sum();
+    let per_second = |n: u64| {
+        if outcome.seconds > 0.0 {
+            n as f64 / outcome.seconds
+        } else {
+            0.0
+        }
+    };
+    Report {
+        run: plan.style.run.clone(),
+        target: format!("{}://{}", plan.transport.name(), args.target.authority()),
+        requested: plan.total.filter(|_| plan.senders > 0),
+        sent,
+        bytes,
+        seconds: outcome.seconds,
+        rate: per_second(sent),
+        bytes_per_second: per_second(bytes),
+        errors: faults
+            .iter()
+            .map(|(kind, count, _)| (kind.to_owned(), count))
+            .collect(),
+        first_errors: faults
+            .iter()
+            .map(|(kind, _, words)| (kind.to_owned(), words.to_owned()))
+            .collect(),
+        connections: Connections {
+            active: plan.senders,
+            idle: plan.idle,
+            failed: senders.iter().filter(|sender| sender.failed).count() as u64,
+        },
+        cpu_seconds: 0.0,
+        process: None,
+        verify: None,
+    }
+}
+
+/// CPU time of this process so far.
+fn own_cpu_seconds() -> f64 {
+    let seconds = |at: nix::sys::time::TimeVal| at.tv_sec() as f64 + at.tv_usec() as f64 / 1e6;
+    getrusage(UsageWho::RUSAGE_SELF)
+        .map(|usage| seconds(usage.user_time()) + seconds(usage.system_time()))
+        .unwrap_or(0.0)
+}

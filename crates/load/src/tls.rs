@@ -1,0 +1,258 @@
+//! TLS over one TCP connection, non-blocking once the handshake is done.
+
+use std::io::{self, IoSlice, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+use crate::args::{Args, Target};
+use crate::error::LoadError;
+use crate::message::TAPE_BYTES;
+
+/// How long a peer may take over one step of the handshake.
+const HANDSHAKE_STEP_MAX: Duration = Duration::from_secs(10);
+
+const HINT_TRUST: &str = "give the issuer's certificate with --ca, or --insecure on a test bench";
+const HINT_PEER: &str = "check that the port speaks TLS, and whether it asks for --cert and --key";
+
+/// What all TLS connections of a run share.
+pub(crate) struct TlsSetup {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl TlsSetup {
+    /// Reads the certificates that `args` name.
+    ///
+    /// # Errors
+    /// [`LoadError::File`] for what cannot be read, [`LoadError::Usage`] for a host that can be
+    /// no name in a certificate, [`LoadError::Tls`] when the system trusts nobody.
+    pub(crate) fn new(args: &Args) -> Result<Self, LoadError> {
+        let name = ServerName::try_from(args.target.host.clone()).map_err(|_| {
+            LoadError::Usage(format!("`{}` is not a server name", args.target.host))
+        })?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(&args.target, &error, HINT_PEER))?;
+        let builder = if args.insecure {
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
+        } else {
+            builder.with_root_certificates(roots(args)?)
+        };
+        let config = match (&args.cert, &args.key) {
+            (Some(cert), Some(key)) => {
+                let key_der = PrivateKeyDer::from_pem_file(key).map_err(|e| bad_pem(key, &e))?;
+                builder
+                    .with_client_auth_cert(certificates(cert)?, key_der)
+                    .map_err(|error| LoadError::File {
+                        path: cert.clone(),
+                        what: error.to_string(),
+                    })?
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
+    }
+
+    /// Shakes hands over a connected blocking socket, and makes it non-blocking.
+    ///
+    /// # Errors
+    /// [`LoadError::Tls`].
+    pub(crate) fn link(
+        &self,
+        mut socket: TcpStream,
+        target: &Target,
+    ) -> Result<TlsLink, LoadError> {
+        let mut session = ClientConnection::new(Arc::clone(&self.config), self.name.clone())
+            .map_err(|error| failed(target, &error, HINT_PEER))?;
+        session.set_buffer_limit(Some(TAPE_BYTES));
+        let mut shake = || -> io::Result<()> {
+            socket.set_read_timeout(Some(HANDSHAKE_STEP_MAX))?;
+            while session.is_handshaking() {
+                session.complete_io(&mut socket)?;
+            }
+            socket.set_read_timeout(None)?;
+            socket.set_nonblocking(true)
+        };
+        shake().map_err(|error| {
+            let trust = matches!(
+                error
+                    .get_ref()
+                    .and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+                Some(rustls::Error::InvalidCertificate(_))
+            );
+            failed(target, &error, if trust { HINT_TRUST } else { HINT_PEER })
+        })?;
+        Ok(TlsLink { socket, session })
+    }
+}
+
+fn failed(target: &Target, error: &dyn std::error::Error, hint: &'static str) -> LoadError {
+    LoadError::Tls {
+        target: target.authority(),
+        what: error.to_string(),
+        hint,
+    }
+}
+
+fn bad_pem(path: &Path, error: &rustls_pki_types::pem::Error) -> LoadError {
+    LoadError::File {
+        path: path.to_owned(),
+        what: error.to_string(),
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
+    let found: Vec<_> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| bad_pem(path, &error))?;
+    if found.is_empty() {
+        return Err(LoadError::File {
+            path: path.to_owned(),
+            what: "holds no certificate in PEM form".to_owned(),
+        });
+    }
+    Ok(found)
+}
+
+fn roots(args: &Args) -> Result<RootCertStore, LoadError> {
+    let mut store = RootCertStore::empty();
+    match &args.ca {
+        Some(path) => {
+            for certificate in certificates(path)? {
+                store.add(certificate).map_err(|error| LoadError::File {
+                    path: path.clone(),
+                    what: error.to_string(),
+                })?;
+            }
+        }
+        None => {
+            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    if store.is_empty() {
+        let nobody = io::Error::other("this system trusts no certificate");
+        return Err(failed(&args.target, &nobody, HINT_TRUST));
+    }
+    Ok(store)
+}
+
+/// An established session.
+pub(crate) struct TlsLink {
+    socket: TcpStream,
+    session: ClientConnection,
+}
+
+impl TlsLink {
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(crate) fn into_socket(self) -> TcpStream {
+        self.socket
+    }
+
+    /// Takes plain text as long as none waits encrypted; the bytes taken, and whether the kernel
+    /// has no room for more.
+    pub(crate) fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<(usize, bool)> {
+        self.write_records()?;
+        let pieces = [IoSlice::new(first), IoSlice::new(second)];
+        let taken = self.session.writer().write_vectored(&pieces)?;
+        match self.write_records() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            result => Ok((taken, result.is_err())),
+        }
+    }
+
+    /// Whether the kernel has taken every record.
+    pub(crate) fn flushed(&self) -> bool {
+        !self.session.wants_write()
+    }
+
+    /// What the peer said as it hung up, if it did say something.
+    pub(crate) fn alert(&mut self) -> Option<String> {
+        self.session.read_tls(&mut self.socket).ok()?;
+        self.session
+            .process_new_packets()
+            .err()
+            .map(|error| format!("the peer said: {error}"))
+    }
+
+    /// Sends close_notify, as far as the kernel takes it at once.
+    pub(crate) fn say_goodbye(&mut self) {
+        self.session.send_close_notify();
+        // The peer may be gone; then there is nobody to tell.
+        let _ = self.write_records();
+    }
+
+    fn write_records(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut self.socket)?;
+        }
+        Ok(())
+    }
+}
+
+/// Accepts any certificate, for `--insecure`; the handshake's signatures are still checked.
+#[derive(Debug)]
+struct AnyServer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
