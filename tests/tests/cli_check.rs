@@ -1,0 +1,177 @@
+//! `check` and `explain` on the command line: what stdout carries, and how they end.
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::process::{Command, Output, Stdio};
+
+use inrush_tests::binary;
+use serde_json::Value;
+
+fn inrush(args: &[&str], stdin: &[u8]) -> Output {
+    let mut child = Command::new(binary())
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read its input may be gone before it is written.
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    child.wait_with_output().unwrap()
+}
+
+fn objects(output: &Output) -> Vec<Value> {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_good_file_is_ok_in_one_line_and_so_is_the_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("inrush.yaml");
+    let default = inrush(&["check", "--print-default"], b"");
+    std::fs::write(&file, &default.stdout).unwrap();
+    let output = inrush(&["check", "-c", file.to_str().unwrap()], b"");
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, format!("{}: ok\n", file.display()));
+}
+
+#[test]
+fn schema_and_reference_are_printed() {
+    let schema = inrush(&["check", "--print-schema"], b"");
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    assert!(schema["properties"]["sources"].is_object());
+    let page = inrush(&["check", "--print-reference"], b"").stdout;
+    assert!(String::from_utf8(page).unwrap().contains("| `listen` |"));
+}
+
+#[test]
+fn a_command_line_without_sense_ends_with_2() {
+    for args in [
+        &[][..],
+        &["check"],
+        &["check", "-c", "x", "--print-schema"],
+        &["explain", "--source", "x"],
+    ] {
+        let output = inrush(args, b"");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            !output.stderr.is_empty() && output.stdout.is_empty(),
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn every_record_is_explained_whatever_its_framing() {
+    let input = b"<34>Oct 11 22:14:15 fw1 su[230]: 'su root' failed\n\
+        35 <165>1 2003-10-11T22:14:15Z h a - - -\n\
+        \xff\x00rubbish";
+    let output = inrush(&["explain", "--json"], input);
+    assert_eq!(output.status.code(), Some(0));
+    let said = objects(&output);
+    let formats: Vec<_> = said
+        .iter()
+        .map(|record| record["format"].as_str().unwrap())
+        .collect();
+    assert_eq!(formats, ["rfc3164", "rfc5424", "unparsed", "unparsed"]);
+    assert_eq!(said[0]["facility"], "auth");
+    assert_eq!(said[0]["proc_id"], "230");
+    assert_eq!(said[0]["anomalies"][0]["name"], "year_assumed");
+    assert_eq!(said[0]["hec"]["event"], "su[230]: 'su root' failed");
+    assert_eq!(said[0]["class"], Value::Null);
+    assert_eq!(said[1]["event_time"], "2003-10-11T22:14:15.000000000Z");
+    let rules = said.iter().map(|record| &record["rule"]);
+    assert!(rules.clone().all(|rule| rule == "source default"));
+}
+
+#[test]
+fn nothing_depends_on_the_record_before() {
+    let lines: String = (0..50)
+        .map(|n| {
+            let time = format!("2024-05-{:02}T10:00:{:02}.{n:03}+02:00", n % 28 + 1, n % 60);
+            match n % 3 {
+                0 => format!("<{n}>1 {time} host{n} app {n} - [x@1 n=\"{n}\"] text {n}\n"),
+                1 => format!("<{n}>{time} host{n} app[{n}]: text {n}\n"),
+                _ => format!("text {n}\n"),
+            }
+        })
+        .collect();
+    let explained = |args: &[&str]| {
+        let mut said = objects(&inrush(args, lines.as_bytes()));
+        for record in &mut said {
+            // Read from the clock, and so is every time that it stands in for.
+            record["received"].take();
+            record["hec"]["fields"]["sc4s_recv_time"].take();
+            if record["event_time"].is_null() {
+                record["hec"]["time"].take();
+            }
+        }
+        said
+    };
+    let kept = explained(&["explain", "--json"]);
+    assert_eq!(kept.len(), 50);
+    assert_eq!(kept, explained(&["explain", "--json", "--fresh"]));
+}
+
+#[test]
+fn json_lines_are_explained_as_they_arrived() {
+    let input = b"{\"raw\":\"<13>Jan  1 00:00:00 h x\",\"sender\":\"192.0.2.7\",\"received\":\"2021-01-01T00:00:01Z\"}\n\
+        no json\n\n{\"message\":\"x\"}\n";
+    let output = inrush(&["explain", "--json", "--input", "json"], input);
+    assert_eq!(output.status.code(), Some(1), "two lines held no record");
+    let [record] = &objects(&output)[..] else {
+        panic!("{output:?}")
+    };
+    assert_eq!(record["event_time"], "2021-01-01T00:00:00.000000000Z");
+    assert_eq!(record["hec"]["fields"]["sc4s_fromhostip"], "192.0.2.7");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("line 2: not JSON") && said.contains("line 4: no text in `raw`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn text_for_people_has_no_colour_in_a_pipe_and_no_control_characters() {
+    let output = inrush(
+        &["explain"],
+        b"<13>Oct 11 22:14:15 h app: \x1b[31mred\x07\n",
+    );
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.contains("record 1: rfc3164") && said.contains("\\u{1b}[31mred\\u{7}"),
+        "{said}"
+    );
+    assert!(
+        !said.contains(|c: char| c.is_control() && c != '\n'),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    let mut child = Command::new(binary())
+        .args(["explain", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    // More than any buffer holds; it ends when the process does.
+    while stdin.write_all(&b"<13>x\n".repeat(10_000)).is_ok() {}
+    drop(stdin);
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}
