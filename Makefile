@@ -28,14 +28,18 @@ lint: tools
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked --package inrush-tests --test tidy
 
-## docs: the API documentation, with every warning an error
+## docs: the reference of all options, and the API documentation with every warning an error
 docs: tools
+	$(CARGO) build --locked --package inrush --bin inrush
+	$(TARGET_DIR)/debug/inrush check --print-reference > docs/reference/configuration.md
+	$(TARGET_DIR)/debug/inrush check --print-schema > docs/reference/inrush.schema.json
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
-## bench: the measured experiments; figures go to bench/RESULTS.md
+## bench: the measured experiments (BENCH=name for one); figures go to bench/RESULTS.md
 bench: tools
-	$(CARGO) build --release --locked --bin inrush
-	bench/run
+	$(CARGO) build --release --locked --package inrush --package inrush-bench
+	$(TARGET_DIR)/release/inrush-bench run $(BENCH)
+	$(TARGET_DIR)/release/inrush-bench report
 
 ## fuzz: every fuzz target for FUZZ_SECONDS seconds (default 20)
 fuzz: tools

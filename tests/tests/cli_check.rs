@@ -68,7 +68,7 @@ fn a_command_line_without_sense_ends_with_2() {
 #[test]
 fn every_record_is_explained_whatever_its_framing() {
     let input = b"<34>Oct 11 22:14:15 fw1 su[230]: 'su root' failed\n\
-        35 <165>1 2003-10-11T22:14:15Z h a - - -\n\
+        37 <165>1 2003-10-11T22:14:15Z h a - - -\n\
         \xff\x00rubbish";
     let output = inrush(&["explain", "--json"], input);
     assert_eq!(output.status.code(), Some(0));

@@ -29,8 +29,12 @@ pub enum Framing {
 pub struct SyslogOptions {
     /// How a TCP or TLS stream is cut into messages. A datagram is always one message.
     pub framing: Framing,
-    /// Bytes of a message that are kept, 480 to 1MiB. The rest of a longer one is cut; the event
+    /// Bytes of a message that are kept. The rest of a longer one is cut; the event
     /// is flagged `oversize` and the bytes are counted.
+    #[schemars(extend(
+        "minimum" = limits::MESSAGE_BYTES_MIN,
+        "maximum" = limits::MESSAGE_BYTES_MAX
+    ))]
     pub max_message_bytes: ByteSize,
     /// Time zone of timestamps that carry none: an IANA name such as `Europe/Berlin`, `local`
     /// for the zone of this host, or an offset such as `+02:00`.

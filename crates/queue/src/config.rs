@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct QueueOptions {
     /// Memory that batches may pin while a destination lags.
+    #[schemars(extend("minimum" = limits::QUEUE_BYTES_MIN))]
     pub memory_bytes: ByteSize,
     /// What happens when that is used up.
     pub when_full: WhenFull,

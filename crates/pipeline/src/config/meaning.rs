@@ -3,14 +3,18 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use inrush_event::Protocol;
+use inrush_sink::splunk_hec::SplunkHecConfig;
+use inrush_sink::{FileQuarantine, SinkConfig, SinkError};
 use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
 use inrush_transport::tls::ServerTls;
 
 use super::options::{Config, SourceConfig, SyslogSource};
 use super::problem::{Findings, Location, quoted};
-use super::tree::Node;
+use super::tree::{self, Node};
 
 /// Checks what follows from the text alone.
 pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
@@ -25,10 +29,8 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
         let node = root.get("destinations").and_then(|node| node.get(name));
         for problem in inrush_sink::validate(destination) {
             let at = node.map_or(Location::START, |node| place(node, &problem.key));
-            findings.add(
-                at,
-                format!("`{}` of `{name}`: {}", problem.key, problem.message),
-            );
+            let message = tree::redacted(&problem.message, node);
+            findings.add(at, format!("`{}` of `{name}`: {message}", problem.key));
         }
     }
 }
@@ -37,7 +39,13 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
 pub(super) fn files(config: &Config, root: &Node, findings: &mut Findings) {
     for (_, source, node) in syslog_sources(config, root) {
         if let Some(tls) = &source.tls {
-            certificates(tls, node, findings);
+            server_files(tls, node, findings);
+        }
+    }
+    for (name, destination) in &config.destinations {
+        let node = root.get("destinations").and_then(|node| node.get(name));
+        if let (SinkConfig::SplunkHec(options), Some(node)) = (destination, node) {
+            client_files(&config.data_dir, name, options, node, findings);
         }
     }
 }
@@ -155,38 +163,78 @@ fn tls(name: &str, source: &SyslogSource, node: &Node, findings: &mut Findings) 
     }
 }
 
-/// Names every file that cannot be opened, and then what is wrong with what they hold.
-fn certificates(tls: &TlsServerOptions, node: &Node, findings: &mut Findings) {
+/// Certificate, key and authority of a source.
+fn server_files(tls: &TlsServerOptions, node: &Node, findings: &mut Findings) {
     let named = [
         ("cert_file", Some(&tls.cert_file)),
         ("key_file", Some(&tls.key_file)),
         ("client_ca_file", tls.client_ca_file.as_ref()),
     ];
-    let mut readable = true;
+    if !all_open(&named, node, findings) {
+        return;
+    }
+    if let Err(error) = ServerTls::load(tls) {
+        let (option, path) = (error.option, quoted(&error.path.display().to_string()));
+        let message = format!("`{option}` {path} {}", error.problem);
+        findings.add(place(node, &format!("tls.{option}")), message);
+    }
+}
+
+/// Authority, certificate and key towards a collector: opened as the destination would, without
+/// starting it.
+fn client_files(
+    data_dir: &Path,
+    name: &str,
+    options: &SplunkHecConfig,
+    node: &Node,
+    findings: &mut Findings,
+) {
+    let tls = &options.tls;
+    let named = [
+        ("ca_file", tls.ca_file.as_ref()),
+        ("cert_file", tls.cert_file.as_ref()),
+        ("key_file", tls.key_file.as_ref()),
+    ];
+    // What `validate` finds is already reported, and would stop `build` before it reads a file.
+    let destination = SinkConfig::SplunkHec(options.clone());
+    if !all_open(&named, node, findings) || !inrush_sink::validate(&destination).is_empty() {
+        return;
+    }
+    let quarantine = Arc::new(FileQuarantine::new(data_dir));
+    let Err(error) = inrush_sink::build(name, &destination, data_dir, quarantine) else {
+        return;
+    };
+    let at_fault = match &error {
+        SinkError::Config(_) => None,
+        SinkError::Unreadable { path, .. } | SinkError::BadCertificate { path, .. } => Some(path),
+    };
+    let option = named
+        .iter()
+        .find(|(_, path)| path.is_some() && *path == at_fault);
+    let option = option.map_or("tls".to_owned(), |(option, _)| format!("tls.{option}"));
+    findings.add(
+        place(node, &option),
+        format!("`{option}` of `{name}`: {error}"),
+    );
+}
+
+/// Whether every one of these files can be opened; reports each that cannot.
+fn all_open(named: &[(&str, Option<&PathBuf>)], node: &Node, findings: &mut Findings) -> bool {
+    let mut all = true;
     for (option, path) in named {
-        let Some(Err(error)) = path.map(File::open) else {
+        let Some(path) = path else { continue };
+        let Err(error) = File::open(path) else {
             continue;
         };
-        readable = false;
-        let path = path.map_or(String::new(), |path| path.display().to_string());
+        all = false;
         let remedy = match error.kind() {
             ErrorKind::NotFound => "check the path; a relative one starts where inrush does",
             ErrorKind::PermissionDenied => "let the user that inrush runs as read it",
             _ => "name a PEM file",
         };
-        findings.add(
-            place(node, &format!("tls.{option}")),
-            format!(
-                "`{option}` {} cannot be read: {error}; {remedy}",
-                quoted(&path)
-            ),
-        );
+        let path = quoted(&path.display().to_string());
+        let message = format!("`{option}` {path} cannot be read: {error}; {remedy}");
+        findings.add(place(node, &format!("tls.{option}")), message);
     }
-    if let Some(Err(error)) = readable.then(|| ServerTls::load(tls)) {
-        let (option, path) = (error.option, quoted(&error.path.display().to_string()));
-        findings.add(
-            place(node, &format!("tls.{option}")),
-            format!("`{option}` {path} {}", error.problem),
-        );
-    }
+    all
 }

@@ -198,12 +198,10 @@ fn blame(value: &Value, root: &Node, error: &serde_json::Error, findings: &mut F
     }
 }
 
-/// The error's words, unless something in `node` came from the environment: the error may then
-/// quote a secret.
+/// The error's words, without what came from the environment.
 fn unquoted(error: &serde_json::Error, node: Option<&Node>) -> String {
-    if node.is_some_and(tree::has_variables) {
-        "a value cannot be used; write it without ${…} to be told which, and why".to_owned()
-    } else {
-        format!("{error}; see the reference of this section")
-    }
+    format!(
+        "{}; see the reference of this section",
+        tree::redacted(&error.to_string(), node)
+    )
 }

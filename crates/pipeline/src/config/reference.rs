@@ -49,8 +49,7 @@ fn reading() -> String {
 - `${{VAR}}` in a value is replaced with that variable of the environment, `${{VAR:-default}}` with
   the default where the variable is missing or empty; `$$` is a dollar sign. A missing variable
   without a default is an error. What a variable holds is always one value: it cannot add keys or
-  list items. Inside `{{ }}` and `[ ]` write it in quotes: `\"${{VAR}}\"`, and likewise an
-  IPv6 address: `[\"tcp://[::]:514\"]`.
+  list items. An IPv6 address inside `[ ]` needs quotes: `[\"tcp://[::]:514\"]`.
 - An option that is left out, or has no value, takes its default.
 - An unknown key or a value out of bounds is an error. `inrush check -c FILE` lists all of them as
   `file:line:column: what is wrong; what to do`, reads the certificates and keys, and ends with 2
@@ -147,7 +146,13 @@ fn cell(text: &str) -> String {
 }
 
 fn words(schema: &Value) -> Vec<(&str, &str)> {
-    let constants = schema["oneOf"].as_array().into_iter().flatten();
+    let of_items = &schema["items"]["oneOf"];
+    let choices = if of_items.is_array() {
+        of_items
+    } else {
+        &schema["oneOf"]
+    };
+    let constants = choices.as_array().into_iter().flatten();
     constants
         .filter_map(|one| Some((one["const"].as_str()?, description(one))))
         .collect()

@@ -1,3 +1,4 @@
+//! Broken configurations and exactly what is said of them; hostile ones; the fresh reference.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -119,7 +120,6 @@ fn broken_structure_is_located() {
 fn syntax_errors_say_where() {
     for (text, start, said) in [
         ("sources: [a", "2:1: ", "not valid YAML"),
-        ("a: {b: ${TOKEN}}\n", "1:", "write \"${…}\" in quotes"),
         (
             "sources: { s: { listen: [tcp://[::]:514] } }",
             "1:",
@@ -176,6 +176,10 @@ fn unknown_keys_and_types_name_the_nearest() {
 #[test]
 fn wrong_values_say_what_to_give() {
     let listen = "    listen: [udp://127.0.0.1:1]\n";
+    finds(
+        &format!("{SOUND}queue: {{ memory_bytes: 1k }}\n"),
+        &["5:24: `1k` is too small; `memory_bytes` is at least 4224KiB"],
+    );
     let one = |option: &str, expected: &str| {
         finds(
             &with_source(&format!("{listen}    {option}\n")),
@@ -222,7 +226,7 @@ fn wrong_values_say_what_to_give() {
     );
     one(
         "max_message_bytes: 10",
-        "6:24: `max_message_bytes`: 10 is out of range; it can be 480 to 1MiB",
+        "6:24: `10` is too small; `max_message_bytes` is from 480 to 1MiB",
     );
 }
 
@@ -306,13 +310,14 @@ fn tls_needs_its_files() {
 #[test]
 fn variables_fill_one_value_and_no_more() {
     let text = with_source(
-        "    listen: [\"udp://127.0.0.1:${PORT}\"]\n    index: ${INJECT}\n    sourcetype: a$$b ${NONE:-c:d}\n    udp: { sockets: \"${N:-auto}\" }\n",
+        "    listen: [udp://127.0.0.1:${PORT}, \"udp://127.0.0.1:1${PORT:-}\"]\n    index: ${INJECT}\n    sourcetype: a$$b ${NONE:-c: d}\n    udp: { sockets: ${N:-auto} }\n",
     );
     let config = check(&text).unwrap();
     let SourceConfig::Syslog(source) = &config.sources["s"];
     assert_eq!(source.listen[0].to_string(), "udp://127.0.0.1:5514");
+    assert_eq!(source.listen[1].to_string(), "udp://127.0.0.1:15514");
     assert_eq!(source.index, "main\nsourcetype: evil, extra: [1]");
-    assert_eq!(source.sourcetype, "a$b c:d");
+    assert_eq!(source.sourcetype, "a$b c: d");
 }
 
 #[test]
@@ -430,6 +435,68 @@ fn a_file_is_read_with_its_certificates() {
     assert!(
         problems.contains(":6:23: `cert_file` `") && problems.contains("holds no certificate"),
         "{problems}"
+    );
+}
+
+#[test]
+fn a_destination_is_checked_as_a_source_is() {
+    let text = "\
+sources:
+  s: { type: syslog, listen: [udp://127.0.0.1:1] }
+destinations:
+  a: { type: splunk_hec, endpoints: [], token: \"${TOKEN}\" }
+  b: { type: splunk_hec, endpoints: [https://i:1, \"ftp://${TOKEN}\"], token: t, workers: 0 }
+  c: { type: file, path: \"x/{hots}.log\", rotate: { max_bytes: 1, evry: 1h } }
+";
+    let found = check(text).unwrap_err().to_string();
+    assert!(
+        found.contains("t.yaml:6:66: unknown key `evry` in `rotate`; did you mean `every`?"),
+        "{found}"
+    );
+    let found = check(&text.replace(", evry: 1h", ""))
+        .unwrap_err()
+        .to_string();
+    for start in [
+        "4:37: `endpoints` ",
+        "5:51: `endpoints[1]` ",
+        "5:89: `workers` ",
+        "6:26: `path` ",
+        "6:63: `rotate.max_bytes` ",
+    ] {
+        assert!(
+            found.contains(&format!("t.yaml:{start}of `")),
+            "{start}: {found}"
+        );
+    }
+    assert!(!found.contains("s3cr3t"), "{found}");
+}
+
+#[test]
+fn the_files_of_a_destination_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, junk) = (dir.path().join("inrush.yaml"), dir.path().join("junk.pem"));
+    std::fs::write(&junk, "junk").unwrap();
+    let hec = "{ type: splunk_hec, endpoints: [https://i:1], token: t, tls: { ca_file: CA } }";
+    for (ca, said) in [
+        ("/no/such", "`ca_file` `/no/such` cannot be read: No such"),
+        (junk.to_str().unwrap(), "junk.pem"),
+    ] {
+        std::fs::write(
+            &path,
+            with_source("    listen: [udp://127.0.0.1:1]\n")
+                .replace("{ type: blackhole }", &hec.replace("CA", ca)),
+        )
+        .unwrap();
+        let found = load(&path, &environment).unwrap_err().to_string();
+        assert!(
+            found.contains(".yaml:1:92: ") && found.contains(said),
+            "{found}"
+        );
+    }
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        2,
+        "nothing is created"
     );
 }
 

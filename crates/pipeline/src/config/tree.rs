@@ -162,8 +162,16 @@ pub(super) fn read(text: &str, env: Environment<'_>, findings: &mut Findings) ->
         );
         return None;
     }
+    if let Some(at) = variables::reserved(text) {
+        findings.add(
+            Location::of_byte(text, at),
+            "a character that is none; remove it",
+        );
+        return None;
+    }
+    let masked = variables::mask(text);
     let mut builder = Builder::new(text, env, findings);
-    let mut parser = Parser::new_from_str(text);
+    let mut parser = Parser::new_from_str(&masked);
     while let Some(event) = parser.next_event() {
         let step = match event {
             Ok((event, span)) => builder.event(event, span),
@@ -236,7 +244,7 @@ impl<'a> Builder<'a> {
             ),
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(at, tag.as_deref());
-                let node = self.scalar(&text, style, &span);
+                let node = self.scalar(&variables::unmask(&text), style, &span);
                 self.done(node, anchor)
             }
             Event::SequenceStart(anchor, tag) => {
@@ -280,9 +288,7 @@ impl<'a> Builder<'a> {
             column: mark.col() + 1,
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
-        let remedy = if line.contains("${") && line.contains(['[', '{']) && line.contains(": $") {
-            "write \"${…}\" in quotes inside { } and [ ]"
-        } else if line.contains("://[") {
+        let remedy = if line.contains("://[") {
             "write an IPv6 address in quotes inside [ ], as in [\"tcp://[::]:514\"]"
         } else if line.contains('\t') {
             "indent with spaces, not tabs"
@@ -523,12 +529,23 @@ pub(super) fn kind_name(node: &Node) -> Cow<'static, str> {
     }
 }
 
-/// Whether any text in it came from the environment.
-pub(super) fn has_variables(node: &Node) -> bool {
-    match &node.kind {
-        Kind::Scalar(scalar) => scalar.written.is_some(),
-        Kind::List(items) => items.iter().any(has_variables),
-        Kind::Map(entries) => entries.iter().any(|entry| has_variables(&entry.value)),
-        Kind::Unresolved => true,
+/// `message` with what variables hold in `node` put back as it is written: it may be a secret.
+pub(super) fn redacted(message: &str, node: Option<&Node>) -> String {
+    let mut out = message.to_owned();
+    let mut left: Vec<&Node> = node.into_iter().collect();
+    while let Some(node) = left.pop() {
+        match &node.kind {
+            Kind::List(items) => left.extend(items),
+            Kind::Map(entries) => left.extend(entries.iter().map(|entry| &entry.value)),
+            Kind::Scalar(Scalar {
+                text,
+                written: Some(written),
+                ..
+            }) if !text.is_empty() => {
+                out = out.replace(text.as_str(), written);
+            }
+            Kind::Scalar(_) | Kind::Unresolved => {}
+        }
     }
+    out
 }

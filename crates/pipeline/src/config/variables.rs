@@ -3,8 +3,75 @@
 //! Substitution happens after YAML was parsed, so that no value of the environment can add a key
 //! or a list item. `$$` is a dollar sign; a `$` before anything else stands for itself.
 
+use std::borrow::Cow;
+
 /// Looks a variable of the environment up; `None` if it is not set.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Characters that would end a plain scalar, and what stands in for them inside `${…}` while YAML
+/// is parsed: noncharacters, which no text may contain.
+const STAND_INS: [(char, char); 8] = [
+    ('{', '\u{fdd0}'),
+    ('}', '\u{fdd1}'),
+    ('[', '\u{fdd2}'),
+    (']', '\u{fdd3}'),
+    (',', '\u{fdd4}'),
+    (':', '\u{fdd5}'),
+    ('#', '\u{fdd6}'),
+    (' ', '\u{fdd7}'),
+];
+
+/// The stand-ins are reserved: where the text has one, in bytes.
+pub(super) fn reserved(text: &str) -> Option<usize> {
+    text.find(|c| STAND_INS.iter().any(|(_, stand_in)| *stand_in == c))
+}
+
+/// Makes `${…}` safe for the YAML parser wherever it stands, as in `[${A}, ${B:-x: y}]`. Each
+/// character stays one character, so that places in the text are the same.
+pub(super) fn mask(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        let (before, from) = rest.split_at(dollar + 1);
+        out.push_str(before);
+        rest = from;
+        if let Some(after) = rest.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+        } else if rest.starts_with('{')
+            && let Some(end) = rest.find(['}', '\n', '\r', '"', '\''])
+            && rest[end..].starts_with('}')
+        {
+            let (body, after) = rest.split_at(end + 1);
+            out.extend(
+                body.chars()
+                    .map(|c| replaced(c, |(plain, stand_in)| (plain, stand_in))),
+            );
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Undoes [`mask`].
+pub(super) fn unmask(text: &str) -> Cow<'_, str> {
+    if text.contains('$') {
+        let back = |c| replaced(c, |(plain, stand_in)| (stand_in, plain));
+        text.chars().map(back).collect::<String>().into()
+    } else {
+        text.into()
+    }
+}
+
+fn replaced(c: char, direction: impl Fn((char, char)) -> (char, char)) -> char {
+    let pairs = STAND_INS.into_iter().map(direction);
+    pairs
+        .filter(|(from, _)| *from == c)
+        .map(|(_, to)| to)
+        .next()
+        .unwrap_or(c)
+}
 
 /// What is wrong with the `number`th (from 0) `${` of a text.
 #[derive(PartialEq, Eq, Debug)]
@@ -137,6 +204,24 @@ mod tests {
         ] {
             assert_eq!(substitute(text, &env).unwrap(), value, "{text}");
         }
+    }
+
+    #[test]
+    fn masking_keeps_places_and_is_undone() {
+        for text in [
+            "[${A}, ${B:-x: [y]}]",
+            "$${a} ${",
+            "${a\nb}",
+            "\"${A\" # }",
+            "é ${É}",
+            "",
+        ] {
+            let masked = mask(text);
+            assert_eq!(masked.chars().count(), text.chars().count(), "{text}");
+            assert_eq!(unmask(&masked), text);
+        }
+        assert!(!mask("[${A}]").contains('{') && mask("{$${A}").contains("${A}"));
+        assert_eq!(reserved("a\u{fdd7}"), Some(1));
     }
 
     #[test]
