@@ -1,1 +1,50 @@
-fn main(){}
+//! `inrush`: takes the surge of a security team's events from the wire to the index, and accounts
+//! for every one of them.
+//!
+//! Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration. Errors go to stderr
+//! and say what, where and what to do; stdout carries what was asked for and nothing else.
+
+#![forbid(unsafe_code)]
+
+mod cmd;
+
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use clap::Parser;
+use inrush_pipeline::config::Problems;
+
+use cmd::{Cli, Usage};
+
+/// Wrong usage or configuration.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    match cmd::dispatch(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => report(&error),
+    }
+}
+
+/// Says what went wrong, and how the process therefore ends.
+fn report(error: &anyhow::Error) -> ExitCode {
+    // Whoever read our output has had enough, as in `inrush explain | head`.
+    let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(broken_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(problems) = error.downcast_ref::<Problems>() {
+        eprintln!("{problems}");
+        return ExitCode::from(EXIT_USAGE);
+    }
+    eprintln!("inrush: {error:#}");
+    if error.is::<Usage>() {
+        ExitCode::from(EXIT_USAGE)
+    } else {
+        ExitCode::FAILURE
+    }
+}

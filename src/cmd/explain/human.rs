@@ -1,0 +1,159 @@
+//! Aligned text for people; control characters of a record never reach the terminal.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use inrush_event::{facility_name, severity_name};
+
+use super::json::rfc3339;
+use super::{Explained, RULE, UNCLASSIFIED};
+
+/// Characters of the column of names.
+const NAME_CHARS: usize = 11;
+
+struct Page<'a, W> {
+    out: &'a mut W,
+    colour: bool,
+}
+
+impl<W: Write> Page<'_, W> {
+    /// One line, the name in its column; a line without a name goes on with the one before.
+    fn line(&mut self, name: &str, value: &str, note: &str) -> io::Result<()> {
+        let (dim, reset) = if self.colour {
+            ("\x1b[2m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
+        write!(self.out, "  {dim}{name:NAME_CHARS$}{reset} {value}")?;
+        if !note.is_empty() {
+            let gap = if value.is_empty() { "" } else { "  " };
+            write!(self.out, "{gap}{dim}{note}{reset}")?;
+        }
+        writeln!(self.out)
+    }
+}
+
+/// Writes `explained` as a paragraph.
+pub(super) fn write(explained: &Explained, colour: bool, out: &mut impl Write) -> io::Result<()> {
+    let record = &explained.record;
+    let (bold, reset) = if colour {
+        ("\x1b[1m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
+    if explained.number > 1 {
+        writeln!(out)?;
+    }
+    writeln!(
+        out,
+        "{bold}record {}: {}{reset}",
+        explained.number,
+        record.format.name()
+    )?;
+    let mut page = Page { out, colour };
+    let number = |n: Option<u8>| n.map_or(String::new(), |n| format!("({n})"));
+    let facility = record.facility();
+    page.line(
+        "facility",
+        facility.map_or("-", facility_name),
+        &number(facility),
+    )?;
+    let severity = record.severity();
+    page.line(
+        "severity",
+        severity.map_or("-", severity_name),
+        &number(severity),
+    )?;
+    times(explained, &mut page)?;
+    for (name, bytes) in explained.fields() {
+        let value = bytes.map_or("-".to_owned(), printable);
+        page.line(name, &value, "")?;
+    }
+    anomalies(explained, &mut page)?;
+    decision(explained, &mut page)?;
+    page.line("hec", &printable(&explained.hec), "")
+}
+
+fn times(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
+    let record = &explained.record;
+    let time = rfc3339(record.event_time).unwrap_or_else(|| "-".to_owned());
+    let notes = explained.time_notes();
+    page.line("time", &time, notes.first().map_or("", String::as_str))?;
+    for note in notes.iter().skip(1) {
+        page.line("", &" ".repeat(time.chars().count()), note)?;
+    }
+    page.line(
+        "received",
+        rfc3339(record.received).as_deref().unwrap_or("-"),
+        "",
+    )
+}
+
+fn anomalies(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
+    let width = explained
+        .anomalies()
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or(0);
+    let mut heading = "anomalies";
+    for (name, meaning) in explained.anomalies() {
+        page.line(heading, &format!("{name:width$}"), meaning)?;
+        heading = "";
+    }
+    if heading.is_empty() {
+        Ok(())
+    } else {
+        page.line(heading, "none", "")
+    }
+}
+
+fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
+    let source = explained.batch.source();
+    page.line("class", "unclassified", UNCLASSIFIED)?;
+    page.line("index", &printable(source.index.as_bytes()), RULE)?;
+    page.line("sourcetype", &printable(source.sourcetype.as_bytes()), RULE)?;
+    let Some(peer) = explained.peer() else {
+        return Ok(());
+    };
+    let sender = format!(
+        "{} over {} to port {}",
+        peer.ip,
+        peer.protocol.name(),
+        peer.local_port
+    );
+    let note = if explained.stand_in {
+        "assumed: the input does not say"
+    } else {
+        ""
+    };
+    page.line("sender", &sender, note)
+}
+
+/// Text fit for a terminal: what is not UTF-8 as U+FFFD, control characters as `\n` or `\u{1b}`.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Bidirectional overrides can make a line read as something that it is not.
+        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            let _ = write!(out, "{}", c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_sees_no_control_characters() {
+        assert_eq!(
+            printable(b"a\x1b[31m\n\xff\xc2\x9b"),
+            "a\\u{1b}[31m\\n\u{fffd}\\u{9b}"
+        );
+        assert_eq!(printable("\u{202e}é".as_bytes()), "\\u{202e}é");
+    }
+}

@@ -1,0 +1,151 @@
+//! Records from stdin, cut as a source cuts them; memory is bounded by the longest record kept.
+
+use std::fmt;
+use std::io::{BufRead, Read};
+use std::net::IpAddr;
+
+use inrush_codec::{Frame, FrameDecoder, SyslogOptions};
+use inrush_event::{Anomalies, Timestamp};
+use serde_json::Value;
+
+use super::Arrival;
+
+/// A record, or why a line of the input is none.
+pub(super) type Item<'a> = Result<Arrival<'a>, Fault>;
+
+/// A line of the input that holds no record.
+pub(super) struct Fault {
+    line: u64,
+    what: &'static str,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stdin, line {}: {}", self.line, self.what)
+    }
+}
+
+/// Bytes asked of stdin at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Bytes of a JSON line for each byte of a message: `\u0000` for one byte, in `raw` and again in
+/// `message`, and the other fields beside them.
+const JSON_BYTES_PER_BYTE: usize = 16;
+
+/// Cuts a stream as the source's connections are cut.
+pub(super) fn raw(
+    mut input: impl Read,
+    options: &SyslogOptions,
+    show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut decoder = FrameDecoder::new(options.framing, options.message_bytes_max());
+    let mut buffer = Vec::new();
+    let mut frames: Vec<Frame> = Vec::new();
+    loop {
+        let kept = buffer.len();
+        buffer.resize(kept + READ_BYTES, 0);
+        let n = match input.read(&mut buffer[kept..]) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => 0,
+            other => {
+                let n = other?;
+                if n == 0 {
+                    buffer.truncate(kept);
+                    break;
+                }
+                n
+            }
+        };
+        buffer.truncate(kept + n);
+        let keep = decoder.decode(&buffer, 0, |frame| frames.push(frame));
+        show_all(&buffer, &mut frames, show)?;
+        buffer.drain(..keep);
+    }
+    decoder.finish(&buffer, 0, |frame| frames.push(frame));
+    // The last line of a text often has no end; that says nothing of the sender's framing.
+    if let Some(last) = frames.last_mut() {
+        last.anomalies = without(last.anomalies, Anomalies::UNTERMINATED);
+    }
+    show_all(&buffer, &mut frames, show)
+}
+
+fn without(set: Anomalies, one: Anomalies) -> Anomalies {
+    Anomalies::from_bits(set.bits() & !one.bits())
+}
+
+fn show_all(
+    buffer: &[u8],
+    frames: &mut Vec<Frame>,
+    show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    for frame in frames.drain(..) {
+        let bytes = frame.span.of(buffer);
+        show(Ok(Arrival {
+            bytes,
+            framing: frame.anomalies,
+            sender: None,
+            received: None,
+        }))?;
+    }
+    Ok(())
+}
+
+/// Takes `raw`, and `sender` and `received` where they are given, out of lines of JSON.
+pub(super) fn json(
+    mut input: impl BufRead,
+    message_bytes_max: usize,
+    show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let most = (message_bytes_max * JSON_BYTES_PER_BYTE) as u64 + 64 * 1024;
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        input.by_ref().take(most).read_until(b'\n', &mut text)?;
+        if text.is_empty() {
+            break;
+        }
+        if text.last() != Some(&b'\n') && text.len() as u64 == most {
+            input.skip_until(b'\n')?;
+            show(Err(Fault {
+                line,
+                what: "longer than a record can be; is it JSON lines?",
+            }))?;
+            continue;
+        }
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<Value>(&text) {
+            Ok(object) => show(arrival(&object, message_bytes_max, line))?,
+            Err(_) => show(Err(Fault {
+                line,
+                what: "not JSON; use --input raw for raw records",
+            }))?,
+        }
+    }
+    Ok(())
+}
+
+fn arrival(object: &Value, message_bytes_max: usize, line: u64) -> Item<'_> {
+    let what = "no text in `raw`; give JSON lines as the file destination writes them";
+    let raw = object["raw"]
+        .as_str()
+        .ok_or(Fault { line, what })?
+        .as_bytes();
+    let mut framing = Anomalies::NONE;
+    if raw.len() > message_bytes_max {
+        framing.insert(Anomalies::OVERSIZE);
+    }
+    Ok(Arrival {
+        bytes: &raw[..raw.len().min(message_bytes_max)],
+        framing,
+        sender: object["sender"]
+            .as_str()
+            .and_then(|text| text.parse::<IpAddr>().ok()),
+        received: object["received"].as_str().and_then(timestamp),
+    })
+}
+
+fn timestamp(text: &str) -> Option<Timestamp> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    i64::try_from(time.as_nanosecond()).ok().map(Timestamp)
+}

@@ -1,0 +1,80 @@
+//! One JSON object a record.
+
+use std::io::{self, Write};
+
+use inrush_codec::encode::push_rfc3339_ns;
+use inrush_event::{Timestamp, facility_name, severity_name};
+use serde_json::{Map, Value, json};
+
+use super::{Explained, RULE, UNCLASSIFIED, offset};
+
+/// Writes `explained` as a line. The envelope under `hec` is the very text that would be sent.
+pub(super) fn write(explained: &Explained, out: &mut impl Write) -> io::Result<()> {
+    let mut object = Map::new();
+    header(explained, &mut object);
+    time(explained, &mut object);
+    let anomaly = |(name, meaning)| json!({ "name": name, "meaning": meaning });
+    object.insert(
+        "anomalies".into(),
+        explained.anomalies().map(anomaly).collect(),
+    );
+    decision(explained, &mut object);
+    let mut line = serde_json::to_vec(&object)?;
+    line.pop();
+    line.extend_from_slice(b",\"hec\":");
+    line.extend_from_slice(&explained.hec);
+    line.extend_from_slice(b"}\n");
+    out.write_all(&line)
+}
+
+fn header(explained: &Explained, object: &mut Map<String, Value>) {
+    let record = &explained.record;
+    object.insert("record".into(), explained.number.into());
+    object.insert("format".into(), record.format.name().into());
+    object.insert(
+        "facility".into(),
+        record.facility().map(facility_name).into(),
+    );
+    object.insert(
+        "severity".into(),
+        record.severity().map(severity_name).into(),
+    );
+    for (name, bytes) in explained.fields() {
+        object.insert(name.into(), bytes.map(String::from_utf8_lossy).into());
+    }
+}
+
+fn time(explained: &Explained, object: &mut Map<String, Value>) {
+    let record = &explained.record;
+    let zone = (record.zone_minutes != inrush_event::Record::ZONE_NONE)
+        .then(|| offset(record.zone_minutes));
+    object.insert("event_time".into(), rfc3339(record.event_time).into());
+    object.insert("zone".into(), zone.into());
+    object.insert("time_notes".into(), explained.time_notes().into());
+    object.insert("received".into(), rfc3339(record.received).into());
+}
+
+fn decision(explained: &Explained, object: &mut Map<String, Value>) {
+    let source = explained.batch.source();
+    object.insert("class".into(), Value::Null);
+    object.insert("class_reason".into(), UNCLASSIFIED.into());
+    object.insert("index".into(), source.index.as_str().into());
+    object.insert("sourcetype".into(), source.sourcetype.as_str().into());
+    object.insert("rule".into(), RULE.into());
+    object.insert("source".into(), source.name.as_str().into());
+    let peer = explained.peer();
+    object.insert("sender".into(), peer.map(|peer| peer.ip.to_string()).into());
+    object.insert(
+        "protocol".into(),
+        peer.map(|peer| peer.protocol.name()).into(),
+    );
+}
+
+/// RFC 3339 in UTC with nanoseconds.
+pub(super) fn rfc3339(at: Timestamp) -> Option<String> {
+    at.is_some().then(|| {
+        let mut text = Vec::new();
+        push_rfc3339_ns(at, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}

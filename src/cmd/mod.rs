@@ -1,0 +1,146 @@
+//! The subcommands: one file each, each with `run`.
+
+mod check;
+mod explain;
+mod load;
+mod run;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use inrush_pipeline::config::{self, Config, Problems};
+
+/// The command line.
+#[derive(Parser)]
+#[command(
+    name = "inrush",
+    version,
+    about = "Takes a surge of security events from the wire to the index, and accounts for every one",
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = "Examples:
+  inrush run                              syslog on port 5514, files under ./inrush-data
+  inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
+  echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
+  inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
+
+Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Receive, keep and deliver events until a signal says stop
+    Run(RunArgs),
+    /// Check a configuration file: one line for each problem, with file:line:column
+    Check(CheckArgs),
+    /// Send generated events, and report how many per second, and what became of them
+    Load(Box<inrush_load::Args>),
+    /// Say of each record on stdin how it is read, what it is taken for and where it would go
+    Explain(ExplainArgs),
+}
+
+/// Arguments of `run`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush run                                  the built-in default: syslog on port 5514
+  inrush run -c /etc/inrush/inrush.yaml
+  inrush run -c inrush.yaml --data-dir /srv/inrush
+
+SIGHUP reads the configuration again; SIGTERM and SIGINT deliver what is pending and stop.")]
+pub(crate) struct RunArgs {
+    /// The configuration file; without one the built-in default holds
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The folder for everything that is kept, in place of the configuration's `data_dir`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Arguments of `check`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush check -c inrush.yaml
+  inrush check --print-default > inrush.yaml
+  inrush check --print-schema > inrush.schema.json")]
+pub(crate) struct CheckArgs {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE", required_unless_present = "print")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) print: PrintArgs,
+}
+
+/// What `check` prints instead.
+#[derive(Args)]
+#[group(id = "print", multiple = false, conflicts_with = "config")]
+pub(crate) struct PrintArgs {
+    /// Print the built-in configuration
+    #[arg(long)]
+    pub(crate) print_default: bool,
+    /// Print the JSON Schema of the configuration, for editors
+    #[arg(long)]
+    pub(crate) print_schema: bool,
+    /// Print the reference of all options, in Markdown
+    #[arg(long)]
+    pub(crate) print_reference: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
+  inrush explain -c inrush.yaml --json < messages.txt
+  inrush explain --input json < inrush-data/local/main.jsonl")]
+pub(crate) struct ExplainArgs {
+    /// The configuration file; without one the built-in default holds
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The source that is to have received the records; without it the first in the file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// raw: records as a sender writes them to a connection; json: lines of a `file` destination
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = explain::Input::Raw)]
+    pub(crate) input: explain::Input,
+    /// Print one JSON object a record
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Forget everything between two records, to see that nothing depends on the one before
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+/// A command line that names something that is not there.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Runs a command; its errors are for `main` to report.
+pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Load(args) => load::run(*args),
+        Command::Explain(args) => explain::run(&args),
+    }
+}
+
+/// The configuration at `path`, or the built-in one.
+pub(crate) fn configuration(path: Option<&Path>) -> Result<Config, Problems> {
+    match path {
+        Some(path) => config::load(path, &|name| std::env::var(name).ok()),
+        None => Config::builtin(None),
+    }
+}
