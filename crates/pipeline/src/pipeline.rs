@@ -11,7 +11,7 @@ use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo,
 use inrush_queue::Log;
 use inrush_sink::{FileQuarantine, Quarantine, SinkConfig};
 use inrush_transport::activation::Inherited;
-use inrush_transport::config::{ListenAddr, UdpSockets};
+use inrush_transport::config::{ListenAddr, UdpBalance, UdpSockets};
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpReceiver;
 use inrush_transport::listen;
@@ -286,11 +286,15 @@ impl Shared {
             let count = udp_socket_count(options.sockets);
             sockets = listen::udp_sockets(address, count).map_err(|error| error.to_string())?;
         }
+        if options.balance == UdpBalance::Random && sockets.len() > 1 {
+            listen::spread_randomly(&sockets[0], sockets.len() as u32)
+                .map_err(|error| format!("{address}: udp.balance random: {error}"))?;
+        }
         let wanted_bytes = usize::try_from(options.receive_buffer.0).unwrap_or(usize::MAX);
         let mut bound = address;
         let mut udp = Vec::new();
         for socket in sockets {
-            let mut worker = || -> io::Result<UdpWorker> {
+            let worker = || -> io::Result<UdpWorker> {
                 let granted = listen::raise_receive_buffer(&socket, wanted_bytes)? as u64;
                 bound.addr = socket.local_addr()?;
                 let receiver = UdpReceiver::new(socket)?;
@@ -462,7 +466,9 @@ impl Shared {
 
     fn with_acceptor(&self, order: impl FnOnce(&Acceptor)) {
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
-        acceptor.as_ref().into_iter().for_each(|acceptor| order(acceptor));
+        if let Some(acceptor) = acceptor.as_ref() {
+            order(acceptor);
+        }
     }
 
     /// Threads that have ended although they are wanted, by name.

@@ -200,7 +200,8 @@ pub enum ClientAuth {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UdpOptions {
-    /// Sockets opened on each address, each with its own kernel queue: `auto` is one a worker.
+    /// Sockets opened on each address, each with its own kernel queue and thread: `auto` is one
+    /// for every two cores, at most 16.
     pub sockets: UdpSockets,
     /// How the kernel spreads datagrams over the sockets.
     pub balance: UdpBalance,
@@ -222,7 +223,7 @@ impl Default for UdpOptions {
 /// How many sockets an address has: `auto` or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UdpSockets {
-    /// One a worker.
+    /// One for every two cores, at most 16.
     #[default]
     Auto,
     /// This many.
@@ -291,15 +292,13 @@ const UDP_SOCKETS_MAX: u16 = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UdpBalance {
-    /// Whichever suits the number of workers.
+    /// `hash`.
     #[default]
     Auto,
     /// By sender address and port: one sender stays on one socket, its order is kept.
     Hash,
     /// Evenly, whoever sends: one hot sender uses all sockets, its order is not kept.
     Random,
-    /// Evenly, and the order of each sender is restored afterwards.
-    Ordered,
 }
 
 /// TCP and TLS connections (RFC 6587, RFC 5425).

@@ -17,6 +17,7 @@
 pub mod activation;
 pub mod config;
 pub mod listen;
+pub mod process;
 pub mod proxy;
 pub mod stream;
 pub mod tls;

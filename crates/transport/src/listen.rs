@@ -95,6 +95,27 @@ pub fn udp_sockets(listen: ListenAddr, count: usize) -> Result<Vec<UdpSocket>, B
     open_all().map_err(|source| BindError { listen, source })
 }
 
+/// Has the kernel give each datagram to any of the `count` sockets that share an address, whoever
+/// sent it. `socket` is one of them; the choice holds for all.
+///
+/// # Errors
+/// `setsockopt(2)`: the kernel is older than 4.5, or the sockets do not share an address.
+pub fn spread_randomly(socket: &impl AsFd, count: u32) -> io::Result<()> {
+    let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
+    let mut program = [
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, random),
+        instruction(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
+        instruction(libc::BPF_RET | libc::BPF_A, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &filter)?)
+}
+
+/// One instruction of classic BPF.
+fn instruction(code: libc::c_uint, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
 /// A non-blocking socket that closes on exec.
 fn open(addr: SocketAddr, kind: Type) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), kind, None)?;
@@ -156,6 +177,23 @@ mod tests {
     use nix::poll::{PollFd, PollFlags, poll};
 
     use super::*;
+
+    #[test]
+    fn one_sender_reaches_all_sockets_when_spread_randomly() {
+        let sockets = udp_sockets(at("udp://127.0.0.1:0"), 2).unwrap();
+        spread_randomly(&sockets[0], 2).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..100 {
+            sender.send_to(b"x", sockets[0].local_addr().unwrap()).unwrap();
+        }
+        let count = |socket: &UdpSocket| {
+            std::iter::from_fn(|| socket.recv(&mut [0; 8]).ok()).count()
+        };
+        let counts: Vec<usize> = sockets.iter().map(count).collect();
+        assert_eq!(counts.iter().sum::<usize>(), 100);
+        // All on one side has a chance of 2 in 2^100.
+        assert!(counts.iter().all(|n| *n > 0), "{counts:?}");
+    }
 
     fn at(text: &str) -> ListenAddr {
         text.parse().unwrap()

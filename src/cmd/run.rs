@@ -1,0 +1,135 @@
+//! `inrush run`: starts the pipeline and the admin API, obeys signals, stops in good order.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use inrush_event::LedgerSnapshot;
+use inrush_pipeline::config::{self, Config, Problems};
+use inrush_pipeline::{Loader, Pipeline};
+use inrush_transport::activation::Inherited;
+use inrush_transport::process;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::RunArgs;
+
+/// Runs until a signal says stop.
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    // First of all, before anything else opens files under their numbers.
+    let inherited = Inherited::from_environment();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_target(false)
+        .init();
+    // Before the pipeline's threads start, so that they leave the signals to this one.
+    let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT]).context("cannot take signals")?;
+    if let Err(error) = process::raise_open_files() {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    let config = read(args.config.as_ref(), args.data_dir.as_ref())?;
+    let admin_address = config.admin.listen.0;
+    let pipeline = Pipeline::start(config, inherited, loader(args))?;
+    let admin = match inrush_control::start(admin_address, pipeline.admin()) {
+        Ok(admin) => admin,
+        Err(error) => {
+            pipeline.stop();
+            bail!("admin: cannot listen on {admin_address}: {error}; set admin.listen");
+        }
+    };
+    eprintln!("inrush: admin on http://{}", admin.local_addr());
+    for (source, address) in pipeline.listeners() {
+        eprintln!("inrush: listening on {address} source={source}");
+    }
+    eprintln!("inrush: ready");
+    process::notify("READY=1");
+    obey(&mut signals, &pipeline);
+    process::notify("STOPPING=1");
+    finish(&mut signals, pipeline);
+    admin.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The configuration with the command line's `--data-dir` in place of its own.
+fn read(file: Option<&PathBuf>, data_dir: Option<&PathBuf>) -> Result<Config, Problems> {
+    let Some(file) = file else {
+        return Config::builtin(data_dir.map(PathBuf::as_path));
+    };
+    let mut config = config::load(file, &|name| std::env::var(name).ok())?;
+    if let Some(data_dir) = data_dir {
+        config.data_dir.clone_from(data_dir);
+    }
+    Ok(config)
+}
+
+fn loader(args: &RunArgs) -> Loader {
+    let (file, data_dir) = (args.config.clone(), args.data_dir.clone());
+    Box::new(move || {
+        read(file.as_ref(), data_dir.as_ref())
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    })
+}
+
+/// Reloads on SIGHUP; returns on SIGTERM or SIGINT.
+fn obey(signals: &mut Signals, pipeline: &Pipeline) {
+    for signal in signals.forever() {
+        if signal != SIGHUP {
+            return;
+        }
+        match pipeline.reload() {
+            Ok(report) if report.changed.is_empty() => eprintln!("inrush: reload: no change"),
+            Ok(report) => eprintln!("inrush: reload: {}", report.changed.join(", ")),
+            Err(problems) => {
+                eprintln!("inrush: reload refused, the old configuration goes on:");
+                problems.iter().for_each(|problem| eprintln!("  {problem}"));
+            }
+        }
+    }
+}
+
+/// Stops in good order; a second signal ends the wait.
+fn finish(signals: &mut Signals, pipeline: Pipeline) {
+    eprintln!("inrush: stopping: taking in what was received and delivering it");
+    let admin = pipeline.admin();
+    let handle = signals.handle();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pipeline.stop();
+            handle.close();
+        });
+        // Ends when the handle is closed, or at a signal.
+        if signals.forever().any(|signal| signal != SIGHUP) {
+            eprintln!("inrush: second signal: stopping at once");
+            eprintln!("{}", summary(&admin.ledger()));
+            std::process::exit(1);
+        }
+    });
+    eprintln!("{}", summary(&admin.ledger()));
+}
+
+/// The last line: what came in and what became of it.
+fn summary(ledger: &LedgerSnapshot) -> String {
+    let mut parts = Vec::new();
+    for (name, row) in &ledger.sources {
+        let rejected: u64 = row.rejected.values().sum();
+        parts.push(format!(
+            "{name} received {} accepted {} rejected {rejected} kernel_dropped {}",
+            row.received, row.accepted, row.kernel_dropped
+        ));
+    }
+    for (name, row) in &ledger.destinations {
+        let quarantined: u64 = row.quarantined.values().sum();
+        let dropped: u64 = row.dropped.values().sum();
+        parts.push(format!(
+            "{name} delivered {} quarantined {quarantined} dropped {dropped} pending {}",
+            row.delivered, row.pending
+        ));
+    }
+    let balanced = if ledger.balanced {
+        "balanced"
+    } else {
+        "NOT BALANCED"
+    };
+    format!("inrush: stopped, ledger {balanced}: {}", parts.join("; "))
+}
