@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::child::wait_until;
 use crate::meter::{Machine, Window, calibrate_ms, process_rss_peak_mib, softnet_dropped};
 use crate::results::{Run, Scenario};
-use crate::sender::{self, Sent, Shape, Wire};
+use crate::sender::{self, Amount, Sent, Shape, Wire};
 use crate::stats::per_event;
 use crate::subject::{
     Inrush, Progress, Rsyslog, Sink, Subject, SyslogNg, User, drain, write_config,
@@ -110,20 +110,20 @@ impl Lab {
         write_config(file, template, &[("@DIR@", &dir), ("@SINK@", &sink_port)])
     }
 
-    /// Sends `number` messages to `subject` and meters it until all is drained.
+    /// Sends to `subject` and meters it until all is drained.
     pub(crate) fn measure(
         &self,
         subject: &mut dyn Subject,
         sink: Option<&Sink>,
         shape: &Shape,
-        number: u64,
+        amount: Amount,
         meanwhile: Option<Meanwhile<'_>>,
     ) -> Result<Run> {
         let calibration_ms = calibrate_ms();
         let address = subject.address(shape.wire)?;
         let backlog = softnet_dropped()?;
         let window = Window::open(subject.pid(), sink.map(Sink::pid))?;
-        let mut sending = sender::start(&self.inrush, &address, shape, number)?;
+        let mut sending = sender::start(&self.inrush, &address, shape, amount)?;
         let begun = sending.begun;
         if let Some(meanwhile) = meanwhile {
             let mut next = begun + meanwhile.every;

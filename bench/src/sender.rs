@@ -39,6 +39,15 @@ pub(crate) struct Shape {
     pub(crate) burst: u64,
 }
 
+/// When a load ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Amount {
+    /// After so many messages.
+    Number(u64),
+    /// After so many seconds, however many messages that are.
+    Seconds(u64),
+}
+
 /// What a load has to say of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sent {
@@ -65,8 +74,8 @@ pub(crate) struct Sending {
     pub(crate) begun: Instant,
 }
 
-/// The options of `inrush load` for `number` messages of `shape`.
-fn words(address: &str, shape: &Shape, number: u64) -> Vec<String> {
+/// The options of `inrush load`.
+fn words(address: &str, shape: &Shape, amount: Amount) -> Vec<String> {
     let scheme = match shape.wire {
         Wire::Tcp => "tcp",
         Wire::Udp => "udp",
@@ -75,7 +84,10 @@ fn words(address: &str, shape: &Shape, number: u64) -> Vec<String> {
         "load".to_owned(),
         format!("{scheme}://{address}"),
         "--json".to_owned(),
-        format!("--number={number}"),
+        match amount {
+            Amount::Number(number) => format!("--number={number}"),
+            Amount::Seconds(seconds) => format!("--interval={seconds}s"),
+        },
         format!("--size={}", shape.size),
         format!("--rate={}", shape.rate),
         format!("--active-connections={}", shape.connections),
@@ -98,10 +110,15 @@ fn words(address: &str, shape: &Shape, number: u64) -> Vec<String> {
     words
 }
 
-/// Starts to send `number` messages to `address` with the generator in `inrush`.
-pub(crate) fn start(inrush: &Path, address: &str, shape: &Shape, number: u64) -> Result<Sending> {
+/// Starts to send to `address` with the generator in `inrush`.
+pub(crate) fn start(
+    inrush: &Path,
+    address: &str,
+    shape: &Shape,
+    amount: Amount,
+) -> Result<Sending> {
     let mut command = Command::new(inrush);
-    command.args(words(address, shape, number));
+    command.args(words(address, shape, amount));
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -163,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_shape_becomes_options() {
-        let tcp = words("127.0.0.1:1", &TCP, 7).join(" ");
+        let tcp = words("127.0.0.1:1", &TCP, Amount::Number(7)).join(" ");
         assert_eq!(
             tcp,
             "load tcp://127.0.0.1:1 --json --number=7 --size=800 --rate=0 --active-connections=10 \
@@ -175,7 +192,8 @@ mod tests {
             burst: 8,
             ..TCP
         };
-        let udp = words("127.0.0.1:1", &shape, 7).join(" ");
+        let udp = words("127.0.0.1:1", &shape, Amount::Seconds(7)).join(" ");
+        assert!(udp.contains(" --interval=7s ") && !udp.contains("--number"));
         assert!(udp.contains("udp://") && udp.ends_with("--gso=8") && !udp.contains("framing"));
     }
 

@@ -14,7 +14,7 @@ use crate::child::wait;
 use crate::lab::{Lab, Meanwhile};
 use crate::meter::is_root;
 use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Shape, Wire};
+use crate::sender::{Amount, Shape, Wire};
 use crate::subject::{Subject, User};
 
 const RUNS: usize = 20;
@@ -87,5 +87,11 @@ fn one(lab: &Lab) -> Result<Run> {
         every: Duration::from_millis(100),
         act: &mut stop_once,
     };
-    lab.measure(&mut inrush, None, &SHAPE, NUMBER, Some(meanwhile))
+    lab.measure(
+        &mut inrush,
+        None,
+        &SHAPE,
+        Amount::Number(NUMBER),
+        Some(meanwhile),
+    )
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::{REFERENCE, tell};
 use crate::lab::Lab;
 use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Header, Shape, Wire};
+use crate::sender::{Amount, Header, Shape, Wire};
 use crate::stats::{bare_ratio, scaled};
 use crate::subject::{BareTcp, Rsyslog, Sink, Subject, SyslogNg, User};
 
@@ -224,7 +224,13 @@ fn one(lab: &Lab, cost: &Cost, who: Who, number: u64) -> Result<Run> {
             )?)
         }
     };
-    lab.measure(subject.as_mut(), sink, &shape_of(cost, who), number, None)
+    lab.measure(
+        subject.as_mut(),
+        sink,
+        &shape_of(cost, who),
+        Amount::Number(number),
+        None,
+    )
 }
 
 fn scale(series: &mut Series, bare: &Cell) {

@@ -6,7 +6,7 @@ use super::{REFERENCE, tell};
 use crate::lab::{INRUSH_DIR, Lab};
 use crate::meter::is_root;
 use crate::results::{Cell, Check, Scenario};
-use crate::sender::{Shape, Wire};
+use crate::sender::{Amount, Shape, Wire};
 use crate::subject::{Inrush, User};
 
 const SECONDS: u64 = 60;
@@ -47,7 +47,13 @@ pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
             Inrush::start(&lab.inrush, None, &lab.dir(INRUSH_DIR)?, User::Ours)?
         }
     };
-    let run = lab.measure(&mut inrush, None, &SHAPE, SHAPE.rate * SECONDS, None)?;
+    let run = lab.measure(
+        &mut inrush,
+        None,
+        &SHAPE,
+        Amount::Number(SHAPE.rate * SECONDS),
+        None,
+    )?;
     drop(inrush);
     // What the built-in default wrote is not kept for the scenarios that follow.
     lab.dir(INRUSH_DIR)?;

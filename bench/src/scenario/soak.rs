@@ -9,7 +9,7 @@ use super::{REFERENCE, tell};
 use crate::lab::{Lab, Meanwhile};
 use crate::meter::process_rss_mib;
 use crate::results::{Cell, Check, Scenario};
-use crate::sender::Shape;
+use crate::sender::{Amount, Shape};
 use crate::stats::{Spread, growth};
 use crate::subject::{Subject, User};
 
@@ -50,7 +50,13 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         rate: RATE,
         ..REFERENCE
     };
-    let run = lab.measure(&mut inrush, None, &shape, RATE * seconds, Some(meanwhile))?;
+    let run = lab.measure(
+        &mut inrush,
+        None,
+        &shape,
+        Amount::Number(RATE * seconds),
+        Some(meanwhile),
+    )?;
     let mut scenario = lab.scenario(&shows);
     scenario.checks = checks(&rss);
     scenario.checks.push(rate_held(run.sent, run.seconds, RATE));

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{REFERENCE, tell};
 use crate::lab::Lab;
 use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Shape, Wire};
+use crate::sender::{Amount, Shape, Wire};
 use crate::stats::bare_ratio;
 use crate::subject::{BareUdp, Rsyslog, Subject, SyslogNg, User};
 
@@ -119,7 +119,7 @@ fn one(lab: &Lab, who: Who, shape: &Shape, number: u64) -> Result<Run> {
         )?),
         Who::Rsyslog => Box::new(Rsyslog::start(RSYSLOG, Wire::Udp, &lab.dir("rsyslog")?)?),
     };
-    lab.measure(subject.as_mut(), None, shape, number, None)
+    lab.measure(subject.as_mut(), None, shape, Amount::Number(number), None)
 }
 
 fn limit(cell: &Cell) -> Check {
