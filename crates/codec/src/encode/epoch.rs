@@ -56,7 +56,10 @@ pub fn push_rfc3339_ns(at: Timestamp, out: &mut Vec<u8>) {
 }
 
 fn split(at: Timestamp) -> (i64, u32) {
-    (at.0.div_euclid(NS_PER_SECOND), at.0.rem_euclid(NS_PER_SECOND) as u32)
+    (
+        at.0.div_euclid(NS_PER_SECOND),
+        at.0.rem_euclid(NS_PER_SECOND) as u32,
+    )
 }
 
 fn push_fraction(value: u32, decimals: u32, out: &mut Vec<u8>) {

@@ -50,7 +50,11 @@ fn plain_len(bytes: &[u8]) -> usize {
 
 fn plain_len_in_chunks<const N: usize>(bytes: &[u8]) -> usize {
     let (chunks, _) = bytes.as_chunks::<N>();
-    chunks.iter().take_while(|chunk| chunk_is_plain(*chunk)).count() * N
+    chunks
+        .iter()
+        .take_while(|chunk| chunk_is_plain(chunk))
+        .count()
+        * N
 }
 
 fn chunk_is_plain<const N: usize>(chunk: &[u8; N]) -> bool {

@@ -91,7 +91,11 @@ impl HecEncoder {
     pub fn new(options: HecOptions) -> Self {
         let mut container = Vec::new();
         if options.indexed_fields.contains(&IndexedField::Container) {
-            push_field(&mut container, "sc4s_container", options.container.as_bytes());
+            push_field(
+                &mut container,
+                "sc4s_container",
+                options.container.as_bytes(),
+            );
         }
         let facility = options.indexed_fields.contains(&IndexedField::Facility);
         let severity = options.indexed_fields.contains(&IndexedField::Severity);
@@ -101,7 +105,9 @@ impl HecEncoder {
             source: None,
             names: Vec::new(),
             peers: Vec::new(),
-            pris: (0..=Record::PRI_NONE).map(|pri| pri_fields(pri, facility, severity)).collect(),
+            pris: (0..=Record::PRI_NONE)
+                .map(|pri| pri_fields(pri, facility, severity))
+                .collect(),
             received: Timestamp::NONE,
             recv_time: Vec::new(),
             container,
@@ -112,7 +118,8 @@ impl HecEncoder {
     /// Appends the envelope of one event; no separator.
     pub fn encode(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"time\":\"");
-        self.event_second.push_epoch_ms(record.time().or(Timestamp(0)), out);
+        self.event_second
+            .push_epoch_ms(record.time().or(Timestamp(0)), out);
         out.extend_from_slice(b"\",\"host\":\"");
         push_host(batch, record, out);
         self.push_names(batch, out);
@@ -124,7 +131,11 @@ impl HecEncoder {
 
     fn push_names(&mut self, batch: &Batch, out: &mut Vec<u8>) {
         let source = batch.source();
-        if !self.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, source)) {
+        if !self
+            .source
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, source))
+        {
             self.source = Some(Arc::clone(source));
             self.names = names(source, self.options.source.as_deref());
         }
@@ -151,7 +162,9 @@ impl HecEncoder {
     }
 
     fn push_peer(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-        let Some(peer) = batch.peer(record) else { return };
+        let Some(peer) = batch.peer(record) else {
+            return;
+        };
         let slot = record.peer as usize;
         if slot >= PEERS_KEPT {
             return push_peer_fields(peer, &self.options.indexed_fields, out);
@@ -179,9 +192,14 @@ impl HecEncoder {
         if self.received != record.received {
             self.received = record.received;
             self.recv_time.clear();
-            if self.options.indexed_fields.contains(&IndexedField::RecvTime) {
+            if self
+                .options
+                .indexed_fields
+                .contains(&IndexedField::RecvTime)
+            {
                 self.recv_time.extend_from_slice(b",\"sc4s_recv_time\":\"");
-                self.received_second.push_epoch_ms(record.received, &mut self.recv_time);
+                self.received_second
+                    .push_epoch_ms(record.received, &mut self.recv_time);
                 self.recv_time.push(b'"');
             }
         }
@@ -237,8 +255,15 @@ fn tagged_message<'a>(batch: &'a Batch, record: &Record) -> &'a [u8] {
     if record.app.is_empty() {
         return batch.get(record.message);
     }
-    let end = if record.message.is_empty() { record.raw.end() } else { record.message.end() };
-    batch.bytes().get(record.app.start()..end).unwrap_or_default()
+    let end = if record.message.is_empty() {
+        record.raw.end()
+    } else {
+        record.message.end()
+    };
+    batch
+        .bytes()
+        .get(record.app.start()..end)
+        .unwrap_or_default()
 }
 
 fn push_compact_5424(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
@@ -276,10 +301,18 @@ fn pri_fields(pri: u8, facility: bool, severity: bool) -> Vec<u8> {
         return text;
     }
     if facility {
-        push_field(&mut text, "sc4s_syslog_facility", facility_name(pri >> 3).as_bytes());
+        push_field(
+            &mut text,
+            "sc4s_syslog_facility",
+            facility_name(pri >> 3).as_bytes(),
+        );
     }
     if severity {
-        push_field(&mut text, "sc4s_syslog_severity", severity_name(pri & 7).as_bytes());
+        push_field(
+            &mut text,
+            "sc4s_syslog_severity",
+            severity_name(pri & 7).as_bytes(),
+        );
     }
     text
 }

@@ -41,7 +41,8 @@ impl JsonLines {
         out.extend_from_slice(b"{\"time\":\"");
         self.event_second.push_rfc3339(known(record.time()), 3, out);
         out.extend_from_slice(b"\",\"received\":\"");
-        self.received_second.push_rfc3339(known(record.received), 9, out);
+        self.received_second
+            .push_rfc3339(known(record.received), 9, out);
         out.push(b'"');
     }
 }

@@ -15,7 +15,11 @@ use super::*;
 const WHEN: Timestamp = Timestamp(1_714_979_289_123_456_789);
 
 fn peer(last: u8, protocol: Protocol) -> Peer {
-    Peer { ip: IpAddr::from([10, 0, 0, last]), local_port: 514, protocol }
+    Peer {
+        ip: IpAddr::from([10, 0, 0, last]),
+        local_port: 514,
+        protocol,
+    }
 }
 
 /// A batch of one record for each text, whose spans `shape` may set (offsets are absolute).
@@ -105,7 +109,10 @@ fn a_5424_event_has_its_message_directly_behind_the_structured_data() {
         record.sdata = find(text, base, "[a b=\"c\"]");
         record.message = find(text, base, "hello");
     });
-    assert_eq!(hec(&full, options())[0]["event"], "- - app 7 ID47 [a b=\"c\"]hello");
+    assert_eq!(
+        hec(&full, options())[0]["event"],
+        "- - app 7 ID47 [a b=\"c\"]hello"
+    );
     let nil = batch(&[text.as_bytes()], |record, base| {
         record.format = Format::Rfc5424;
         record.message = find(text, base, "hello");
@@ -130,7 +137,10 @@ fn an_event_is_never_blank() {
         record.format = Format::Rfc3164;
         record.message = Span::EMPTY;
     });
-    assert_eq!(hec(&blank, options())[0]["event"], "<13>May  6 07:08:09 host");
+    assert_eq!(
+        hec(&blank, options())[0]["event"],
+        "<13>May  6 07:08:09 host"
+    );
     let tag_only = batch(&[b"<13>sshd:"], |record, base| {
         record.format = Format::Rfc3164;
         record.app = Span::new(base + 4, base + 8);
@@ -193,12 +203,22 @@ fn one_encoder_serves_batches_of_several_sources_and_senders() {
 
 #[test]
 fn fields_are_sent_as_configured() {
-    let none = HecOptions { indexed_fields: Vec::new(), source: Some("x\"y".into()), ..options() };
+    let none = HecOptions {
+        indexed_fields: Vec::new(),
+        source: Some("x\"y".into()),
+        ..options()
+    };
     let event = &hec(&legacy(), none)[0];
     assert_eq!(event.get("fields"), None);
     assert_eq!(event["source"], "x\"y");
-    let one = HecOptions { indexed_fields: vec![IndexedField::Destport], ..options() };
-    assert_eq!(hec(&legacy(), one)[0]["fields"], json!({ "sc4s_destport": 514 }));
+    let one = HecOptions {
+        indexed_fields: vec![IndexedField::Destport],
+        ..options()
+    };
+    assert_eq!(
+        hec(&legacy(), one)[0]["fields"],
+        json!({ "sc4s_destport": 514 })
+    );
 }
 
 #[test]
@@ -221,7 +241,9 @@ fn json_lines_name_every_field_that_is_there() {
 
 #[test]
 fn json_lines_leave_out_what_is_absent_and_show_what_is_odd() {
-    let odd = batch(&[b"\xff\xfe raw"], |record, _| record.anomalies = Anomalies::INVALID_UTF8);
+    let odd = batch(&[b"\xff\xfe raw"], |record, _| {
+        record.anomalies = Anomalies::INVALID_UTF8
+    });
     let mut out = Vec::new();
     JsonLines::new().encode(&odd, &odd.records()[0], &mut out);
     let event: Value = serde_json::from_slice(&out).unwrap();
@@ -236,7 +258,11 @@ fn json_lines_leave_out_what_is_absent_and_show_what_is_odd() {
 fn times_are_rendered_on_both_sides_of_1970() {
     for (ns, epoch, civil) in [
         (0, "0.000", "1970-01-01T00:00:00.000000000Z"),
-        (951_782_400_000_000_001, "951782400.000", "2000-02-29T00:00:00.000000001Z"),
+        (
+            951_782_400_000_000_001,
+            "951782400.000",
+            "2000-02-29T00:00:00.000000001Z",
+        ),
         (-1, "-1.999", "1969-12-31T23:59:59.999999999Z"),
         (i64::MAX, "9223372036.854", "2262-04-11T23:47:16.854775807Z"),
     ] {
@@ -261,7 +287,11 @@ fn every_byte_in_every_place_of_a_chunk_survives_escaping() {
         for at in 0..70 {
             let mut bytes = [b'x'; 75];
             bytes[at] = byte;
-            assert_eq!(escaped(&bytes), String::from_utf8_lossy(&bytes), "{byte:#x} at {at}");
+            assert_eq!(
+                escaped(&bytes),
+                String::from_utf8_lossy(&bytes),
+                "{byte:#x} at {at}"
+            );
         }
     }
 }

@@ -1,0 +1,68 @@
+//! The options of a destination, by its `type`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::blackhole::BlackholeConfig;
+use crate::file::FileConfig;
+use crate::splunk_hec::SplunkHecConfig;
+use crate::stdout::StdoutConfig;
+
+/// One destination.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum SinkConfig {
+    /// Takes every event and forgets it.
+    Blackhole(BlackholeConfig),
+    /// Appends events to files.
+    File(FileConfig),
+    /// Writes JSON lines to standard output.
+    Stdout(StdoutConfig),
+    /// Sends events to Splunk's HTTP Event Collector, or to anything that speaks it.
+    SplunkHec(SplunkHecConfig),
+}
+
+impl SinkConfig {
+    /// The `type` in the configuration.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Blackhole(_) => "blackhole",
+            Self::File(_) => "file",
+            Self::Stdout(_) => "stdout",
+            Self::SplunkHec(_) => "splunk_hec",
+        }
+    }
+}
+
+/// Something in a destination's options that cannot work.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Where, from the destination down: `endpoints[1]`, `batch.max_bytes`.
+    pub key: String,
+    /// What is wrong and what to write instead, for the operator.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)
+    }
+}
+
+/// Everything in the options that cannot work, without touching the world.
+pub fn validate(config: &SinkConfig) -> Vec<Problem> {
+    match config {
+        SinkConfig::Blackhole(_) | SinkConfig::Stdout(_) => Vec::new(),
+        SinkConfig::File(options) => options.problems(),
+        SinkConfig::SplunkHec(options) => options.problems(),
+    }
+}

@@ -1,0 +1,386 @@
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use inrush_codec::encode::JsonLines;
+use inrush_event::{Batch, Delivery, Fate, Feed, Next, Record, RefuseReason, Timestamp};
+
+use super::open::OpenFile;
+use super::template::Template;
+use super::tidy::Tidier;
+use super::{FileConfig, FileFormat, FsyncPolicy};
+use crate::quarantine::{Quarantine, Refusal, Refuser};
+use crate::{ErrorReason, IDLE_WAIT, Problem, Sink, SinkError, SinkStatus, backoff};
+
+/// Bytes of encoded events in memory before they are written, whatever their files.
+pub(super) const BUFFERED_BYTES: usize = 4 * 1024 * 1024;
+
+/// Buffers kept from batch to batch; more than that many files a batch pay for fresh ones.
+const SPARE_BUFFERS: usize = 8;
+
+/// How often open files are looked at: synced when due, closed when moved away.
+const TICK: Duration = Duration::from_secs(1);
+
+/// First and longest pause after a failed write.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// The records of a batch that `events` names; those beyond its end do not exist.
+pub(crate) fn records<'a>(batch: &'a Batch, events: &Range<u32>) -> &'a [Record] {
+    let all = batch.records();
+    let end = all.len().min(events.end as usize);
+    &all[end.min(events.start as usize)..end]
+}
+
+/// The sink that appends to files.
+pub struct FileSink {
+    config: FileConfig,
+    data_dir: PathBuf,
+    template: Template,
+    encoder: JsonLines,
+    refuser: Refuser,
+    status: Arc<SinkStatus>,
+    open: HashMap<String, OpenFile>,
+    groups: Groups,
+    /// Batches so far: the clock of the least recently used file.
+    uses: u64,
+    failures: u32,
+    /// Paths whose rotated files want looking after; `None` while the thread does not run.
+    rotated: Option<Sender<PathBuf>>,
+}
+
+/// Encoded events by the file that they go to. The buffers are kept from batch to batch.
+#[derive(Default)]
+struct Groups {
+    by_path: HashMap<String, usize>,
+    /// Path and lines.
+    list: Vec<(String, Vec<u8>)>,
+    /// Buffers of earlier batches.
+    spare: Vec<Vec<u8>>,
+    /// The group of each event in hand; `None` where no path could be made.
+    of_event: Vec<Option<usize>>,
+    bytes: usize,
+    path: String,
+}
+
+impl Groups {
+    fn clear(&mut self) {
+        self.by_path.clear();
+        let used = self.list.drain(..).map(|(_, lines)| lines);
+        self.spare.extend(used);
+        self.spare.truncate(SPARE_BUFFERS);
+        self.of_event.clear();
+        self.bytes = 0;
+    }
+
+    /// The group of the path in `self.path`. The last one is tried first: events of one sender
+    /// come together.
+    fn current(&mut self) -> usize {
+        if let Some(Some(last)) = self.of_event.last()
+            && self.list[*last].0 == self.path
+        {
+            return *last;
+        }
+        if let Some(known) = self.by_path.get(&self.path) {
+            return *known;
+        }
+        self.by_path.insert(self.path.clone(), self.list.len());
+        let mut lines = self.spare.pop().unwrap_or_default();
+        lines.clear();
+        self.list.push((self.path.clone(), lines));
+        self.list.len() - 1
+    }
+}
+
+/// What became of one event, or of all events of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    Held,
+    Refused,
+}
+
+impl FileSink {
+    pub(crate) fn new(
+        name: &str,
+        config: &FileConfig,
+        data_dir: &Path,
+        quarantine: Arc<dyn Quarantine>,
+        status: Arc<SinkStatus>,
+    ) -> Result<Self, SinkError> {
+        let bad_path = |message| SinkError::Config(Problem::new("path", message));
+        let template = Template::parse(&config.path).map_err(bad_path)?;
+        let destination = name.to_owned();
+        Ok(Self {
+            config: config.clone(),
+            data_dir: data_dir.to_owned(),
+            template,
+            encoder: JsonLines::new(),
+            refuser: Refuser {
+                destination,
+                quarantine,
+                status: Arc::clone(&status),
+            },
+            status,
+            open: HashMap::new(),
+            groups: Groups::default(),
+            uses: 0,
+            failures: 0,
+            rotated: None,
+        })
+    }
+
+    fn deliver(&mut self, feed: &dyn Feed, delivery: &Delivery) {
+        let mut left = delivery.events.clone();
+        while !left.is_empty() {
+            let taken = self.encode(&delivery.batch, left.clone());
+            let events = left.start..left.start + taken;
+            left.start = events.end;
+            let outcomes = self.write_groups();
+            self.settle(feed, delivery, events, &outcomes);
+        }
+    }
+
+    /// Encodes as many of the events as fit, at least one; says how many.
+    fn encode(&mut self, batch: &Batch, events: Range<u32>) -> u32 {
+        self.groups.clear();
+        let mut taken = 0;
+        for record in records(batch, &events) {
+            taken += 1;
+            if !self.template.render(batch, record, &mut self.groups.path) {
+                self.groups.of_event.push(None);
+                continue;
+            }
+            let group = self.groups.current();
+            let lines = &mut self.groups.list[group].1;
+            let before = lines.len();
+            match self.config.format {
+                FileFormat::Json => self.encoder.encode(batch, record, lines),
+                FileFormat::Raw => {
+                    lines.extend_from_slice(batch.get(record.raw));
+                    lines.push(b'\n');
+                }
+            }
+            self.groups.bytes += lines.len() - before;
+            self.groups.of_event.push(Some(group));
+            if self.groups.bytes >= BUFFERED_BYTES {
+                break;
+            }
+        }
+        taken
+    }
+
+    fn write_groups(&mut self) -> Vec<Outcome> {
+        self.uses += 1;
+        let now = Timestamp::now();
+        let groups = std::mem::take(&mut self.groups.list);
+        let outcomes = groups
+            .iter()
+            .map(|(path, lines)| self.write_group(path, lines, now));
+        let outcomes = outcomes.collect();
+        self.groups.list = groups;
+        outcomes
+    }
+
+    fn write_group(&mut self, path: &str, lines: &[u8], now: Timestamp) -> Outcome {
+        self.status.attempted();
+        match self.append(path, lines, now) {
+            Ok(()) => {
+                self.status.succeeded(lines.len());
+                Outcome::Written
+            }
+            Err(error) => {
+                // Whatever is wrong with it, a fresh look at the path is the better next try;
+                // but a file that still ends in half a write must be cut first.
+                if self.open.get(path).is_some_and(OpenFile::is_whole) {
+                    self.open.remove(path);
+                }
+                let text = format!("{path}: {error}");
+                if error.kind() == io::ErrorKind::InvalidFilename {
+                    self.status.noted(ErrorReason::Io, &text);
+                    return Outcome::Refused;
+                }
+                self.status.failed(ErrorReason::of_file(&error), &text);
+                Outcome::Held
+            }
+        }
+    }
+
+    fn append(&mut self, path: &str, lines: &[u8], now: Timestamp) -> io::Result<()> {
+        let every = self.config.rotate.every.map(|every| every.0);
+        let max_bytes = self.config.rotate.max_bytes.map(|max| max.0);
+        if self
+            .opened(path, now)?
+            .is_due(lines.len(), max_bytes, every, now)?
+        {
+            self.rotate(path, now)?;
+        }
+        let sync = self.config.fsync == FsyncPolicy::Batch;
+        self.opened(path, now)?.append(lines, sync)
+    }
+
+    fn opened(&mut self, path: &str, now: Timestamp) -> io::Result<&mut OpenFile> {
+        if !self.open.contains_key(path) {
+            self.close_oldest()?;
+            let every = self.config.rotate.every.map(|every| every.0);
+            let file = OpenFile::open(&self.data_dir.join(path), every, now)?;
+            self.open.insert(path.to_owned(), file);
+        }
+        let file = self.open.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
+        file.last_used = self.uses;
+        Ok(file)
+    }
+
+    /// Makes room for one more open file.
+    fn close_oldest(&mut self) -> io::Result<()> {
+        while self.open.len() >= self.config.max_open_files as usize {
+            let oldest = self.open.iter().min_by_key(|(_, file)| file.last_used);
+            let Some(path) = oldest.map(|(path, _)| path.clone()) else {
+                return Ok(());
+            };
+            if let Some(mut file) = self.open.remove(&path)
+                && self.config.fsync != FsyncPolicy::Never
+            {
+                file.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rotate(&mut self, path: &str, now: Timestamp) -> io::Result<()> {
+        if let Some(file) = self.open.remove(path) {
+            file.rotate(now)?;
+        }
+        if let Some(rotated) = &self.rotated {
+            // The thread is gone only while the process stops; the next run tidies up then.
+            let _ = rotated.send(self.data_dir.join(path));
+        }
+        Ok(())
+    }
+
+    /// Settles events in runs of the same outcome; one run, but for trouble.
+    fn settle(
+        &mut self,
+        feed: &dyn Feed,
+        delivery: &Delivery,
+        events: Range<u32>,
+        outcomes: &[Outcome],
+    ) {
+        let all_held = outcomes.iter().all(|o| *o == Outcome::Held) && !outcomes.is_empty();
+        let any_held = outcomes.contains(&Outcome::Held);
+        self.failures = if any_held { self.failures + 1 } else { 0 };
+        let pause = backoff::pause(self.failures, PAUSES.0, PAUSES.1);
+        let outcome_of = |group: &Option<usize>| group.map_or(Outcome::Refused, |g| outcomes[g]);
+        let mut start = events.start;
+        for run in self
+            .groups
+            .of_event
+            .chunk_by(|a, b| outcome_of(a) == outcome_of(b))
+        {
+            let range = start..start + run.len() as u32;
+            start = range.end;
+            match outcome_of(&run[0]) {
+                Outcome::Written => feed.settle(delivery.position, range, Fate::Delivered),
+                Outcome::Held => feed.settle(delivery.position, range, Fate::RetryAfter(pause)),
+                Outcome::Refused => self.refuse(feed, delivery, range),
+            }
+        }
+        if all_held {
+            backoff::wait(feed, pause);
+        }
+    }
+
+    fn refuse(&self, feed: &dyn Feed, delivery: &Delivery, events: Range<u32>) {
+        let refusal = Refusal {
+            reason: RefuseReason::UnsafePath,
+            code: 0,
+            text: "the path made from this event is longer than a file system takes".into(),
+        };
+        self.refuser
+            .refuse(feed, delivery.position, &delivery.batch, events, &refusal);
+    }
+
+    /// Syncs what is due and closes files that another program moved or deleted.
+    fn tick(&mut self, sync: bool) {
+        for file in self.open.values_mut().filter(|_| sync) {
+            if let Err(error) = file.sync() {
+                self.status
+                    .noted(ErrorReason::of_file(&error), &format!("fsync: {error}"));
+            }
+        }
+        self.open.retain(|_, file| file.is_in_place());
+        self.rotate_late();
+    }
+
+    /// Rotates files whose time is over though nothing is written to them.
+    fn rotate_late(&mut self) {
+        let now = Timestamp::now();
+        let Some(every) = self.config.rotate.every else {
+            return;
+        };
+        let late = |file: &OpenFile| file.is_due(0, None, Some(every.0), now).unwrap_or(false);
+        let due: Vec<String> = self
+            .open
+            .iter()
+            .filter(|(_, f)| late(f))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in due {
+            if let Err(error) = self.rotate(&path, now) {
+                self.status
+                    .noted(ErrorReason::of_file(&error), &format!("{path}: {error}"));
+            }
+        }
+    }
+
+    fn take_batches(&mut self, feed: &dyn Feed) {
+        let tick = match self.config.fsync {
+            FsyncPolicy::Interval => self.config.fsync_interval.0,
+            FsyncPolicy::Never | FsyncPolicy::Batch => TICK,
+        };
+        let mut next_tick = Instant::now() + tick;
+        loop {
+            match feed.next(IDLE_WAIT.min(tick)) {
+                Next::Batch(delivery) => self.deliver(feed, &delivery),
+                Next::Idle if feed.stopping() => return,
+                Next::Idle => {}
+                Next::Closed => return,
+            }
+            if Instant::now() >= next_tick {
+                self.tick(self.config.fsync == FsyncPolicy::Interval);
+                next_tick = Instant::now() + tick;
+            }
+        }
+    }
+
+    fn start_tidier(&mut self) -> (JoinHandle<()>, Arc<AtomicBool>) {
+        let (sender, receiver) = channel();
+        self.rotated = Some(sender);
+        let abort = Arc::new(AtomicBool::new(false));
+        let tidier = Tidier {
+            compression: self.config.compression,
+            keep_files: self.config.keep_files,
+            abort: Arc::clone(&abort),
+            status: Arc::clone(&self.status),
+        };
+        (std::thread::spawn(move || tidier.run(&receiver)), abort)
+    }
+}
+
+impl Sink for FileSink {
+    fn run(mut self: Box<Self>, feed: Arc<dyn Feed>) {
+        let (tidier, abort) = self.start_tidier();
+        self.take_batches(&*feed);
+        self.rotated = None;
+        self.tick(self.config.fsync != FsyncPolicy::Never);
+        while !tidier.is_finished() {
+            abort.store(feed.stopping(), Relaxed);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What a collector's answer means: pure, so that every case is a row of a table.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::ErrorReason;
+
+/// The longest `Retry-After` that is obeyed.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+
+/// Bytes of a body that is no JSON that are shown.
+const WORDS_CHARS: usize = 200;
+
+/// What to do with the request that was answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    /// All events are taken.
+    Taken {
+        /// Whether the answer is not one that HEC gives.
+        rubbish: bool,
+    },
+    /// Send the same again, elsewhere or after a pause.
+    Retry {
+        /// Why, for the counters.
+        reason: ErrorReason,
+        /// How long the collector asks to wait.
+        after: Option<Duration>,
+    },
+    /// A person has to mend something: send the same again, slowly.
+    Hold(ErrorReason),
+    /// Too much at once: halve it. A single event that is too much is refused.
+    Halve,
+    /// The event at this index is refused, those before it are taken, those after it are not.
+    Event(usize),
+    /// Some event is bad. Look at it alone if one is suspected, else halve.
+    Search {
+        /// The index of the suspect.
+        suspect: Option<usize>,
+        /// Whether the answer is HEC's; a stranger's 400 may be about anything.
+        vouched: bool,
+        /// Whether the collector does not take the index of some event.
+        wrong_index: bool,
+    },
+}
+
+/// An answer in the collector's own words.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Words {
+    /// `code` of the answer, 0 without one.
+    pub(super) code: u32,
+    /// `text` of the answer, or the start of whatever the body was.
+    pub(super) text: String,
+}
+
+/// What an answer of this status, `Retry-After` header and body to a request of `events` means.
+pub(super) fn judge(
+    status: u16,
+    retry_after: Option<&str>,
+    body: &[u8],
+    events: usize,
+) -> (Action, Words) {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let code = json.as_ref().and_then(|json| json.get("code")?.as_u64());
+    let number = json
+        .as_ref()
+        .and_then(|json| json.get("invalid-event-number")?.as_u64());
+    let words = words(json.as_ref(), code, body);
+    let after = retry_after.and_then(wait_asked);
+    let action = match status {
+        200..=299 => Action::Taken {
+            rubbish: code.is_none(),
+        },
+        400 => judge_400(code, number.and_then(|n| usize::try_from(n).ok()), events),
+        401 | 403 => Action::Hold(ErrorReason::Http401And403),
+        404 => Action::Hold(ErrorReason::Http404),
+        408 => Action::Retry {
+            reason: ErrorReason::Timeout,
+            after,
+        },
+        413 => Action::Halve,
+        429 => Action::Retry {
+            reason: ErrorReason::Http429,
+            after,
+        },
+        500..=599 => Action::Retry {
+            reason: ErrorReason::Http5xx,
+            after,
+        },
+        _ => Action::Hold(ErrorReason::HttpOther),
+    };
+    (action, words)
+}
+
+fn judge_400(code: Option<u64>, number: Option<usize>, events: usize) -> Action {
+    let named = number.filter(|n| *n < events);
+    match (code, named) {
+        // Missing or bad channel, no acknowledgements, no token in the query, bad or disabled
+        // token, missing channel (Cloud): a setting, whatever the events.
+        (Some(10 | 11 | 14 | 16 | 21 | 22 | 28), _) => Action::Hold(ErrorReason::Http400),
+        // Invalid format, no event, blank event, bad indexed fields.
+        (Some(6 | 12 | 13 | 15), Some(index)) => Action::Event(index),
+        // Incorrect index: the number is that of the object after the bad one.
+        (Some(7), _) => {
+            let suspect = number
+                .and_then(|n| n.checked_sub(1))
+                .filter(|n| *n < events);
+            Action::Search {
+                suspect,
+                vouched: true,
+                wrong_index: true,
+            }
+        }
+        (code, suspect) => Action::Search {
+            suspect,
+            vouched: code.is_some(),
+            wrong_index: false,
+        },
+    }
+}
+
+fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Words {
+    let text = match json.and_then(|json| json.get("text")?.as_str()) {
+        Some(text) => text.to_owned(),
+        None => String::from_utf8_lossy(body)
+            .chars()
+            .take(WORDS_CHARS)
+            .collect(),
+    };
+    Words {
+        code: code.and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
+        text,
+    }
+}
+
+/// Reads `Retry-After`: seconds, or a date (RFC 9110 section 10.2.3).
+fn wait_asked(header: &str) -> Option<Duration> {
+    let header = header.trim();
+    if let Ok(seconds) = header.parse::<u64>() {
+        return Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+    }
+    let date = jiff::fmt::rfc2822::DateTimeParser::new()
+        .parse_timestamp(header)
+        .ok()?;
+    let wait = Duration::try_from(date.duration_since(jiff::Timestamp::now())).unwrap_or_default();
+    Some(wait.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_has_its_action() {
+        use Action::{Event, Halve, Hold, Taken};
+        let retry = |reason, seconds: Option<u64>| Action::Retry {
+            reason,
+            after: seconds.map(Duration::from_secs),
+        };
+        let search = |suspect, vouched, wrong_index| Action::Search {
+            suspect,
+            vouched,
+            wrong_index,
+        };
+        let hold = Hold(ErrorReason::Http400);
+        for (status, after, body, want) in [
+            (
+                200,
+                None,
+                r#"{"text":"Success","code":0}"#,
+                Taken { rubbish: false },
+            ),
+            (
+                200,
+                None,
+                r#"{"text":"queue is approaching","code":24}"#,
+                Taken { rubbish: false },
+            ),
+            (200, None, "<html>hello</html>", Taken { rubbish: true }),
+            (200, None, "", Taken { rubbish: true }),
+            (204, None, "", Taken { rubbish: true }),
+            (302, None, "", Hold(ErrorReason::HttpOther)),
+            (
+                400,
+                None,
+                r#"{"code":6,"invalid-event-number":3}"#,
+                Event(3),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":12,"invalid-event-number":0}"#,
+                Event(0),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":13,"invalid-event-number":9}"#,
+                Event(9),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":15,"invalid-event-number":1}"#,
+                Event(1),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":6,"invalid-event-number":10}"#,
+                search(None, true, false),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":6,"invalid-event-number":-1}"#,
+                search(None, true, false),
+            ),
+            (400, None, r#"{"code":6}"#, search(None, true, false)),
+            (400, None, r#"{"code":5}"#, search(None, true, false)),
+            (
+                400,
+                None,
+                r#"{"code":99,"invalid-event-number":2}"#,
+                search(Some(2), true, false),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":7,"invalid-event-number":3}"#,
+                search(Some(2), true, true),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":7,"invalid-event-number":10}"#,
+                search(Some(9), true, true),
+            ),
+            (
+                400,
+                None,
+                r#"{"code":7,"invalid-event-number":0}"#,
+                search(None, true, true),
+            ),
+            (400, None, "Bad Request", search(None, false, false)),
+            (400, None, r#"{"code":10}"#, hold.clone()),
+            (400, None, r#"{"code":11}"#, hold.clone()),
+            (400, None, r#"{"code":16}"#, hold.clone()),
+            (
+                400,
+                None,
+                r#"{"code":28,"invalid-event-number":0}"#,
+                hold.clone(),
+            ),
+            (401, None, r#"{"code":2}"#, Hold(ErrorReason::Http401And403)),
+            (403, None, r#"{"code":4}"#, Hold(ErrorReason::Http401And403)),
+            (404, None, r#"{"code":404}"#, Hold(ErrorReason::Http404)),
+            (405, None, "", Hold(ErrorReason::HttpOther)),
+            (408, None, "", retry(ErrorReason::Timeout, None)),
+            (413, None, "", Halve),
+            (415, None, "", Hold(ErrorReason::HttpOther)),
+            (
+                429,
+                Some("7"),
+                r#"{"code":26}"#,
+                retry(ErrorReason::Http429, Some(7)),
+            ),
+            (
+                429,
+                Some("86400"),
+                "",
+                retry(ErrorReason::Http429, Some(300)),
+            ),
+            (429, Some("soon"), "", retry(ErrorReason::Http429, None)),
+            (
+                500,
+                None,
+                r#"{"code":8}"#,
+                retry(ErrorReason::Http5xx, None),
+            ),
+            (
+                503,
+                Some("Wed, 21 Oct 2015 07:28:00 GMT"),
+                r#"{"code":9,"invalid-event-number":0}"#,
+                retry(ErrorReason::Http5xx, Some(0)),
+            ),
+            (
+                503,
+                Some("Fri, 31 Dec 2100 23:59:59 GMT"),
+                "",
+                retry(ErrorReason::Http5xx, Some(300)),
+            ),
+            (504, None, "", retry(ErrorReason::Http5xx, None)),
+        ] {
+            assert_eq!(
+                judge(status, after, body.as_bytes(), 10).0,
+                want,
+                "{status} {body}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_words_are_the_collectors_own() {
+        let (_, words) = judge(403, None, br#"{"text":"Invalid token","code":4}"#, 1);
+        assert_eq!(
+            words,
+            Words {
+                code: 4,
+                text: "Invalid token".into()
+            }
+        );
+        let (_, words) = judge(502, None, "<html>".repeat(100).as_bytes(), 1);
+        assert_eq!(words.text.len(), WORDS_CHARS);
+        let (_, words) = judge(200, None, b"[1,2]", 1);
+        assert_eq!(
+            words,
+            Words {
+                code: 0,
+                text: "[1,2]".into()
+            }
+        );
+    }
+}

@@ -1,0 +1,318 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use inrush_codec::encode::IndexedField;
+use inrush_event::{ByteSize, Period, Secret};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use ureq::http::Uri;
+
+use crate::Problem;
+
+/// Where Splunk listens for events.
+const EVENT_PATH: &str = "/services/collector/event";
+
+/// Bytes: Splunk Cloud refuses bodies above something between 5.2 and 6 MB.
+const BODY_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Options of the `splunk_hec` destination.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SplunkHecConfig {
+    /// Addresses of the collectors, for example `https://idx1:8088`. Events go to all of them in
+    /// turn, and around those that fail. `/services/collector/event` is added to an address
+    /// without a path.
+    pub endpoints: Vec<String>,
+    /// The HEC token.
+    pub token: Secret,
+    /// How request bodies are compressed.
+    #[serde(default)]
+    pub compression: HecCompression,
+    /// When a request is sent.
+    #[serde(default)]
+    pub batch: BodyConfig,
+    /// Requests in flight at once, each with a thread and a connection of its own.
+    #[serde(default = "workers")]
+    pub workers: u32,
+    /// From the start of a request to the end of its answer. One that takes longer is sent again.
+    #[serde(default = "request_timeout")]
+    pub request_timeout: Period,
+    /// To open a connection, TLS included.
+    #[serde(default = "connect_timeout")]
+    pub connect_timeout: Period,
+    /// TLS towards `https` endpoints.
+    #[serde(default)]
+    pub tls: TlsConfig,
+    /// The HTTP proxy, `http://[user:password@]host:port`. Without it, the environment's
+    /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` count; empty means none at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Secret>,
+    /// `source` of every event. Without it, `inrush:` and the name of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Indexed fields sent with every event, under the names that SC4S gave them.
+    #[serde(default = "indexed_fields")]
+    pub indexed_fields: Vec<IndexedField>,
+}
+
+fn workers() -> u32 {
+    4
+}
+
+fn request_timeout() -> Period {
+    Period(Duration::from_secs(30))
+}
+
+fn connect_timeout() -> Period {
+    Period(Duration::from_secs(5))
+}
+
+fn indexed_fields() -> Vec<IndexedField> {
+    IndexedField::ALL.to_vec()
+}
+
+/// How request bodies are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HecCompression {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip at its fastest level: a tenth of the network for several times the CPU.
+    Gzip,
+}
+
+/// When a request is sent: at the first of these.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BodyConfig {
+    /// Size of the body before compression, at most 4MiB. A larger single event is sent alone.
+    pub max_bytes: ByteSize,
+    /// Events in the body.
+    pub max_events: u32,
+    /// Time since its first event was taken.
+    pub timeout: Period,
+}
+
+impl Default for BodyConfig {
+    fn default() -> Self {
+        Self {
+            max_bytes: ByteSize(1_000_000),
+            max_events: 5000,
+            timeout: Period(Duration::from_millis(200)),
+        }
+    }
+}
+
+/// TLS towards a collector.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// PEM file of the authorities to trust, in place of the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// PEM file of our own certificate chain, where the collector asks for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert_file: Option<PathBuf>,
+    /// PEM file of its key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+    /// Whether the collector's certificate is checked. Without it anybody on the way can read the
+    /// token and the events.
+    pub verify: bool,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            verify: true,
+        }
+    }
+}
+
+impl SplunkHecConfig {
+    /// The options with these endpoints and token and all defaults.
+    pub fn new(endpoints: Vec<String>, token: Secret) -> Self {
+        Self {
+            endpoints,
+            token,
+            compression: HecCompression::default(),
+            batch: BodyConfig::default(),
+            workers: workers(),
+            request_timeout: request_timeout(),
+            connect_timeout: connect_timeout(),
+            tls: TlsConfig::default(),
+            proxy: None,
+            source: None,
+            indexed_fields: indexed_fields(),
+        }
+    }
+
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut unless = |ok: bool, key: &str, message: &str| {
+            if !ok {
+                problems.push(Problem::new(key, message));
+            }
+        };
+        let token = self.token.expose();
+        unless(
+            !self.endpoints.is_empty(),
+            "endpoints",
+            "give at least one, such as https://idx1:8088",
+        );
+        unless(!token.is_empty(), "token", "is empty");
+        unless(
+            token.bytes().all(|b| b.is_ascii_graphic()),
+            "token",
+            "has a space or control character",
+        );
+        unless(
+            (1..=256).contains(&self.workers),
+            "workers",
+            "must be from 1 to 256",
+        );
+        let body = &self.batch;
+        unless(
+            (1024..=BODY_BYTES_MAX).contains(&body.max_bytes.0),
+            "batch.max_bytes",
+            "must be from 1KiB to 4MiB",
+        );
+        unless(
+            body.max_events > 0,
+            "batch.max_events",
+            "must be at least 1",
+        );
+        unless(
+            !self.request_timeout.0.is_zero(),
+            "request_timeout",
+            "must be more than 0",
+        );
+        unless(
+            !self.connect_timeout.0.is_zero(),
+            "connect_timeout",
+            "must be more than 0",
+        );
+        let pair = self.tls.cert_file.is_some() == self.tls.key_file.is_some();
+        unless(
+            pair,
+            "tls.cert_file",
+            "needs `key_file`, and the other way round",
+        );
+        for (index, endpoint) in self.endpoints.iter().enumerate() {
+            if let Err(message) = endpoint_uri(endpoint) {
+                problems.push(Problem::new(format!("endpoints[{index}]"), message));
+            }
+        }
+        if let Some(Err(message)) = self.proxy.as_ref().map(|p| super::proxy::parse(p.expose())) {
+            problems.push(Problem::new("proxy", message));
+        }
+        problems
+    }
+}
+
+/// An endpoint with its path; the error is for the operator.
+pub(super) fn endpoint_uri(text: &str) -> Result<Uri, String> {
+    let uri: Uri = text
+        .parse()
+        .map_err(|e| format!("`{text}` is no URL: {e}"))?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(format!("`{text}` must begin with https:// or http://"));
+    }
+    if uri.host().is_none_or(str::is_empty) {
+        return Err(format!("`{text}` names no host"));
+    }
+    if uri
+        .authority()
+        .is_some_and(|authority| authority.as_str().contains('@'))
+    {
+        return Err("must not contain a user or password; the token goes into `token`".into());
+    }
+    if !matches!(uri.path(), "" | "/") {
+        return Ok(uri);
+    }
+    let mut parts = uri.into_parts();
+    parts.path_and_query = Some(ureq::http::uri::PathAndQuery::from_static(EVENT_PATH));
+    Uri::from_parts(parts).map_err(|e| format!("`{text}` is no URL: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_event_path_is_added_where_none_is_given() {
+        for (text, uri) in [
+            (
+                "https://idx1:8088",
+                "https://idx1:8088/services/collector/event",
+            ),
+            (
+                "https://idx1:8088/",
+                "https://idx1:8088/services/collector/event",
+            ),
+            ("http://[::1]:8088/x/y?z=1", "http://[::1]:8088/x/y?z=1"),
+        ] {
+            assert_eq!(endpoint_uri(text).unwrap().to_string(), uri);
+        }
+        for bad in [
+            "",
+            "idx1:8088",
+            "ftp://idx1",
+            "https://",
+            "https://u:p@idx1:8088",
+        ] {
+            assert!(endpoint_uri(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        let good = SplunkHecConfig::new(vec!["https://idx1:8088".into()], Secret::new("t"));
+        assert_eq!(good.problems(), []);
+        let bad = SplunkHecConfig {
+            endpoints: vec!["https://ok".into(), "nope".into()],
+            token: Secret::new("a b"),
+            workers: 0,
+            batch: BodyConfig {
+                max_bytes: ByteSize(5_000_000),
+                max_events: 0,
+                ..BodyConfig::default()
+            },
+            tls: TlsConfig {
+                cert_file: Some("c.pem".into()),
+                ..TlsConfig::default()
+            },
+            proxy: Some(Secret::new("ftp://x")),
+            ..good
+        };
+        let keys: Vec<String> = bad.problems().into_iter().map(|p| p.key).collect();
+        assert_eq!(
+            keys,
+            [
+                "token",
+                "workers",
+                "batch.max_bytes",
+                "batch.max_events",
+                "tls.cert_file",
+                "endpoints[1]",
+                "proxy"
+            ]
+        );
+    }
+
+    #[test]
+    fn secrets_are_not_serialised_and_unknown_keys_are_refused() {
+        let config = SplunkHecConfig {
+            proxy: Some(Secret::new("http://u:hunter2@proxy")),
+            ..SplunkHecConfig::new(vec!["https://idx1".into()], Secret::new("hunter2"))
+        };
+        assert!(!serde_json::to_string(&config).unwrap().contains("hunter2"));
+        let typo = r#"{"endpoints":[],"token":"t","tls":{"ca_fiel":"x"}}"#;
+        assert!(serde_json::from_str::<SplunkHecConfig>(typo).is_err());
+    }
+}

@@ -1,0 +1,415 @@
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use inrush_codec::encode::{HecEncoder, HecOptions};
+use inrush_event::{Delivery, Fate, Feed, Next, RefuseReason};
+
+use super::answer::{Action, Words, judge};
+use super::client::{Client, Packer};
+use super::config::SplunkHecConfig;
+use super::encode::Body;
+use super::endpoint::{Endpoints, Failure, Pick};
+use crate::quarantine::{Quarantine, Refusal, Refuser};
+use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
+
+/// How long requests under way may still be answered once the process stops.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the process stops.
+const STOP_POLL: Duration = Duration::from_millis(20);
+
+/// Events that a stranger's 400 (one without HEC's code) may send to quarantine between two
+/// requests that were taken. Beyond that it is the address that is wrong, not the events.
+const STRANGER_REFUSALS_MAX: u32 = 100;
+
+/// When an event that a stranger's 400 refused is tried again, while others show whether the
+/// address is right.
+const STRANGER_RETRY: Duration = Duration::from_secs(5);
+
+/// What follows from an answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It decides over the events.
+    Final,
+    /// The same is sent again.
+    Again,
+    /// The events go back to the feed, so that others get their turn.
+    PutBack,
+}
+
+/// The sink that speaks HEC.
+pub struct SplunkHec {
+    config: SplunkHecConfig,
+    shared: Shared,
+}
+
+/// What the workers share.
+struct Shared {
+    client: Client,
+    /// Taken for a moment before and after each request.
+    endpoints: Mutex<Endpoints>,
+    /// See [`STRANGER_REFUSALS_MAX`]; nothing is believed before something was taken.
+    stranger_refusals_left: AtomicU32,
+    refuser: Refuser,
+    status: Arc<SinkStatus>,
+}
+
+impl SplunkHec {
+    pub(crate) fn new(
+        name: &str,
+        config: &SplunkHecConfig,
+        quarantine: Arc<dyn Quarantine>,
+        status: Arc<SinkStatus>,
+    ) -> Result<Self, SinkError> {
+        let probe = config.request_timeout.0 + config.connect_timeout.0;
+        let destination = name.to_owned();
+        let refuser = Refuser {
+            destination,
+            quarantine,
+            status: Arc::clone(&status),
+        };
+        let shared = Shared {
+            client: Client::new(config)?,
+            endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
+            stranger_refusals_left: AtomicU32::new(0),
+            refuser,
+            status,
+        };
+        Ok(Self {
+            config: config.clone(),
+            shared,
+        })
+    }
+}
+
+impl Sink for SplunkHec {
+    fn run(self: Box<Self>, feed: Arc<dyn Feed>) {
+        let (shared, feed) = (&self.shared, &*feed);
+        std::thread::scope(|scope| {
+            let (alive, workers_left) = channel::<()>();
+            for _ in 0..self.config.workers {
+                let mut worker = Worker::new(&self.config, shared, feed);
+                let alive = alive.clone();
+                scope.spawn(move || {
+                    worker.run();
+                    drop(alive);
+                });
+            }
+            drop(alive);
+            // Nothing is ever sent: the channel closes when the last worker ends.
+            let mut stopping_since = None;
+            while workers_left.recv_timeout(STOP_POLL) == Err(RecvTimeoutError::Timeout) {
+                let since = feed
+                    .stopping()
+                    .then(|| *stopping_since.get_or_insert_with(Instant::now));
+                if since.is_some_and(|since| since.elapsed() > STOP_GRACE) {
+                    shared.client.shut_down();
+                }
+            }
+        });
+    }
+}
+
+/// Our host name, for `sc4s_container`.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() {
+        "inrush".into()
+    } else {
+        name.trim().into()
+    }
+}
+
+impl SplunkHecConfig {
+    /// What an envelope says beside its event, on this host.
+    pub fn envelope(&self) -> HecOptions {
+        HecOptions {
+            source: self.source.clone(),
+            container: host_name(),
+            indexed_fields: self.indexed_fields.clone(),
+        }
+    }
+}
+
+struct Worker<'a> {
+    shared: &'a Shared,
+    feed: &'a dyn Feed,
+    encoder: HecEncoder,
+    packer: Packer,
+    body: Body,
+    /// Time from the first event of a body until it is sent.
+    linger: Duration,
+    /// A delivery that did not fit into the body whole.
+    held: Option<Delivery>,
+    /// Ranges of the body that are still to be sent, the first one last.
+    todo: Vec<Range<usize>>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(config: &SplunkHecConfig, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
+        let options = config.envelope();
+        let batch = &config.batch;
+        Self {
+            shared,
+            feed,
+            encoder: HecEncoder::new(options),
+            packer: Packer::new(config.compression),
+            body: Body::new(batch.max_bytes.0 as usize, batch.max_events as usize),
+            linger: batch.timeout.0,
+            held: None,
+            todo: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        while !self.feed.stopping() && self.collect() {
+            self.deliver();
+        }
+        put_back(self.feed, self.held.take());
+    }
+
+    /// Fills the body; false when there is nothing more to do.
+    fn collect(&mut self) -> bool {
+        self.body.clear();
+        let mut send_at = None;
+        loop {
+            if let Some(delivery) = &mut self.held {
+                let room = self.body.fill(&mut self.encoder, delivery);
+                self.held.take_if(|delivery| delivery.events.is_empty());
+                if !room {
+                    return true;
+                }
+                let now = Instant::now();
+                if *send_at.get_or_insert(now + self.linger) <= now {
+                    return true;
+                }
+            }
+            let left = send_at.map(|at| at.saturating_duration_since(Instant::now()));
+            match self.feed.next(left.unwrap_or(IDLE_WAIT)) {
+                Next::Batch(delivery) => self.held = Some(delivery),
+                Next::Closed => return !self.body.is_empty(),
+                Next::Idle if self.feed.stopping() => return !self.body.is_empty(),
+                Next::Idle if left.is_some_and(|left| !left.is_zero()) => {}
+                Next::Idle if !self.body.is_empty() => return true,
+                Next::Idle => {}
+            }
+        }
+    }
+
+    /// Settles every event of the body.
+    fn deliver(&mut self) {
+        self.todo.clear();
+        self.todo.push(0..self.body.len());
+        while let Some(range) = self.todo.pop() {
+            match self.send(&range) {
+                Some((Action::Event(index), words)) => {
+                    let bad = range.start + index;
+                    self.settle(range.start..bad, Fate::Delivered);
+                    self.refuse(bad..bad + 1, RefuseReason::InvalidEvent, words);
+                    self.push(bad + 1..range.end);
+                }
+                Some((Action::Halve, words)) if range.len() == 1 => {
+                    self.refuse(range, RefuseReason::TooLarge, words);
+                }
+                Some((Action::Halve, _)) => self.push_around(range, None),
+                Some((
+                    Action::Search {
+                        suspect,
+                        wrong_index,
+                        ..
+                    },
+                    words,
+                )) => {
+                    if range.len() == 1 || (wrong_index && self.has_one_index(&range)) {
+                        self.refuse(range, RefuseReason::BadRequest, words);
+                    } else {
+                        self.push_around(range, suspect);
+                    }
+                }
+                Some((Action::Hold(_) | Action::Retry { .. }, _)) => {
+                    self.settle(range, Fate::RetryAfter(STRANGER_RETRY));
+                }
+                Some((Action::Taken { .. }, _)) => self.settle(range, Fate::Delivered),
+                None => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
+            }
+        }
+    }
+
+    fn push(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.todo.push(range);
+        }
+    }
+
+    /// Has a range sent again in parts: before, the suspect alone, and after; else in halves.
+    fn push_around(&mut self, range: Range<usize>, suspect: Option<usize>) {
+        let (from, to) = match suspect {
+            Some(index) => (range.start + index, range.start + index + 1),
+            None => (range.start + range.len() / 2, range.start + range.len() / 2),
+        };
+        self.push(to..range.end);
+        self.push(from..to);
+        self.push(range.start..from);
+    }
+
+    /// Sends the events until an answer says what to do about them; `None` if the process stops
+    /// first.
+    fn send(&mut self, range: &Range<usize>) -> Option<(Action, Words)> {
+        let (body, encoding) = self.packer.pack(self.body.slice(range));
+        loop {
+            let index = self.shared.pick(self.feed)?;
+            let begun = Instant::now();
+            self.shared.status.attempted();
+            match self.shared.client.post(index, body, encoding) {
+                Err(error) => {
+                    let wrong = (error.reason, error.text.as_str());
+                    self.shared.failed(index, Failure::Passing, begun, wrong);
+                }
+                Ok(answer) => {
+                    let after = answer.retry_after.as_deref();
+                    let judged = judge(answer.status, after, &answer.body, range.len());
+                    let sent = Sent {
+                        index,
+                        begun,
+                        status: answer.status,
+                        events: range.len(),
+                    };
+                    let bytes = body.len();
+                    match self.shared.digest(&sent, &judged, bytes) {
+                        Verdict::Final => return Some(judged),
+                        Verdict::PutBack => {
+                            return Some((Action::Hold(ErrorReason::Http400), judged.1));
+                        }
+                        Verdict::Again => {}
+                    }
+                }
+            }
+            // What is not in this request need not wait for it.
+            put_back(self.feed, self.held.take());
+        }
+    }
+
+    fn settle(&self, range: Range<usize>, fate: Fate) {
+        for (part, events) in self.body.parts(&range) {
+            self.feed.settle(part.position, events, fate.clone());
+        }
+    }
+
+    fn refuse(&self, range: Range<usize>, reason: RefuseReason, words: Words) {
+        let refusal = Refusal {
+            reason,
+            code: words.code,
+            text: words.text,
+        };
+        for (part, events) in self.body.parts(&range) {
+            let refuser = &self.shared.refuser;
+            refuser.refuse(self.feed, part.position, &part.batch, events, &refusal);
+        }
+    }
+
+    /// Whether all the events go to the same index: then none of them can be taken.
+    fn has_one_index(&self, range: &Range<usize>) -> bool {
+        let mut indexes = self
+            .body
+            .parts(range)
+            .map(|(part, _)| &part.batch.source().index);
+        let first = indexes.next();
+        indexes.all(|index| Some(index) == first)
+    }
+}
+
+fn put_back(feed: &dyn Feed, delivery: Option<Delivery>) {
+    if let Some(Delivery {
+        position, events, ..
+    }) = delivery
+    {
+        feed.settle(position, events, Fate::RetryAfter(Duration::ZERO));
+    }
+}
+
+/// A request that was answered.
+struct Sent {
+    /// Which endpoint.
+    index: usize,
+    begun: Instant,
+    status: u16,
+    events: usize,
+}
+
+impl Shared {
+    fn endpoints(&self) -> std::sync::MutexGuard<'_, Endpoints> {
+        self.endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for an endpoint; `None` if the process stops.
+    fn pick(&self, feed: &dyn Feed) -> Option<usize> {
+        loop {
+            let pick = self.endpoints().pick(Instant::now());
+            match pick {
+                _ if feed.stopping() => return None,
+                Pick::Use(index) => return Some(index),
+                // Another worker may find out sooner that an endpoint is back.
+                Pick::Wait(pause) => backoff::wait(feed, pause.min(IDLE_WAIT)),
+            }
+        }
+    }
+
+    /// Takes note of what an answer says about its endpoint, and of `bytes` if they were taken.
+    fn digest(&self, sent: &Sent, judged: &(Action, Words), bytes: usize) -> Verdict {
+        let (action, words) = judged;
+        let text = || {
+            let (name, status) = (self.client.name(sent.index), sent.status);
+            format!("{name}: {status}, code {}: {}", words.code, words.text)
+        };
+        match action {
+            Action::Taken { rubbish } => {
+                self.stranger_refusals_left
+                    .store(STRANGER_REFUSALS_MAX, Relaxed);
+                self.status.succeeded(bytes);
+                if *rubbish {
+                    self.status.noted(ErrorReason::BadAnswer, &text());
+                }
+            }
+            Action::Retry { reason, after } => {
+                let failure = after.map_or(Failure::Passing, Failure::AskedToWait);
+                self.failed(sent.index, failure, sent.begun, (*reason, &text()));
+                return Verdict::Again;
+            }
+            Action::Hold(reason) => {
+                self.failed(sent.index, Failure::Lasting, sent.begun, (*reason, &text()));
+                return Verdict::Again;
+            }
+            Action::Search { vouched: false, .. }
+                if sent.events == 1 && !self.believe_stranger() =>
+            {
+                let wrong = (ErrorReason::Http400, &*text());
+                self.failed(sent.index, Failure::Lasting, sent.begun, wrong);
+                return Verdict::PutBack;
+            }
+            Action::Halve => self.status.noted(ErrorReason::Http413, &text()),
+            Action::Event(_) | Action::Search { .. } => {
+                self.status.noted(ErrorReason::Http400, &text());
+            }
+        }
+        self.endpoints().succeeded(sent.index);
+        Verdict::Final
+    }
+
+    fn believe_stranger(&self) -> bool {
+        let take_one = |left: u32| left.checked_sub(1);
+        self.stranger_refusals_left
+            .fetch_update(Relaxed, Relaxed, take_one)
+            .is_ok()
+    }
+
+    fn failed(&self, index: usize, failure: Failure, begun: Instant, wrong: (ErrorReason, &str)) {
+        self.endpoints()
+            .failed(index, failure, begun, Instant::now());
+        self.status.failed(wrong.0, wrong.1);
+    }
+}

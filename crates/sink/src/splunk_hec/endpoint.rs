@@ -1,0 +1,176 @@
+//! Which endpoint is used next: the healthy ones in turn, one that failed only after its pause.
+
+use std::time::{Duration, Instant};
+
+use crate::backoff;
+
+/// First and longest pause of an endpoint that may recover by itself.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+/// First and longest pause of an endpoint where a person has to mend something.
+const HOLD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What [`Endpoints::pick`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pick {
+    /// Use the endpoint of this index.
+    Use(usize),
+    /// All are put aside; the next one is due after this time.
+    Wait(Duration),
+}
+
+/// How an endpoint failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Failure {
+    /// It may work again soon.
+    Passing,
+    /// It asked to be left alone for this time.
+    AskedToWait(Duration),
+    /// A person has to mend something.
+    Lasting,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    /// In a row; 0 is healthy.
+    failures: u32,
+    /// Not to be used before this; set while it has failures.
+    until: Option<Instant>,
+    /// When the last failure was seen: requests begun before it tell nothing new.
+    failed_at: Option<Instant>,
+}
+
+/// The endpoints of a destination, shared by its workers.
+pub(super) struct Endpoints {
+    states: Vec<State>,
+    next: usize,
+    /// How long an attempt at a failed endpoint keeps other workers from trying it too.
+    probe: Duration,
+}
+
+impl Endpoints {
+    /// `count` healthy endpoints; `probe` is the longest that one request can take.
+    pub(super) fn new(count: usize, probe: Duration) -> Self {
+        Self {
+            states: vec![State::default(); count],
+            next: 0,
+            probe,
+        }
+    }
+
+    /// The endpoint to use at `now`. One that failed and whose pause is over goes first, for one
+    /// worker at a time: only a real request shows whether it works again, and without one it
+    /// would never be used again while another is healthy.
+    pub(super) fn pick(&mut self, now: Instant) -> Pick {
+        let due = |state: &State| state.failures > 0 && state.until.is_none_or(|at| at <= now);
+        if let Some(index) = self.states.iter().position(due) {
+            self.states[index].until = Some(now + self.probe);
+            return Pick::Use(index);
+        }
+        let count = self.states.len();
+        let in_turn = (0..count).map(|step| (self.next + step) % count);
+        if let Some(index) = in_turn
+            .into_iter()
+            .find(|index| self.states[*index].failures == 0)
+        {
+            self.next = index + 1;
+            return Pick::Use(index);
+        }
+        let soonest = self.states.iter().filter_map(|state| state.until).min();
+        Pick::Wait(soonest.map_or(RETRY.0, |at| at.saturating_duration_since(now)))
+    }
+
+    /// The endpoint answered as it should.
+    pub(super) fn succeeded(&mut self, index: usize) {
+        self.states[index] = State::default();
+    }
+
+    /// A request that was begun at `begun` failed at `now`. When several were under way, the first
+    /// failure counts for all of them.
+    pub(super) fn failed(&mut self, index: usize, failure: Failure, begun: Instant, now: Instant) {
+        let state = &mut self.states[index];
+        if state.failures > 0 && state.failed_at.is_some_and(|at| at > begun) {
+            return;
+        }
+        state.failures += 1;
+        state.failed_at = Some(now);
+        let pause = match failure {
+            Failure::Passing => backoff::pause(state.failures, RETRY.0, RETRY.1),
+            Failure::Lasting => backoff::pause(state.failures, HOLD.0, HOLD.1),
+            Failure::AskedToWait(asked) => asked.max(backoff::pause(1, RETRY.0, RETRY.1)),
+        };
+        state.until = Some(now + pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROBE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn healthy_endpoints_take_turns() {
+        let mut endpoints = Endpoints::new(3, PROBE);
+        let now = Instant::now();
+        let picks: Vec<Pick> = (0..4).map(|_| endpoints.pick(now)).collect();
+        assert_eq!(
+            picks,
+            [Pick::Use(0), Pick::Use(1), Pick::Use(2), Pick::Use(0)]
+        );
+    }
+
+    #[test]
+    fn a_failed_endpoint_rests_is_probed_by_one_and_comes_back() {
+        let mut endpoints = Endpoints::new(2, PROBE);
+        let now = Instant::now();
+        endpoints.failed(0, Failure::Passing, now, now);
+        assert_eq!(endpoints.pick(now), Pick::Use(1));
+        assert_eq!(endpoints.pick(now), Pick::Use(1));
+        let later = now + RETRY.0;
+        assert_eq!(endpoints.pick(later), Pick::Use(0), "its pause is over");
+        assert_eq!(
+            endpoints.pick(later),
+            Pick::Use(1),
+            "somebody is already trying it"
+        );
+        endpoints.succeeded(0);
+        assert_eq!(endpoints.pick(later), Pick::Use(0));
+    }
+
+    #[test]
+    fn with_all_down_the_soonest_is_waited_for() {
+        let mut endpoints = Endpoints::new(2, PROBE);
+        let now = Instant::now();
+        endpoints.failed(0, Failure::AskedToWait(Duration::from_secs(9)), now, now);
+        endpoints.failed(1, Failure::AskedToWait(Duration::from_secs(7)), now, now);
+        assert_eq!(endpoints.pick(now), Pick::Wait(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn pauses_grow_with_failures_in_a_row_and_requests_under_way_count_once() {
+        let mut endpoints = Endpoints::new(1, PROBE);
+        let mut now = Instant::now();
+        for _ in 0..3 {
+            let begun = now;
+            now += Duration::from_secs(60);
+            endpoints.failed(0, Failure::Passing, begun, now);
+            endpoints.failed(0, Failure::Passing, begun, now);
+        }
+        let Pick::Wait(pause) = endpoints.pick(now) else {
+            panic!("it has failed")
+        };
+        assert!(pause >= RETRY.0 * 2 && pause <= RETRY.0 * 4, "{pause:?}");
+    }
+
+    #[test]
+    fn a_refused_token_is_tried_slowly() {
+        let mut endpoints = Endpoints::new(1, PROBE);
+        let now = Instant::now();
+        endpoints.failed(0, Failure::Lasting, now, now);
+        let Pick::Wait(pause) = endpoints.pick(now) else {
+            panic!("it has failed")
+        };
+        assert!(pause >= HOLD.0 / 2, "{pause:?}");
+    }
+}

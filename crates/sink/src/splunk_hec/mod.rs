@@ -1,0 +1,34 @@
+//! Splunk's HTTP Event Collector.
+//!
+//! # What it guarantees
+//! * An event counts as delivered when the collector answered 2xx to the request that carried it,
+//!   whatever else the answer says: Splunk has taken the events even when it adds a warning code,
+//!   and sending them again would index them twice. A 2xx that is not HEC's is counted.
+//! * An event that the collector names as bad is refused; the ones before it count as taken (that
+//!   is what Splunk does) and the ones after it are sent again. Where it names none, the request
+//!   is halved until the bad event stands alone.
+//! * An unreachable, busy or wrongly configured collector holds the events; the other endpoints
+//!   are used meanwhile.
+//! * A request without an answer is sent again, so its events may be indexed twice. Order is kept
+//!   within a request, not across workers.
+//!
+//! # Layout
+//! Each worker is a thread with one request in flight: it encodes events straight into a body
+//! (`encode`), picks an endpoint (`endpoint`), sends (`client`), and turns the answer into what to
+//! do next (`answer`); `deliver` ties them together.
+//!
+//! # Limits
+//! A body holds `batch.max_bytes` or a single event that is larger; a worker holds one body and
+//! one batch. Pauses grow to 30 seconds (60 where a person has to mend something), `Retry-After`
+//! counts up to 5 minutes.
+
+mod answer;
+mod client;
+mod config;
+mod deliver;
+mod encode;
+mod endpoint;
+mod proxy;
+
+pub use config::{BodyConfig, HecCompression, SplunkHecConfig, TlsConfig};
+pub use deliver::SplunkHec;

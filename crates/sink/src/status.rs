@@ -1,0 +1,195 @@
+//! How a sink is doing: written by the sink, read by the admin side.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use inrush_event::{Counter, Timestamp};
+
+use crate::ErrorReason;
+
+/// Characters of an error's text that are kept: a server may answer with a whole page.
+const ERROR_TEXT_CHARS: usize = 300;
+
+/// The last attempt that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LastError {
+    /// Why, from the closed list.
+    pub reason: ErrorReason,
+    /// What was said, cut to a few hundred characters.
+    pub text: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A sink's counters and its state. Shared by `Arc`.
+#[derive(Debug)]
+pub struct SinkStatus {
+    name: String,
+    kind: &'static str,
+    requests: Counter,
+    bytes_sent: Counter,
+    errors: [Counter; ErrorReason::ALL.len()],
+    /// Taken once a batch or request, never held across I/O.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    healthy: bool,
+    since: Timestamp,
+    last_success: Timestamp,
+    last_error: Option<LastError>,
+}
+
+impl SinkStatus {
+    /// The status of a sink that has not done anything yet, which counts as healthy.
+    pub(crate) fn new(name: &str, kind: &'static str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            requests: Counter::default(),
+            bytes_sent: Counter::default(),
+            errors: Default::default(),
+            state: Mutex::new(State {
+                healthy: true,
+                since: Timestamp::now(),
+                last_success: Timestamp::NONE,
+                last_error: None,
+            }),
+        }
+    }
+
+    /// The destination's name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The destination's type in the configuration.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Attempts: HTTP requests, or batches written.
+    pub fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// Bytes that the destination has taken, as they were encoded (and compressed).
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent.get()
+    }
+
+    /// Failed attempts for this reason.
+    pub fn errors(&self, reason: ErrorReason) -> u64 {
+        self.errors[reason as usize].get()
+    }
+
+    /// Whether the last attempt succeeded, or none was made yet.
+    pub fn healthy(&self) -> bool {
+        self.state().healthy
+    }
+
+    /// Since when it is healthy, or is not.
+    pub fn since(&self) -> Timestamp {
+        self.state().since
+    }
+
+    /// When an attempt last succeeded; [`Timestamp::NONE`] if none did.
+    pub fn last_success(&self) -> Timestamp {
+        self.state().last_success
+    }
+
+    /// The last attempt that failed.
+    pub fn last_error(&self) -> Option<LastError> {
+        self.state().last_error.clone()
+    }
+
+    pub(crate) fn attempted(&self) {
+        self.requests.add(1);
+    }
+
+    pub(crate) fn succeeded(&self, bytes: usize) {
+        self.bytes_sent.add(bytes as u64);
+        let now = Timestamp::now();
+        let mut state = self.state();
+        state.last_success = now;
+        if !state.healthy {
+            state.healthy = true;
+            state.since = now;
+            drop(state);
+            tracing::info!(destination = self.name, "destination works again");
+        }
+    }
+
+    /// Counts an error and remembers it without calling the sink unhealthy: the work goes on.
+    pub(crate) fn noted(&self, reason: ErrorReason, text: &str) {
+        self.errors[reason as usize].add(1);
+        self.state().last_error = Some(last_error(reason, text));
+    }
+
+    /// A failed attempt that holds events.
+    pub(crate) fn failed(&self, reason: ErrorReason, text: &str) {
+        self.noted(reason, text);
+        let mut state = self.state();
+        if state.healthy {
+            state.healthy = false;
+            state.since = Timestamp::now();
+            drop(state);
+            let reason = reason.name();
+            tracing::warn!(
+                destination = self.name,
+                reason,
+                text,
+                "destination holds its events"
+            );
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn last_error(reason: ErrorReason, text: &str) -> LastError {
+    LastError {
+        reason,
+        text: text.chars().take(ERROR_TEXT_CHARS).collect(),
+        at: Timestamp::now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn health_follows_the_last_attempt_and_remembers_since_when() {
+        let status = SinkStatus::new("tape", "file");
+        assert!(status.healthy());
+        let born = status.since();
+        status.failed(ErrorReason::DiskFull, &"x".repeat(5000));
+        assert!(!status.healthy());
+        assert!(status.since() >= born);
+        let down = status.since();
+        status.failed(ErrorReason::Io, "again");
+        assert_eq!(
+            status.since(),
+            down,
+            "the second failure is the same outage"
+        );
+        assert_eq!(status.last_error().map(|e| e.reason), Some(ErrorReason::Io));
+        status.succeeded(10);
+        assert!(status.healthy());
+        assert_eq!(status.errors(ErrorReason::DiskFull), 1);
+        assert_eq!(status.bytes_sent(), 10);
+        assert!(status.last_success().is_some());
+    }
+
+    #[test]
+    fn a_long_error_text_is_cut() {
+        let status = SinkStatus::new("tape", "file");
+        status.noted(ErrorReason::BadAnswer, &"é".repeat(5000));
+        let text = status.last_error().map(|e| e.text).unwrap_or_default();
+        assert_eq!(text.chars().count(), ERROR_TEXT_CHARS);
+        assert!(status.healthy(), "a note is not an outage");
+    }
+}
