@@ -11,6 +11,7 @@ mod framing;
 mod hec;
 mod hostile;
 mod lifecycle;
+mod load;
 mod proxy;
 mod roundtrip;
 mod tls;
