@@ -1,6 +1,7 @@
 //! What framing and header parsing cost, in nanoseconds a record: one core, warm cache.
 //!
-//! `cargo run --release -p inrush-codec --example parse_cost [BYTES [SHAPE]]`, 800 bytes by default.
+//! `cargo run --release -p inrush-codec --example parse_cost [BYTES [SHAPE]]`,
+//! 800 bytes by default.
 //! The seconds of the timestamps change every thousand records, as they do at a thousand a second.
 #![allow(clippy::print_stdout)]
 

@@ -61,7 +61,8 @@ proptest! {
         let outcome =
             frames::decode(Framing::Newline, 1000, &stream.collect::<Vec<_>>(), &pieces);
         let seen = outcome.frames.iter().map(|frame| frame.bytes.clone());
-        prop_assert_eq!(seen.collect::<Vec<_>>(), lines.iter().map(|l| l.clone().into_bytes()).collect::<Vec<_>>());
+        let sent = lines.iter().map(|l| l.clone().into_bytes());
+        prop_assert_eq!(seen.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
         prop_assert!(outcome.frames.iter().all(|frame| frame.anomalies.is_empty()));
     }
 
@@ -76,7 +77,8 @@ proptest! {
         let outcome =
             frames::decode(framing, 1000, stream.collect::<String>().as_bytes(), &pieces);
         let seen = outcome.frames.iter().map(|frame| frame.bytes.clone());
-        prop_assert_eq!(seen.collect::<Vec<_>>(), bodies.iter().map(|b| b.clone().into_bytes()).collect::<Vec<_>>());
+        let sent = bodies.iter().map(|b| b.clone().into_bytes());
+        prop_assert_eq!(seen.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
         prop_assert!(outcome.frames.iter().all(|frame| frame.anomalies.is_empty()));
     }
 }

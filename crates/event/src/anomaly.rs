@@ -75,12 +75,18 @@ impl Anomalies {
 
     /// The names of the bits that are set, in bit order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.iter().filter(move |(bit, ..)| self.0 & bit != 0).map(|(_, name, _)| *name)
+        NAMES
+            .iter()
+            .filter(move |(bit, ..)| self.0 & bit != 0)
+            .map(|(_, name, _)| *name)
     }
 
     /// One sentence for the (single) anomaly, for docs and `explain`.
     pub fn describe(self) -> &'static str {
-        NAMES.iter().find(|(bit, ..)| *bit == self.0).map_or("", |(.., doc)| doc)
+        NAMES
+            .iter()
+            .find(|(bit, ..)| *bit == self.0)
+            .map_or("", |(.., doc)| doc)
     }
 }
 

@@ -90,7 +90,11 @@ impl BatchPool {
 
     /// An empty batch for `source`, with [`limits::ARENA_BYTES`] of room.
     pub fn lend(self: &Arc<Self>, source: &Arc<SourceInfo>) -> BatchBuilder {
-        let lent = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let lent = self
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         BatchBuilder {
             buffers: lent.unwrap_or_else(|| Buffers::new(limits::ARENA_BYTES)),
             filled: 0,
@@ -171,13 +175,18 @@ impl BatchBuilder {
 
     /// The arena in use and the rows, both at once, for a parser that fills rows in place.
     pub fn parts(&mut self) -> (&[u8], &mut Vec<Record>) {
-        (&self.buffers.arena[..self.filled], &mut self.buffers.records)
+        (
+            &self.buffers.arena[..self.filled],
+            &mut self.buffers.records,
+        )
     }
 
     /// The index of `peer` in this batch; new ones are added. The last one is tried first, since
     /// events of one sender come together.
     pub fn peer(&mut self, peer: Peer) -> u32 {
-        let Buffers { peers, peer_index, .. } = &mut self.buffers;
+        let Buffers {
+            peers, peer_index, ..
+        } = &mut self.buffers;
         if peers.last() == Some(&peer) {
             return peers.len() as u32 - 1;
         }
@@ -204,7 +213,13 @@ impl BatchBuilder {
     /// A sparse batch is copied into buffers of its own size ([`limits::BATCH_COPY_SHARE`]) and
     /// the arena goes straight back to the pool.
     pub fn freeze(self, sequence: u64) -> Batch {
-        let Self { mut buffers, filled, source, received, pool } = self;
+        let Self {
+            mut buffers,
+            filled,
+            source,
+            received,
+            pool,
+        } = self;
         if filled < buffers.arena.len() / limits::BATCH_COPY_SHARE {
             let exact = Buffers {
                 arena: buffers.arena[..filled].to_vec(),
@@ -214,7 +229,14 @@ impl BatchBuilder {
             };
             pool.take_back(std::mem::replace(&mut buffers, exact));
         }
-        Batch { buffers, filled, source, sequence, received, pool }
+        Batch {
+            buffers,
+            filled,
+            source,
+            sequence,
+            received,
+            pool,
+        }
     }
 }
 
@@ -289,7 +311,8 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        self.pool.take_back(std::mem::replace(&mut self.buffers, Buffers::new(0)));
+        self.pool
+            .take_back(std::mem::replace(&mut self.buffers, Buffers::new(0)));
     }
 }
 

@@ -122,18 +122,27 @@ impl Ledger {
         if let Some(known) = sources.iter().find(|counters| counters.name == name) {
             return Arc::clone(known);
         }
-        let new = Arc::new(SourceCounters { name: name.to_owned(), ..Default::default() });
+        let new = Arc::new(SourceCounters {
+            name: name.to_owned(),
+            ..Default::default()
+        });
         sources.push(Arc::clone(&new));
         new
     }
 
     /// The counters of the destination of that name; made at first use, kept for ever.
     pub fn destination(&self, name: &str) -> Arc<DestinationCounters> {
-        let mut list = self.destinations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self
+            .destinations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = list.iter().find(|counters| counters.name == name) {
             return Arc::clone(known);
         }
-        let new = Arc::new(DestinationCounters { name: name.to_owned(), ..Default::default() });
+        let new = Arc::new(DestinationCounters {
+            name: name.to_owned(),
+            ..Default::default()
+        });
         list.push(Arc::clone(&new));
         new
     }
@@ -146,14 +155,25 @@ impl Ledger {
 
     /// Everything at one moment.
     pub fn snapshot(&self) -> LedgerSnapshot {
-        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let destinations = self.destinations.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sources = self
+            .sources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let destinations = self
+            .destinations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let _exclusive = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let now = Timestamp::now();
         let mut snapshot = LedgerSnapshot {
             at_ns: now.0,
             balanced: false,
-            sources: sources.iter().map(|c| (c.name.clone(), source_row(c))).collect(),
+            sources: sources
+                .iter()
+                .map(|c| (c.name.clone(), source_row(c)))
+                .collect(),
             filtered: BTreeMap::new(),
             destinations: destinations
                 .iter()
@@ -297,7 +317,11 @@ mod tests {
         ledger.post(|| destination.pending.sub(1));
         let snapshot = ledger.snapshot();
         assert!(!snapshot.balanced);
-        assert!(snapshot.imbalance().is_some_and(|words| words.contains("null0")));
+        assert!(
+            snapshot
+                .imbalance()
+                .is_some_and(|words| words.contains("null0"))
+        );
     }
 
     #[test]

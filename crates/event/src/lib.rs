@@ -14,6 +14,7 @@
 //!
 //! # After a crash
 //! Nothing here outlives the process.
+#![forbid(unsafe_code)]
 
 mod anomaly;
 mod batch;

@@ -73,5 +73,8 @@ const _: () = {
     assert!(ARENA_BYTES >= READ_BYTES + MESSAGE_BYTES_MAX);
     assert!(BATCH_FLUSH_BYTES <= READ_BYTES);
     assert!(ARENA_BYTES <= u32::MAX as usize, "spans are 32-bit");
-    assert!(OCTET_COUNT_MAX < 100_000_000, "must be writable in OCTET_COUNT_DIGITS_MAX digits");
+    assert!(
+        OCTET_COUNT_MAX < 100_000_000,
+        "must be writable in OCTET_COUNT_DIGITS_MAX digits"
+    );
 };

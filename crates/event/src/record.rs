@@ -18,7 +18,10 @@ impl Span {
     /// The span from `start` up to, not including, `end` (byte offsets, at most 4 GiB).
     pub const fn new(start: usize, end: usize) -> Self {
         debug_assert!(start <= end && end <= u32::MAX as usize);
-        Self { start: start as u32, len: (end - start) as u32 }
+        Self {
+            start: start as u32,
+            len: (end - start) as u32,
+        }
     }
 
     /// Offset of the first byte.
@@ -185,12 +188,20 @@ impl Record {
 
     /// Facility 0–23, if a PRI was sent.
     pub const fn facility(&self) -> Option<u8> {
-        if self.pri == Self::PRI_NONE { None } else { Some(self.pri >> 3) }
+        if self.pri == Self::PRI_NONE {
+            None
+        } else {
+            Some(self.pri >> 3)
+        }
     }
 
     /// Severity 0 (emergency) to 7 (debug), if a PRI was sent.
     pub const fn severity(&self) -> Option<u8> {
-        if self.pri == Self::PRI_NONE { None } else { Some(self.pri & 7) }
+        if self.pri == Self::PRI_NONE {
+            None
+        } else {
+            Some(self.pri & 7)
+        }
     }
 
     /// The event time, or the receive time where the sender gave none.
@@ -211,7 +222,8 @@ pub fn facility_name(facility: u8) -> &'static str {
 
 /// The keyword of a severity 0–7, as syslog.conf(5) writes it.
 pub fn severity_name(severity: u8) -> &'static str {
-    const NAMES: [&str; 8] =
-        ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+    const NAMES: [&str; 8] = [
+        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+    ];
     NAMES.get(severity as usize).copied().unwrap_or("unknown")
 }

@@ -29,8 +29,14 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let text = text.trim();
-        let bad = || UnitError(format!("`{text}` is not a size; write for example 64KiB or 4MB"));
-        let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        let bad = || {
+            UnitError(format!(
+                "`{text}` is not a size; write for example 64KiB or 4MB"
+            ))
+        };
+        let digits = text
+            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
             "" | "b" => 1,
@@ -49,7 +55,11 @@ impl FromStr for ByteSize {
         }
         let part: f64 = number.parse().map_err(|_| bad())?;
         let bytes = part * factor as f64;
-        if bytes.is_finite() && bytes < u64::MAX as f64 { Ok(Self(bytes as u64)) } else { Err(bad()) }
+        if bytes.is_finite() && bytes < u64::MAX as f64 {
+            Ok(Self(bytes as u64))
+        } else {
+            Err(bad())
+        }
     }
 }
 
@@ -76,9 +86,16 @@ impl FromStr for Period {
         if let Ok(seconds) = text.parse::<u64>() {
             return Ok(Self(Duration::from_secs(seconds)));
         }
-        let bad = || UnitError(format!("`{text}` is not a duration; write for example 300ms, 5s or 10m"));
+        let bad = || {
+            UnitError(format!(
+                "`{text}` is not a duration; write for example 300ms, 5s or 10m"
+            ))
+        };
         // jiff's friendly format knows hours at most in a SignedDuration; days are 24 h here.
-        if let Some(days) = text.strip_suffix('d').and_then(|n| n.trim().parse::<u64>().ok()) {
+        if let Some(days) = text
+            .strip_suffix('d')
+            .and_then(|n| n.trim().parse::<u64>().ok())
+        {
             let seconds = days.checked_mul(86_400).ok_or_else(bad)?;
             return Ok(Self(Duration::from_secs(seconds)));
         }
@@ -90,7 +107,12 @@ impl FromStr for Period {
 impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0.as_millis();
-        for (unit_ms, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")] {
+        for (unit_ms, unit) in [
+            (86_400_000, "d"),
+            (3_600_000, "h"),
+            (60_000, "m"),
+            (1000, "s"),
+        ] {
             if ms >= unit_ms && ms.is_multiple_of(unit_ms) {
                 return write!(f, "{}{unit}", ms / unit_ms);
             }
@@ -206,9 +228,14 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in
-            [("0", 0), ("65536", 65536), ("64KiB", 65536), ("64k", 65536), ("4MB", 4_000_000), ("1.5 GiB", 3 << 29)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("65536", 65536),
+            ("64KiB", 65536),
+            ("64k", 65536),
+            ("4MB", 4_000_000),
+            ("1.5 GiB", 3 << 29),
+        ] {
             assert_eq!(text.parse::<ByteSize>(), Ok(ByteSize(bytes)), "{text}");
         }
         for text in ["", "-1", "64 apples", "99999999999TiB", "1.2.3M"] {
@@ -219,8 +246,19 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_people_write_them() {
-        for (text, ms) in [("300ms", 300), ("5s", 5000), ("10m", 600_000), ("1h 30m", 5_400_000), ("7d", 604_800_000), ("2", 2000)] {
-            assert_eq!(text.parse::<Period>(), Ok(Period(Duration::from_millis(ms))), "{text}");
+        for (text, ms) in [
+            ("300ms", 300),
+            ("5s", 5000),
+            ("10m", 600_000),
+            ("1h 30m", 5_400_000),
+            ("7d", 604_800_000),
+            ("2", 2000),
+        ] {
+            assert_eq!(
+                text.parse::<Period>(),
+                Ok(Period(Duration::from_millis(ms))),
+                "{text}"
+            );
         }
         for text in ["", "-5s", "soon", "999999999999999999999d"] {
             assert!(text.parse::<Period>().is_err(), "{text}");

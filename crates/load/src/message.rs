@@ -6,8 +6,8 @@
 //! long enough for a large write.
 //!
 //! ```text
-//! <38>Nov 21 21:23:01 localhost inrush[4711]: seq=0000000042 conn=07 run=5eed0001 sent=1763760181123456789 PADDPADD
-//! ├ header, time patched ────────────────────┤├ marker: seq, conn and sent patched ─────────────────────────┤├ filler
+//! <38>Nov 21 21:23:01 h a[7]: seq=0000000042 conn=07 run=5eed0001 sent=1763760181123456789 PADDPAD
+//! ├ header, time patched ────┤├ marker: seq, conn and sent patched ───────────────────────┤├ fill
 //! ```
 //! All messages that are patched together carry the same `sent`.
 

@@ -1,3 +1,4 @@
+//! Encoders against events made by hand, and against a JSON parser.
 #![allow(clippy::unwrap_used)]
 
 use std::net::IpAddr;

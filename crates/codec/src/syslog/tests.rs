@@ -127,6 +127,7 @@ fn rfc5424_in_full() {
 }
 
 #[test]
+// tidy: long because it is one table, a row a case
 fn rfc5424_as_it_is_sent() {
     let head = "<165>1 2026-11-21T19:00:00Z web-1 su 77 ID47";
     let with = |message| ["web-1", "su", "77", message];
@@ -426,6 +427,7 @@ fn what_is_not_syslog_is_kept_whole() {
 }
 
 #[test]
+// tidy: long because it is one table, a row a case
 fn cisco() {
     let text = "%SYS-5-CONFIG_I: Configured";
     let (tag, message) = ("%SYS-5-CONFIG_I", "Configured");

@@ -1,3 +1,5 @@
+//! The options of `blackhole`: none.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

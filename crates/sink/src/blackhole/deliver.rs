@@ -1,3 +1,5 @@
+//! Takes every batch and settles it at once.
+
 use std::sync::Arc;
 
 use inrush_event::{Fate, Feed, Next};

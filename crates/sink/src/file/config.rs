@@ -1,3 +1,5 @@
+//! The options of the `file` destination.
+
 use std::time::Duration;
 
 use inrush_event::{ByteSize, Period};

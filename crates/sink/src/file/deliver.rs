@@ -1,3 +1,5 @@
+//! From batches to lines in files: group by path, append whole, settle by what was written.
+
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;

@@ -151,6 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
+    // tidy: long because it is one table, a row a case
     fn every_answer_has_its_action() {
         use Action::{Event, Halve, Hold, Taken};
         let retry = |reason, seconds: Option<u64>| Action::Retry {

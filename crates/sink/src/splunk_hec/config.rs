@@ -1,3 +1,5 @@
+//! The options of the `splunk_hec` destination.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

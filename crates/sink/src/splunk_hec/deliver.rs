@@ -1,3 +1,5 @@
+//! The workers: fill a body, send it, settle its events by what the answer means.
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};

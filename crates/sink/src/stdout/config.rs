@@ -1,3 +1,5 @@
+//! The options of `stdout`: none.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! JSON lines on standard output, a whole batch at a time.
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
