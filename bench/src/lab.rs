@@ -147,6 +147,7 @@ impl Lab {
             .with_context(|| format!("nothing was delivered: {}", wrong.join("; ")))?;
         Ok(Run {
             sent: sent.events,
+            offered_rate: sent.rate,
             delivered: last.delivered,
             kernel_dropped: last.kernel_dropped,
             unaccounted: last.unaccounted(sent.events),

@@ -105,6 +105,10 @@ fn main() -> ExitCode {
 /// Whether every experiment passed. One that cannot be run fails and does not keep the others
 /// from running; its earlier results stay.
 fn run(args: &RunArgs) -> Result<bool> {
+    anyhow::ensure!(
+        !cfg!(debug_assertions),
+        "a debug build's bare loops are slow, which would make every limit easy: use --release"
+    );
     let inrush = args
         .inrush
         .clone()

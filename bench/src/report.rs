@@ -45,6 +45,12 @@ fn section(page: &mut String, name: &str, scenario: &Scenario) {
         let _ = writeln!(page, "- {mark} — {}{colon}{}", check.what, check.found);
     }
     table(page, &scenario.cells);
+    if let Some((subject, us)) = best_peer(&scenario.cells) {
+        let _ = writeln!(
+            page,
+            "\nThe lowest clean figure of a peer, scaled: {us:.3} ({subject})."
+        );
+    }
     let machine = &scenario.machine;
     let _ = writeln!(
         page,
@@ -58,6 +64,15 @@ fn section(page: &mut String, name: &str, scenario: &Scenario) {
         machine.rmem_max,
         scenario.versions.join(", "),
     );
+}
+
+/// The peer to beat: of all clean runs the one with the lowest scaled figure.
+fn best_peer(cells: &[Cell]) -> Option<(&str, f64)> {
+    let peers = cells.iter().filter(|cell| cell.subject != "inrush");
+    let runs = peers.flat_map(|cell| cell.runs.iter().map(|run| (cell.subject.as_str(), run)));
+    runs.filter(|(_, run)| !run.noisy)
+        .filter_map(|(subject, run)| Some((subject, run.scaled_us?)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 fn table(page: &mut String, cells: &[Cell]) {
@@ -172,6 +187,27 @@ mod tests {
         let page = render(&results(true));
         assert!(page.contains("## `tcp10`: passed"), "{page}");
         assert!(page.contains("| inrush | x | 0.300 (0.200–0.400) | 0.300 (0.200–0.400) | – |"));
+    }
+
+    #[test]
+    fn the_lowest_figure_of_a_peer_counts_unless_its_run_was_noisy() {
+        let mut results = results(true);
+        let run = |us, noisy| Run {
+            scaled_us: Some(us),
+            noisy,
+            ..Run::default()
+        };
+        let runs = vec![run(2.5, false), run(2.0, false), run(1.0, true)];
+        let peer = Cell {
+            subject: "syslog-ng".to_owned(),
+            runs,
+            ..Cell::default()
+        };
+        let scenario = results.scenarios.get_mut("tcp10");
+        scenario
+            .into_iter()
+            .for_each(|s| s.cells.push(peer.clone()));
+        assert!(render(&results).contains("scaled: 2.000 (syslog-ng)."));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct Cell {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) sent: u64,
+    /// Events a second that the generator sent.
+    pub(crate) offered_rate: f64,
     pub(crate) delivered: u64,
     pub(crate) kernel_dropped: u64,
     /// Sent, and neither delivered, pending nor dropped by the kernel; negative: came twice.

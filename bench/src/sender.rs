@@ -52,6 +52,8 @@ pub(crate) enum Amount {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) events: u64,
+    /// Events a second while it sent.
+    pub(crate) rate: f64,
     /// What went wrong on the way, in the generator's words; nothing on a good day.
     pub(crate) errors: Option<String>,
 }
@@ -61,6 +63,8 @@ pub(crate) struct Sent {
 struct Report {
     /// Messages of which the kernel took every byte.
     sent: u64,
+    /// Messages a second.
+    rate: f64,
     /// Errors by kind.
     errors: BTreeMap<String, u64>,
 }
@@ -159,6 +163,7 @@ fn parse_report(text: &str) -> Option<Sent> {
     errors.retain(|kind, count| *count > 0 && kind != SENT_AGAIN);
     Some(Sent {
         events: report.sent,
+        rate: report.rate,
         errors: (!errors.is_empty()).then(|| format!("{errors:?}")),
     })
 }
@@ -199,17 +204,18 @@ mod tests {
 
     #[test]
     fn a_report_is_believed_for_its_counts_and_its_errors() {
-        let clean = parse_report(r#"{"sent":5,"errors":{}}"#).unwrap();
+        let clean = parse_report(r#"{"sent":5,"rate":2.5,"errors":{}}"#).unwrap();
         assert_eq!(
             clean,
             Sent {
                 events: 5,
+                rate: 2.5,
                 errors: None
             }
         );
-        let broken = parse_report(r#"{"sent":5,"errors":{"reset":2}}"#).unwrap();
+        let broken = parse_report(r#"{"sent":5,"rate":2.5,"errors":{"reset":2}}"#).unwrap();
         assert_eq!(broken.errors.unwrap(), r#"{"reset": 2}"#);
-        let again = parse_report(r#"{"sent":5,"errors":{"no_buffers":2}}"#).unwrap();
+        let again = parse_report(r#"{"sent":5,"rate":2.5,"errors":{"no_buffers":2}}"#).unwrap();
         assert_eq!(again.errors, None);
         assert_eq!(parse_report("usage: …"), None);
     }

@@ -59,7 +59,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     )?;
     let mut scenario = lab.scenario(&shows);
     scenario.checks = checks(&rss);
-    scenario.checks.push(rate_held(run.sent, run.seconds, RATE));
+    scenario.checks.push(rate_held(run.offered_rate, RATE));
     let load = format!("500,000/s, 10 conn, 800 B, {seconds} s");
     let cell = Cell {
         subject: "inrush".to_owned(),
