@@ -66,3 +66,27 @@ pub fn validate(config: &SinkConfig) -> Vec<Problem> {
         SinkConfig::SplunkHec(options) => options.problems(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_knows_every_type_and_describes_every_option() {
+        let schema = schemars::schema_for!(SinkConfig).to_value();
+        let types = schema["oneOf"].as_array().cloned().unwrap_or_default();
+        let kinds: Vec<_> = types
+            .iter()
+            .map(|t| t["properties"]["type"]["const"].clone())
+            .collect();
+        assert_eq!(kinds, ["blackhole", "file", "stdout", "splunk_hec"]);
+        let options = types
+            .iter()
+            .filter_map(|t| t["properties"].as_object())
+            .flatten();
+        let undescribed: Vec<_> = options
+            .filter(|(name, option)| *name != "type" && !option["description"].is_string())
+            .collect();
+        assert!(undescribed.is_empty(), "{undescribed:?}");
+    }
+}

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
 use inrush_event::{ByteSize, Fate, Period, RefuseReason, Secret};
-use inrush_sink::splunk_hec::{HecCompression, SplunkHecConfig, TlsConfig};
+use inrush_sink::splunk_hec::{HecCompression, HecTlsConfig, SplunkHecConfig};
 use inrush_sink::{ErrorReason, SinkConfig, SinkError, SinkStatus, build};
 use server::{HecServer, Reply, connect_proxy, raw_server};
 
@@ -520,7 +520,7 @@ fn tls_with_an_own_authority_and_a_client_certificate() {
     let address = tls::serve(&authority, "127.0.0.1");
     let (certificate, key) = authority.issue("inrush");
     let mut config = config(&[format!("https://{address}")]);
-    config.tls = TlsConfig {
+    config.tls = HecTlsConfig {
         ca_file: Some(file("ca.pem", &authority.pem)),
         cert_file: Some(file("cert.pem", &certificate.pem())),
         key_file: Some(file("key.pem", &key.serialize_pem())),
@@ -566,7 +566,7 @@ fn certificates_that_cannot_be_used_are_named_before_anything_starts() {
     let authority = tls::Authority::new();
     let (certificate, _) = authority.issue("inrush");
     let (_, other_key) = authority.issue("other");
-    let broken = |tls: TlsConfig| {
+    let broken = |tls: HecTlsConfig| {
         let mut config = config(&["https://127.0.0.1:1".to_owned()]);
         config.tls = tls;
         let quarantine = Arc::new(MemoryQuarantine::default());
@@ -579,15 +579,15 @@ fn certificates_that_cannot_be_used_are_named_before_anything_starts() {
         .err()
         .unwrap()
     };
-    let ca = |path| TlsConfig {
+    let ca = |path| HecTlsConfig {
         ca_file: Some(path),
-        ..TlsConfig::default()
+        ..HecTlsConfig::default()
     };
     let missing = broken(ca(folder.path().join("missing.pem")));
     assert!(matches!(missing, SinkError::Unreadable { .. }), "{missing}");
     let empty = broken(ca(file("empty.pem", "hello")));
     assert!(matches!(empty, SinkError::BadCertificate { .. }), "{empty}");
-    let misfit = broken(TlsConfig {
+    let misfit = broken(HecTlsConfig {
         ca_file: Some(file("ca.pem", &authority.pem)),
         cert_file: Some(file("cert.pem", &certificate.pem())),
         key_file: Some(file("key.pem", &other_key.serialize_pem())),

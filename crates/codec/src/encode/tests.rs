@@ -243,14 +243,14 @@ fn json_lines_name_every_field_that_is_there() {
 #[test]
 fn json_lines_leave_out_what_is_absent_and_show_what_is_odd() {
     let odd = batch(&[b"\xff\xfe raw"], |record, _| {
-        record.anomalies = Anomalies::INVALID_UTF8
+        record.anomalies = Anomalies::CLOCK_UNSYNCED
     });
     let mut out = Vec::new();
     JsonLines::new().encode(&odd, &odd.records()[0], &mut out);
     let event: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(event["raw"], "\u{fffd}\u{fffd} raw");
     assert_eq!(event["host"], "10.0.0.1");
-    assert_eq!(event["anomalies"], json!(["invalid_utf8"]));
+    assert_eq!(event["anomalies"], json!(["clock_unsynced"]));
     assert_eq!(event.get("app"), None);
     assert_eq!(event.get("severity"), None);
 }

@@ -10,7 +10,7 @@ use ureq::http::{HeaderValue, Uri, header};
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts};
 use ureq::{Agent, Proxy};
 
-use super::config::{HecCompression, SplunkHecConfig, TlsConfig, endpoint_uri};
+use super::config::{HecCompression, HecTlsConfig, SplunkHecConfig, endpoint_uri};
 use super::proxy;
 use crate::{ErrorReason, Problem, SinkError};
 
@@ -18,7 +18,8 @@ use crate::{ErrorReason, Problem, SinkError};
 const USER_AGENT: &str = concat!("inrush/", env!("CARGO_PKG_VERSION"));
 
 /// Bytes written in one call. The body is copied through a buffer of this size: large enough that
-/// calls cost nothing beside the bytes, small enough to stay in the second-level cache.
+/// calls cost nothing beside the bytes, small enough to stay in the second-level cache. Measured
+/// for 800 B events, CPU of the whole sink: 64 KiB 0.67 µs, 256 KiB 0.55 µs, 1 MiB 0.58 µs.
 const WRITE_BYTES: usize = 256 * 1024;
 
 /// Bytes of an answer that are read; HEC's have about 100.
@@ -154,7 +155,10 @@ fn agent(config: &SplunkHecConfig, tls: ureq::tls::TlsConfig, proxy: Option<Prox
         .new_agent()
 }
 
-fn tls(options: &TlsConfig, config: &SplunkHecConfig) -> Result<ureq::tls::TlsConfig, SinkError> {
+fn tls(
+    options: &HecTlsConfig,
+    config: &SplunkHecConfig,
+) -> Result<ureq::tls::TlsConfig, SinkError> {
     let mut builder = ureq::tls::TlsConfig::builder()
         .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .disable_verification(!options.verify);
@@ -173,7 +177,7 @@ fn tls(options: &TlsConfig, config: &SplunkHecConfig) -> Result<ureq::tls::TlsCo
     Ok(builder.build())
 }
 
-fn roots(options: &TlsConfig) -> Result<Vec<Certificate<'static>>, SinkError> {
+fn roots(options: &HecTlsConfig) -> Result<Vec<Certificate<'static>>, SinkError> {
     match &options.ca_file {
         Some(path) => certificates(path),
         None => {

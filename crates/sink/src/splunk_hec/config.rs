@@ -44,7 +44,7 @@ pub struct SplunkHecConfig {
     pub connect_timeout: Period,
     /// TLS towards `https` endpoints.
     #[serde(default)]
-    pub tls: TlsConfig,
+    pub tls: HecTlsConfig,
     /// The HTTP proxy, `http://[user:password@]host:port`. Without it, the environment's
     /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` count; empty means none at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ impl Default for BodyConfig {
 /// TLS towards a collector.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct TlsConfig {
+pub struct HecTlsConfig {
     /// PEM file of the authorities to trust, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
@@ -124,7 +124,7 @@ pub struct TlsConfig {
     pub verify: bool,
 }
 
-impl Default for TlsConfig {
+impl Default for HecTlsConfig {
     fn default() -> Self {
         Self {
             ca_file: None,
@@ -146,7 +146,7 @@ impl SplunkHecConfig {
             workers: workers(),
             request_timeout: request_timeout(),
             connect_timeout: connect_timeout(),
-            tls: TlsConfig::default(),
+            tls: HecTlsConfig::default(),
             proxy: None,
             source: None,
             indexed_fields: indexed_fields(),
@@ -285,9 +285,9 @@ mod tests {
                 max_events: 0,
                 ..BodyConfig::default()
             },
-            tls: TlsConfig {
+            tls: HecTlsConfig {
                 cert_file: Some("c.pem".into()),
-                ..TlsConfig::default()
+                ..HecTlsConfig::default()
             },
             proxy: Some(Secret::new("ftp://x")),
             ..good

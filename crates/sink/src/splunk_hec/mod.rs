@@ -30,5 +30,5 @@ mod encode;
 mod endpoint;
 mod proxy;
 
-pub use config::{BodyConfig, HecCompression, SplunkHecConfig, TlsConfig};
+pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};
 pub use deliver::SplunkHec;
