@@ -5,7 +5,7 @@
 //!   is in a file twice because of an error, none is half there.
 //! * A full disk or an I/O error holds the events concerned, and those alone.
 //! * No value of an event leads out of the folder: what is put into a path is made harmless
-//!   ([`file_name`]), and a path that is still too long is refused to quarantine.
+//!   (`file_name`), and a path that is still too long is refused to quarantine.
 //! * A compressed file has its name only when it is whole and synced; the original goes after it.
 //!
 //! # Layout
@@ -14,7 +14,7 @@
 //!
 //! # Limits
 //! At most `max_open_files` files are open; the least recently used one is closed for the next.
-//! The encoded events in memory are bounded to [`deliver::BUFFERED_BYTES`] and one event.
+//! The encoded events in memory are bounded to 4 MiB and one event.
 //!
 //! # After a crash
 //! Files are appended to; a last line without its line feed gets one first. A rotated file that
