@@ -26,6 +26,9 @@ use lab::Lab;
 use results::Results;
 use scenario::Name;
 
+/// The page of results, beside the results.
+const PAGE: &str = "RESULTS.md";
+
 #[derive(Parser)]
 #[command(name = "inrush-bench", about = "The performance experiments of Inrush")]
 struct Cli {
@@ -69,7 +72,8 @@ struct RunArgs {
     /// Print the results as JSON on stdout too
     #[arg(long)]
     json: bool,
-    /// Where the results go; scenarios that are not run keep their earlier results
+    /// Where the results go, the page RESULTS.md beside them; scenarios that are not run keep
+    /// their earlier results
     #[arg(long, default_value = "bench/results-latest.json")]
     out: PathBuf,
 }
@@ -79,9 +83,6 @@ struct ReportArgs {
     /// The results
     #[arg(long, default_value = "bench/results-latest.json")]
     results: PathBuf,
-    /// The page
-    #[arg(long, default_value = "bench/RESULTS.md")]
-    out: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -133,6 +134,8 @@ fn run(args: &RunArgs) -> Result<bool> {
                 all_passed &= scenario.passed();
                 results.scenarios.insert(name.text(), scenario);
                 results.save(&args.out)?;
+                // Also where a limit is missed: that page is the one worth reading.
+                write(&args.out.with_file_name(PAGE), &report::render(&results))?;
             }
             Err(error) => {
                 eprintln!("inrush-bench: {}: {error:#}", name.text());
@@ -153,7 +156,10 @@ fn report(args: &ReportArgs) -> Result<()> {
         "{} holds no results",
         args.results.display()
     );
-    write(&args.out, &report::render(&results))
+    write(
+        &args.results.with_file_name(PAGE),
+        &report::render(&results),
+    )
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {
