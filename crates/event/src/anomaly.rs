@@ -32,10 +32,9 @@ anomalies! {
     11 BAD_SDATA "bad_sdata" "Broken structured data; it was left in the message.";
     12 NO_SDATA "no_sdata" "RFC 5424 without its structured data field.";
     13 LONG_FIELD "long_field" "A header field longer than RFC 5424 allows.";
-    14 INVALID_UTF8 "invalid_utf8" "Not UTF-8; kept as bytes, and shown with U+FFFD where text is needed.";
-    15 CLOCK_UNSYNCED "clock_unsynced" "The device marked its clock as not synchronised (Cisco `*` or `.`).";
-    16 UNPARSED "unparsed" "No header was recognised; the whole record is the message.";
-    17 DATAGRAM_CUT "datagram_cut" "The kernel cut the datagram because it was longer than the buffer.";
+    14 CLOCK_UNSYNCED "clock_unsynced" "The device marked its clock as not synchronised (Cisco `*` or `.`).";
+    15 UNPARSED "unparsed" "No header was recognised; the whole record is the message.";
+    16 DATAGRAM_CUT "datagram_cut" "The kernel cut the datagram because it was longer than the buffer.";
 }
 
 impl Anomalies {

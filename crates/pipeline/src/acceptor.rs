@@ -53,10 +53,21 @@ impl Acceptor {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let (orders, inbox) = mpsc::channel();
-        let worker = Worker { poll, inbox, workers, doors: Slab::new(), stopping: false };
-        let thread =
-            thread::Builder::new().name("acceptor".to_owned()).spawn(move || worker.run())?;
-        Ok(Self { orders, waker, thread: Some(thread) })
+        let worker = Worker {
+            poll,
+            inbox,
+            workers,
+            doors: Slab::new(),
+            stopping: false,
+        };
+        let thread = thread::Builder::new()
+            .name("acceptor".to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            orders,
+            waker,
+            thread: Some(thread),
+        })
     }
 
     pub(crate) fn listen(&self, door: Door) {
@@ -112,7 +123,11 @@ impl Worker {
             }
             self.obey();
             // Readiness is an edge, and a listener may have been left half emptied: try all.
-            timeout = self.doors.iter().filter_map(|(_, door)| self.accept(door)).min();
+            timeout = self
+                .doors
+                .iter()
+                .filter_map(|(_, door)| self.accept(door))
+                .min();
         }
     }
 
@@ -132,7 +147,11 @@ impl Worker {
         let key = self.doors.insert(door);
         let listener = &mut self.doors[key].listener;
         let interest = Interest::READABLE;
-        if let Err(error) = self.poll.registry().register(listener, Token(key), interest) {
+        if let Err(error) = self
+            .poll
+            .registry()
+            .register(listener, Token(key), interest)
+        {
             tracing::error!(%error, "cannot watch a listener");
             self.doors.remove(key);
         }

@@ -41,11 +41,19 @@ impl Destination {
         let counters = around.ledger.destination(name);
         let feed = around.log.attach(&counters);
         let to_sink: Arc<dyn Feed> = Arc::clone(&feed) as _;
-        let spawned: io::Result<_> =
-            thread::Builder::new().name(format!("to-{name}")).spawn(move || sink.run(to_sink));
+        let spawned: io::Result<_> = thread::Builder::new()
+            .name(format!("to-{name}"))
+            .spawn(move || sink.run(to_sink));
         let thread = spawned.map_err(|error| format!("destination {name}: no thread: {error}"))?;
         let (name, config) = (name.to_owned(), config.clone());
-        Ok(Self { name, config, counters, status, feed, thread })
+        Ok(Self {
+            name,
+            config,
+            counters,
+            status,
+            feed,
+            thread,
+        })
     }
 
     /// Asks the sink to put back what it has in hand and end, and waits for it.

@@ -29,7 +29,10 @@ pub(crate) struct Now {
 
 impl Now {
     pub(crate) fn read() -> Self {
-        Self { instant: Instant::now(), wall: Timestamp::now() }
+        Self {
+            instant: Instant::now(),
+            wall: Timestamp::now(),
+        }
     }
 }
 
@@ -51,7 +54,10 @@ impl StreamState {
     pub(crate) fn new(settings: &Settings) -> Self {
         let syslog = &settings.syslog;
         let decoder = FrameDecoder::new(syslog.framing, syslog.message_bytes_max());
-        Self { decoder, carry: Vec::new() }
+        Self {
+            decoder,
+            carry: Vec::new(),
+        }
     }
 
     /// Keeps `rest` for the next read; gives memory back once nothing is kept.
@@ -109,7 +115,10 @@ impl Tally {
     fn clear(&mut self) {
         let mut peers = std::mem::take(&mut self.peers);
         peers.clear();
-        *self = Self { peers, ..Self::default() };
+        *self = Self {
+            peers,
+            ..Self::default()
+        };
     }
 }
 
@@ -133,7 +142,16 @@ impl Filler {
         let builder = doors.pool.lend(&settings.info);
         let since = Instant::now();
         let tally = Tally::default();
-        Self { doors, source, generation, settings, parser, builder, since, tally }
+        Self {
+            doors,
+            source,
+            generation,
+            settings,
+            parser,
+            builder,
+            since,
+            tally,
+        }
     }
 
     pub(crate) fn source(&self) -> &Arc<Source> {
@@ -218,8 +236,10 @@ impl Filler {
         let start = self.builder.filled();
         self.builder.extend(datagram.head);
         self.builder.extend(datagram.tail);
-        let Some(span) = self::datagram(self.builder.bytes(), Span::new(start, self.builder.filled()))
-        else {
+        let Some(span) = self::datagram(
+            self.builder.bytes(),
+            Span::new(start, self.builder.filled()),
+        ) else {
             self.builder.truncate(start);
             self.tally.empty += 1;
             return;
@@ -227,7 +247,11 @@ impl Filler {
         let (span, anomalies) = self.cut(span, datagram.cut);
         self.builder.truncate(span.end());
         let ip = datagram.from;
-        let peer = self.builder.peer(Peer { ip, local_port, protocol: Protocol::Udp });
+        let peer = self.builder.peer(Peer {
+            ip,
+            local_port,
+            protocol: Protocol::Udp,
+        });
         self.stamp(now);
         let (arena, records) = self.builder.parts();
         let mut record = Record::unparsed(span, now.wall, peer, anomalies);
@@ -239,7 +263,11 @@ impl Filler {
 
     fn cut(&self, span: Span, cut: bool) -> (Span, Anomalies) {
         let max = self.settings.syslog.message_bytes_max();
-        let mut anomalies = if cut { Anomalies::DATAGRAM_CUT } else { Anomalies::NONE };
+        let mut anomalies = if cut {
+            Anomalies::DATAGRAM_CUT
+        } else {
+            Anomalies::NONE
+        };
         if span.len() <= max {
             return (span, anomalies);
         }

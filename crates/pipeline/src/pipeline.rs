@@ -12,10 +12,11 @@ use inrush_queue::Log;
 use inrush_sink::{FileQuarantine, Quarantine, SinkConfig};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::{ListenAddr, UdpBalance, UdpSockets};
+use inrush_transport::listen;
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpReceiver;
-use inrush_transport::listen;
 
+use crate::ReloadReport;
 use crate::acceptor::{Acceptor, Door};
 use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::destination::{Destination, Surroundings};
@@ -24,7 +25,6 @@ use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
 use crate::udp::UdpWorker;
 use crate::watch::{Progress, Watch};
-use crate::ReloadReport;
 
 /// Reads the configuration again for a reload; one line a problem.
 pub type Loader = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
@@ -77,8 +77,10 @@ pub(crate) struct Shared {
     pub(crate) reloads: Counter,
     pub(crate) reload_failures: Counter,
     pub(crate) progress: Mutex<Progress>,
-    /// Held while the graph changes, and briefly while it is looked at.
+    /// Held while the graph changes, which may wait for a sink to end.
     graph: Mutex<Graph>,
+    /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
+    live_sources: Mutex<Vec<Arc<Source>>>,
     inherited: Mutex<Inherited>,
     quarantine: Arc<dyn Quarantine>,
     pool: Arc<BatchPool>,
@@ -102,11 +104,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// One line for each address, certificate or destination that could not be opened.
-    pub fn start(
-        config: Config,
-        inherited: Inherited,
-        loader: Loader,
-    ) -> Result<Self, StartError> {
+    pub fn start(config: Config, inherited: Inherited, loader: Loader) -> Result<Self, StartError> {
         std::fs::create_dir_all(&config.data_dir).map_err(|error| {
             StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
         })?;
@@ -116,6 +114,7 @@ impl Pipeline {
             let mut graph = shared.graph();
             let mut problems = shared.start_destinations(&mut graph, &config);
             problems.extend(shared.start_sources(&mut graph, &config));
+            shared.publish_sources(&graph);
             problems
         };
         let watch = Watch::start(Arc::clone(&shared)).map_err(StartError::one)?;
@@ -132,7 +131,11 @@ impl Pipeline {
         let graph = self.shared.graph();
         let of = |running: &RunningSource| {
             let name = running.source.name.clone();
-            running.listeners.iter().map(move |l| (name.clone(), l.bound)).collect::<Vec<_>>()
+            running
+                .listeners
+                .iter()
+                .map(move |l| (name.clone(), l.bound))
+                .collect::<Vec<_>>()
         };
         graph.sources.iter().flat_map(of).collect()
     }
@@ -164,14 +167,21 @@ impl Shared {
         let log = Log::new(config.queue.clone(), Arc::clone(&ledger));
         let pool = BatchPool::new();
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let doors =
-            Doors { pool: Arc::clone(&pool), log: Arc::clone(&log), ledger: Arc::clone(&ledger) };
+        let doors = Doors {
+            pool: Arc::clone(&pool),
+            log: Arc::clone(&log),
+            ledger: Arc::clone(&ledger),
+        };
         let workers = (0..cores)
             .map(|number| StreamWorker::start(number, doors.clone()))
             .collect::<io::Result<Vec<_>>>()?;
         let handles: Vec<WorkerHandle> = workers.iter().map(StreamWorker::handle).collect();
         let acceptor = Acceptor::start(handles.clone())?;
-        let graph = Graph { config: config.clone(), sources: Vec::new(), destinations: Vec::new() };
+        let graph = Graph {
+            config: config.clone(),
+            sources: Vec::new(),
+            destinations: Vec::new(),
+        };
         Ok(Self {
             ledger,
             log,
@@ -180,6 +190,7 @@ impl Shared {
             reload_failures: Counter::default(),
             progress: Mutex::default(),
             graph: Mutex::new(graph),
+            live_sources: Mutex::default(),
             inherited: Mutex::new(inherited),
             quarantine: Arc::new(FileQuarantine::new(&config.data_dir)),
             pool,
@@ -192,6 +203,26 @@ impl Shared {
 
     pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sources, without waiting for a change of the graph to be done.
+    pub(crate) fn live_sources(&self) -> Vec<Arc<Source>> {
+        self.live_sources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn publish_sources(&self, graph: &Graph) {
+        let sources = graph
+            .sources
+            .iter()
+            .map(|running| Arc::clone(&running.source))
+            .collect();
+        *self
+            .live_sources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = sources;
     }
 
     fn doors(&self) -> Doors {
@@ -248,8 +279,11 @@ impl Shared {
         config: &SyslogSource,
     ) -> Result<(RunningSource, Vec<String>), String> {
         let source = Source::new(name, settings(name, config, None)?, &self.ledger);
-        let mut running =
-            RunningSource { source, config: config.clone(), listeners: Vec::new() };
+        let mut running = RunningSource {
+            source,
+            config: config.clone(),
+            listeners: Vec::new(),
+        };
         let problems = self.open_listeners(&mut running, &config.listen);
         Ok((running, problems))
     }
@@ -257,7 +291,11 @@ impl Shared {
     fn open_listeners(&self, running: &mut RunningSource, wanted: &[ListenAddr]) -> Vec<String> {
         let mut problems = Vec::new();
         for address in wanted {
-            if running.listeners.iter().any(|listener| listener.configured == *address) {
+            if running
+                .listeners
+                .iter()
+                .any(|listener| listener.configured == *address)
+            {
                 continue;
             }
             let opened = match address.protocol {
@@ -273,13 +311,19 @@ impl Shared {
     }
 
     fn inherited(&self, address: &ListenAddr) -> Vec<socket2::Socket> {
-        self.inherited.lock().unwrap_or_else(PoisonError::into_inner).take(address)
+        self.inherited
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(address)
     }
 
     fn open_udp(&self, running: &RunningSource, address: ListenAddr) -> Result<Listener, String> {
         let options = &running.config.udp;
-        let mut sockets: Vec<std::net::UdpSocket> =
-            self.inherited(&address).into_iter().map(Into::into).collect();
+        let mut sockets: Vec<std::net::UdpSocket> = self
+            .inherited(&address)
+            .into_iter()
+            .map(Into::into)
+            .collect();
         // systemd keeps an inherited socket open for the next process, which reads on where we end.
         let shared = !sockets.is_empty();
         if sockets.is_empty() {
@@ -304,7 +348,11 @@ impl Shared {
             };
             udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
         }
-        Ok(Listener { configured: address, bound, udp })
+        Ok(Listener {
+            configured: address,
+            bound,
+            udp,
+        })
     }
 
     fn open_stream(
@@ -323,13 +371,22 @@ impl Shared {
             listener.local_addr()
         };
         let addr = set_up().map_err(|error| format!("{address}: {error}"))?;
-        let bound = ListenAddr { protocol: address.protocol, addr };
-        self.with_acceptor(|acceptor| acceptor.listen(Door {
+        let bound = ListenAddr {
+            protocol: address.protocol,
+            addr,
+        };
+        self.with_acceptor(|acceptor| {
+            acceptor.listen(Door {
+                configured: address,
+                listener: mio::net::TcpListener::from_std(listener),
+                source: Arc::clone(&running.source),
+            })
+        });
+        Ok(Listener {
             configured: address,
-            listener: mio::net::TcpListener::from_std(listener),
-            source: Arc::clone(&running.source),
-        }));
-        Ok(Listener { configured: address, bound, udp: Vec::new() })
+            bound,
+            udp: Vec::new(),
+        })
     }
 
     /// Reads the configuration again and takes it on.
@@ -355,8 +412,13 @@ impl Shared {
         self.log.reconfigure(config.queue.clone());
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
+        self.publish_sources(&graph);
         graph.config = config;
-        if problems.is_empty() { Ok(report) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(report)
+        } else {
+            Err(problems)
+        }
     }
 
     fn swap_destinations(
@@ -368,7 +430,10 @@ impl Shared {
     ) {
         let mut old = std::mem::take(&mut graph.destinations);
         for (name, sink) in &config.destinations {
-            let known = old.iter().position(|d| d.name == *name).map(|index| old.remove(index));
+            let known = old
+                .iter()
+                .position(|d| d.name == *name)
+                .map(|index| old.remove(index));
             let before = match known {
                 Some(same) if same.config == *sink && !same.ended() => {
                     graph.destinations.push(same);
@@ -432,10 +497,16 @@ impl Shared {
             }
         }
         for gone in old {
-            report.changed.push(format!("source {} removed", gone.source.name));
+            report
+                .changed
+                .push(format!("source {} removed", gone.source.name));
             let source = Arc::clone(&gone.source);
-            gone.listeners.into_iter().for_each(|listener| self.close(&source, listener));
-            self.handles.iter().for_each(|worker| worker.forget(&source));
+            gone.listeners
+                .into_iter()
+                .for_each(|listener| self.close(&source, listener));
+            self.handles
+                .iter()
+                .for_each(|worker| worker.forget(&source));
         }
     }
 
@@ -449,7 +520,8 @@ impl Shared {
             .into_iter()
             .partition(|listener| wanted.listen.contains(&listener.configured));
         running.listeners = kept;
-        gone.into_iter().for_each(|listener| self.close(&running.source, listener));
+        gone.into_iter()
+            .for_each(|listener| self.close(&running.source, listener));
         running.config = wanted.clone();
         self.open_listeners(running, &wanted.listen)
     }
@@ -481,8 +553,11 @@ impl Shared {
     fn stop(&self) {
         let mut graph = self.graph();
         let deadline = Instant::now() + graph.config.shutdown_timeout.0;
-        if let Some(acceptor) =
-            self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take()
+        if let Some(acceptor) = self
+            .acceptor
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
         {
             acceptor.stop();
         }
@@ -502,7 +577,13 @@ impl Shared {
         let workers =
             std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
         workers.iter().for_each(StreamWorker::stop);
-        let udp = || graph.sources.iter().flat_map(|s| &s.listeners).flat_map(|l| &l.udp);
+        let udp = || {
+            graph
+                .sources
+                .iter()
+                .flat_map(|s| &s.listeners)
+                .flat_map(|l| &l.udp)
+        };
         udp().for_each(UdpWorker::stop);
         let busy = || !workers.iter().all(StreamWorker::ended) || !udp().all(UdpWorker::ended);
         while busy() && Instant::now() < deadline {
@@ -531,9 +612,9 @@ fn settings(
     let same = before.filter(|running| running.config.tls == config.tls);
     let tls = match (&config.tls, same) {
         (_, Some(running)) => running.source.settings().1.tls.clone(),
-        (Some(options), None) => {
-            Some(Arc::new(ServerTls::load(options).map_err(|error| said(&error))?))
-        }
+        (Some(options), None) => Some(Arc::new(
+            ServerTls::load(options).map_err(|error| said(&error))?,
+        )),
         (None, None) => None,
     };
     Ok(Settings {
@@ -554,8 +635,9 @@ fn settings(
 fn udp_socket_count(sockets: UdpSockets) -> usize {
     match sockets {
         UdpSockets::Count(n) => usize::from(n.get()),
-        UdpSockets::Auto => {
-            thread::available_parallelism().map_or(1, NonZeroUsize::get).div_ceil(2).min(16)
-        }
+        UdpSockets::Auto => thread::available_parallelism()
+            .map_or(1, NonZeroUsize::get)
+            .div_ceil(2)
+            .min(16),
     }
 }

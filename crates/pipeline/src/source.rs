@@ -90,7 +90,10 @@ impl Source {
     /// The settings now, and their generation.
     pub(crate) fn settings(&self) -> (u64, Arc<Settings>) {
         let settings = lock(&self.settings);
-        (self.generation.load(Ordering::Acquire), Arc::clone(&settings))
+        (
+            self.generation.load(Ordering::Acquire),
+            Arc::clone(&settings),
+        )
     }
 
     /// The number of changes so far.
@@ -126,7 +129,10 @@ impl Source {
     pub(crate) fn anomaly_counts(&self) -> BTreeMap<String, u64> {
         Anomalies::ALL
             .iter()
-            .flat_map(|one| one.names().map(|name| (name.to_owned(), self.anomaly_count(*one))))
+            .flat_map(|one| {
+                one.names()
+                    .map(|name| (name.to_owned(), self.anomaly_count(*one)))
+            })
             .filter(|(_, n)| *n > 0)
             .collect()
     }
@@ -139,7 +145,12 @@ impl Source {
     ///
     /// An inherited socket may have dropped datagrams before our time; they count as well.
     pub(crate) fn add_socket(&self, bound: ListenAddr, probe: UdpProbe, granted_bytes: u64) {
-        let socket = OpenSocket { bound, probe, drops_seen: 0, granted_bytes };
+        let socket = OpenSocket {
+            bound,
+            probe,
+            drops_seen: 0,
+            granted_bytes,
+        };
         lock(&self.sockets).push(socket);
     }
 
@@ -164,7 +175,10 @@ impl Source {
     /// UDP sockets, and the bytes of receive buffer that the kernel granted them together.
     pub(crate) fn sockets(&self) -> (u64, u64) {
         let sockets = lock(&self.sockets);
-        (sockets.len() as u64, sockets.iter().map(|s| s.granted_bytes).sum())
+        (
+            sockets.len() as u64,
+            sockets.iter().map(|s| s.granted_bytes).sum(),
+        )
     }
 
     /// Notes who sent a batch. Once a batch.

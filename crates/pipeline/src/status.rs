@@ -24,16 +24,18 @@ const SENDERS_LISTED: usize = 10_000;
 impl Shared {
     /// The ledger with the kernel's drops and the oldest pending events brought up to date.
     pub(crate) fn ledger_now(&self) -> LedgerSnapshot {
-        for running in &self.graph().sources {
-            running.source.count_kernel_drops();
-        }
+        self.live_sources()
+            .iter()
+            .for_each(|source| source.count_kernel_drops());
         self.log.measure_oldest();
         self.ledger.snapshot()
     }
 
     fn source_edge(&self, running: &RunningSource) -> Edge {
-        let dead_udp =
-            running.listeners.iter().any(|listener| listener.udp.iter().any(UdpWorker::ended));
+        let dead_udp = running
+            .listeners
+            .iter()
+            .any(|listener| listener.udp.iter().any(UdpWorker::ended));
         let blocked = self.log.blocked_since().filter(|at| {
             Timestamp::now().0.saturating_sub(at.0) >= BLOCKED_TOO_LONG.as_nanos() as i64
         });
@@ -58,12 +60,20 @@ impl Shared {
         let stalled = progress.stalled_since(&destination.name);
         let status = &destination.status;
         let (since, reason) = if destination.ended() {
-            (None, Some("its thread ended by a fault; reload or restart".to_owned()))
+            (
+                None,
+                Some("its thread ended by a fault; reload or restart".to_owned()),
+            )
         } else if !status.healthy() {
-            let words = status.last_error().map_or_else(String::new, |error| error.text);
+            let words = status
+                .last_error()
+                .map_or_else(String::new, |error| error.text);
             (Some(status.since()), Some(words))
         } else if let Some(since) = stalled {
-            (Some(since), Some("events are pending and none was taken".to_owned()))
+            (
+                Some(since),
+                Some("events are pending and none was taken".to_owned()),
+            )
         } else {
             (None, None)
         };
@@ -84,10 +94,19 @@ impl Admin for Shared {
 
     fn health(&self) -> Health {
         let graph = self.graph();
-        let sources = graph.sources.iter().map(|running| self.source_edge(running));
-        let destinations = graph.destinations.iter().map(|one| self.destination_edge(one));
+        let sources = graph
+            .sources
+            .iter()
+            .map(|running| self.source_edge(running));
+        let destinations = graph
+            .destinations
+            .iter()
+            .map(|one| self.destination_edge(one));
         let edges: Vec<Edge> = sources.chain(destinations).collect();
-        Health { healthy: edges.iter().all(|edge| edge.ok), edges }
+        Health {
+            healthy: edges.iter().all(|edge| edge.ok),
+            edges,
+        }
     }
 
     fn sources(&self) -> Vec<SourceStatus> {
@@ -95,12 +114,20 @@ impl Admin for Shared {
     }
 
     fn destinations(&self) -> Vec<DestinationStatus> {
-        self.graph().destinations.iter().map(destination_status).collect()
+        self.graph()
+            .destinations
+            .iter()
+            .map(destination_status)
+            .collect()
     }
 
     fn senders(&self) -> Vec<SenderStatus> {
-        let mut all: Vec<SenderStatus> =
-            self.graph().sources.iter().flat_map(|running| running.source.senders()).collect();
+        let mut all: Vec<SenderStatus> = self
+            .graph()
+            .sources
+            .iter()
+            .flat_map(|running| running.source.senders())
+            .collect();
         all.sort_by_key(|sender| std::cmp::Reverse(sender.last_seen_ns));
         all.truncate(SENDERS_LISTED);
         all
@@ -124,7 +151,11 @@ impl Admin for Shared {
         page.add(Metric::QueueBytes, vec![], levels.bytes as f64);
         page.add(Metric::QueueBytesMax, vec![], levels.bytes_max as f64);
         for (result, counter) in [("ok", &self.reloads), ("failed", &self.reload_failures)] {
-            page.add(Metric::Reloads, vec![("result", result)], counter.get() as f64);
+            page.add(
+                Metric::Reloads,
+                vec![("result", result)],
+                counter.get() as f64,
+            );
         }
         page.add(Metric::ProcessStart, vec![], self.started.0 as f64 / 1e9);
         page.samples
@@ -137,7 +168,11 @@ fn source_status(running: &RunningSource) -> SourceStatus {
     SourceStatus {
         name: source.name.clone(),
         type_name: "syslog".to_owned(),
-        listeners: running.listeners.iter().map(|listener| listener.bound.to_string()).collect(),
+        listeners: running
+            .listeners
+            .iter()
+            .map(|listener| listener.bound.to_string())
+            .collect(),
         connections: source.connections.get(),
         sockets,
         receive_buffer_bytes,
@@ -181,17 +216,32 @@ struct Page {
 
 impl Page {
     fn add(&mut self, metric: Metric, labels: Vec<(&'static str, &str)>, value: f64) {
-        let labels = labels.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
-        self.samples.push(Sample { metric, labels, value });
+        let labels = labels
+            .into_iter()
+            .map(|(name, text)| (name, text.to_owned()))
+            .collect();
+        self.samples.push(Sample {
+            metric,
+            labels,
+            value,
+        });
     }
 
     fn ledger(&mut self, ledger: &LedgerSnapshot) {
         for (name, row) in &ledger.sources {
             let labels = || vec![("source", name.as_str())];
             self.add(Metric::SourceReceived, labels(), row.received as f64);
-            self.add(Metric::SourceReceivedBytes, labels(), row.received_bytes as f64);
+            self.add(
+                Metric::SourceReceivedBytes,
+                labels(),
+                row.received_bytes as f64,
+            );
             self.add(Metric::SourceAccepted, labels(), row.accepted as f64);
-            self.add(Metric::SourceKernelDropped, labels(), row.kernel_dropped as f64);
+            self.add(
+                Metric::SourceKernelDropped,
+                labels(),
+                row.kernel_dropped as f64,
+            );
             for (reason, n) in &row.rejected {
                 let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
                 self.add(Metric::SourceRejected, labels, *n as f64);
@@ -214,7 +264,11 @@ impl Page {
                 }
             }
         }
-        self.add(Metric::LedgerBalanced, vec![], f64::from(u8::from(ledger.balanced)));
+        self.add(
+            Metric::LedgerBalanced,
+            vec![],
+            f64::from(u8::from(ledger.balanced)),
+        );
     }
 
     fn source(&mut self, running: &RunningSource) {
@@ -222,9 +276,17 @@ impl Page {
         let name = source.name.as_str();
         let labels = || vec![("source", name)];
         let accepted = source.connections_accepted.get();
-        self.add(Metric::SourceConnections, labels(), source.connections.get() as f64);
+        self.add(
+            Metric::SourceConnections,
+            labels(),
+            source.connections.get() as f64,
+        );
         self.add(Metric::SourceConnectionsAccepted, labels(), accepted as f64);
-        self.add(Metric::SourceReceiveBuffer, labels(), source.sockets().1 as f64);
+        self.add(
+            Metric::SourceReceiveBuffer,
+            labels(),
+            source.sockets().1 as f64,
+        );
         for (reason, n) in source.connection_errors() {
             let labels = vec![("source", name), ("reason", reason.as_str())];
             self.add(Metric::SourceConnectionErrors, labels, n as f64);
@@ -234,10 +296,15 @@ impl Page {
             self.add(Metric::SourceAnomalies, labels, n as f64);
         }
         if let Some(tls) = &source.settings().1.tls {
-            self.add(Metric::TlsCertificateNotAfter, labels(), tls.not_after() as f64);
-            for (result, counter) in
-                [("ok", &source.tls_reloads), ("failed", &source.tls_reload_failures)]
-            {
+            self.add(
+                Metric::TlsCertificateNotAfter,
+                labels(),
+                tls.not_after() as f64,
+            );
+            for (result, counter) in [
+                ("ok", &source.tls_reloads),
+                ("failed", &source.tls_reload_failures),
+            ] {
                 let labels = vec![("source", name), ("result", result)];
                 self.add(Metric::TlsReloads, labels, counter.get() as f64);
             }
@@ -250,7 +317,11 @@ impl Page {
         let labels = || vec![("destination", name)];
         let bytes = counters.delivered_bytes.get();
         self.add(Metric::DestinationDeliveredBytes, labels(), bytes as f64);
-        self.add(Metric::DestinationRetried, labels(), counters.retried.get() as f64);
+        self.add(
+            Metric::DestinationRetried,
+            labels(),
+            counters.retried.get() as f64,
+        );
         for (reason, n) in error_counts(&destination.status) {
             let labels = vec![("destination", name), ("reason", reason.as_str())];
             self.add(Metric::DestinationErrors, labels, n as f64);

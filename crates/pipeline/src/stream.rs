@@ -95,8 +95,15 @@ impl StreamWorker {
             stop_at: None,
         };
         let name = format!("stream-{number}");
-        let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-        Ok(Self { orders, waker, load, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .name(name)
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            orders,
+            waker,
+            load,
+            thread: Some(thread),
+        })
     }
 
     pub(crate) fn handle(&self) -> WorkerHandle {
@@ -178,7 +185,8 @@ impl Worker {
     }
 
     fn finished(&self) -> bool {
-        self.stop_at.is_some_and(|stop_at| self.ready.is_empty() || Instant::now() >= stop_at)
+        self.stop_at
+            .is_some_and(|stop_at| self.ready.is_empty() || Instant::now() >= stop_at)
     }
 
     fn wait(&mut self, events: &mut Events) {
@@ -240,9 +248,13 @@ impl Worker {
     }
 
     fn filler_of(&mut self, source: &Arc<Source>) -> usize {
-        let known = self.fillers.iter().position(|filler| Arc::ptr_eq(filler.source(), source));
+        let known = self
+            .fillers
+            .iter()
+            .position(|filler| Arc::ptr_eq(filler.source(), source));
         known.unwrap_or_else(|| {
-            self.fillers.push(Filler::new(self.doors.clone(), Arc::clone(source)));
+            self.fillers
+                .push(Filler::new(self.doors.clone(), Arc::clone(source)));
             self.fillers.len() - 1
         })
     }
@@ -262,14 +274,20 @@ impl Worker {
     fn read_round(&mut self) {
         let now = Now::read();
         for _ in 0..self.ready.len() {
-            let Some(key) = self.ready.pop_front() else { break };
+            let Some(key) = self.ready.pop_front() else {
+                break;
+            };
             self.read(key, now);
         }
-        self.fillers.iter_mut().for_each(|filler| filler.flush_if_due(now));
+        self.fillers
+            .iter_mut()
+            .for_each(|filler| filler.flush_if_due(now));
     }
 
     fn read(&mut self, key: usize, now: Now) {
-        let Some(slot) = self.slots.get_mut(key) else { return };
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
         slot.queued = false;
         let filler = &mut self.fillers[slot.filler];
         let outcome =
@@ -292,7 +310,9 @@ impl Worker {
     }
 
     fn close(&mut self, key: usize, reason: Option<EndReason>) {
-        let Some(mut slot) = self.slots.try_remove(key) else { return };
+        let Some(mut slot) = self.slots.try_remove(key) else {
+            return;
+        };
         let source = self.fillers[slot.filler].source();
         if let Some(reason) = reason {
             source.end(reason);
@@ -300,7 +320,10 @@ impl Worker {
         source.connections.sub(1);
         self.load.fetch_sub(1, Ordering::Relaxed);
         // Closing the descriptor takes it out of the poll too; an error here changes nothing.
-        let _ = self.poll.registry().deregister(slot.connection.socket_mut());
+        let _ = self
+            .poll
+            .registry()
+            .deregister(slot.connection.socket_mut());
     }
 
     /// Ends a connection from our side, keeping the unfinished frame.
@@ -328,8 +351,12 @@ impl Worker {
     fn forget(&mut self, source: &Arc<Source>) {
         let now = Now::read();
         let of_source = |slot: &Slot| Arc::ptr_eq(self.fillers[slot.filler].source(), source);
-        let keys: Vec<usize> =
-            self.slots.iter().filter(|(_, slot)| of_source(slot)).map(|(key, _)| key).collect();
+        let keys: Vec<usize> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| of_source(slot))
+            .map(|(key, _)| key)
+            .collect();
         for key in keys {
             self.read(key, now);
             if let Some(slot) = self.slots.get_mut(key) {

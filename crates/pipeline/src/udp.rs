@@ -5,12 +5,12 @@
 //! costs more than everything else together. The rest is bounded by what the receive buffer can
 //! hold at the present rate, so that it never causes a loss.
 
+use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::io;
 
 use inrush_event::limits;
 use inrush_transport::udp::UdpReceiver;
@@ -42,7 +42,8 @@ impl UdpWorker {
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let fd = receiver.as_raw_fd();
-        poll.registry().register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)?;
+        poll.registry()
+            .register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let stop = Arc::new(AtomicBool::new(false));
         let name = format!("udp-{}", source.name);
@@ -54,8 +55,14 @@ impl UdpWorker {
             stop: Arc::clone(&stop),
             shared,
         };
-        let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-        Ok(Self { stop, waker, thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .name(name)
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            stop,
+            waker,
+            thread: Some(thread),
+        })
     }
 
     /// Asks the thread to take in what is queued and end.
@@ -129,7 +136,10 @@ impl Worker {
 
     /// Sleeps until a datagram comes, the open batch is due, or someone wakes us.
     fn wait(&mut self, events: &mut Events, now: Now) {
-        let timeout = self.filler.due().map(|due| due.saturating_duration_since(now.instant));
+        let timeout = self
+            .filler
+            .due()
+            .map(|due| due.saturating_duration_since(now.instant));
         match self.poll.poll(events, timeout) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -219,7 +229,14 @@ mod tests {
         assert_eq!(rest(64 << 20, 15_000), Some(Pause::REST_MAX));
         // 4 MiB hold some 3,640 datagrams; a sixteenth of them comes in 152 µs at 1.5 M/s.
         let short = rest(4 << 20, 150_000).map(|rest| rest.as_micros());
-        assert!(short.is_some_and(|us| (140..160).contains(&us)), "{short:?}");
-        assert_eq!(rest(212_992 / 2, 15_000), None, "a small buffer is never left alone");
+        assert!(
+            short.is_some_and(|us| (140..160).contains(&us)),
+            "{short:?}"
+        );
+        assert_eq!(
+            rest(212_992 / 2, 15_000),
+            None,
+            "a small buffer is never left alone"
+        );
     }
 }

@@ -47,7 +47,12 @@ impl Progress {
             });
             // Without anything pending there is nothing to take.
             if step.settled != settled || step.pending == 0 {
-                *step = Step { settled, at: now, at_wall: Timestamp(ledger.at_ns), pending: 0 };
+                *step = Step {
+                    settled,
+                    at: now,
+                    at_wall: Timestamp(ledger.at_ns),
+                    pending: 0,
+                };
             }
             step.pending = row.pending;
         }
@@ -69,12 +74,14 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn start(shared: Arc<Shared>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::Builder::new().name("watch".to_owned()).spawn(move || {
-            let mut losses = Losses::default();
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                tick(&shared, &mut losses);
-            }
-        })?;
+        let thread = thread::Builder::new()
+            .name("watch".to_owned())
+            .spawn(move || {
+                let mut losses = Losses::default();
+                while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                    tick(&shared, &mut losses);
+                }
+            })?;
         Ok(Self { stop, thread })
     }
 
@@ -90,7 +97,11 @@ impl Watch {
 fn tick(shared: &Shared, losses: &mut Losses) {
     refresh_certificates(shared);
     let ledger = shared.ledger_now();
-    shared.progress.lock().unwrap_or_else(PoisonError::into_inner).note(&ledger);
+    shared
+        .progress
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .note(&ledger);
     if let Some(line) = losses.line(&ledger, Instant::now()) {
         tracing::warn!("{line}");
     }
@@ -100,9 +111,10 @@ fn tick(shared: &Shared, losses: &mut Losses) {
 }
 
 fn refresh_certificates(shared: &Shared) {
-    let sources: Vec<_> = shared.graph().sources.iter().map(|s| Arc::clone(&s.source)).collect();
-    for source in sources {
-        let Some(tls) = source.settings().1.tls.clone() else { continue };
+    for source in shared.live_sources() {
+        let Some(tls) = source.settings().1.tls.clone() else {
+            continue;
+        };
         match tls.refresh() {
             Refresh::Unchanged => {}
             Refresh::Reloaded { not_after } => {
@@ -128,7 +140,10 @@ impl Losses {
     /// One line with what was lost since the last one; `None` if nothing was, or if that line is
     /// too recent.
     fn line(&mut self, ledger: &LedgerSnapshot, now: Instant) -> Option<String> {
-        if self.said_at.is_some_and(|at| now.duration_since(at) < LOSS_LINE) {
+        if self
+            .said_at
+            .is_some_and(|at| now.duration_since(at) < LOSS_LINE)
+        {
             return None;
         }
         let mut parts = Vec::new();
@@ -179,12 +194,23 @@ mod tests {
         let source = ledger.source("syslog");
         let mut losses = Losses::default();
         let start = Instant::now();
-        assert_eq!(losses.line(&ledger.snapshot(), start), None, "nothing was lost");
+        assert_eq!(
+            losses.line(&ledger.snapshot(), start),
+            None,
+            "nothing was lost"
+        );
         source.kernel_dropped.add(3);
         let line = losses.line(&ledger.snapshot(), start).unwrap();
-        assert!(line.contains("syslog: dropped by the kernel +3 (total 3)"), "{line}");
+        assert!(
+            line.contains("syslog: dropped by the kernel +3 (total 3)"),
+            "{line}"
+        );
         source.kernel_dropped.add(2);
-        assert_eq!(losses.line(&ledger.snapshot(), start + TICK), None, "too soon");
+        assert_eq!(
+            losses.line(&ledger.snapshot(), start + TICK),
+            None,
+            "too soon"
+        );
         let line = losses.line(&ledger.snapshot(), start + LOSS_LINE).unwrap();
         assert!(line.contains("+2 (total 5)"), "{line}");
         assert_eq!(losses.line(&ledger.snapshot(), start + 3 * LOSS_LINE), None);

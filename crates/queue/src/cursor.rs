@@ -31,7 +31,12 @@ pub(crate) enum Pick {
 
 impl Cursor {
     pub(crate) fn new(counters: Arc<DestinationCounters>, end: u64) -> Self {
-        Self { counters, next: end, out: BTreeMap::new(), retry: VecDeque::new() }
+        Self {
+            counters,
+            next: end,
+            out: BTreeMap::new(),
+            retry: VecDeque::new(),
+        }
     }
 
     /// What to hand out at `now`, of a log that holds the positions from `first` to `end`.
@@ -52,21 +57,25 @@ impl Cursor {
 
     /// Notes that a whole batch of `events` events was handed out.
     pub(crate) fn handed_out(&mut self, position: u64, events: u32) {
-        self.out.insert(position, std::iter::once(0..events).collect());
+        self.out
+            .insert(position, std::iter::once(0..events).collect());
     }
 
     /// Puts a range back, to be handed out again after `delay`.
     pub(crate) fn put_back(&mut self, position: u64, events: Range<u32>, delay: Duration) {
         if self.out.contains_key(&position) && !events.is_empty() {
             self.counters.retried.add(events.len() as u64);
-            self.retry.push_back((Instant::now() + delay, position, events));
+            self.retry
+                .push_back((Instant::now() + delay, position, events));
         }
     }
 
     /// Takes `events` off what is unsettled of the batch. Returns how many of them were (a range
     /// settled twice counts once), and whether nothing of the batch is left.
     pub(crate) fn settle(&mut self, position: u64, events: &Range<u32>) -> (u64, bool) {
-        let Some(ranges) = self.out.get_mut(&position) else { return (0, false) };
+        let Some(ranges) = self.out.get_mut(&position) else {
+            return (0, false);
+        };
         let settled = subtract(ranges, events);
         let done = ranges.is_empty();
         if done {
@@ -81,7 +90,9 @@ impl Cursor {
         match fate {
             Fate::Delivered => {
                 counters.delivered.add(n);
-                counters.delivered_bytes.add(raw_bytes(batch.records(), events));
+                counters
+                    .delivered_bytes
+                    .add(raw_bytes(batch.records(), events));
             }
             Fate::Refused { reason, .. } => counters.quarantined(*reason).add(n),
             Fate::Dropped(reason) => counters.dropped(*reason).add(n),
@@ -137,7 +148,11 @@ fn subtract(ranges: &mut Vec<Range<u32>>, taken: &Range<u32>) -> u64 {
             continue;
         }
         removed += u64::from(end - start);
-        left.extend([range.start..start, end..range.end].into_iter().filter(|r| !r.is_empty()));
+        left.extend(
+            [range.start..start, end..range.end]
+                .into_iter()
+                .filter(|r| !r.is_empty()),
+        );
     }
     *ranges = left;
     removed
@@ -152,7 +167,11 @@ pub struct DestinationFeed {
 
 impl DestinationFeed {
     pub(crate) fn new(log: Arc<Log>, name: String) -> Self {
-        Self { log, name, stopping: AtomicBool::new(false) }
+        Self {
+            log,
+            name,
+            stopping: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -190,10 +209,14 @@ mod tests {
 
     #[test]
     fn ranges_are_subtracted_once() {
-        let mut ranges = Vec::from([0..10]);
+        let mut ranges: Vec<Range<u32>> = std::iter::once(0..10).collect();
         assert_eq!(subtract(&mut ranges, &(3..5)), 2);
         assert_eq!(ranges, [0..3, 5..10]);
-        assert_eq!(subtract(&mut ranges, &(2..6)), 2, "3 and 4 were taken before");
+        assert_eq!(
+            subtract(&mut ranges, &(2..6)),
+            2,
+            "3 and 4 were taken before"
+        );
         assert_eq!(ranges, [0..2, 6..10]);
         assert_eq!(subtract(&mut ranges, &(0..10)), 6);
         assert!(ranges.is_empty());

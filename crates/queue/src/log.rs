@@ -108,7 +108,10 @@ impl Log {
                 WhenFull::DropOldest => evicted.extend(state.evict_oldest(&self.ledger)),
                 WhenFull::Block => {
                     state.block();
-                    state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = self
+                        .room
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner);
                     state.unblock();
                 }
             }
@@ -135,11 +138,18 @@ impl Log {
     pub fn attach(self: &Arc<Self>, counters: &Arc<DestinationCounters>) -> Arc<DestinationFeed> {
         let mut state = self.lock();
         let end = state.first + state.entries.len() as u64;
-        match state.cursors.iter_mut().find(|cursor| cursor.counters.name == counters.name) {
+        match state
+            .cursors
+            .iter_mut()
+            .find(|cursor| cursor.counters.name == counters.name)
+        {
             Some(cursor) => cursor.reclaim(),
             None => state.cursors.push(Cursor::new(Arc::clone(counters), end)),
         }
-        Arc::new(DestinationFeed::new(Arc::clone(self), counters.name.clone()))
+        Arc::new(DestinationFeed::new(
+            Arc::clone(self),
+            counters.name.clone(),
+        ))
     }
 
     /// Takes a destination's cursor away; what is pending there is counted as dropped.
@@ -174,8 +184,11 @@ impl Log {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else {
                 return false;
             };
-            state =
-                self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .room
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         true
     }
@@ -202,7 +215,10 @@ impl Log {
         for cursor in &state.cursors {
             let oldest = state.entry(cursor.oldest_unsettled());
             let received = oldest.map_or(0, |entry| entry.batch.received().0);
-            cursor.counters.oldest_pending_ns.set(received.max(0) as u64);
+            cursor
+                .counters
+                .oldest_pending_ns
+                .set(received.max(0) as u64);
         }
     }
 
@@ -227,12 +243,17 @@ impl Log {
                 return Next::Closed;
             }
             let until = due.map_or(deadline, |due| due.min(deadline));
-            let Some(left) = until.checked_duration_since(now).filter(|left| !left.is_zero())
+            let Some(left) = until
+                .checked_duration_since(now)
+                .filter(|left| !left.is_zero())
             else {
                 return Next::Idle;
             };
-            state =
-                self.arrival.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .arrival
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -253,7 +274,8 @@ impl Log {
         }
         let (settled, done) = cursor.settle(position, &events);
         debug_assert_eq!(settled, events.len() as u64, "an event was settled twice");
-        self.ledger.post(|| cursor.post(&batch, &events, settled, &fate));
+        self.ledger
+            .post(|| cursor.post(&batch, &events, settled, &fate));
         if !done {
             return;
         }
@@ -297,7 +319,11 @@ impl State {
     fn push(&mut self, batch: Arc<Batch>, bytes: u64) {
         let waiting = self.cursors.len();
         self.bytes += bytes;
-        self.entries.push_back(Entry { batch, bytes, waiting });
+        self.entries.push_back(Entry {
+            batch,
+            bytes,
+            waiting,
+        });
         if waiting == 0 {
             // No destination at all: nothing to wait for.
             self.trim();
@@ -325,7 +351,11 @@ impl State {
         if again.is_none() {
             self.cursors[index].handed_out(position, all.end);
         }
-        Taken::Delivery(Delivery { position, batch, events: again.unwrap_or(all) })
+        Taken::Delivery(Delivery {
+            position,
+            batch,
+            events: again.unwrap_or(all),
+        })
     }
 
     /// One more cursor is done with the batch at `position`.
@@ -359,7 +389,10 @@ impl State {
         for cursor in &mut self.cursors {
             let unsettled = cursor.forget(position, events);
             ledger.post(|| {
-                cursor.counters.dropped(DropReason::QueueFull).add(unsettled);
+                cursor
+                    .counters
+                    .dropped(DropReason::QueueFull)
+                    .add(unsettled);
                 cursor.counters.pending.sub(unsettled);
             });
         }
@@ -383,5 +416,10 @@ impl State {
 /// Bytes of the raw records of a range.
 pub(crate) fn raw_bytes(records: &[Record], events: &Range<u32>) -> u64 {
     let range = events.start as usize..events.end as usize;
-    records.get(range).unwrap_or_default().iter().map(|record| u64::from(record.raw.len)).sum()
+    records
+        .get(range)
+        .unwrap_or_default()
+        .iter()
+        .map(|record| u64::from(record.raw.len))
+        .sum()
 }

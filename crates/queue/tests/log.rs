@@ -25,12 +25,23 @@ struct World {
 impl World {
     fn new(memory_bytes: u64, when_full: WhenFull) -> Self {
         let ledger = Ledger::new();
-        let options = QueueOptions { memory_bytes: ByteSize(memory_bytes), when_full };
+        let options = QueueOptions {
+            memory_bytes: ByteSize(memory_bytes),
+            when_full,
+        };
         let log = Log::new(options, Arc::clone(&ledger));
         let text = |t: &str| t.to_owned();
-        let source =
-            SourceInfo { name: text("s"), index: text("main"), sourcetype: text("syslog") };
-        Self { ledger, log, pool: BatchPool::new(), source: Arc::new(source) }
+        let source = SourceInfo {
+            name: text("s"),
+            index: text("main"),
+            sourcetype: text("syslog"),
+        };
+        Self {
+            ledger,
+            log,
+            pool: BatchPool::new(),
+            source: Arc::new(source),
+        }
     }
 
     fn batch(&self, events: usize) -> Batch {
@@ -40,7 +51,10 @@ impl World {
             let start = builder.filled();
             builder.extend(b"event");
             let span = Span::new(start, builder.filled());
-            builder.parts().1.push(Record::unparsed(span, Timestamp(7), 0, Anomalies::NONE));
+            builder
+                .parts()
+                .1
+                .push(Record::unparsed(span, Timestamp(7), 0, Anomalies::NONE));
         }
         builder.freeze(0)
     }
@@ -105,7 +119,10 @@ fn a_range_that_is_put_back_comes_again_before_newer_ones() {
     feed.settle(first.position, 2..3, refused);
     feed.settle(first.position, 3..5, Fate::Delivered);
     let row = world.ledger.snapshot().destinations["a"].clone();
-    assert_eq!((row.delivered, row.quarantined["invalid_event"], row.pending), (4, 1, 1));
+    assert_eq!(
+        (row.delivered, row.quarantined["invalid_event"], row.pending),
+        (4, 1, 1)
+    );
 }
 
 #[test]
@@ -127,7 +144,9 @@ fn a_full_queue_blocks_until_there_is_room() {
     let feed = world.attach("a");
     world.append(1).unwrap();
     let settler = thread::spawn(move || {
-        let Next::Batch(delivery) = feed.next(Duration::from_secs(60)) else { panic!() };
+        let Next::Batch(delivery) = feed.next(Duration::from_secs(60)) else {
+            panic!()
+        };
         feed.settle(delivery.position, delivery.events, Fate::Delivered);
         feed
     });
@@ -144,7 +163,10 @@ fn a_full_queue_counts_what_it_drops() {
     world.append(2).unwrap();
     feed.settle(held.position, held.events, Fate::Delivered);
     let row = world.ledger.snapshot().destinations["a"].clone();
-    assert_eq!((row.dropped["queue_full"], row.delivered, row.pending), (3, 0, 2));
+    assert_eq!(
+        (row.dropped["queue_full"], row.delivered, row.pending),
+        (3, 0, 2)
+    );
 
     let world = World::new(1, WhenFull::DropNewest);
     let _feed = world.attach("a");
@@ -171,7 +193,11 @@ fn a_closed_log_runs_dry_and_then_ends() {
 enum Step {
     Append(usize),
     Take(usize),
-    Settle { feed: usize, delivered: bool, part: u8 },
+    Settle {
+        feed: usize,
+        delivered: bool,
+        part: u8,
+    },
     PutBack(usize),
     Restart(usize),
     Detach(usize),
@@ -205,12 +231,23 @@ fn play(world: &World, actors: &mut [Actor], step: Step) {
             let taken = take(&actors[feed].feed);
             actors[feed].held.extend(taken);
         }
-        Step::Settle { feed, delivered, part } => {
-            let Some(mut held) = actors[feed].held.pop() else { return };
+        Step::Settle {
+            feed,
+            delivered,
+            part,
+        } => {
+            let Some(mut held) = actors[feed].held.pop() else {
+                return;
+            };
             let cut = held.events.start + u32::from(part) % held.events.len() as u32 + 1;
-            let fate =
-                if delivered { Fate::Delivered } else { Fate::Dropped(DropReason::Removed) };
-            actors[feed].feed.settle(held.position, held.events.start..cut, fate);
+            let fate = if delivered {
+                Fate::Delivered
+            } else {
+                Fate::Dropped(DropReason::Removed)
+            };
+            actors[feed]
+                .feed
+                .settle(held.position, held.events.start..cut, fate);
             held.events.start = cut;
             if !held.events.is_empty() {
                 actors[feed].held.push(held);
@@ -218,16 +255,24 @@ fn play(world: &World, actors: &mut [Actor], step: Step) {
         }
         Step::PutBack(feed) => {
             if let Some(held) = actors[feed].held.pop() {
-                actors[feed].feed.settle(held.position, held.events, Fate::RetryAfter(NOW));
+                actors[feed]
+                    .feed
+                    .settle(held.position, held.events, Fate::RetryAfter(NOW));
             }
         }
         Step::Restart(feed) => {
             actors[feed].feed.stop();
-            actors[feed] = Actor { feed: world.attach(&format!("d{feed}")), held: Vec::new() };
+            actors[feed] = Actor {
+                feed: world.attach(&format!("d{feed}")),
+                held: Vec::new(),
+            };
         }
         Step::Detach(feed) => {
             world.log.detach(&format!("d{feed}"), DropReason::Removed);
-            actors[feed] = Actor { feed: world.attach(&format!("d{feed}")), held: Vec::new() };
+            actors[feed] = Actor {
+                feed: world.attach(&format!("d{feed}")),
+                held: Vec::new(),
+            };
         }
     }
 }

@@ -107,13 +107,21 @@ pub fn spread_randomly(socket: &impl AsFd, count: u32) -> io::Result<()> {
         instruction(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
         instruction(libc::BPF_RET | libc::BPF_A, 0),
     ];
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
     Ok(setsockopt(socket, sockopt::AttachReusePortCbpf, &filter)?)
 }
 
 /// One instruction of classic BPF.
 fn instruction(code: libc::c_uint, k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+    libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    }
 }
 
 /// A non-blocking socket that closes on exec.
@@ -184,11 +192,12 @@ mod tests {
         spread_randomly(&sockets[0], 2).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..100 {
-            sender.send_to(b"x", sockets[0].local_addr().unwrap()).unwrap();
+            sender
+                .send_to(b"x", sockets[0].local_addr().unwrap())
+                .unwrap();
         }
-        let count = |socket: &UdpSocket| {
-            std::iter::from_fn(|| socket.recv(&mut [0; 8]).ok()).count()
-        };
+        let count =
+            |socket: &UdpSocket| std::iter::from_fn(|| socket.recv(&mut [0; 8]).ok()).count();
         let counts: Vec<usize> = sockets.iter().map(count).collect();
         assert_eq!(counts.iter().sum::<usize>(), 100);
         // All on one side has a chance of 2 in 2^100.

@@ -21,7 +21,9 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// Tells systemd how the service stands (`sd_notify(3)`); without `NOTIFY_SOCKET`, or where the
 /// socket is gone, nothing happens.
 pub fn notify(state: &str) {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
     let told = UnixDatagram::unbound().and_then(|socket| socket.send_to(state.as_bytes(), &path));
     if let Err(error) = told {
         tracing::debug!(%error, "systemd was not told: {state}");

@@ -110,9 +110,9 @@ impl Connection {
     pub fn new(socket: TcpStream, peer: SocketAddr, opening: Opening) -> io::Result<Self> {
         let local_port = socket.local_addr()?.port();
         let tls = match opening.tls {
-            Some(config) => {
-                Some(Box::new(ServerConnection::new(config).map_err(io::Error::other)?))
-            }
+            Some(config) => Some(Box::new(
+                ServerConnection::new(config).map_err(io::Error::other)?,
+            )),
             None => None,
         };
         let stage = match (opening.proxy, &tls) {
@@ -122,7 +122,15 @@ impl Connection {
         };
         let deadline = (!matches!(stage, Stage::Open)).then_some(opening.deadline);
         let peer = peer.ip().to_canonical();
-        Ok(Self { socket, tls, broken: false, stage, peer, local_port, deadline })
+        Ok(Self {
+            socket,
+            tls,
+            broken: false,
+            stage,
+            peer,
+            local_port,
+            deadline,
+        })
     }
 
     /// The sender's address: the one in the PROXY header once that is read.
@@ -137,7 +145,11 @@ impl Connection {
 
     /// What carries it.
     pub fn protocol(&self) -> Protocol {
-        if self.tls.is_some() { Protocol::Tls } else { Protocol::Tcp }
+        if self.tls.is_some() {
+            Protocol::Tls
+        } else {
+            Protocol::Tcp
+        }
     }
 
     /// Whether header and handshake are overdue at `now`.
@@ -191,7 +203,11 @@ impl Connection {
                 if let Some(source) = source {
                     self.peer = source.ip().to_canonical();
                 }
-                self.stage = if self.tls.is_some() { Stage::Handshake } else { Stage::Open };
+                self.stage = if self.tls.is_some() {
+                    Stage::Handshake
+                } else {
+                    Stage::Open
+                };
                 self.deadline = self.deadline.filter(|_| self.tls.is_some());
                 Read::Data(0)
             }

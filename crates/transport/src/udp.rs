@@ -64,9 +64,21 @@ impl UdpReceiver {
         // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
         let mut names: Box<[libc::sockaddr_storage]> =
             (0..count).map(|_| unsafe { std::mem::zeroed() }).collect();
-        let headers =
-            vectors.iter_mut().zip(names.iter_mut()).map(|(v, name)| header(v, name)).collect();
-        Ok(Self { socket, local, headers, _vectors: vectors, names, slots, overflow, received: 0 })
+        let headers = vectors
+            .iter_mut()
+            .zip(names.iter_mut())
+            .map(|(v, name)| header(v, name))
+            .collect();
+        Ok(Self {
+            socket,
+            local,
+            headers,
+            _vectors: vectors,
+            names,
+            slots,
+            overflow,
+            received: 0,
+        })
     }
 
     /// The address that the socket is bound to.
@@ -135,7 +147,9 @@ impl UdpReceiver {
 
     /// A probe of the socket's kernel counters that can be used from another thread.
     pub fn probe(&self) -> io::Result<UdpProbe> {
-        Ok(UdpProbe { socket: self.socket.try_clone()? })
+        Ok(UdpProbe {
+            socket: self.socket.try_clone()?,
+        })
     }
 }
 
@@ -146,7 +160,10 @@ impl AsRawFd for UdpReceiver {
 }
 
 fn vector(buffer: &mut [u8]) -> libc::iovec {
-    libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() }
+    libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    }
 }
 
 fn header(vectors: &mut [libc::iovec; 2], name: &mut libc::sockaddr_storage) -> libc::mmsghdr {
@@ -215,7 +232,11 @@ impl UdpProbe {
         if rc != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(MemInfo { queued_bytes: values[0], buffer_bytes: values[1], drops: values[8] })
+        Ok(MemInfo {
+            queued_bytes: values[0],
+            buffer_bytes: values[1],
+            drops: values[8],
+        })
     }
 }
 
@@ -246,14 +267,20 @@ mod tests {
         let third = receiver.datagram(2).unwrap();
         assert_eq!([third.head, third.tail].concat(), long);
         assert!(receiver.datagram(3).is_none());
-        assert_eq!(receiver.receive().unwrap(), 0, "nothing is left, and nothing waits");
+        assert_eq!(
+            receiver.receive().unwrap(),
+            0,
+            "nothing is left, and nothing waits"
+        );
     }
 
     #[test]
     fn the_kernel_counts_what_it_drops() {
         let (sender, mut receiver) = pair();
         let probe = receiver.probe().unwrap();
-        socket2::SockRef::from(&receiver.socket).set_recv_buffer_size(4096).unwrap();
+        socket2::SockRef::from(&receiver.socket)
+            .set_recv_buffer_size(4096)
+            .unwrap();
         for _ in 0..500 {
             sender.send(&[b'x'; 800]).unwrap();
         }
@@ -287,6 +314,9 @@ mod tests {
         let sender = UdpSocket::bind("[::1]:0").unwrap();
         sender.send_to(b"six", receiver.local_addr()).unwrap();
         assert_eq!(receiver.receive().unwrap(), 1);
-        assert_eq!(receiver.datagram(0).unwrap().from, IpAddr::V6(Ipv6Addr::LOCALHOST));
+        assert_eq!(
+            receiver.datagram(0).unwrap().from,
+            IpAddr::V6(Ipv6Addr::LOCALHOST)
+        );
     }
 }
