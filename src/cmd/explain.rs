@@ -17,6 +17,7 @@ use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_codec::{Parser, Zone};
 use inrush_event::{
     Anomalies, Batch, BatchPool, Peer, Protocol, Record, Secret, SourceInfo, Span, Timestamp,
+    limits,
 };
 use inrush_pipeline::config::{Config, SourceConfig, SyslogSource};
 use inrush_sink::SinkConfig;
@@ -194,7 +195,7 @@ impl Explainer {
             ip: arrival.sender.unwrap_or(self.door.ip),
             ..self.door
         };
-        let mut builder = self.pool.lend(&self.source);
+        let mut builder = self.pool.lend(&self.source, limits::MESSAGE_BYTES_DEFAULT);
         builder.stamp(received);
         builder.extend(arrival.bytes);
         let peer = builder.peer(peer);

@@ -88,15 +88,24 @@ impl BatchPool {
         Arc::new(Self::default())
     }
 
-    /// An empty batch for `source`, with [`limits::ARENA_BYTES`] of room.
-    pub fn lend(self: &Arc<Self>, source: &Arc<SourceInfo>) -> BatchBuilder {
-        let lent = self
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+    /// An empty batch for `source`, with room for a whole read after a partial message of up to
+    /// `message_bytes_max`. Only arenas for messages of the default length are kept for reuse.
+    pub fn lend(
+        self: &Arc<Self>,
+        source: &Arc<SourceInfo>,
+        message_bytes_max: usize,
+    ) -> BatchBuilder {
+        let longer = message_bytes_max.saturating_sub(limits::MESSAGE_BYTES_DEFAULT);
+        let lent = match longer {
+            0 => self
+                .free
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop(),
+            _ => None,
+        };
         BatchBuilder {
-            buffers: lent.unwrap_or_else(|| Buffers::new(limits::ARENA_BYTES)),
+            buffers: lent.unwrap_or_else(|| Buffers::new(limits::ARENA_BYTES + longer)),
             filled: 0,
             source: Arc::clone(source),
             received: Timestamp::NONE,
@@ -210,7 +219,7 @@ impl BatchBuilder {
 
     /// Ends the filling. `sequence` counts the batches of the source, without gaps.
     ///
-    /// A sparse batch is copied into buffers of its own size ([`limits::BATCH_COPY_SHARE`]) and
+    /// A sparse batch is copied into buffers of its own size ([`limits::BATCH_COPY_BYTES`]) and
     /// the arena goes straight back to the pool.
     pub fn freeze(self, sequence: u64) -> Batch {
         let Self {
@@ -220,7 +229,7 @@ impl BatchBuilder {
             received,
             pool,
         } = self;
-        if filled < buffers.arena.len() / limits::BATCH_COPY_SHARE {
+        if filled < limits::BATCH_COPY_BYTES {
             let exact = Buffers {
                 arena: buffers.arena[..filled].to_vec(),
                 records: buffers.records.as_slice().to_vec(),
@@ -340,7 +349,7 @@ mod tests {
     #[test]
     fn a_sparse_batch_pins_only_what_it_holds() {
         let pool = BatchPool::new();
-        let mut builder = pool.lend(&source());
+        let mut builder = pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
         push(&mut builder, b"hello");
         let batch = builder.freeze(0);
         assert_eq!(batch.get(batch.records()[0].raw), b"hello");
@@ -350,7 +359,7 @@ mod tests {
     #[test]
     fn a_full_batch_gives_its_arena_back_when_the_last_reference_goes() {
         let pool = BatchPool::new();
-        let mut builder = pool.lend(&source());
+        let mut builder = pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
         push(&mut builder, &vec![b'x'; limits::ARENA_BYTES / 2]);
         let batch = Arc::new(builder.freeze(0));
         let second = Arc::clone(&batch);
@@ -358,13 +367,17 @@ mod tests {
         assert_eq!(pool.free.lock().unwrap().len(), 0);
         drop(second);
         assert_eq!(pool.free.lock().unwrap().len(), 1);
-        assert!(pool.lend(&source()).is_empty(), "a lent batch starts empty");
+        assert!(
+            pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT)
+                .is_empty(),
+            "a lent batch starts empty"
+        );
     }
 
     #[test]
     fn senders_are_listed_once() {
         let pool = BatchPool::new();
-        let mut builder = pool.lend(&source());
+        let mut builder = pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
         let peer = |last| Peer {
             ip: IpAddr::from([127, 0, 0, last]),
             local_port: 514,

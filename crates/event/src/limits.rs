@@ -15,9 +15,14 @@ pub const MESSAGE_BYTES_MIN: usize = 480;
 /// twice as much per message as 1 MiB, because the socket queue then goes cold between reads.
 pub const READ_BYTES: usize = 1024 * 1024;
 
-/// Bytes of a batch's arena: one whole read after the partial message carried over from the one
-/// before, plus slack so that the next small read still fits.
-pub const ARENA_BYTES: usize = READ_BYTES + MESSAGE_BYTES_MAX + 64 * 1024;
+/// Bytes of a batch's arena for messages up to the default length: one whole read after the
+/// partial message carried over from the one before, plus slack so that the next small read fits.
+pub const ARENA_BYTES: usize = READ_BYTES + MESSAGE_BYTES_DEFAULT + ARENA_SLACK_BYTES;
+
+/// Bytes of an arena that neither a read nor a partial message may claim: room for the few bytes
+/// of framing that are kept beyond `max_message_bytes`, and for a small read after a batch that
+/// is almost full.
+pub const ARENA_SLACK_BYTES: usize = 64 * 1024;
 
 /// Bytes in a batch beyond which it is handed on even though more could be read at once.
 pub const BATCH_FLUSH_BYTES: usize = 512 * 1024;
@@ -25,9 +30,10 @@ pub const BATCH_FLUSH_BYTES: usize = 512 * 1024;
 /// Records in a batch beyond which it is handed on: bounds the columns (88 B each) to 1.4 MiB.
 pub const BATCH_FLUSH_RECORDS: usize = 16 * 1024;
 
-/// A frozen batch that fills less than this share (1/n) of its arena is copied into a buffer of
-/// its size, so that a queue of trickled events pins what they hold and not a whole arena each.
-pub const BATCH_COPY_SHARE: usize = 4;
+/// A frozen batch with fewer bytes than this is copied into a buffer of its own size, so that a
+/// queue of trickled events pins what they hold and not a whole arena each. Larger ones are not:
+/// copying a full batch costs as much as reading it did.
+pub const BATCH_COPY_BYTES: usize = 128 * 1024;
 
 /// Free arenas that a pool keeps; the ones above are returned to the allocator.
 pub const POOL_FREE_BATCHES: usize = 8;
@@ -49,8 +55,9 @@ pub const UDP_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// Connections of one listener by default; each costs about 1 KiB while idle, 20 KiB under TLS.
 pub const CONNECTIONS_DEFAULT: usize = 16_384;
 
-/// Bytes that all queued batches may hold in memory by default.
-pub const QUEUE_BYTES_DEFAULT: u64 = 64 * 1024 * 1024;
+/// Bytes that all queued batches may pin in memory by default: at 150,000 events/s of 800 B about
+/// half a second, in which a disk or a collector may pause without a datagram being lost.
+pub const QUEUE_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
 
 /// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
 pub const QUEUE_BYTES_MIN: u64 = 2 * ARENA_BYTES as u64;
@@ -70,7 +77,8 @@ pub const CONFIG_DEPTH_MAX: usize = 32;
 
 const _: () = {
     assert!(MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX);
-    assert!(ARENA_BYTES >= READ_BYTES + MESSAGE_BYTES_MAX);
+    assert!(ARENA_BYTES > READ_BYTES + MESSAGE_BYTES_DEFAULT);
+    assert!(BATCH_COPY_BYTES < BATCH_FLUSH_BYTES);
     assert!(BATCH_FLUSH_BYTES <= READ_BYTES);
     assert!(ARENA_BYTES <= u32::MAX as usize, "spans are 32-bit");
     assert!(

@@ -139,7 +139,9 @@ impl Filler {
     pub(crate) fn new(doors: Doors, source: Arc<Source>) -> Self {
         let (generation, settings) = source.settings();
         let parser = Parser::new(settings.zone.clone());
-        let builder = doors.pool.lend(&settings.info);
+        let builder = doors
+            .pool
+            .lend(&settings.info, settings.syslog.message_bytes_max());
         let since = Instant::now();
         let tally = Tally::default();
         Self {
@@ -234,8 +236,7 @@ impl Filler {
     pub(crate) fn take_datagram(&mut self, datagram: Datagram<'_>, local_port: u16, now: Now) {
         self.make_room(now);
         let start = self.builder.filled();
-        self.builder.extend(datagram.head);
-        self.builder.extend(datagram.tail);
+        self.builder.extend(datagram.bytes);
         let Some(span) = self::datagram(
             self.builder.bytes(),
             Span::new(start, self.builder.filled()),
@@ -339,7 +340,10 @@ impl Filler {
             (self.generation, self.settings) = self.source.settings();
             self.parser = Parser::new(self.settings.zone.clone());
         }
-        self.doors.pool.lend(&self.settings.info)
+        self.doors.pool.lend(
+            &self.settings.info,
+            self.settings.syslog.message_bytes_max(),
+        )
     }
 
     fn hand_over(&mut self, batch: Batch, now: Now) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{
     Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Record,
-    RefuseReason, SourceInfo, Span, Timestamp,
+    RefuseReason, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_queue::{AppendError, DestinationFeed, Log, QueueOptions, WhenFull};
 use proptest::prelude::*;
@@ -45,7 +45,7 @@ impl World {
     }
 
     fn batch(&self, events: usize) -> Batch {
-        let mut builder = self.pool.lend(&self.source);
+        let mut builder = self.pool.lend(&self.source, limits::MESSAGE_BYTES_DEFAULT);
         builder.stamp(Timestamp(7));
         for _ in 0..events {
             let start = builder.filled();

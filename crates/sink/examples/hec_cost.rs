@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use inrush_codec::encode::{HecEncoder, HecOptions, IndexedField};
 use inrush_event::{
     Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Format, Next, Peer, Protocol, Record,
-    Secret, SourceInfo, Span, Timestamp,
+    Secret, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_sink::splunk_hec::{HecCompression, SplunkHecConfig};
 use inrush_sink::{FileQuarantine, SinkConfig, build};
@@ -160,7 +160,7 @@ fn batch(sequence: u64) -> Arc<Batch> {
         index: "main".into(),
         sourcetype: "syslog".into(),
     });
-    let mut builder = BatchPool::new().lend(&source);
+    let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
     let peer = Peer {
         ip: [10, 1, 2, 3].into(),
         local_port: 5514,

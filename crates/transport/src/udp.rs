@@ -11,20 +11,19 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use inrush_event::limits;
 
-/// Bytes of a datagram that land in its slot; the rare longer one spills into an overflow buffer.
-/// Slots this small keep a whole read within the second-level cache.
-const SLOT_BYTES: usize = 2048;
+/// Bytes of room for one datagram: no UDP payload is longer than 65,535. Only the pages that
+/// datagrams really fill are ever touched.
+const SLOT_BYTES: usize = 64 * 1024;
 
-/// Bytes of the overflow buffer of a slot: no UDP payload is longer than 65,535 bytes in all.
-const OVERFLOW_BYTES: usize = 64 * 1024 - SLOT_BYTES;
+/// Bytes from one slot to the next. The odd kilobyte spreads the starts of the slots over the
+/// sets of the caches; 64 KiB apart they would all compete for the same few.
+const STRIDE_BYTES: usize = SLOT_BYTES + 1024;
 
 /// One datagram of the last read.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// The first bytes of the payload, at most [`SLOT_BYTES`].
-    pub head: &'a [u8],
-    /// The rest; empty for all but long datagrams.
-    pub tail: &'a [u8],
+    /// The payload.
+    pub bytes: &'a [u8],
     /// Who sent it, IPv4-mapped addresses unmapped.
     pub from: IpAddr,
     /// Whether the kernel had to cut it.
@@ -37,10 +36,10 @@ pub struct UdpReceiver {
     local: SocketAddr,
     headers: Box<[libc::mmsghdr]>,
     // What the headers point into. Never moved or resized after `new`.
-    _vectors: Box<[[libc::iovec; 2]]>,
+    // One each: the kernel has a short path for a single vector.
+    _vectors: Box<[libc::iovec]>,
     names: Box<[libc::sockaddr_storage]>,
     slots: Box<[u8]>,
-    overflow: Box<[u8]>,
     received: usize,
 }
 
@@ -54,12 +53,10 @@ impl UdpReceiver {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
         let count = limits::DATAGRAMS_PER_READ;
-        let mut slots = vec![0u8; count * SLOT_BYTES].into_boxed_slice();
-        let mut overflow = vec![0u8; count * OVERFLOW_BYTES].into_boxed_slice();
-        let mut vectors: Box<[[libc::iovec; 2]]> = slots
-            .chunks_exact_mut(SLOT_BYTES)
-            .zip(overflow.chunks_exact_mut(OVERFLOW_BYTES))
-            .map(|(slot, rest)| [vector(slot), vector(rest)])
+        let mut slots = vec![0u8; count * STRIDE_BYTES].into_boxed_slice();
+        let mut vectors: Box<[libc::iovec]> = slots
+            .chunks_exact_mut(STRIDE_BYTES)
+            .map(|slot| vector(&mut slot[..SLOT_BYTES]))
             .collect();
         // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
         let mut names: Box<[libc::sockaddr_storage]> =
@@ -76,7 +73,6 @@ impl UdpReceiver {
             _vectors: vectors,
             names,
             slots,
-            overflow,
             received: 0,
         })
     }
@@ -124,11 +120,8 @@ impl UdpReceiver {
     pub fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
         let header = self.headers[..self.received].get(index)?;
         let len = header.msg_len as usize;
-        let slot = &self.slots[index * SLOT_BYTES..][..len.min(SLOT_BYTES)];
-        let rest = &self.overflow[index * OVERFLOW_BYTES..][..len.saturating_sub(SLOT_BYTES)];
         Some(Datagram {
-            head: slot,
-            tail: rest,
+            bytes: &self.slots[index * STRIDE_BYTES..][..len.min(SLOT_BYTES)],
             from: sender(&self.names[index]),
             cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         })
@@ -166,11 +159,11 @@ fn vector(buffer: &mut [u8]) -> libc::iovec {
     }
 }
 
-fn header(vectors: &mut [libc::iovec; 2], name: &mut libc::sockaddr_storage) -> libc::mmsghdr {
+fn header(vector: &mut libc::iovec, name: &mut libc::sockaddr_storage) -> libc::mmsghdr {
     // SAFETY: mmsghdr is plain data for which all zeroes is a valid value.
     let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-    header.msg_hdr.msg_iov = vectors.as_mut_ptr();
-    header.msg_hdr.msg_iovlen = vectors.len() as _;
+    header.msg_hdr.msg_iov = std::ptr::from_mut(vector);
+    header.msg_hdr.msg_iovlen = 1;
     header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
     header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     header
@@ -261,11 +254,11 @@ mod tests {
         sender.send(&long).unwrap();
         assert_eq!(receiver.receive().unwrap(), 3);
         let first = receiver.datagram(0).unwrap();
-        assert_eq!((first.head, first.tail.len()), (&b"short"[..], 0));
+        assert_eq!(first.bytes, b"short");
         assert_eq!(first.from, sender.local_addr().unwrap().ip());
-        assert!(receiver.datagram(1).unwrap().head.is_empty());
+        assert!(receiver.datagram(1).unwrap().bytes.is_empty());
         let third = receiver.datagram(2).unwrap();
-        assert_eq!([third.head, third.tail].concat(), long);
+        assert_eq!(third.bytes, long);
         assert!(receiver.datagram(3).is_none());
         assert_eq!(
             receiver.receive().unwrap(),
@@ -303,7 +296,7 @@ mod tests {
         receiver.refuse_more();
         sender.send(b"late").unwrap();
         assert_eq!(receiver.receive().unwrap(), 1);
-        assert_eq!(receiver.datagram(0).unwrap().head, b"queued");
+        assert_eq!(receiver.datagram(0).unwrap().bytes, b"queued");
         assert_eq!(probe.meminfo().unwrap().drops, 1);
     }
 

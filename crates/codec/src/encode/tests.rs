@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use inrush_event::{
     Anomalies, Batch, BatchPool, Format, Peer, Protocol, Record, SourceInfo, Span, Timestamp,
+    limits,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ fn batch(texts: &[&[u8]], shape: impl Fn(&mut Record, usize)) -> Batch {
         index: "netfw".into(),
         sourcetype: "sc4s:fallback".into(),
     });
-    let mut builder = BatchPool::new().lend(&source);
+    let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
     for (index, text) in texts.iter().enumerate() {
         let start = builder.filled();
         builder.extend(text);
@@ -190,7 +191,7 @@ fn one_encoder_serves_batches_of_several_sources_and_senders() {
         index: "main".into(),
         sourcetype: "syslog".into(),
     });
-    let mut builder = BatchPool::new().lend(&other);
+    let mut builder = BatchPool::new().lend(&other, limits::MESSAGE_BYTES_DEFAULT);
     builder.extend(b"two");
     let sender = builder.peer(peer(9, Protocol::Udp));
     let record = Record::unparsed(Span::new(0, 3), WHEN, sender, Anomalies::NONE);

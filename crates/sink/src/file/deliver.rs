@@ -14,6 +14,7 @@ use inrush_codec::encode::JsonLines;
 use inrush_event::{Batch, Delivery, Fate, Feed, Next, Record, RefuseReason, Timestamp};
 
 use super::open::OpenFile;
+use super::sync::Syncer;
 use super::template::Template;
 use super::tidy::Tidier;
 use super::{FileConfig, FileFormat, FsyncPolicy};
@@ -54,6 +55,7 @@ pub struct FileSink {
     failures: u32,
     /// Paths whose rotated files want looking after; `None` while the thread does not run.
     rotated: Option<Sender<PathBuf>>,
+    syncer: Syncer,
 }
 
 /// Encoded events by the file that they go to. The buffers are kept from batch to batch.
@@ -128,6 +130,7 @@ impl FileSink {
                 quarantine,
                 status: Arc::clone(&status),
             },
+            syncer: Syncer::start(Arc::clone(&status)),
             status,
             open: HashMap::new(),
             groups: Groups::default(),
@@ -255,7 +258,11 @@ impl FileSink {
     }
 
     fn rotate(&mut self, path: &str, now: Timestamp) -> io::Result<()> {
-        if let Some(file) = self.open.remove(path) {
+        if let Some(mut file) = self.open.remove(path) {
+            if self.config.fsync == FsyncPolicy::Interval {
+                self.syncer
+                    .sync(file.take_unsynced()?.into_iter().collect());
+            }
             file.rotate(now)?;
         }
         if let Some(rotated) = &self.rotated {
@@ -307,16 +314,35 @@ impl FileSink {
             .refuse(feed, delivery.position, &delivery.batch, events, &refusal);
     }
 
-    /// Syncs what is due and closes files that another program moved or deleted.
-    fn tick(&mut self, sync: bool) {
-        for file in self.open.values_mut().filter(|_| sync) {
-            if let Err(error) = file.sync() {
-                self.status
-                    .noted(ErrorReason::of_file(&error), &format!("fsync: {error}"));
+    /// Has what is due synced, and closes files that another program moved or deleted.
+    fn tick(&mut self) {
+        if self.config.fsync == FsyncPolicy::Interval && !self.syncer.busy() {
+            let unsynced = self
+                .open
+                .values_mut()
+                .filter_map(|f| f.take_unsynced().transpose());
+            match unsynced.collect() {
+                Ok(files) => self.syncer.sync(files),
+                Err(error) => self.note_fsync(&error),
             }
         }
         self.open.retain(|_, file| file.is_in_place());
         self.rotate_late();
+    }
+
+    /// The last sync, waited for.
+    fn sync_all(&mut self) {
+        let failed: Vec<io::Error> = self
+            .open
+            .values_mut()
+            .filter_map(|file| file.sync().err())
+            .collect();
+        failed.iter().for_each(|error| self.note_fsync(error));
+    }
+
+    fn note_fsync(&self, error: &io::Error) {
+        self.status
+            .noted(ErrorReason::of_file(error), &format!("fsync: {error}"));
     }
 
     /// Rotates files whose time is over though nothing is written to them.
@@ -354,7 +380,7 @@ impl FileSink {
                 Next::Closed => return,
             }
             if Instant::now() >= next_tick {
-                self.tick(self.config.fsync == FsyncPolicy::Interval);
+                self.tick();
                 next_tick = Instant::now() + tick;
             }
         }
@@ -379,7 +405,9 @@ impl Sink for FileSink {
         let (tidier, abort) = self.start_tidier();
         self.take_batches(&*feed);
         self.rotated = None;
-        self.tick(self.config.fsync != FsyncPolicy::Never);
+        if self.config.fsync != FsyncPolicy::Never {
+            self.sync_all();
+        }
         while !tidier.is_finished() {
             abort.store(feed.stopping(), Relaxed);
             std::thread::sleep(Duration::from_millis(5));

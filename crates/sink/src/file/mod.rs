@@ -24,6 +24,7 @@
 mod config;
 mod deliver;
 mod open;
+mod sync;
 mod template;
 mod tidy;
 

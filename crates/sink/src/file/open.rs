@@ -122,6 +122,17 @@ impl OpenFile {
         Ok(())
     }
 
+    /// A second handle for whoever is to force what was written to the disk; `None` if there is
+    /// nothing.
+    pub(super) fn take_unsynced(&mut self) -> io::Result<Option<File>> {
+        if !self.dirty {
+            return Ok(None);
+        }
+        let handle = self.file.try_clone()?;
+        self.dirty = false;
+        Ok(Some(handle))
+    }
+
     /// Whether the path still names this file: another program may have moved or deleted it.
     pub(super) fn is_in_place(&self) -> bool {
         let (Ok(ours), Ok(theirs)) = (self.file.metadata(), self.path.metadata()) else {
@@ -131,8 +142,7 @@ impl OpenFile {
     }
 
     /// Gives the file its rotated name; the path is free then.
-    pub(super) fn rotate(mut self, now: Timestamp) -> io::Result<()> {
-        self.sync()?;
+    pub(super) fn rotate(self, now: Timestamp) -> io::Result<()> {
         std::fs::rename(&self.path, tidy::rotated_name(&self.path, now))
     }
 }

@@ -222,7 +222,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::Arc;
 
-    use inrush_event::{Anomalies, BatchPool, Peer, Protocol, SourceInfo, Span};
+    use inrush_event::{Anomalies, BatchPool, Peer, Protocol, SourceInfo, Span, limits};
 
     use super::*;
 
@@ -232,7 +232,7 @@ mod tests {
             index: "netfw".into(),
             sourcetype: "cisco:asa".into(),
         });
-        let mut builder = BatchPool::new().lend(&source);
+        let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
         builder.extend(host);
         let ip = [10, 0, 0, 1].into();
         let sender = builder.peer(Peer {

@@ -138,7 +138,7 @@ impl Body {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use inrush_codec::encode::HecOptions;
-    use inrush_event::{Anomalies, BatchPool, Record, SourceInfo, Span, Timestamp};
+    use inrush_event::{Anomalies, BatchPool, Record, SourceInfo, Span, Timestamp, limits};
 
     use super::*;
 
@@ -148,7 +148,7 @@ mod tests {
             index: "i".into(),
             sourcetype: "t".into(),
         });
-        let mut builder = BatchPool::new().lend(&source);
+        let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
         for text in texts {
             let start = builder.filled();
             builder.extend(text.as_bytes());

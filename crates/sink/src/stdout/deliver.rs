@@ -160,7 +160,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::Mutex;
 
-    use inrush_event::{Anomalies, BatchPool, Record, SourceInfo, Span, Timestamp};
+    use inrush_event::{Anomalies, BatchPool, Record, SourceInfo, Span, Timestamp, limits};
 
     use super::*;
 
@@ -219,7 +219,7 @@ mod tests {
             index: "i".into(),
             sourcetype: "t".into(),
         };
-        let mut builder = BatchPool::new().lend(&Arc::new(source));
+        let mut builder = BatchPool::new().lend(&Arc::new(source), limits::MESSAGE_BYTES_DEFAULT);
         builder.extend(b"text");
         let record = Record::unparsed(Span::new(0, 4), Timestamp(0), 0, Anomalies::NONE);
         builder.parts().1.extend((0..count).map(|_| record));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{
     Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Peer, Protocol, Record, SourceInfo,
-    Span, Timestamp,
+    Span, Timestamp, limits,
 };
 use inrush_sink::{Quarantine, Refusal, Sink};
 
@@ -24,7 +24,7 @@ pub fn batch(index: &str, sequence: u64, texts: &[&[u8]]) -> Arc<Batch> {
         index: index.into(),
         sourcetype: "syslog".into(),
     });
-    let mut builder = BatchPool::new().lend(&source);
+    let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
     let ip = [10, 0, 0, 1].into();
     let sender = builder.peer(Peer {
         ip,
