@@ -238,7 +238,15 @@ impl BatchBuilder {
             };
             pool.take_back(std::mem::replace(&mut buffers, exact));
         }
+        // Summed here, where the rows are warm: a destination that settles a batch without reading
+        // it would fetch them all into another core's cache.
+        let raw_bytes = buffers
+            .records
+            .iter()
+            .map(|record| u64::from(record.raw.len))
+            .sum();
         Batch {
+            raw_bytes,
             buffers,
             filled,
             source,
@@ -256,6 +264,7 @@ pub struct Batch {
     source: Arc<SourceInfo>,
     sequence: u64,
     received: Timestamp,
+    raw_bytes: u64,
     pool: Arc<BatchPool>,
 }
 
@@ -308,6 +317,11 @@ impl Batch {
     /// The bytes of a span.
     pub fn get(&self, span: Span) -> &[u8] {
         span.of(self.bytes())
+    }
+
+    /// Bytes of all raw records.
+    pub fn raw_bytes(&self) -> u64 {
+        self.raw_bytes
     }
 
     /// Bytes of memory that the batch pins: arena, rows and senders.

@@ -35,8 +35,10 @@ pub const BATCH_FLUSH_RECORDS: usize = 16 * 1024;
 /// copying a full batch costs as much as reading it did.
 pub const BATCH_COPY_BYTES: usize = 128 * 1024;
 
-/// Free arenas that a pool keeps; the ones above are returned to the allocator.
-pub const POOL_FREE_BATCHES: usize = 8;
+/// Free arenas that a pool keeps, the warmest used first; the ones above are returned to the
+/// allocator. As many as pile up while a destination's thread waits for its turn on a busy core:
+/// a fresh arena costs a page fault every 4 KiB.
+pub const POOL_FREE_BATCHES: usize = 32;
 
 /// Digits in an octet count. RFC 6587 sets no limit; 10 GB needs 11, so 8 (under 100 MB) is
 /// more than any real sender needs and cannot overflow.

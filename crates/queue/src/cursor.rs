@@ -90,9 +90,7 @@ impl Cursor {
         match fate {
             Fate::Delivered => {
                 counters.delivered.add(n);
-                counters
-                    .delivered_bytes
-                    .add(raw_bytes(batch.records(), events));
+                counters.delivered_bytes.add(raw_bytes(batch, events));
             }
             Fate::Refused { reason, .. } => counters.quarantined(*reason).add(n),
             Fate::Dropped(reason) => counters.dropped(*reason).add(n),

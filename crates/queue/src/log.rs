@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Next, Record, Timestamp,
+    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp,
 };
 
 use crate::cursor::{Cursor, DestinationFeed, Pick};
@@ -414,12 +414,11 @@ impl State {
 }
 
 /// Bytes of the raw records of a range.
-pub(crate) fn raw_bytes(records: &[Record], events: &Range<u32>) -> u64 {
+pub(crate) fn raw_bytes(batch: &Batch, events: &Range<u32>) -> u64 {
+    if events.len() == batch.len() {
+        return batch.raw_bytes();
+    }
     let range = events.start as usize..events.end as usize;
-    records
-        .get(range)
-        .unwrap_or_default()
-        .iter()
-        .map(|record| u64::from(record.raw.len))
-        .sum()
+    let records = batch.records().get(range).unwrap_or_default();
+    records.iter().map(|record| u64::from(record.raw.len)).sum()
 }
