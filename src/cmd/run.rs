@@ -81,7 +81,7 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline) {
             Ok(report) if report.changed.is_empty() => eprintln!("inrush: reload: no change"),
             Ok(report) => eprintln!("inrush: reload: {}", report.changed.join(", ")),
             Err(problems) => {
-                eprintln!("inrush: reload refused, the old configuration goes on:");
+                eprintln!("inrush: reload failed, what is named here goes on as it was:");
                 problems.iter().for_each(|problem| eprintln!("  {problem}"));
             }
         }

@@ -117,6 +117,14 @@ impl BatchPool {
         if buffers.arena.len() != limits::ARENA_BYTES {
             return;
         }
+        // What a flood of tiny messages or of senders grew beyond measure is not kept.
+        if buffers.records.capacity() > 2 * limits::BATCH_FLUSH_RECORDS {
+            buffers.records = Vec::new();
+        }
+        if buffers.peers.capacity() > limits::PEERS_KEPT {
+            buffers.peers = Vec::new();
+            buffers.peer_index = HashMap::new();
+        }
         buffers.records.clear();
         buffers.peers.clear();
         buffers.peer_index.clear();
@@ -328,7 +336,8 @@ impl Batch {
     pub fn memory_bytes(&self) -> u64 {
         (self.buffers.arena.len()
             + self.buffers.records.capacity() * size_of::<Record>()
-            + self.buffers.peers.capacity() * size_of::<Peer>()) as u64
+            + self.buffers.peers.capacity() * size_of::<Peer>()
+            + limits::BATCH_OVERHEAD_BYTES) as u64
     }
 }
 

@@ -50,7 +50,7 @@ reasons! {
         InvalidEvent "invalid_event" "The destination named this event as one it cannot take.",
         BadRequest "bad_request" "The destination refused the request and named no event.",
         TooLarge "too_large" "Larger than the destination takes in one request.",
-        UnsafePath "unsafe_path" "Its path, made from the event's own fields, leaves the folder.",
+        UnsafePath "unsafe_path" "Its path, made from the event's own fields, is longer than a file system takes.",
     }
 }
 

@@ -35,6 +35,13 @@ pub const BATCH_FLUSH_RECORDS: usize = 16 * 1024;
 /// copying a full batch costs as much as reading it did.
 pub const BATCH_COPY_BYTES: usize = 128 * 1024;
 
+/// Bytes that a batch pins beside its buffers: its own fields, the reference count, its entry in
+/// the log and in each cursor, and what the allocator adds.
+pub const BATCH_OVERHEAD_BYTES: usize = 512;
+
+/// Senders for which a returned batch may keep room.
+pub const PEERS_KEPT: usize = 4096;
+
 /// Free arenas that a pool keeps, the warmest used first; the ones above are returned to the
 /// allocator. As many as pile up while a destination's thread waits for its turn on a busy core:
 /// a fresh arena costs a page fault every 4 KiB.

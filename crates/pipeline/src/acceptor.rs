@@ -29,7 +29,7 @@ const ACCEPTS_PER_TURN: usize = 256;
 enum Order {
     Listen(Box<Door>),
     /// Close the listener of that configured address.
-    Close(ListenAddr),
+    Close(ListenAddr, Sender<()>),
     Stop,
 }
 
@@ -74,8 +74,12 @@ impl Acceptor {
         self.order(Order::Listen(Box::new(door)));
     }
 
+    /// Returns when the address is free.
     pub(crate) fn close(&self, configured: ListenAddr) {
-        self.order(Order::Close(configured));
+        let (closed, done) = mpsc::channel();
+        self.order(Order::Close(configured, closed));
+        // An error means that the thread, and with it the listener, is gone.
+        let _ = done.recv();
     }
 
     /// Closes all listeners and waits for the thread.
@@ -135,8 +139,10 @@ impl Worker {
         while let Ok(order) = self.inbox.try_recv() {
             match order {
                 Order::Listen(door) => self.listen(*door),
-                Order::Close(configured) => {
+                Order::Close(configured, closed) => {
                     self.doors.retain(|_, door| door.configured != configured);
+                    // Nobody waiting is no error.
+                    let _ = closed.send(());
                 }
                 Order::Stop => self.stopping = true,
             }

@@ -4,10 +4,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use inrush_event::{DestinationCounters, Feed, Ledger};
 use inrush_queue::{DestinationFeed, Log};
 use inrush_sink::{Quarantine, SinkConfig, SinkStatus};
+
+/// How long a sink may take to put back what it has in hand.
+const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// A destination as it runs.
 pub(crate) struct Destination {
@@ -56,9 +60,27 @@ impl Destination {
         })
     }
 
-    /// Asks the sink to put back what it has in hand and end, and waits for it.
+    /// Asks the sink to put back what it has in hand and end.
+    pub(crate) fn ask_to_stop(&self) {
+        self.feed.stop();
+    }
+
+    /// Asks the sink to put back what it has in hand and end, and waits for it, but not for ever:
+    /// a write to a full pipe or a dead network disk may never return. Such a thread is left
+    /// behind; what it still holds stays pending and is counted like everything that does.
     pub(crate) fn stop(self) {
         self.feed.stop();
+        let deadline = Instant::now() + STOP_BOUND;
+        while !self.thread.is_finished() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if !self.thread.is_finished() {
+            tracing::error!(
+                destination = self.name,
+                "a sink does not end: it hangs in a write"
+            );
+            return;
+        }
         if self.thread.join().is_err() {
             tracing::error!(destination = self.name, "a sink ended by a fault");
         }

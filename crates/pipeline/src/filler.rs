@@ -11,7 +11,7 @@ use inrush_event::{
     Timestamp, limits,
 };
 use inrush_queue::{AppendError, Log};
-use inrush_transport::stream::{Connection, Read};
+use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
 use crate::source::{Settings, Source};
@@ -19,6 +19,10 @@ use crate::source::{Settings, Source};
 /// A batch that has events waits at most this long for more, so that a trickle of events does
 /// not cost a hand-over each. It is far below the latency that any destination adds.
 pub(crate) const LINGER: Duration = Duration::from_millis(5);
+
+/// Bytes of a stream that are framed before the number of rows is looked at: at two bytes a
+/// message 65,536 rows, 6 MB.
+const FRAME_STEP_BYTES: usize = 128 * 1024;
 
 /// One reading of both clocks, for everything that a worker does in a round.
 #[derive(Clone, Copy)]
@@ -122,6 +126,55 @@ impl Tally {
     }
 }
 
+/// Takes frames into a batch's rows.
+struct Intake<'a> {
+    arena: &'a [u8],
+    records: &'a mut Vec<Record>,
+    parser: &'a mut Parser,
+    tally: &'a mut Tally,
+    received: Timestamp,
+    peer: u32,
+    events: u64,
+    bytes: u64,
+}
+
+impl<'a> Intake<'a> {
+    fn new(
+        arena: &'a [u8],
+        records: &'a mut Vec<Record>,
+        parser: &'a mut Parser,
+        tally: &'a mut Tally,
+        now: Now,
+        peer: u32,
+    ) -> Self {
+        let (events, bytes) = (0, 0);
+        Self {
+            arena,
+            records,
+            parser,
+            tally,
+            received: now.wall,
+            peer,
+            events,
+            bytes,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: Frame) {
+        let mut record = Record::unparsed(frame.span, self.received, self.peer, frame.anomalies);
+        self.parser.parse(self.arena, &mut record);
+        self.tally.add(record.anomalies);
+        self.events += 1;
+        self.bytes += u64::from(frame.span.len);
+        self.records.push(record);
+    }
+
+    fn end(self, ip: IpAddr) {
+        self.tally.add_peer(self.peer, ip, self.events, self.bytes);
+    }
+}
+
 /// One worker's side of one source.
 pub(crate) struct Filler {
     doors: Doors,
@@ -169,7 +222,7 @@ impl Filler {
         cipher: &mut [u8],
         now: Now,
     ) -> Read {
-        self.make_room(now);
+        self.make_room(now, state.carry.len());
         let start = self.builder.filled();
         self.builder.extend(&state.carry);
         let space = self.builder.space();
@@ -188,13 +241,14 @@ impl Filler {
 
     /// Takes in the unfinished frame of a connection that we end.
     pub(crate) fn end_stream(&mut self, from: &Connection, state: &mut StreamState, now: Now) {
-        self.make_room(now);
+        self.make_room(now, state.carry.len());
         let start = self.builder.filled();
         self.builder.extend(&state.carry);
         self.frame(from, state, start, now, true);
     }
 
-    /// Frames and parses the bytes from `start` on.
+    /// Frames and parses the bytes from `start` on, in steps: a read of nothing but line ends
+    /// and single letters would otherwise make half a million rows before they are looked at.
     fn frame(
         &mut self,
         connection: &Connection,
@@ -203,38 +257,71 @@ impl Filler {
         now: Now,
         last: bool,
     ) {
-        let peer = self.builder.peer(Peer {
+        let mut keep = start;
+        // What was carried over the decoder has seen, and must be shown again as a whole.
+        let mut seen = start + state.carry.len();
+        while seen < self.builder.filled() {
+            seen = self.builder.filled().min(seen + FRAME_STEP_BYTES);
+            keep = self.frame_until(connection, state, keep, seen, now);
+            if self.builder.len() >= limits::BATCH_FLUSH_RECORDS && seen < self.builder.filled() {
+                let rest = self.builder.bytes()[keep..].to_vec();
+                self.builder.truncate(keep);
+                self.make_room(now, rest.len());
+                self.builder.extend(&rest);
+                (keep, seen) = (0, seen - keep);
+            }
+        }
+        if last {
+            self.finish(connection, state, keep, now);
+            keep = self.builder.filled();
+        }
+        state.keep(&self.builder.bytes()[keep..]);
+        self.builder.truncate(keep);
+    }
+
+    fn peer_of(&mut self, connection: &Connection) -> u32 {
+        self.builder.peer(Peer {
             ip: connection.peer(),
             local_port: connection.local_port(),
             protocol: connection.protocol(),
-        });
-        let events_before = self.builder.len();
+        })
+    }
+
+    /// Takes the frames that end before `end`; returns from where bytes must be kept.
+    fn frame_until(
+        &mut self,
+        connection: &Connection,
+        state: &mut StreamState,
+        start: usize,
+        end: usize,
+        now: Now,
+    ) -> usize {
+        let peer = self.peer_of(connection);
         self.stamp(now);
         let (arena, records) = self.builder.parts();
-        let (parser, tally) = (&mut self.parser, &mut self.tally);
-        let mut bytes = 0;
-        let emit = |frame: Frame| {
-            let mut record = Record::unparsed(frame.span, now.wall, peer, frame.anomalies);
-            parser.parse(arena, &mut record);
-            tally.add(record.anomalies);
-            bytes += u64::from(frame.span.len);
-            records.push(record);
-        };
-        let keep = if last {
-            state.decoder.finish(arena, start, emit);
-            arena.len()
-        } else {
-            state.decoder.decode(arena, start, emit)
-        };
-        state.keep(&arena[keep..]);
-        let events = (records.len() - events_before) as u64;
-        self.builder.truncate(keep);
-        self.tally.add_peer(peer, connection.peer(), events, bytes);
+        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, peer);
+        let keep = state
+            .decoder
+            .decode(&arena[..end], start, |frame| intake.take(frame));
+        intake.end(connection.peer());
+        keep
+    }
+
+    /// Takes the unfinished frame from `start` on.
+    fn finish(&mut self, connection: &Connection, state: &mut StreamState, start: usize, now: Now) {
+        let peer = self.peer_of(connection);
+        self.stamp(now);
+        let (arena, records) = self.builder.parts();
+        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, peer);
+        state
+            .decoder
+            .finish(arena, start, |frame| intake.take(frame));
+        intake.end(connection.peer());
     }
 
     /// Takes in one datagram.
     pub(crate) fn take_datagram(&mut self, datagram: Datagram<'_>, local_port: u16, now: Now) {
-        self.make_room(now);
+        self.make_room(now, datagram.bytes.len());
         let start = self.builder.filled();
         self.builder.extend(datagram.bytes);
         let Some(span) = self::datagram(
@@ -283,11 +370,20 @@ impl Filler {
         }
     }
 
-    fn make_room(&mut self, now: Now) {
-        if self.builder.filled() >= limits::BATCH_FLUSH_BYTES
-            || self.builder.len() >= limits::BATCH_FLUSH_RECORDS
-        {
+    /// Makes room for `kept` bytes and a read after them, in a batch under the present settings.
+    fn make_room(&mut self, now: Now, kept: usize) {
+        let full = self.builder.filled() >= limits::BATCH_FLUSH_BYTES
+            || self.builder.len() >= limits::BATCH_FLUSH_RECORDS;
+        let wanted = kept + CIPHER_READ_BYTES;
+        if full || self.builder.space().len() < wanted {
             self.flush(now);
+        }
+        if self.builder.is_empty() && self.source.generation() != self.generation {
+            self.builder = self.next_builder();
+        }
+        // A connection keeps the message limit that it began with, which may be the larger one.
+        if self.builder.is_empty() && self.builder.space().len() < wanted {
+            self.builder = self.doors.pool.lend(&self.settings.info, kept);
         }
     }
 

@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     /// For orders to the workers while the above is being joined.
     handles: Vec<WorkerHandle>,
     acceptor: Mutex<Option<Acceptor>>,
+    /// Listeners that were closed while their threads waited for room in the queue.
+    leaving: Mutex<Vec<(Arc<Source>, Listener)>>,
 }
 
 /// A running pipeline.
@@ -198,6 +200,7 @@ impl Shared {
             workers: Mutex::new(workers),
             handles,
             acceptor: Mutex::new(Some(acceptor)),
+            leaving: Mutex::default(),
         })
     }
 
@@ -415,10 +418,10 @@ impl Shared {
         self.publish_sources(&graph);
         graph.config = config;
         if problems.is_empty() {
-            Ok(report)
-        } else {
-            Err(problems)
+            return Ok(report);
         }
+        problems.push("everything else in the configuration was taken on".to_owned());
+        Err(problems)
     }
 
     fn swap_destinations(
@@ -466,6 +469,16 @@ impl Shared {
             self.log.detach(&name, DropReason::Removed);
             report.changed.push(format!("destination {name} removed"));
         }
+        self.detach_all_but(&graph.destinations, DropReason::Removed);
+    }
+
+    /// Takes the cursors away that no running destination reads: they would fill the queue.
+    fn detach_all_but(&self, running: &[Destination], reason: DropReason) {
+        for name in self.log.names() {
+            if !running.iter().any(|destination| destination.name == name) {
+                self.log.detach(&name, reason);
+            }
+        }
     }
 
     fn swap_sources(
@@ -475,16 +488,40 @@ impl Shared {
         report: &mut ReloadReport,
         problems: &mut Vec<String>,
     ) {
-        let mut old = std::mem::take(&mut graph.sources);
+        // First everything that goes, so that an address can move from one source to another.
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut graph.sources)
+            .into_iter()
+            .partition(|running| config.sources.contains_key(&running.source.name));
+        graph.sources = kept;
+        for running in gone {
+            report
+                .changed
+                .push(format!("source {} removed", running.source.name));
+            let source = Arc::clone(&running.source);
+            running
+                .listeners
+                .into_iter()
+                .for_each(|listener| self.close(&source, listener));
+            self.handles
+                .iter()
+                .for_each(|worker| worker.forget(&source));
+        }
+        for running in &mut graph.sources {
+            if let Some(SourceConfig::Syslog(wanted)) = config.sources.get(&running.source.name) {
+                self.close_unwanted(running, wanted);
+            }
+        }
         for (name, SourceConfig::Syslog(wanted)) in &config.sources {
-            let known = old.iter().position(|s| s.source.name == *name);
-            match known.map(|index| old.remove(index)) {
-                Some(mut running) => {
-                    if running.config != *wanted {
-                        problems.extend(self.change_source(&mut running, wanted));
+            match graph
+                .sources
+                .iter_mut()
+                .find(|running| running.source.name == *name)
+            {
+                Some(running) => {
+                    if running.config != *wanted || running.listeners.len() < wanted.listen.len() {
+                        problems.extend(self.change_source(running, wanted));
                         report.changed.push(format!("source {name} changed"));
                     }
-                    graph.sources.push(running);
                 }
                 None => match self.start_source(name, wanted) {
                     Ok((running, failed)) => {
@@ -496,18 +533,16 @@ impl Shared {
                 },
             }
         }
-        for gone in old {
-            report
-                .changed
-                .push(format!("source {} removed", gone.source.name));
-            let source = Arc::clone(&gone.source);
-            gone.listeners
-                .into_iter()
-                .for_each(|listener| self.close(&source, listener));
-            self.handles
-                .iter()
-                .for_each(|worker| worker.forget(&source));
-        }
+    }
+
+    /// Closes the listeners that are no longer in the configuration.
+    fn close_unwanted(&self, running: &mut RunningSource, wanted: &SyslogSource) {
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut running.listeners)
+            .into_iter()
+            .partition(|listener| wanted.listen.contains(&listener.configured));
+        running.listeners = kept;
+        gone.into_iter()
+            .for_each(|listener| self.close(&running.source, listener));
     }
 
     /// Takes on other options; sockets that stay in the configuration stay open.
@@ -516,24 +551,37 @@ impl Shared {
             Ok(settings) => running.source.replace_settings(settings),
             Err(problem) => return vec![problem],
         }
-        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut running.listeners)
-            .into_iter()
-            .partition(|listener| wanted.listen.contains(&listener.configured));
-        running.listeners = kept;
-        gone.into_iter()
-            .for_each(|listener| self.close(&running.source, listener));
         running.config = wanted.clone();
         self.open_listeners(running, &wanted.listen)
     }
 
     /// Closes a listener; its UDP sockets are emptied first and refuse what still comes.
-    fn close(&self, source: &Source, listener: Listener) {
+    ///
+    /// While the queue is full a thread may still wait for room: it is then left to end by itself.
+    fn close(&self, source: &Arc<Source>, listener: Listener) {
         if listener.udp.is_empty() {
             self.with_acceptor(|acceptor| acceptor.close(listener.configured));
         }
         listener.udp.iter().for_each(UdpWorker::stop);
-        listener.udp.into_iter().for_each(UdpWorker::join);
-        source.forget_sockets(listener.bound);
+        wait_until(Instant::now() + LEAVING_BOUND, || {
+            listener.udp.iter().all(UdpWorker::ended)
+        });
+        self.leaving().push((Arc::clone(source), listener));
+        self.reap();
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<(Arc<Source>, Listener)>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the listeners whose threads have ended.
+    pub(crate) fn reap(&self) {
+        let mut leaving = self.leaving();
+        let ended = |(_, listener): &mut (_, Listener)| listener.udp.iter().all(UdpWorker::ended);
+        for (source, listener) in leaving.extract_if(.., ended) {
+            listener.udp.into_iter().for_each(UdpWorker::join);
+            source.forget_sockets(listener.bound);
+        }
     }
 
     fn with_acceptor(&self, order: impl FnOnce(&Acceptor)) {
@@ -564,11 +612,10 @@ impl Shared {
         self.stop_readers(&mut graph, deadline);
         self.log.close();
         self.log.wait_empty(deadline);
-        for destination in std::mem::take(&mut graph.destinations) {
-            let name = destination.name.clone();
-            destination.stop();
-            self.log.detach(&name, DropReason::Shutdown);
-        }
+        let destinations = std::mem::take(&mut graph.destinations);
+        destinations.iter().for_each(Destination::ask_to_stop);
+        destinations.into_iter().for_each(Destination::stop);
+        self.detach_all_but(&[], DropReason::Shutdown);
     }
 
     /// Stops the reading threads. While the queue is full they wait for room; at the deadline it
@@ -586,12 +633,16 @@ impl Shared {
         };
         udp().for_each(UdpWorker::stop);
         let busy = || !workers.iter().all(StreamWorker::ended) || !udp().all(UdpWorker::ended);
-        while busy() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(2));
-        }
-        if busy() {
+        wait_until(deadline, || !busy());
+        if busy() || !self.leaving().is_empty() {
             self.log.close();
         }
+        wait_until(Instant::now() + LEAVING_BOUND, || {
+            self.leaving()
+                .iter()
+                .all(|(_, listener)| listener.udp.iter().all(UdpWorker::ended))
+        });
+        self.reap();
         workers.into_iter().for_each(StreamWorker::join);
         for running in &mut graph.sources {
             for listener in std::mem::take(&mut running.listeners) {
@@ -599,6 +650,16 @@ impl Shared {
                 running.source.forget_sockets(listener.bound);
             }
         }
+    }
+}
+
+/// How long a reload waits for the threads of a listener that it closes.
+const LEAVING_BOUND: Duration = Duration::from_secs(2);
+
+/// Waits for something that other threads do, at most until `deadline`.
+fn wait_until(deadline: Instant, done: impl Fn() -> bool) {
+    while !done() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(2));
     }
 }
 

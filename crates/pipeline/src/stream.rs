@@ -23,6 +23,9 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// After the order to stop, senders that go on sending are read for at most this long.
 const LAST_READ: Duration = Duration::from_millis(500);
 
+/// Reads of a connection whose source is taken away, at most.
+const LAST_READS: usize = 64;
+
 /// Readiness events taken at once.
 const EVENTS: usize = 1024;
 
@@ -343,8 +346,16 @@ impl Worker {
             .iter()
             .filter_map(|(key, slot)| overdue(slot, now.instant).map(|reason| (key, reason)))
             .collect();
-        for (key, reason) in late {
-            self.cut_off(key, reason, now);
+        for (key, _) in late {
+            // We may be the ones who are late, after waiting for room in the queue: look first.
+            self.read(key, now);
+            if let Some(reason) = self
+                .slots
+                .get(key)
+                .and_then(|slot| overdue(slot, now.instant))
+            {
+                self.cut_off(key, reason, now);
+            }
         }
     }
 
@@ -358,7 +369,12 @@ impl Worker {
             .map(|(key, _)| key)
             .collect();
         for key in keys {
-            self.read(key, now);
+            for _ in 0..LAST_READS {
+                self.read(key, now);
+                if !self.slots.get(key).is_some_and(|slot| slot.queued) {
+                    break;
+                }
+            }
             if let Some(slot) = self.slots.get_mut(key) {
                 self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
                 self.close(key, None);

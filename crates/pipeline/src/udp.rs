@@ -20,6 +20,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use crate::filler::{Doors, Filler, Now};
 use crate::source::Source;
 
+/// After the order to stop, a socket is read for at most this long.
+const LAST_READ: Duration = Duration::from_secs(1);
+
 const SOCKET: Token = Token(0);
 const WAKE: Token = Token(1);
 
@@ -53,6 +56,7 @@ impl UdpWorker {
             filler: Filler::new(doors, source),
             pause: Pause::new(buffer_bytes),
             stop: Arc::clone(&stop),
+            stop_at: None,
             shared,
         };
         let thread = thread::Builder::new()
@@ -94,6 +98,8 @@ struct Worker {
     filler: Filler,
     pause: Pause,
     stop: Arc<AtomicBool>,
+    /// Set once we were asked to stop: when to end even if senders go on.
+    stop_at: Option<Instant>,
     shared: bool,
 }
 
@@ -121,10 +127,11 @@ impl Worker {
                 }
             }
             self.filler.flush_if_due(now);
-            if n == limits::DATAGRAMS_PER_READ {
-                self.pause.count(n);
-            } else if stopping {
+            if stopping && (self.shared || n < limits::DATAGRAMS_PER_READ || self.late(now)) {
+                // A shared socket is left to its next owner, with all that it still holds.
                 break;
+            } else if n == limits::DATAGRAMS_PER_READ {
+                self.pause.count(n);
             } else if let Some(rest) = self.pause.after_draining(n, now.instant) {
                 thread::sleep(rest);
             } else {
@@ -132,6 +139,12 @@ impl Worker {
             }
         }
         self.filler.flush(Now::read());
+    }
+
+    /// Whether emptying the socket after the order to stop has taken too long: the kernel would
+    /// not refuse what still comes.
+    fn late(&mut self, now: Now) -> bool {
+        now.instant >= *self.stop_at.get_or_insert(now.instant + LAST_READ)
     }
 
     /// Sleeps until a datagram comes, the open batch is due, or someone wakes us.

@@ -95,6 +95,7 @@ impl Watch {
 }
 
 fn tick(shared: &Shared, losses: &mut Losses) {
+    shared.reap();
     refresh_certificates(shared);
     let ledger = shared.ledger_now();
     shared

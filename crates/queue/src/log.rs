@@ -33,7 +33,8 @@ pub struct QueueLevels {
 }
 
 pub(crate) struct Entry {
-    batch: Arc<Batch>,
+    /// `None` once every cursor has settled it, though an older one may still be waited for.
+    batch: Option<Arc<Batch>>,
     bytes: u64,
     /// Cursors that have not settled all of it.
     waiting: usize,
@@ -159,15 +160,23 @@ impl Log {
             return;
         };
         let cursor = state.cursors.swap_remove(index);
-        let dropped = state.abandon(&cursor);
+        let (dropped, freed) = state.abandon(&cursor);
         self.ledger.post(|| {
             cursor.counters.dropped(reason).add(dropped);
             cursor.counters.pending.sub(dropped);
         });
-        let freed = state.trim();
         drop(state);
         self.room.notify_all();
         drop(freed);
+    }
+
+    /// The destinations that have a cursor.
+    pub fn names(&self) -> Vec<String> {
+        self.lock()
+            .cursors
+            .iter()
+            .map(|cursor| cursor.counters.name.clone())
+            .collect()
     }
 
     /// Takes no more batches; feeds run dry and then close. Waiting appends fail.
@@ -213,8 +222,8 @@ impl Log {
     pub fn measure_oldest(&self) {
         let state = self.lock();
         for cursor in &state.cursors {
-            let oldest = state.entry(cursor.oldest_unsettled());
-            let received = oldest.map_or(0, |entry| entry.batch.received().0);
+            let oldest = state.batch(cursor.oldest_unsettled());
+            let received = oldest.map_or(0, |batch| batch.received().0);
             cursor
                 .counters
                 .oldest_pending_ns
@@ -262,7 +271,7 @@ impl Log {
         let Some(index) = state.cursors.iter().position(|c| c.counters.name == name) else {
             return; // The destination was taken away; its events are counted as dropped.
         };
-        let Some(batch) = state.entry(position).map(|entry| Arc::clone(&entry.batch)) else {
+        let Some(batch) = state.batch(position).map(Arc::clone) else {
             return; // Evicted by `drop_oldest` while it was being delivered.
         };
         let cursor = &mut state.cursors[index];
@@ -279,10 +288,9 @@ impl Log {
         if !done {
             return;
         }
-        state.settled(position);
-        let freed = state.trim();
+        let freed = state.settled(position);
         drop(state);
-        if !freed.is_empty() {
+        if freed.is_some() {
             self.room.notify_all();
         }
         drop((batch, freed));
@@ -320,7 +328,7 @@ impl State {
         let waiting = self.cursors.len();
         self.bytes += bytes;
         self.entries.push_back(Entry {
-            batch,
+            batch: Some(batch),
             bytes,
             waiting,
         });
@@ -330,8 +338,12 @@ impl State {
         }
     }
 
-    fn entry(&self, position: u64) -> Option<&Entry> {
-        self.entries.get(position.checked_sub(self.first)? as usize)
+    /// The batch at `position`, if someone still waits for it.
+    fn batch(&self, position: u64) -> Option<&Arc<Batch>> {
+        self.entries
+            .get(position.checked_sub(self.first)? as usize)?
+            .batch
+            .as_ref()
     }
 
     fn take(&mut self, name: &str, now: Instant) -> Taken {
@@ -344,7 +356,7 @@ impl State {
             Pick::Again(position, events) => (position, Some(events)),
             Pick::NothingUntil(due) => return Taken::NothingUntil(due),
         };
-        let Some(batch) = self.entry(position).map(|entry| Arc::clone(&entry.batch)) else {
+        let Some(batch) = self.batch(position).map(Arc::clone) else {
             return Taken::Gone;
         };
         let all = 0..batch.len() as u32;
@@ -358,34 +370,45 @@ impl State {
         })
     }
 
-    /// One more cursor is done with the batch at `position`.
-    fn settled(&mut self, position: u64) {
-        if let Some(index) = position.checked_sub(self.first)
-            && let Some(entry) = self.entries.get_mut(index as usize)
-        {
-            entry.waiting -= 1;
+    /// One more cursor is done with the batch at `position`. Gives the batch back, to be dropped
+    /// outside the lock, if it was the last: also from behind one that is still waited for, so
+    /// that a single held event does not pin all that came after it.
+    fn settled(&mut self, position: u64) -> Option<Arc<Batch>> {
+        let entry = self
+            .entries
+            .get_mut(position.checked_sub(self.first)? as usize)?;
+        entry.waiting -= 1;
+        if entry.waiting > 0 {
+            return None;
         }
+        self.bytes -= std::mem::take(&mut entry.bytes);
+        let batch = entry.batch.take();
+        self.trim();
+        batch
     }
 
-    /// Removes settled batches from the front; the caller drops them outside the lock.
-    fn trim(&mut self) -> Vec<Arc<Batch>> {
-        let mut freed = Vec::new();
+    /// Removes settled entries from the front.
+    fn trim(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.waiting == 0) {
-            freed.extend(self.pop());
+            self.pop();
         }
-        freed
     }
 
     fn pop(&mut self) -> Option<Arc<Batch>> {
         let entry = self.entries.pop_front()?;
         self.first += 1;
         self.bytes -= entry.bytes;
-        Some(entry.batch)
+        entry.batch
     }
 
     fn evict_oldest(&mut self, ledger: &Ledger) -> Option<Arc<Batch>> {
         let position = self.first;
-        let events = self.entries.front()?.batch.len() as u64;
+        let events = self
+            .entries
+            .front()?
+            .batch
+            .as_ref()
+            .map_or(0, |batch| batch.len() as u64);
         for cursor in &mut self.cursors {
             let unsettled = cursor.forget(position, events);
             ledger.post(|| {
@@ -399,17 +422,19 @@ impl State {
         self.pop()
     }
 
-    /// Counts the events that `cursor` leaves unsettled, and releases its hold on the batches.
-    fn abandon(&mut self, cursor: &Cursor) -> u64 {
-        let mut events = 0;
-        for (offset, entry) in self.entries.iter_mut().enumerate() {
-            let unsettled = cursor.unsettled(self.first + offset as u64, entry.batch.len() as u64);
+    /// Counts the events that `cursor` leaves unsettled, and releases its hold on the batches;
+    /// those that nobody waits for any more come back, to be dropped outside the lock.
+    fn abandon(&mut self, cursor: &Cursor) -> (u64, Vec<Arc<Batch>>) {
+        let (mut events, mut freed) = (0, Vec::new());
+        for position in self.first..self.first + self.entries.len() as u64 {
+            let len = self.batch(position).map_or(0, |batch| batch.len() as u64);
+            let unsettled = cursor.unsettled(position, len);
             if unsettled > 0 {
                 events += unsettled;
-                entry.waiting -= 1;
+                freed.extend(self.settled(position));
             }
         }
-        events
+        (events, freed)
     }
 }
 

@@ -126,6 +126,27 @@ fn a_range_that_is_put_back_comes_again_before_newer_ones() {
 }
 
 #[test]
+fn a_held_event_pins_its_own_batch_alone() {
+    let world = World::new(1 << 20, WhenFull::Block);
+    let feed = world.attach("a");
+    world.append(2).unwrap();
+    let one = world.log.levels().bytes;
+    for _ in 0..10 {
+        world.append(2).unwrap();
+    }
+    let held = take(&feed).unwrap();
+    while let Some(other) = take(&feed) {
+        feed.settle(other.position, other.events, Fate::Delivered);
+    }
+    assert_eq!(world.log.levels().bytes, one);
+    feed.settle(held.position, held.events, Fate::Delivered);
+    assert_eq!(
+        (world.log.levels().bytes, world.log.levels().batches),
+        (0, 0)
+    );
+}
+
+#[test]
 fn what_a_sink_left_behind_comes_to_the_next_one() {
     let world = World::new(1 << 20, WhenFull::Block);
     let feed = world.attach("a");

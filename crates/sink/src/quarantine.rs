@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -84,9 +85,32 @@ impl Quarantine for FileQuarantine {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         std::fs::create_dir_all(&self.folder)?;
         let path = self.path(destination);
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        append_durably(&file, &lines)
+        let new = !path.exists();
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .open(path)?;
+        if ends_torn(&file)? {
+            // A crash in the middle of a line: it must not take the next event with it.
+            lines.insert(0, b'\n');
+        }
+        append_durably(&file, &lines)?;
+        if new {
+            File::open(&self.folder)?.sync_all()?;
+        }
+        Ok(())
     }
+}
+
+/// Whether the file ends in the middle of a line.
+fn ends_torn(file: &File) -> io::Result<bool> {
+    let Some(last_at) = file.metadata()?.len().checked_sub(1) else {
+        return Ok(false);
+    };
+    let mut last = [0];
+    file.read_exact_at(&mut last, last_at)?;
+    Ok(last != *b"\n")
 }
 
 /// All or nothing: what was written of a failed append is cut off again.

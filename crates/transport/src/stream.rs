@@ -74,6 +74,24 @@ pub enum Read {
     Failed(EndReason),
 }
 
+/// How a TLS session ended.
+#[derive(Clone, Copy)]
+enum TlsEnd {
+    /// By close_notify.
+    Clean,
+    /// By a record or message that is no TLS.
+    Broken,
+}
+
+impl TlsEnd {
+    fn read(self) -> Read {
+        match self {
+            Self::Clean => Read::Closed,
+            Self::Broken => Read::Failed(EndReason::Tls),
+        }
+    }
+}
+
 enum Stage {
     Proxy,
     Handshake,
@@ -84,8 +102,8 @@ enum Stage {
 pub struct Connection {
     socket: TcpStream,
     tls: Option<Box<ServerConnection>>,
-    /// TLS failed after bytes that were still good; they go first, then the end.
-    broken: bool,
+    /// TLS has ended, perhaps after bytes that are still good: they go first, then the end.
+    end: Option<TlsEnd>,
     stage: Stage,
     peer: IpAddr,
     local_port: u16,
@@ -125,7 +143,7 @@ impl Connection {
         Ok(Self {
             socket,
             tls,
-            broken: false,
+            end: None,
             stage,
             peer,
             local_port,
@@ -173,9 +191,11 @@ impl Connection {
         }
         match &mut self.tls {
             None => read_plain(&mut self.socket, space),
-            Some(_) if self.broken => Read::Failed(EndReason::Tls),
             Some(tls) => {
-                let outcome = read_tls(tls, &mut self.socket, space, cipher, &mut self.broken);
+                if let Some(end) = self.end {
+                    return end.read();
+                }
+                let outcome = read_tls(tls, &mut self.socket, space, cipher, &mut self.end);
                 if matches!(self.stage, Stage::Handshake) && !tls.is_handshaking() {
                     self.stage = Stage::Open;
                     self.deadline = None;
@@ -240,7 +260,7 @@ fn read_tls(
     socket: &mut TcpStream,
     space: &mut [u8],
     cipher: &mut [u8],
-    broken: &mut bool,
+    end: &mut Option<TlsEnd>,
 ) -> Read {
     let n = match socket.read(cipher) {
         // A peer that goes without close_notify is no error here: syslog frames tell themselves
@@ -256,17 +276,22 @@ fn read_tls(
     };
     let mut rest = &cipher[..n];
     let mut filled = 0;
-    while !rest.is_empty() && !*broken {
+    while !rest.is_empty() && end.is_none() {
         let before = rest.len();
-        *broken = tls.read_tls(&mut rest).is_err() || rest.len() == before;
-        *broken |= tls.process_new_packets().is_err();
-        // An alert that says why goes out even when the packets were bad.
-        *broken |= flush(tls, socket).is_err();
+        let fed = tls.read_tls(&mut rest).is_ok() && rest.len() < before;
+        *end = match tls.process_new_packets() {
+            Ok(state) if fed && state.peer_has_closed() => Some(TlsEnd::Clean),
+            Ok(_) if fed => None,
+            Ok(_) | Err(_) => Some(TlsEnd::Broken),
+        };
+        // An alert that says why goes out even when the packets were bad. That the peer no longer
+        // reads does not make what it has sent any worse.
+        let _ = flush(tls, socket);
         filled += drain(tls, &mut space[filled..]);
     }
-    match (*broken, filled) {
-        (true, 0) => Read::Failed(EndReason::Tls),
-        (false, filled) if n < cipher.len() => Read::Drained(filled),
+    match (*end, filled) {
+        (Some(end), 0) => end.read(),
+        (None, filled) if n < cipher.len() => Read::Drained(filled),
         (_, filled) => Read::Data(filled),
     }
 }

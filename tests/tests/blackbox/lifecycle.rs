@@ -210,3 +210,49 @@ fn the_built_in_default_takes_events_on_5514() {
     let said = run_ok(&mut command);
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
 }
+
+#[test]
+fn a_connection_outlives_a_smaller_message_limit() {
+    let inrush = Inrush::start(&to_file(TCP, "max_message_bytes: 1MiB"));
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    // Most of a message of nearly a mebibyte is held for this connection while the limit shrinks.
+    tcp.send("<13>1 - h a - ID1 - ".to_owned() + &"x".repeat(900_000));
+    Tcp::connect(inrush.address("tcp")).send(numbered(2) + "\n");
+    inrush.conserved(1);
+    inrush.rewrite(&to_file(TCP, "max_message_bytes: 480"));
+    assert_eq!(inrush.reload().status, 200);
+    Tcp::connect(inrush.address("tcp")).send(numbered(3) + "\n");
+    inrush.conserved(2);
+    tcp.send("y\n");
+    inrush.conserved(3);
+    assert!(tcp.is_open());
+}
+
+#[test]
+fn an_index_changes_with_the_next_event() {
+    let inrush = Inrush::start(&to_file(TCP, ""));
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    tcp.send(numbered(1) + "\n");
+    inrush.conserved(1);
+    inrush.rewrite(&to_file(TCP, "index: netfw"));
+    assert_eq!(inrush.reload().status, 200);
+    tcp.send(numbered(2) + "\n");
+    inrush.conserved(2);
+    assert_eq!(
+        field(&inrush.events("out.jsonl"), "index"),
+        ["main", "netfw"]
+    );
+}
+
+#[test]
+fn an_address_moves_from_one_source_to_another() {
+    let inrush = Inrush::start(&to_file(TCP, ""));
+    let address = inrush.address("tcp");
+    let fixed = TCP.replace("tcp://127.0.0.1:0", &format!("tcp://{address}"));
+    inrush.rewrite(&to_file(&fixed, "").replace("syslog:\n", "other:\n"));
+    assert_eq!(inrush.reload().status, 200);
+    Tcp::connect(address).send(numbered(1) + "\n");
+    eventually("the event to be counted", || {
+        (inrush.ledger().sources["other"].accepted == 1).then_some(())
+    });
+}

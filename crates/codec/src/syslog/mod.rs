@@ -65,7 +65,7 @@ impl Parser {
                 (at, false)
             }
         };
-        if let Some(version) = rfc5424::version(bytes, skip_spaces(bytes, at)) {
+        if let Some(version) = rfc5424::version(bytes, skip_spaces(bytes, at), certain) {
             if !version.known {
                 record.anomalies.insert(Anomalies::BAD_VERSION);
             }

@@ -22,16 +22,17 @@ pub(super) struct Version {
     pub(super) end: usize,
 }
 
-/// The version at `at`, if a timestamp or its nil value follows: a `1` alone may be anything.
+/// The version at `at`, if a timestamp or, after a PRI (`certain`), its nil value follows: a `1`
+/// alone may be anything, and so may a `1 -`.
 #[inline]
-pub(super) fn version(bytes: &[u8], at: usize) -> Option<Version> {
+pub(super) fn version(bytes: &[u8], at: usize, certain: bool) -> Option<Version> {
     let digits = digit_count(bytes, at, 3);
     if !(1..=2).contains(&digits) || bytes.get(at + digits) != Some(&b' ') {
         return None;
     }
     let known = digits == 1 && bytes[at] == b'1';
     let end = skip_spaces(bytes, at + digits);
-    let nil = known && is_nil(bytes, end);
+    let nil = known && certain && is_nil(bytes, end);
     (nil || looks_like_iso(bytes, end)).then_some(Version { known, end })
 }
 

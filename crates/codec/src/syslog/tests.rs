@@ -518,3 +518,10 @@ fn a_span_outside_the_arena_is_survived() {
     Parser::new(Zone::utc()).parse(b"short", &mut record);
     assert_eq!(record.format, Format::Unparsed);
 }
+
+#[test]
+fn a_line_without_pri_is_not_taken_for_rfc_5424_by_a_one_and_a_hyphen() {
+    let read = read("1 - hello world foo bar baz");
+    assert_eq!(read.record.format, Format::Unparsed);
+    assert_eq!(read.fields(), ["", "", "", "1 - hello world foo bar baz"]);
+}

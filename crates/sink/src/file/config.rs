@@ -25,7 +25,7 @@ pub struct FileConfig {
     /// When to start a new file.
     #[serde(default)]
     pub rotate: Rotation,
-    /// How files that are no longer written to are compressed.
+    /// How rotated files are compressed.
     #[serde(default)]
     pub compression: Compression,
     /// When written events are forced to the disk.

@@ -317,14 +317,17 @@ impl FileSink {
     /// Has what is due synced, and closes files that another program moved or deleted.
     fn tick(&mut self) {
         if self.config.fsync == FsyncPolicy::Interval && !self.syncer.busy() {
-            let unsynced = self
+            let taken: Vec<_> = self
                 .open
                 .values_mut()
-                .filter_map(|f| f.take_unsynced().transpose());
-            match unsynced.collect() {
-                Ok(files) => self.syncer.sync(files),
-                Err(error) => self.note_fsync(&error),
-            }
+                .filter_map(|file| file.take_unsynced().transpose())
+                .collect();
+            let (files, errors): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
+            self.syncer.sync(files.into_iter().flatten().collect());
+            errors
+                .iter()
+                .filter_map(|one| one.as_ref().err())
+                .for_each(|e| self.note_fsync(e));
         }
         self.open.retain(|_, file| file.is_in_place());
         self.rotate_late();

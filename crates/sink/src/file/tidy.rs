@@ -43,26 +43,30 @@ impl Tidier {
         }
     }
 
-    /// Compresses every rotated file of `path`, those of an earlier run too, then deletes the
-    /// oldest.
+    /// Deletes the oldest rotated files of `path`, then compresses the others, those of an earlier
+    /// run too. In this order, because compressing needs room and deleting makes it; and a file
+    /// that cannot be tidied does not keep the next one from it.
     pub(super) fn tidy(&self, path: &Path) -> io::Result<()> {
-        for file in rotated_files(path)? {
-            match file.state {
-                State::Torn => fs::remove_file(&file.path)?,
-                State::Plain if self.compression != Compression::None => {
-                    self.compress(&file.path)?;
-                }
-                State::Plain | State::Compressed => {}
+        let mut tidied = Ok(());
+        let mut files = rotated_files(path)?;
+        files.retain(|file| {
+            let torn = file.state == State::Torn;
+            if torn {
+                tidied = std::mem::replace(&mut tidied, Ok(())).and(fs::remove_file(&file.path));
             }
+            !torn
+        });
+        let keep = self.keep_files.map_or(files.len(), |keep| keep as usize);
+        let surplus = files.len().saturating_sub(keep);
+        for (index, file) in files.iter().enumerate() {
+            let done = match file.state {
+                _ if index < surplus => fs::remove_file(&file.path),
+                State::Plain if self.compression != Compression::None => self.compress(&file.path),
+                State::Torn | State::Plain | State::Compressed => Ok(()),
+            };
+            tidied = tidied.and(done);
         }
-        let Some(keep) = self.keep_files else {
-            return Ok(());
-        };
-        let files = rotated_files(path)?;
-        let surplus = files.len().saturating_sub(keep as usize);
-        files[..surplus]
-            .iter()
-            .try_for_each(|file| fs::remove_file(&file.path))
+        tidied
     }
 
     fn compress(&self, path: &Path) -> io::Result<()> {
