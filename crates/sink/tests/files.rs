@@ -424,3 +424,21 @@ fn quarantine_that_cannot_be_written_says_so() {
             .is_err()
     );
 }
+
+#[test]
+fn a_torn_line_in_quarantine_does_not_take_the_next_event_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let quarantine = FileQuarantine::new(folder.path());
+    let refusal = Refusal {
+        reason: RefuseReason::InvalidEvent,
+        code: 6,
+        text: String::new(),
+    };
+    let bad = batch("main", 0, &[b"whole"]);
+    fs::create_dir(folder.path().join("quarantine")).unwrap();
+    fs::write(quarantine.path("x"), "{\"time\":\"2026").unwrap();
+    quarantine.put("x", &bad, 0..1, &refusal).unwrap();
+    let text = fs::read_to_string(quarantine.path("x")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["raw"], "whole");
+}
