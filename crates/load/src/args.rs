@@ -165,7 +165,7 @@ pub struct Args {
     /// Header of each message
     #[arg(short = 'P', long, value_name = "PROTO", default_value = "rfc3164")]
     pub syslog_proto: SyslogProto,
-    /// Structured data of each message, for example [id@32473 k="v"]; needs rfc5424
+    /// Structured data of each message, for example `[id@32473 k="v"]`; needs rfc5424
     #[arg(short = 'p', long, value_name = "TEXT")]
     pub sdata: Option<String>,
     /// How messages are told apart over TCP and TLS; newline if not given

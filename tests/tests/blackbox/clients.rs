@@ -287,3 +287,46 @@ fn syslog_ng_relays_over_tcp() {
     let _syslog_ng = Daemon::start(&mut command);
     assert_in_order(&through_relay(&inrush, 200));
 }
+
+/// A collector that others wrote takes what `splunk_hec` sends: the OpenTelemetry Collector's
+/// `splunk_hec` receiver, which writes what it understood to a file.
+#[test]
+fn an_opentelemetry_collector_takes_hec() {
+    let Some(collector) = std::env::var_os("OTELCOL") else {
+        skip!(
+            "OTELCOL names no OpenTelemetry Collector with splunk_hec receiver and file exporter"
+        );
+    };
+    // The port is free when we look; the collector must be told one.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let config = format!(
+        "sources:\n  syslog: {{ type: syslog, listen: [{TCP}] }}\ndestinations:\n  splunk: \
+         {{ type: splunk_hec, endpoints: [\"http://127.0.0.1:{port}\"], token: t }}\n"
+    );
+    let inrush = Inrush::start(&config);
+    let out = inrush.path("otel.jsonl");
+    let collector_config = format!(
+        "receivers: {{ splunk_hec: {{ endpoint: \"127.0.0.1:{port}\" }} }}\n\
+         exporters: {{ file: {{ path: \"{}\" }} }}\n\
+         service:\n  telemetry: {{ metrics: {{ level: none }} }}\n  \
+         pipelines: {{ logs: {{ receivers: [splunk_hec], exporters: [file] }} }}\n",
+        out.display()
+    );
+    std::fs::write(inrush.path("otel.yaml"), collector_config).unwrap();
+    let mut command = Command::new(collector);
+    command.arg("--config").arg(inrush.path("otel.yaml"));
+    let _collector = Daemon::start(&mut command);
+    Tcp::connect(inrush.address("tcp")).send(lines(1..1001));
+    inrush.conserved(1000);
+    eventually("all events in the collector's file", || {
+        let text = std::fs::read_to_string(&out).unwrap_or_default();
+        let found = (1..1001)
+            .filter(|n| text.contains(&format!("number {n}\"")))
+            .count();
+        (found == 1000).then_some(())
+    });
+}
