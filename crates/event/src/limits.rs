@@ -27,7 +27,8 @@ pub const ARENA_SLACK_BYTES: usize = 64 * 1024;
 /// Bytes in a batch beyond which it is handed on even though more could be read at once.
 pub const BATCH_FLUSH_BYTES: usize = 512 * 1024;
 
-/// Records in a batch beyond which it is handed on: bounds the columns (88 B each) to 1.4 MiB.
+/// Records in a batch beyond which it is handed on: 1.4 MiB of rows (88 B each). A stream is framed
+/// in steps between which this is looked at, so a flood of tiny messages adds one step at most.
 pub const BATCH_FLUSH_RECORDS: usize = 16 * 1024;
 
 /// A frozen batch with fewer bytes than this is copied into a buffer of its own size, so that a
