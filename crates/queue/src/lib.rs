@@ -21,6 +21,7 @@
 mod config;
 mod cursor;
 mod log;
+pub mod storage;
 
 pub use config::{QueueOptions, WhenFull};
 pub use cursor::DestinationFeed;

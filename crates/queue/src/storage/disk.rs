@@ -1,0 +1,129 @@
+//! The folder on a real file system.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{File, Storage};
+
+/// A folder of the file system, created if it is not there.
+pub struct Disk {
+    folder: PathBuf,
+}
+
+impl Disk {
+    /// Opens the folder.
+    ///
+    /// # Errors
+    /// It is not there and cannot be created.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+        })
+    }
+
+    fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
+        let file = options.read(true).write(true).open(self.folder.join(name))?;
+        Ok(Arc::new(DiskFile {
+            writer: Mutex::new(file.try_clone()?),
+            file,
+        }))
+    }
+}
+
+impl Storage for Disk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.file(name, OpenOptions::new().create_new(true))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.file(name, &mut OpenOptions::new())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.folder.join(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let to = self.folder.join(to);
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::rename(self.folder.join(from), to)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        fs::File::open(&self.folder)?.sync_all()
+    }
+
+    fn free_bytes(&self) -> io::Result<u64> {
+        let stat = nix::sys::statvfs::statvfs(&self.folder)?;
+        Ok(stat.blocks_available() * stat.fragment_size())
+    }
+}
+
+struct DiskFile {
+    file: fs::File,
+    /// The same file; its position is used by the one write under way, so that all parts go down
+    /// in one call.
+    writer: Mutex<fs::File>,
+}
+
+impl File for DiskFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() {
+            match self.file.read_at(&mut buffer[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(n) => read += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = &mut slices[..];
+        // What is empty would look like a device that takes nothing.
+        IoSlice::advance_slices(&mut left, 0);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.seek(SeekFrom::Start(offset))?;
+        while !left.is_empty() {
+            match writer.write_vectored(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => IoSlice::advance_slices(&mut left, n),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+}

@@ -1,0 +1,62 @@
+//! What the log asks of a disk, and nothing more: a flat folder of files, written at offsets.
+//!
+//! The real one is [`Disk`]; `Virtual` (feature `simulation`) is its twin in memory, which tears,
+//! loses and refuses as a seed tells it.
+//!
+//! # What an implementation promises
+//! * What was written before [`File::sync`] began is on stable storage once it returned `Ok`. If it
+//!   returned an error, nothing written since the last `Ok` may be trusted, not even by another
+//!   `sync` that succeeds (Linux forgets a failed page after telling once).
+//! * A new, removed or renamed name is on stable storage once [`Storage::sync_names`] returned.
+//! * Without those calls, a power cut keeps, loses or tears what was written, in any order.
+
+mod disk;
+
+use std::io;
+use std::sync::Arc;
+
+pub use disk::Disk;
+
+/// A folder of files.
+pub trait Storage: Send + Sync + 'static {
+    /// The names of all files, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// A new, empty file; fails with [`io::ErrorKind::AlreadyExists`] if there is one of that name.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// An existing file.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+
+    /// Deletes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Gives a file another name, in place of a file that has it. A name that begins with
+    /// `bad/` puts it aside; the folder is made.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Makes names durable.
+    fn sync_names(&self) -> io::Result<()>;
+
+    /// Bytes that can still be written.
+    fn free_bytes(&self) -> io::Result<u64>;
+}
+
+/// One open file. All calls may run at the same time from several threads.
+pub trait File: Send + Sync {
+    /// Its length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Reads at an offset; short at the end of the file only.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes the parts, one behind the other, at an offset. On an error an unknown part of them
+    /// was written.
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
+
+    /// Makes what was written durable, the length included.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Cuts the file, or fills it with zeros, to this length.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+}
