@@ -26,7 +26,10 @@ impl Disk {
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
-        let file = options.read(true).write(true).open(self.folder.join(name))?;
+        let file = options
+            .read(true)
+            .write(true)
+            .open(self.folder.join(name))?;
         Ok(Arc::new(DiskFile {
             writer: Mutex::new(file.try_clone()?),
             file,
