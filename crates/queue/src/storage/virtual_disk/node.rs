@@ -15,6 +15,8 @@ pub(super) struct Node {
     unsynced: Vec<Change>,
     /// When it was last synced with success; `None` if never.
     pub(super) synced_mark: Option<u64>,
+    /// When it was last written with success.
+    pub(super) written_mark: Option<u64>,
 }
 
 enum Change {
@@ -65,7 +67,9 @@ impl Node {
         read
     }
 
-    pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>) {
+    /// Writes; `mark` says when, if the whole of what was asked for.
+    pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>, mark: Option<u64>) {
+        self.written_mark = mark.or(self.written_mark);
         put(&mut self.cached, offset, &bytes);
         self.unsynced.push(Change::Write { offset, bytes });
     }

@@ -222,7 +222,12 @@ fn the_last_sync_of_a_durable_name_is_known() {
     assert_eq!(disk.durable_since("f"), None, "its name is not durable");
     disk.sync_names().unwrap();
     assert_eq!(disk.durable_since("f"), Some(7));
+    disk.set_mark(8);
+    file.write_at(&[b"x"], 0).unwrap();
     disk.set_mark(9);
+    disk.fail_next(Call::Write);
+    assert!(file.write_at(&[b"x"], 0).is_err());
+    assert_eq!(disk.written_since("f"), Some(8));
     disk.fail_next(Call::Sync);
     assert!(file.sync().is_err());
     assert_eq!(disk.durable_since("f"), Some(7));
@@ -248,6 +253,6 @@ fn the_same_seed_and_calls_give_the_same_history() {
     };
     assert_eq!(run(1, b"x"), run(1, b"x"));
     assert_ne!(run(1, b"x").1, run(2, b"x").1);
-    assert_ne!(run(1, b"x").1, run(1, b"y").1);
+    assert_ne!(run(1, b"x").1, run(1, b"yy").1);
     assert!(run(1, b"x").0 > Duration::ZERO);
 }
