@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
+use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason, Timestamp};
 
 use crate::event::SOURCES;
 use crate::oracle::Verdict;
@@ -34,7 +34,8 @@ impl World {
             });
             self.append(self.offers.len() - 1)
         } else {
-            self.append(self.rng.usize(..self.offers.len()))
+            let index = self.rng.usize(..self.offers.len());
+            self.append(index)
         }
     }
 
@@ -70,7 +71,9 @@ impl World {
             Append::Refused => {
                 let _ = self.offers.swap_remove(index);
                 counters.received.add(u64::from(events));
-                counters.rejected(RejectReason::QueueFull).add(u64::from(events));
+                counters
+                    .rejected(RejectReason::QueueFull)
+                    .add(u64::from(events));
             }
             Append::Full => {}
         }
@@ -85,6 +88,10 @@ impl World {
             return Ok(());
         };
         let words = match self.round.take() {
+            None if self.rng.u8(..4) == 0 => {
+                subject.reclaim(Timestamp::now());
+                "segments are reclaimed"
+            }
             None => {
                 self.round = subject.begin_round(now).map(Round::Begun);
                 match self.round {
@@ -93,7 +100,7 @@ impl World {
                 }
             }
             Some(Round::Begun(round)) => {
-                self.round = Some(Round::Run(subject.run(round)));
+                self.round = Some(Round::Run(round.run()));
                 "the round has run"
             }
             Some(Round::Run(round)) => {
@@ -117,7 +124,11 @@ impl World {
             return Ok(());
         }
         let ask = sink.hand.is_empty() || (sink.hand.len() < HAND_MAX && self.rng.bool());
-        if ask { self.ask(index) } else { self.answer(index) }
+        if ask {
+            self.ask(index)
+        } else {
+            self.answer(index)
+        }
     }
 
     fn ask(&mut self, index: usize) -> Verdict {

@@ -10,13 +10,13 @@ use inrush_event::{
 };
 
 /// Names of the sources; an event's batch decides which is its own.
-pub const SOURCES: [&str; 3] = ["edge", "core", "lab"];
+pub(crate) const SOURCES: [&str; 3] = ["edge", "core", "lab"];
 
 /// Bytes of the number at the start of every event, in hexadecimal.
 const NUMBER_BYTES: usize = 8;
 
 /// Makes events and knows them again.
-pub struct Maker {
+pub(crate) struct Maker {
     seed: u64,
     pool: Arc<BatchPool>,
     sources: Vec<Arc<SourceInfo>>,
@@ -27,7 +27,7 @@ pub struct Maker {
 
 impl Maker {
     /// Events of one seed; the pool may be shared by many seeds.
-    pub fn new(seed: u64, pool: &Arc<BatchPool>) -> Self {
+    pub(crate) fn new(seed: u64, pool: &Arc<BatchPool>) -> Self {
         let source = |name: &&str| {
             Arc::new(SourceInfo {
                 name: (*name).to_owned(),
@@ -45,7 +45,7 @@ impl Maker {
     }
 
     /// The batch of events `first..first + events` from a source.
-    pub fn batch(&mut self, source: usize, first: u32, events: u32) -> Batch {
+    pub(crate) fn batch(&mut self, source: usize, first: u32, events: u32) -> Batch {
         let mut builder = self
             .pool
             .lend(&self.sources[source], limits::MESSAGE_BYTES_DEFAULT);
@@ -66,13 +66,15 @@ impl Maker {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn check(&mut self, batch: &Batch, index: u32) -> Result<u32, String> {
+    pub(crate) fn check(&mut self, batch: &Batch, index: u32) -> Result<u32, String> {
         let record = batch
             .records()
             .get(index as usize)
             .ok_or("a range beyond the batch")?;
         let raw = batch.get(record.raw);
-        let digits = raw.get(..NUMBER_BYTES).and_then(|d| std::str::from_utf8(d).ok());
+        let digits = raw
+            .get(..NUMBER_BYTES)
+            .and_then(|d| std::str::from_utf8(d).ok());
         let number = digits
             .and_then(|digits| u32::from_str_radix(digits, 16).ok())
             .ok_or("an event that nobody sent")?;
@@ -109,8 +111,20 @@ impl Maker {
 }
 
 fn same(a: &Record, b: &Record) -> bool {
-    let spans = |r: &Record| [r.raw, r.host, r.app, r.proc_id, r.msg_id, r.sdata, r.message];
-    let marks = |r: &Record| (r.event_time, r.received, r.anomalies, r.zone_minutes, r.class);
+    let spans = |r: &Record| {
+        [
+            r.raw, r.host, r.app, r.proc_id, r.msg_id, r.sdata, r.message,
+        ]
+    };
+    let marks = |r: &Record| {
+        (
+            r.event_time,
+            r.received,
+            r.anomalies,
+            r.zone_minutes,
+            r.class,
+        )
+    };
     spans(a) == spans(b) && marks(a) == marks(b) && (a.pri, a.format) == (b.pri, b.format)
 }
 

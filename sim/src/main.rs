@@ -19,7 +19,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser};
@@ -29,6 +29,10 @@ use world::{Counts, Report};
 
 /// Each seed that this divides is run a second time and must go the same way.
 const REPLAY_EVERY: u64 = 64;
+
+/// The virtual clock is ahead of the real one by more than any run takes, so that a time that the
+/// log took from the real one is always in the past.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Development tasks that are more than a line of shell.
 #[derive(Parser)]
@@ -120,7 +124,7 @@ fn trace(seed: u64) -> anyhow::Result<bool> {
 
 /// Runs one seed; a panic is its verdict.
 fn one(seed: u64, tracing: bool, pool: &std::sync::Arc<BatchPool>) -> Report {
-    let origin = Instant::now();
+    let origin = Instant::now() + DAY;
     let mut report = Report::default();
     let end = panic::catch_unwind(AssertUnwindSafe(|| {
         world::run(seed, tracing, pool, origin, &mut report);
@@ -164,7 +168,9 @@ fn many(first: u64, seeds: u64, jobs: Option<usize>, keep_going: bool) -> anyhow
             scope.spawn(work);
         }
     });
-    Ok(total.into_inner().unwrap_or_else(|poison| poison.into_inner()))
+    Ok(total
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner()))
 }
 
 impl Total {
@@ -172,7 +178,8 @@ impl Total {
         self.seeds += 1;
         self.hash = self.hash.wrapping_add(report.hash);
         self.counts.add(&report.counts);
-        self.violations.extend(report.verdict.map(|words| (seed, words)));
+        self.violations
+            .extend(report.verdict.map(|words| (seed, words)));
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(feature = "mutants")]
 pub use with::{hunt_all, switch_on};
 #[cfg(not(feature = "mutants"))]
-pub use without::{hunt_all, switch_on};
+pub(crate) use without::{hunt_all, switch_on};
 
 #[cfg(feature = "mutants")]
 mod with {
@@ -20,7 +20,9 @@ mod with {
         let named = |mutant: &&Mutant| mutant.name() == name;
         let names: Vec<&str> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
         let mutant = Mutant::ALL.iter().find(named);
-        switch(Some(*mutant.with_context(|| format!("there are {names:?}"))?));
+        switch(Some(
+            *mutant.with_context(|| format!("there are {names:?}"))?,
+        ));
         Ok(())
     }
 
@@ -51,12 +53,12 @@ mod without {
     use anyhow::{Context, bail};
 
     /// There are none in this build.
-    pub fn switch_on(name: &str) -> anyhow::Result<()> {
+    pub(crate) fn switch_on(name: &str) -> anyhow::Result<()> {
         bail!("built without `--features mutants`, so there is no {name}")
     }
 
     /// Builds them in and hunts them there.
-    pub fn hunt_all(jobs: Option<usize>) -> anyhow::Result<bool> {
+    pub(crate) fn hunt_all(jobs: Option<usize>) -> anyhow::Result<bool> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(["run", "--quiet", "--release", "--package", "inrush-sim"]);

@@ -16,10 +16,10 @@ use std::ops::Range;
 use inrush_queue::Durability;
 
 /// A step of the run; the oracle's clock.
-pub type Step = u64;
+pub(crate) type Step = u64;
 
 /// What is wrong, in words.
-pub type Verdict = Result<(), String>;
+pub(crate) type Verdict = Result<(), String>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Keep {
@@ -53,7 +53,7 @@ struct Slot {
 
 /// One destination, by name.
 #[derive(Default)]
-pub struct Destination {
+pub(crate) struct Destination {
     /// Whether it is configured.
     pub attached: bool,
     slots: Vec<Slot>,
@@ -69,7 +69,7 @@ pub struct Destination {
 
 /// How a process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub(crate) enum End {
     /// Killed: the page cache stays.
     Killed,
     /// Without power.
@@ -77,7 +77,7 @@ pub enum End {
 }
 
 /// All that is known.
-pub struct Oracle {
+pub(crate) struct Oracle {
     durability: Durability,
     /// By number of the batch.
     batches: Vec<Fact>,
@@ -102,22 +102,22 @@ impl Destination {
     }
 
     /// Takes note that its cursor was written at `step`.
-    pub fn recorded(&mut self, step: Step) {
+    pub(crate) fn recorded(&mut self, step: Step) {
         self.recorded = step;
     }
 
     /// Takes note of what the running process has counted as dropped here.
-    pub fn count_dropped(&mut self, events: u64) {
+    pub(crate) fn count_dropped(&mut self, events: u64) {
         self.dropped_now = events;
     }
 
     /// Events that were received twice or more, as allowed.
-    pub fn repeats(&self) -> u64 {
+    pub(crate) fn repeats(&self) -> u64 {
         self.repeats
     }
 
     /// Events that were counted as dropped here, by all processes.
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped_before + self.dropped_now
     }
 
@@ -133,7 +133,7 @@ impl Destination {
 
 impl Oracle {
     /// Knows nothing yet.
-    pub fn new(durability: Durability) -> Self {
+    pub(crate) fn new(durability: Durability) -> Self {
         Self {
             durability,
             batches: Vec::new(),
@@ -146,7 +146,7 @@ impl Oracle {
     }
 
     /// A source has a new batch of `events` events; returns its number and theirs.
-    pub fn offer(&mut self, source: usize, events: u32) -> (usize, Range<u32>) {
+    pub(crate) fn offer(&mut self, source: usize, events: u32) -> (usize, Range<u32>) {
         let (batch, first) = (self.batches.len(), self.batch_of.len() as u32);
         self.batches.push(Fact {
             events: first..first + events,
@@ -159,7 +159,7 @@ impl Oracle {
     }
 
     /// The log took the batch; `end` is the position behind it.
-    pub fn accepted(&mut self, batch: usize, end: u64) {
+    pub(crate) fn accepted(&mut self, batch: usize, end: u64) {
         let fact = &mut self.batches[batch];
         fact.keep = Keep::Accepted;
         for destination in self.destinations.values_mut().filter(|d| d.attached) {
@@ -171,14 +171,14 @@ impl Oracle {
     }
 
     /// The log says that everything below `end` is as durable as its mode promises.
-    pub fn durable(&mut self, end: u64) {
+    pub(crate) fn durable(&mut self, end: u64) {
         while let Some((batch, _)) = self.waiting.pop_front_if(|(_, behind)| *behind <= end) {
             self.batches[batch].keep = Keep::Durable;
         }
     }
 
     /// Accepted batches that are not durable.
-    pub fn not_durable(&self) -> usize {
+    pub(crate) fn not_durable(&self) -> usize {
         self.waiting.len()
     }
 
@@ -189,12 +189,15 @@ impl Oracle {
     }
 
     /// A destination enters the configuration.
-    pub fn attach(&mut self, name: &str) {
-        self.destinations.entry(name.to_owned()).or_default().attached = true;
+    pub(crate) fn attach(&mut self, name: &str) {
+        self.destinations
+            .entry(name.to_owned())
+            .or_default()
+            .attached = true;
     }
 
     /// A destination leaves it; nothing is owed to it any more, and what it had is forgotten.
-    pub fn detach(&mut self, name: &str) {
+    pub(crate) fn detach(&mut self, name: &str) {
         let Some(destination) = self.destinations.get_mut(name) else {
             return;
         };
@@ -206,7 +209,7 @@ impl Oracle {
     }
 
     /// A sink was handed `events` of the batch at `position`.
-    pub fn handed_out(&mut self, name: &str, position: u64) -> Verdict {
+    pub(crate) fn handed_out(&mut self, name: &str, position: u64) -> Verdict {
         let Some(destination) = self.destinations.get_mut(name) else {
             return Err(format!("{name} was never attached"));
         };
@@ -221,7 +224,7 @@ impl Oracle {
     }
 
     /// A sink took an event, whatever it will answer.
-    pub fn received(&mut self, name: &str, event: u32, source: &str) -> Verdict {
+    pub(crate) fn received(&mut self, name: &str, event: u32, source: &str) -> Verdict {
         let Some(batch) = self.batch_of.get(event as usize) else {
             return Err(format!("event {event} was never offered"));
         };
@@ -250,14 +253,14 @@ impl Oracle {
     }
 
     /// The event has its fate as far as the sink is concerned.
-    pub fn settled(&mut self, name: &str, event: u32, step: Step) {
+    pub(crate) fn settled(&mut self, name: &str, event: u32, step: Step) {
         if let Some(destination) = self.destinations.get_mut(name) {
             destination.slot(event).settled = Some(step);
         }
     }
 
     /// The sink answered in a way that has the event come again.
-    pub fn will_repeat(&mut self, name: &str, event: u32) {
+    pub(crate) fn will_repeat(&mut self, name: &str, event: u32) {
         if let Some(destination) = self.destinations.get_mut(name) {
             let slot = destination.slot(event);
             slot.may_repeat = slot.received;
@@ -265,7 +268,7 @@ impl Oracle {
     }
 
     /// The process ended. `synced` tells when a destination's cursor was last durable.
-    pub fn process_ended(&mut self, end: End, synced: impl Fn(&str) -> Option<Step>) {
+    pub(crate) fn process_ended(&mut self, end: End, synced: impl Fn(&str) -> Option<Step>) {
         for (batch, _) in self.waiting.drain(..) {
             self.batches[batch].keep = Keep::Unsure;
         }
@@ -294,7 +297,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is missing beyond what was counted as dropped.
-    pub fn judge(&self) -> Verdict {
+    pub(crate) fn judge(&self) -> Verdict {
         for (name, destination) in self.destinations.iter().filter(|(_, d)| d.attached) {
             let missing: Vec<u32> = self.missing(destination).collect();
             let dropped = destination.dropped();
@@ -311,7 +314,9 @@ impl Oracle {
             }
             if !self.drops && !self.bits_flip && dropped > self.unsure() {
                 let unsure = self.unsure();
-                return Err(format!("{name} dropped {dropped} of {unsure} unsure events"));
+                return Err(format!(
+                    "{name} dropped {dropped} of {unsure} unsure events"
+                ));
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use inrush_queue::{Durability, QueueOptions, WhenFull};
 
 /// Chances in a thousand that a step is of a kind.
 #[derive(Clone, Debug, Default)]
-pub struct Weights {
+pub(crate) struct Weights {
     pub append: u32,
     pub write: u32,
     pub sink: u32,
@@ -23,7 +23,7 @@ pub struct Weights {
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     pub options: QueueOptions,
     pub weights: Weights,
     pub faults: Faults,
@@ -39,7 +39,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// The scenario of a seed.
-    pub fn new(rng: &mut Rng) -> Self {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
         let bits_flip = rng.u8(..12) == 0;
         Self {
             options: options(rng),
@@ -55,7 +55,7 @@ impl Scenario {
     }
 
     /// Whether the policy may drop what was accepted.
-    pub fn drops(&self) -> bool {
+    pub(crate) fn drops(&self) -> bool {
         self.options.when_full == WhenFull::DropOldest
     }
 }
@@ -75,9 +75,9 @@ fn options(rng: &mut Rng) -> QueueOptions {
         durability,
         when_full,
         memory_bytes: ByteSize(rng.u64(4_000..60_000)),
-        max_bytes: ByteSize([8_000, 40_000, 1 << 20][rng.usize(..3)]),
+        max_bytes: ByteSize([1 << 14, 1 << 16, 1 << 20][rng.usize(..3)]),
         reserve_bytes: ByteSize(0),
-        abandoned_after: Period(Duration::from_secs(rng.u64(0..3))),
+        abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
     }
 }
 

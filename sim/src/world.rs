@@ -26,7 +26,7 @@ const STARTS_MAX: u32 = 4;
 
 /// How a run went.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     /// Depends on every choice and every result.
     pub hash: u64,
     pub verdict: Option<String>,
@@ -36,7 +36,7 @@ pub struct Report {
 
 /// What the run was made of.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub steps: u64,
     pub events: u64,
     pub delivered: u64,
@@ -49,7 +49,7 @@ pub struct Counts {
 
 impl Counts {
     /// Adds those of another run.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.steps += other.steps;
         self.events += other.events;
         self.delivered += other.delivered;
@@ -94,7 +94,7 @@ pub(crate) struct World {
 }
 
 /// Runs a seed to its end; what is known of it is in `report` even if it panics.
-pub fn run(
+pub(crate) fn run(
     seed: u64,
     tracing: bool,
     pool: &Arc<BatchPool>,
@@ -222,7 +222,7 @@ impl World {
             weights.end,
             weights.rot,
         ];
-        let mut at = self.rng.u32(..kinds.iter().sum());
+        let mut at = self.rng.u32(..kinds.iter().sum::<u32>());
         let mut kind = 0;
         while at >= kinds[kind] {
             at -= kinds[kind];
@@ -301,7 +301,9 @@ impl World {
     fn check_ledger(&mut self) -> Verdict {
         for (name, fact) in &mut self.oracle.destinations {
             let counters = self.ledger.destination(name);
-            let quarantined = RefuseReason::ALL.iter().map(|r| counters.quarantined(*r).get());
+            let quarantined = RefuseReason::ALL
+                .iter()
+                .map(|r| counters.quarantined(*r).get());
             let kept = |reason: &&DropReason| **reason != DropReason::Removed;
             let reasons = DropReason::ALL.iter();
             let dropped: u64 = reasons.clone().map(|r| counters.dropped(*r).get()).sum();
@@ -390,12 +392,17 @@ impl World {
         Ok(())
     }
 
+    /// Attaches what is configured, and tells the log of what is not any more.
     fn attach_all(&mut self) {
+        let Some(subject) = &self.subject else { return };
+        for name in subject.names() {
+            if !self.sinks.iter().any(|sink| sink.name == name) {
+                subject.detach(&name);
+            }
+        }
         for index in 0..self.sinks.len() {
             let counters = self.ledger.destination(&self.sinks[index].name);
-            if let Some(subject) = &self.subject {
-                subject.attach(&counters);
-            }
+            subject.attach(&counters);
         }
     }
 
@@ -442,6 +449,13 @@ impl World {
         self.disk.set_faults(Faults::default());
         self.disk.set_capacity(u64::MAX);
         self.note(|_| "faults stop".to_owned());
+        // What is abandoned and kept would fill the disk.
+        let names = self.subject.as_ref().map(Subject::names);
+        for name in names.unwrap_or_default() {
+            if !self.sinks.iter().any(|sink| sink.name == name) {
+                self.add_destination(&name);
+            }
+        }
         for round in 0..WIND_DOWN_STEPS {
             if self.disk.is_dead() {
                 let end = self.some_end();
