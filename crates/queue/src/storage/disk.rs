@@ -26,7 +26,10 @@ impl Disk {
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
-        let file = options.read(true).write(true).open(self.folder.join(name))?;
+        let file = options
+            .read(true)
+            .write(true)
+            .open(self.folder.join(name))?;
         Ok(Arc::new(DiskFile {
             writer: Mutex::new(file.try_clone()?),
             file,
@@ -73,6 +76,11 @@ impl Storage for Disk {
     fn free_bytes(&self) -> io::Result<u64> {
         let stat = nix::sys::statvfs::statvfs(&self.folder)?;
         Ok(stat.blocks_available() * stat.fragment_size())
+    }
+
+    fn total_bytes(&self) -> io::Result<u64> {
+        let stat = nix::sys::statvfs::statvfs(&self.folder)?;
+        Ok(stat.blocks() * stat.fragment_size())
     }
 }
 
