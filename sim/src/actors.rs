@@ -48,6 +48,7 @@ impl World {
         } = self.offers[index];
         let urgent = self.rng.bool();
         self.tick();
+        let now = self.now();
         let batch = self.maker.batch(source, first, events);
         let counters = self.ledger.source(SOURCES[source]);
         let Some(subject) = &self.subject else {
@@ -57,7 +58,7 @@ impl World {
             counters.received.add(u64::from(events));
             counters.accepted.add(u64::from(events));
         };
-        let outcome = subject.append(batch, urgent, accept);
+        let outcome = subject.append(batch, urgent, accept, now);
         self.note(|_| {
             let end = first + events;
             format!("batch {number} (events {first}..{end}, urgent {urgent}): {outcome:?}")

@@ -8,6 +8,9 @@ use inrush_event::{ByteSize, Period};
 use inrush_queue::storage::{Call, Faults};
 use inrush_queue::{Durability, QueueOptions, WhenFull};
 
+/// Budgets of disk; segments are an eighth of it.
+const MAX_BYTES: [u64; 3] = [1 << 15, 1 << 17, 1 << 20];
+
 /// Chances in a thousand that a step is of a kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weights {
@@ -41,8 +44,11 @@ impl Scenario {
     /// The scenario of a seed.
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let bits_flip = rng.u8(..12) == 0;
+        let options = options(rng);
+        // The disk must hold what memory holds, and any batch, or nothing could ever be written.
+        let small = options.max_bytes.0 < MAX_BYTES[1];
         Self {
-            options: options(rng),
+            options,
             weights: weights(rng, bits_flip),
             faults: faults(rng, bits_flip),
             steps: [60, 150, 300][rng.usize(..3)],
@@ -50,7 +56,10 @@ impl Scenario {
             disk_bytes: [u64::MAX, 1 << 19, 1 << 18][rng.usize(..3)],
             sink_trouble: [0, 10, 40][rng.usize(..3)],
             bits_flip,
-            batch_events_max: [1, 4, 16][rng.usize(..3)],
+            batch_events_max: match small {
+                true => rng.u32(1..=4),
+                false => [1, 4, 16][rng.usize(..3)],
+            },
         }
     }
 
@@ -71,11 +80,12 @@ fn options(rng: &mut Rng) -> QueueOptions {
         1 => WhenFull::DropNewest,
         _ => WhenFull::Block,
     };
+    let max_bytes = MAX_BYTES[rng.usize(..3)];
     QueueOptions {
         durability,
         when_full,
-        memory_bytes: ByteSize(rng.u64(4_000..60_000)),
-        max_bytes: ByteSize([1 << 14, 1 << 16, 1 << 20][rng.usize(..3)]),
+        memory_bytes: ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[1]) / 2)),
+        max_bytes: ByteSize(max_bytes),
         reserve_bytes: ByteSize(0),
         abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
     }

@@ -49,8 +49,14 @@ impl Subject {
         Ok(Self { log })
     }
 
-    pub(crate) fn append(&self, batch: Batch, urgent: bool, accept: impl FnOnce()) -> Append {
-        match self.log.try_append(batch, urgent, accept) {
+    pub(crate) fn append(
+        &self,
+        batch: Batch,
+        urgent: bool,
+        accept: impl FnOnce(),
+        now: Instant,
+    ) -> Append {
+        match self.log.try_append(batch, urgent, accept, now) {
             Ok(position) => Append::Taken(position + 1),
             Err(TryAppend::Full) => Append::Refused,
             Err(TryAppend::Blocked) => Append::Full,
@@ -85,7 +91,7 @@ impl Subject {
         fate: Fate,
         now: Instant,
     ) {
-        self.log.settle_now(name, position, events, fate, now);
+        self.log.settle_at(name, position, events, fate, now);
     }
 
     pub(crate) fn attach(&self, counters: &Arc<DestinationCounters>) {

@@ -432,7 +432,7 @@ impl World {
                 self.note(|_| format!("{name} is detached"));
             }
             Some(_) => {
-                let bytes = self.rng.u64(4_000..60_000);
+                let bytes = self.rng.u64(4_000..16_000);
                 self.scenario.options.memory_bytes.0 = bytes;
                 if let Some(subject) = &self.subject {
                     subject.reconfigure(&self.scenario.options);

@@ -248,11 +248,7 @@ impl BatchBuilder {
         }
         // Summed here, where the rows are warm: a destination that settles a batch without reading
         // it would fetch them all into another core's cache.
-        let raw_bytes = buffers
-            .records
-            .iter()
-            .map(|record| u64::from(record.raw.len))
-            .sum();
+        let raw_bytes = raw_bytes(&buffers.records);
         Batch {
             raw_bytes,
             buffers,
@@ -260,7 +256,7 @@ impl BatchBuilder {
             source,
             sequence,
             received,
-            pool,
+            pool: Some(pool),
         }
     }
 }
@@ -273,7 +269,50 @@ pub struct Batch {
     sequence: u64,
     received: Timestamp,
     raw_bytes: u64,
-    pool: Arc<BatchPool>,
+    pool: Option<Arc<BatchPool>>,
+}
+
+/// What a batch is made of, for one that is read back from storage.
+pub struct BatchParts {
+    /// The bytes that all spans point into.
+    pub arena: Vec<u8>,
+    /// The events.
+    pub records: Vec<Record>,
+    /// Whom [`Record::peer`] points to.
+    pub peers: Vec<Peer>,
+    /// Where it came from.
+    pub source: Arc<SourceInfo>,
+    /// The number of the batch within its source.
+    pub sequence: u64,
+    /// When its first bytes were read.
+    pub received: Timestamp,
+}
+
+impl From<BatchParts> for Batch {
+    fn from(parts: BatchParts) -> Self {
+        let filled = parts.arena.len();
+        let raw_bytes = raw_bytes(&parts.records);
+        let buffers = Buffers {
+            arena: parts.arena,
+            records: parts.records,
+            peers: parts.peers,
+            peer_index: HashMap::new(),
+        };
+        Self {
+            raw_bytes,
+            buffers,
+            filled,
+            source: parts.source,
+            sequence: parts.sequence,
+            received: parts.received,
+            // Its buffers are of its own size and go back to the allocator.
+            pool: None,
+        }
+    }
+}
+
+fn raw_bytes(records: &[Record]) -> u64 {
+    records.iter().map(|record| u64::from(record.raw.len)).sum()
 }
 
 impl Batch {
@@ -343,8 +382,9 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        self.pool
-            .take_back(std::mem::replace(&mut self.buffers, Buffers::new(0)));
+        if let Some(pool) = &self.pool {
+            pool.take_back(std::mem::replace(&mut self.buffers, Buffers::new(0)));
+        }
     }
 }
 

@@ -27,7 +27,7 @@ mod record;
 mod units;
 
 pub use anomaly::Anomalies;
-pub use batch::{Batch, BatchBuilder, BatchPool, Peer, Protocol, SourceInfo};
+pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Peer, Protocol, SourceInfo};
 pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next};
 pub use ledger::{

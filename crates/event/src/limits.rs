@@ -72,6 +72,21 @@ pub const QUEUE_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
 /// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
 pub const QUEUE_BYTES_MIN: u64 = 2 * ARENA_BYTES as u64;
 
+/// Disk that the queue may take, in bytes, unless configured.
+pub const QUEUE_DISK_BYTES_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
+
+/// The least disk that a queue can work with: a few segments of the smallest size.
+pub const QUEUE_DISK_BYTES_MIN: u64 = 16 * 1024 * 1024;
+
+/// Disk that the queue leaves free, in bytes, unless configured.
+pub const QUEUE_RESERVE_BYTES_DEFAULT: u64 = 512 * 1024 * 1024;
+
+/// Bytes after which the queue begins a new segment; a smaller one where the disk budget is small.
+pub const QUEUE_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Bytes that are written and synced at once.
+pub const QUEUE_ROUND_BYTES: u64 = 8 * 1024 * 1024;
+
 /// Bytes: the largest configuration file; a thousand times a usual one.
 pub const CONFIG_FILE_BYTES_MAX: usize = 1024 * 1024;
 

@@ -459,8 +459,8 @@ impl Filler {
             received();
             counters.accepted.add(events);
         };
-        match self.doors.log.append(batch, accept) {
-            Ok(()) => self.note(now),
+        match self.doors.log.append(batch, false, accept) {
+            Ok(_) => self.note(now),
             Err(AppendError::Full) => reject(RejectReason::QueueFull),
             Err(AppendError::Closed) => reject(RejectReason::Shutdown),
         }

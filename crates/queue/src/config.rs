@@ -1,27 +1,58 @@
 //! The options of the queue.
 
-use inrush_event::{ByteSize, limits};
+use std::time::Duration;
+
+use inrush_event::{ByteSize, Period, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The queue between sources and destinations.
+/// The queue between sources and destinations: one log on disk for all of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueOptions {
-    /// Memory that batches may pin while a destination lags.
+    /// What an accepted event survives.
+    pub durability: Durability,
+    /// Disk that events may take while a destination lags, all destinations together.
+    #[schemars(extend("minimum" = limits::QUEUE_DISK_BYTES_MIN))]
+    pub max_bytes: ByteSize,
+    /// Disk that is left to others: below this much free space nothing more is written. On a small
+    /// file system, a twentieth of it.
+    pub reserve_bytes: ByteSize,
+    /// Memory that batches may pin; what is on disk makes room for what is not yet.
     #[schemars(extend("minimum" = limits::QUEUE_BYTES_MIN))]
     pub memory_bytes: ByteSize,
-    /// What happens when that is used up.
+    /// What happens when disk or, with `durability: memory`, memory is used up.
     pub when_full: WhenFull,
+    /// How long the events of a destination that was taken out of the configuration are kept, for
+    /// the case that it comes back.
+    pub abandoned_after: Period,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
         Self {
+            durability: Durability::default(),
+            max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_DEFAULT),
+            reserve_bytes: ByteSize(limits::QUEUE_RESERVE_BYTES_DEFAULT),
             memory_bytes: ByteSize(limits::QUEUE_BYTES_DEFAULT),
             when_full: WhenFull::default(),
+            abandoned_after: Period(Duration::from_secs(24 * 60 * 60)),
         }
     }
+}
+
+/// What an accepted event survives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// A power cut: written and synced within 50 ms, and before it is acknowledged.
+    #[default]
+    Fsync,
+    /// The end of the process: written within 50 ms, and before it is acknowledged; the operating
+    /// system writes it to the disk when it likes.
+    Os,
+    /// Nothing: it is kept in memory only.
+    Memory,
 }
 
 /// What happens to events when the queue is full.
@@ -31,7 +62,8 @@ pub enum WhenFull {
     /// Sources wait: TCP senders are slowed down, and what UDP loses is counted by the kernel.
     #[default]
     Block,
-    /// The oldest batch makes room; destinations that had not taken it count it as dropped.
+    /// The oldest events make room, a segment of the log at a time; destinations that had not taken
+    /// them count them as dropped.
     DropOldest,
     /// The newest batch is not taken; its source counts it as rejected.
     DropNewest,

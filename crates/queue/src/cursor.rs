@@ -1,87 +1,229 @@
-//! One destination's place in the log, and the feed that its sink holds.
+//! One destination's place in the log.
+//!
+//! Events are counted over the life of the log, so a place is a number of an event, and what is
+//! missing between two batches is known to the event. Batches also have positions, which count
+//! batches; they order and name what is in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use inrush_event::{Batch, DestinationCounters, Fate, Feed, Next};
+use inrush_event::{Batch, DestinationCounters, DropReason, Fate};
 
-use crate::log::{Log, raw_bytes};
+use crate::cursor_file::Place;
+use crate::ranges::{overlap, subtract, total};
+
+/// A batch that was handed out and is not settled whole.
+struct Out {
+    batch: Arc<Batch>,
+    first_event: u64,
+    /// The unsettled ranges.
+    left: Vec<Range<u32>>,
+}
 
 pub(crate) struct Cursor {
     pub(crate) counters: Arc<DestinationCounters>,
-    /// Position of the next batch to hand out for the first time.
-    next: u64,
-    /// The unsettled ranges of each batch that was handed out and is not done.
-    out: BTreeMap<u64, Vec<Range<u32>>>,
+    /// Whether a sink reads it.
+    pub(crate) attached: bool,
+    /// Position of the next batch to hand out for the first time, or below it.
+    pub(crate) next: u64,
+    /// Number of the first event that was never handed out. Only the log's end moves it past
+    /// events, or a batch that begins behind it: then what lies between is lost.
+    pub(crate) next_event: u64,
+    /// Events at and behind `next_event` that an earlier process settled.
+    settled_before: Vec<Range<u64>>,
+    out: BTreeMap<u64, Out>,
     /// Ranges that were put back, and when they are due.
     retry: VecDeque<(Instant, u64, Range<u32>)>,
+    /// Whether its place has changed since it was last written down.
+    pub(crate) moved: bool,
 }
 
+/// What a cursor has to hand out.
 pub(crate) enum Pick {
-    /// The next batch, never handed out before.
-    New(u64),
     /// A range that was put back.
-    Again(u64, Range<u32>),
-    /// Nothing; something that was put back is due then.
-    NothingUntil(Option<Instant>),
+    Again(u64, Arc<Batch>, Range<u32>),
+    /// Whatever follows at this position.
+    Next(u64),
 }
 
 impl Cursor {
-    pub(crate) fn new(counters: Arc<DestinationCounters>, end: u64) -> Self {
+    /// A cursor in front of the event `next_event` and the position `next`.
+    pub(crate) fn new(counters: Arc<DestinationCounters>, next: u64, next_event: u64) -> Self {
         Self {
             counters,
-            next: end,
+            attached: true,
+            next,
+            next_event,
+            settled_before: Vec::new(),
             out: BTreeMap::new(),
             retry: VecDeque::new(),
+            moved: true,
         }
     }
 
-    /// What to hand out at `now`, of a log that holds the positions from `first` to `end`.
-    pub(crate) fn pick(&mut self, first: u64, end: u64, now: Instant) -> Pick {
-        // What was put back goes first: it is older.
-        if let Some(index) = self.retry.iter().position(|(due, ..)| *due <= now)
-            && let Some((_, position, events)) = self.retry.remove(index)
-        {
-            return Pick::Again(position, events);
+    /// The cursor that an earlier process left, in a log that begins with event `first` and ends
+    /// before `end`. Its batches are looked for from the log's front on.
+    pub(crate) fn restored(
+        counters: Arc<DestinationCounters>,
+        place: &Place,
+        first: u64,
+        end: u64,
+    ) -> Self {
+        let floor = place.floor().clamp(first, end);
+        let mut cursor = Self::new(counters, 0, floor);
+        let mut settled: Vec<Range<u64>> = std::iter::once(floor..place.next_event).collect();
+        for range in &place.unsettled {
+            subtract(&mut settled, range);
         }
-        self.next = self.next.max(first);
-        if self.next < end {
-            self.next += 1;
-            return Pick::New(self.next - 1);
-        }
-        Pick::NothingUntil(self.retry.iter().map(|(due, ..)| *due).min())
+        settled.retain(|range| range.start < range.end);
+        cursor.settled_before = settled;
+        cursor.attached = false;
+        cursor
     }
 
-    /// Notes that a whole batch of `events` events was handed out.
-    pub(crate) fn handed_out(&mut self, position: u64, events: u32) {
-        self.out
-            .insert(position, std::iter::once(0..events).collect());
+    /// Where it stands, to be written down.
+    pub(crate) fn place(&self) -> Place {
+        let mut unsettled: Vec<Range<u64>> = Vec::new();
+        for out in self.out.values() {
+            let numbered = |r: &Range<u32>| {
+                out.first_event + u64::from(r.start)..out.first_event + u64::from(r.end)
+            };
+            unsettled.extend(out.left.iter().map(numbered));
+        }
+        // What an earlier process settled ahead of us stays settled; the gaps between are open.
+        let mut next_event = self.next_event;
+        for range in &self.settled_before {
+            if range.end > next_event {
+                let gap = next_event..range.start.max(next_event);
+                unsettled.extend(Some(gap).filter(|gap| gap.start < gap.end));
+                next_event = range.end;
+            }
+        }
+        Place {
+            next_event,
+            unsettled,
+        }
+    }
+
+    /// Number of the oldest event that is not settled.
+    pub(crate) fn floor(&self) -> u64 {
+        let oldest = self.out.values().filter_map(|out| {
+            let first = out.left.first()?;
+            Some(out.first_event + u64::from(first.start))
+        });
+        oldest.min().unwrap_or(self.next_event)
+    }
+
+    /// Events without a fate, in a log that ends before event `end`.
+    pub(crate) fn pending(&self, end: u64) -> u64 {
+        let out: u64 = self.out.values().map(|out| total(&out.left)).sum();
+        let ahead = self.next_event..end.max(self.next_event);
+        out + (ahead.end - ahead.start) - overlap(&self.settled_before, &ahead)
+    }
+
+    /// What to hand out at `now`. What was put back goes first: it is older.
+    pub(crate) fn pick(&mut self, now: Instant) -> Pick {
+        while let Some(index) = self.retry.iter().position(|(due, ..)| *due <= now) {
+            let Some((_, position, events)) = self.retry.remove(index) else {
+                break;
+            };
+            if let Some(out) = self.out.get(&position) {
+                return Pick::Again(position, Arc::clone(&out.batch), events);
+            }
+        }
+        Pick::Next(self.next)
+    }
+
+    /// When the next range that was put back is due.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.retry.iter().map(|(due, ..)| *due).min()
+    }
+
+    /// Takes the next batch. Returns the range to hand out now (`None` if all of it was settled by
+    /// an earlier process) and how many events before it are lost.
+    pub(crate) fn hand_out(
+        &mut self,
+        position: u64,
+        first_event: u64,
+        batch: &Arc<Batch>,
+        now: Instant,
+    ) -> (Option<Range<u32>>, u64) {
+        self.next = position + 1;
+        let end_event = first_event + batch.len() as u64;
+        if end_event <= self.next_event {
+            return (None, 0);
+        }
+        let lost = self.skip_to(first_event);
+        let from = (self.next_event - first_event) as u32;
+        let mut left: Vec<Range<u32>> = std::iter::once(from..batch.len() as u32).collect();
+        for range in &self.settled_before {
+            let start = range.start.clamp(first_event, end_event) - first_event;
+            let end = range.end.clamp(first_event, end_event) - first_event;
+            subtract(&mut left, &(start as u32..end as u32));
+        }
+        self.next_event = end_event;
+        self.settled_before.retain(|range| range.end > end_event);
+        let Some(now_out) = left.first().cloned() else {
+            self.moved = true;
+            return (None, lost);
+        };
+        for later in &left[1..] {
+            self.retry.push_back((now, position, later.clone()));
+        }
+        let out = Out {
+            batch: Arc::clone(batch),
+            first_event,
+            left,
+        };
+        self.out.insert(position, out);
+        (Some(now_out), lost)
+    }
+
+    /// Gives up what was never handed out below event `to`; returns how many had no fate yet.
+    pub(crate) fn skip_to(&mut self, to: u64) -> u64 {
+        if to <= self.next_event {
+            return 0;
+        }
+        let between = self.next_event..to;
+        let settled = overlap(&self.settled_before, &between);
+        self.next_event = to;
+        self.settled_before.retain(|range| range.end > to);
+        self.moved = true;
+        between.end - between.start - settled
     }
 
     /// Puts a range back, to be handed out again after `delay`.
-    pub(crate) fn put_back(&mut self, position: u64, events: Range<u32>, delay: Duration) {
+    pub(crate) fn put_back(
+        &mut self,
+        position: u64,
+        events: Range<u32>,
+        now: Instant,
+        delay: Duration,
+    ) {
         if self.out.contains_key(&position) && !events.is_empty() {
             self.counters.retried.add(events.len() as u64);
-            self.retry
-                .push_back((Instant::now() + delay, position, events));
+            self.retry.push_back((now + delay, position, events));
         }
     }
 
-    /// Takes `events` off what is unsettled of the batch. Returns how many of them were (a range
-    /// settled twice counts once), and whether nothing of the batch is left.
-    pub(crate) fn settle(&mut self, position: u64, events: &Range<u32>) -> (u64, bool) {
-        let Some(ranges) = self.out.get_mut(&position) else {
-            return (0, false);
-        };
-        let settled = subtract(ranges, events);
-        let done = ranges.is_empty();
+    /// Takes `events` off what is unsettled of the batch. Returns it, how many of them were (a
+    /// range settled twice counts once), and whether nothing of the batch is left.
+    pub(crate) fn settle(
+        &mut self,
+        position: u64,
+        events: &Range<u32>,
+    ) -> Option<(Arc<Batch>, u64, bool)> {
+        let out = self.out.get_mut(&position)?;
+        let settled = subtract(&mut out.left, events);
+        let batch = Arc::clone(&out.batch);
+        let done = out.left.is_empty();
         if done {
             self.out.remove(&position);
         }
-        (settled, done)
+        self.moved = true;
+        Some((batch, settled, done))
     }
 
     /// Posts a fate that ends `n` events of `events`.
@@ -99,124 +241,59 @@ impl Cursor {
         counters.pending.sub(n);
     }
 
-    /// Events of the batch at `position` (of `events` events) that have no fate yet.
-    pub(crate) fn unsettled(&self, position: u64, events: u64) -> u64 {
-        match self.out.get(&position) {
-            Some(ranges) => ranges.iter().map(|range| range.len() as u64).sum(),
-            None if position >= self.next => events,
-            None => 0,
-        }
+    /// Posts events that are gone.
+    pub(crate) fn post_dropped(&self, n: u64, reason: DropReason) {
+        self.counters.dropped(reason).add(n);
+        self.counters.pending.sub(n);
     }
 
-    /// Forgets the batch at `position`, which is about to leave the log; returns its unsettled
-    /// events.
-    pub(crate) fn forget(&mut self, position: u64, events: u64) -> u64 {
-        let unsettled = self.unsettled(position, events);
-        self.out.remove(&position);
-        self.retry.retain(|(_, at, _)| *at != position);
-        self.next = self.next.max(position + 1);
-        unsettled
+    /// Gives up everything below event `to`; returns how many events had no fate yet.
+    pub(crate) fn forget_below(&mut self, to: u64) -> u64 {
+        let mut forgotten = self.skip_to(to);
+        let gone: Vec<u64> = self
+            .out
+            .iter()
+            .filter(|(_, out)| out.first_event + out.batch.len() as u64 <= to)
+            .map(|(position, _)| *position)
+            .collect();
+        for position in gone {
+            if let Some(out) = self.out.remove(&position) {
+                forgotten += total(&out.left);
+            }
+            self.retry.retain(|(_, at, _)| *at != position);
+        }
+        self.moved = true;
+        forgotten
+    }
+
+    /// Positions of the batches that it holds unsettled.
+    pub(crate) fn held(&self) -> impl Iterator<Item = u64> {
+        self.out.keys().copied()
     }
 
     /// Puts back all that a sink left unsettled when it ended.
-    pub(crate) fn reclaim(&mut self) {
-        let now = Instant::now();
+    pub(crate) fn reclaim(&mut self, now: Instant) {
+        self.attached = true;
         self.retry = self
             .out
             .iter()
-            .flat_map(|(at, ranges)| ranges.iter().map(|range| (now, *at, range.clone())))
+            .flat_map(|(at, out)| out.left.iter().map(|range| (now, *at, range.clone())))
             .collect();
     }
 
-    /// Position of the oldest batch that is not settled; beyond the log's end if all are.
-    pub(crate) fn oldest_unsettled(&self) -> u64 {
-        self.out.keys().next().copied().unwrap_or(self.next)
+    /// When the oldest batch in hand was received.
+    pub(crate) fn oldest_in_hand(&self) -> Option<i64> {
+        let (_, out) = self.out.first_key_value()?;
+        Some(out.batch.received().0)
     }
 }
 
-/// Removes `taken` from the ranges; returns how many numbers that removed.
-fn subtract(ranges: &mut Vec<Range<u32>>, taken: &Range<u32>) -> u64 {
-    let mut removed = 0;
-    let mut left = Vec::new();
-    for range in ranges.iter() {
-        let start = range.start.max(taken.start);
-        let end = range.end.min(taken.end);
-        if start >= end {
-            left.push(range.clone());
-            continue;
-        }
-        removed += u64::from(end - start);
-        left.extend(
-            [range.start..start, end..range.end]
-                .into_iter()
-                .filter(|r| !r.is_empty()),
-        );
+/// Bytes of the raw records of a range.
+fn raw_bytes(batch: &Batch, events: &Range<u32>) -> u64 {
+    if events.len() == batch.len() {
+        return batch.raw_bytes();
     }
-    *ranges = left;
-    removed
-}
-
-/// A destination's cursor as its sink sees it.
-pub struct DestinationFeed {
-    log: Arc<Log>,
-    name: String,
-    stopping: AtomicBool,
-}
-
-impl DestinationFeed {
-    pub(crate) fn new(log: Arc<Log>, name: String) -> Self {
-        Self {
-            log,
-            name,
-            stopping: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-
-    /// Tells the sink to end: nothing more is handed out through this feed.
-    pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.log.wake_feeds();
-    }
-}
-
-impl Feed for DestinationFeed {
-    fn next(&self, wait: Duration) -> Next {
-        self.log.next(self, wait)
-    }
-
-    fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {
-        self.log.settle(&self.name, position, events, fate);
-    }
-
-    fn stopping(&self) -> bool {
-        self.is_stopping()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_subtracted_once() {
-        let mut ranges: Vec<Range<u32>> = std::iter::once(0..10).collect();
-        assert_eq!(subtract(&mut ranges, &(3..5)), 2);
-        assert_eq!(ranges, [0..3, 5..10]);
-        assert_eq!(
-            subtract(&mut ranges, &(2..6)),
-            2,
-            "3 and 4 were taken before"
-        );
-        assert_eq!(ranges, [0..2, 6..10]);
-        assert_eq!(subtract(&mut ranges, &(0..10)), 6);
-        assert!(ranges.is_empty());
-    }
+    let range = events.start as usize..events.end as usize;
+    let records = batch.records().get(range).unwrap_or_default();
+    records.iter().map(|record| u64::from(record.raw.len)).sum()
 }

@@ -20,9 +20,30 @@
 
 mod config;
 mod cursor;
+mod cursor_file;
+mod feed;
+mod format;
+mod keeper;
 mod log;
+mod meta;
+mod ranges;
+mod reader;
+mod recover;
+mod rounds;
+mod scan;
+mod segments;
+#[cfg(feature = "simulation")]
+mod simulation;
+mod state;
 pub mod storage;
+mod writer;
 
-pub use config::{QueueOptions, WhenFull};
-pub use cursor::DestinationFeed;
-pub use log::{AppendError, Log, QueueLevels};
+pub use config::{Durability, QueueOptions, WhenFull};
+pub use feed::DestinationFeed;
+pub use format::LogId;
+pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
+pub use reader::BadRange;
+pub use rounds::{Done, Round};
+#[cfg(feature = "simulation")]
+pub use simulation::TryAppend;
+pub use state::Stall;

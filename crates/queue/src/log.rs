@@ -1,15 +1,24 @@
-//! The log itself: entries, budget, append and settle.
+//! The log as its users see it: append, attach, settle. Waiting is done here.
 
-use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_event::{
-    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp,
-};
+use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
 
-use crate::cursor::{Cursor, DestinationFeed, Pick};
+use crate::cursor::Cursor;
+use crate::feed::DestinationFeed;
+use crate::format::LogId;
+use crate::keeper::Keeper;
+use crate::meta::Known;
+use crate::reader::{Read, Reader};
+use crate::recover::recover;
+use crate::state::{OnDisk, Slot, Stall, State, Taken};
+use crate::storage::{Disk, Storage};
+use crate::writer::Writer;
 use crate::{QueueOptions, WhenFull};
 
 /// Why a batch was not taken; none of its events was counted.
@@ -21,162 +30,363 @@ pub enum AppendError {
     Closed,
 }
 
-/// The memory side of the queue at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The queue at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueLevels {
-    /// Bytes that queued batches pin.
+    /// Bytes that queued batches pin in memory.
     pub bytes: u64,
-    /// The budget.
+    /// The budget for them.
     pub bytes_max: u64,
-    /// Batches in the log.
+    /// Batches in memory.
     pub batches: usize,
+    /// Bytes of the segments on disk.
+    pub disk_bytes: u64,
+    /// The budget for them; 0 without a disk.
+    pub disk_bytes_max: u64,
+    /// Segments on disk.
+    pub segments: usize,
+    /// Why nothing is written, if so.
+    pub stall: Option<Stall>,
 }
 
-pub(crate) struct Entry {
-    /// `None` once every cursor has settled it, though an older one may still be waited for.
-    batch: Option<Arc<Batch>>,
-    bytes: u64,
-    /// Cursors that have not settled all of it.
-    waiting: usize,
+/// What was found at the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Segments that can be read.
+    pub segments: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were put aside.
+    pub aside: Vec<String>,
+    /// Destinations with events of an earlier process, and how many.
+    pub pending: Vec<(String, u64)>,
 }
 
-pub(crate) struct State {
-    /// Position of `entries[0]`.
-    first: u64,
-    entries: VecDeque<Entry>,
-    bytes: u64,
-    options: QueueOptions,
-    cursors: Vec<Cursor>,
-    closed: bool,
-    /// Appends that wait for room, and since when there was at least one.
-    blocked: usize,
-    blocked_since: Timestamp,
-}
+/// Called when more became durable; must not block.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// One log for the process.
 pub struct Log {
-    /// Guards everything below the ledger; taken once a batch. Order: this, then the ledger gate.
+    /// Guards everything below the ledger; taken once a batch. Order: a cursor's file, then this,
+    /// then the ledger gate. Never held over input or output.
     state: Mutex<State>,
     /// Room was made, or the log was closed.
-    room: Condvar,
-    /// Something was appended or put back, or the log or a feed was closed.
-    arrival: Condvar,
-    ledger: Arc<Ledger>,
+    pub(crate) room: Condvar,
+    /// Something was appended, read or put back, or the log or a feed was closed.
+    pub(crate) arrival: Condvar,
+    /// The writer has something to do.
+    pub(crate) work: Condvar,
+    pub(crate) ledger: Arc<Ledger>,
+    /// What is kept on disk beside the segments.
+    pub(crate) keeper: Option<Keeper>,
+    wakes: Mutex<Vec<(u64, Wake)>>,
+    wakes_given: AtomicU64,
+    /// Events that the disk has lost, as the readers found.
+    opened: Opened,
 }
 
 impl Log {
-    /// An empty log whose destination side is posted to `ledger`.
+    /// A log in memory whose destination side is posted to `ledger`.
     pub fn new(options: QueueOptions, ledger: Arc<Ledger>) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::new(State {
-                first: 0,
-                entries: VecDeque::new(),
-                bytes: 0,
-                options,
-                cursors: Vec::new(),
-                closed: false,
-                blocked: 0,
-                blocked_since: Timestamp::NONE,
-            }),
+        Arc::new(Self::around(
+            State::new(options, 0, 0),
+            ledger,
+            None,
+            Opened::default(),
+        ))
+    }
+
+    /// The log in `folder`, with whatever an earlier process left there. Nothing is written before
+    /// [`Self::start`].
+    ///
+    /// # Errors
+    /// The folder cannot be created or read.
+    pub fn open(
+        folder: &Path,
+        options: QueueOptions,
+        ledger: Arc<Ledger>,
+    ) -> io::Result<Arc<Self>> {
+        let disk = Disk::open(folder)?;
+        Self::open_on(Arc::new(disk), options, ledger, LogId::random())
+    }
+
+    /// The log in a storage; a new one is called `fresh`.
+    ///
+    /// # Errors
+    /// The storage cannot be read.
+    pub fn open_on(
+        storage: Arc<dyn Storage>,
+        options: QueueOptions,
+        ledger: Arc<Ledger>,
+        fresh: LogId,
+    ) -> io::Result<Arc<Self>> {
+        let found = recover(&storage, fresh)?;
+        let id = found.meta.id;
+        let mut state = State::new(options, found.position, found.event);
+        let first_event = found.segments.first_event().unwrap_or(found.event);
+        let keeper = Keeper::new(Arc::clone(&storage), &found.meta, found.orphaned);
+        let mut pending = Vec::new();
+        for cursor in found.cursors {
+            let counters = ledger.destination(&cursor.known.name);
+            // Without its file, a destination begins with the oldest event: that may repeat some.
+            let place = cursor.place.unwrap_or_default();
+            let restored =
+                Cursor::restored(Arc::clone(&counters), &place, first_event, found.event);
+            let events = restored.pending(found.event);
+            ledger.post(|| {
+                counters.accepted.add(events);
+                counters.pending.add(events);
+            });
+            pending.push((cursor.known.name.clone(), events));
+            keeper.adopt(&cursor.known.name, cursor.file);
+            state.slots.push(Slot {
+                cursor: restored,
+                reader: Some(Reader::new(Arc::clone(&storage), id)),
+                reading: false,
+                read_again_at: None,
+                abandoned_since: cursor.known.abandoned_since,
+            });
+        }
+        pending.retain(|(_, events)| *events > 0);
+        let opened = Opened {
+            segments: found.segments.0.len(),
+            bytes: found.segments.bytes(),
+            aside: found.aside,
+            pending,
+        };
+        state.disk = Some(OnDisk {
+            segments: found.segments,
+            writer: Some(Writer::new(storage, id, found.meta.epoch, found.serial)),
+            durable_end: found.position,
+            urgent_end: 0,
+            unwritten_bytes: 0,
+            unwritten_since: None,
+            stall: None,
+            retry_at: None,
+        });
+        Ok(Arc::new(Self::around(state, ledger, Some(keeper), opened)))
+    }
+
+    fn around(state: State, ledger: Arc<Ledger>, keeper: Option<Keeper>, opened: Opened) -> Self {
+        Self {
+            state: Mutex::new(state),
             room: Condvar::new(),
             arrival: Condvar::new(),
+            work: Condvar::new(),
             ledger,
-        })
+            keeper,
+            wakes: Mutex::default(),
+            wakes_given: AtomicU64::new(0),
+            opened,
+        }
+    }
+
+    /// What was found at the start.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the budget and policy.
+    /// Changes budgets and policy. Whether there is a disk at all stays as it was at the start.
     pub fn reconfigure(&self, options: QueueOptions) {
         self.lock().options = options;
         self.room.notify_all();
+        self.work.notify_all();
     }
 
     /// Appends a batch, waiting for room under [`WhenFull::Block`]. `accept` posts the source's
-    /// side of the ledger; it runs inside the same posting as the destinations' side.
+    /// side of the ledger; it runs inside the same posting as the destinations' side. Returns the
+    /// batch's position. An urgent batch is made durable at once, because someone waits for it.
     ///
     /// # Errors
     /// If the batch was not taken; `accept` was not run then.
-    pub fn append(&self, batch: Batch, accept: impl FnOnce()) -> Result<(), AppendError> {
+    pub fn append(
+        &self,
+        batch: Batch,
+        urgent: bool,
+        accept: impl FnOnce(),
+    ) -> Result<u64, AppendError> {
         let bytes = batch.memory_bytes();
+        let mut freed = Vec::new();
         let mut state = self.lock();
-        let mut evicted = Vec::new();
-        while !state.closed && !state.has_room(bytes) {
-            match state.options.when_full {
-                WhenFull::DropNewest => return Err(AppendError::Full),
-                WhenFull::DropOldest => evicted.extend(state.evict_oldest(&self.ledger)),
-                WhenFull::Block => {
-                    state.block();
-                    state = self
-                        .room
-                        .wait(state)
-                        .unwrap_or_else(PoisonError::into_inner);
-                    state.unblock();
-                }
+        while !state.closed && !state.make_room(bytes, &self.ledger, &mut freed) {
+            if state.options.when_full == WhenFull::DropNewest {
+                return Err(AppendError::Full);
             }
+            state.block();
+            self.work.notify_one();
+            state = self
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.unblock();
         }
         if state.closed {
             return Err(AppendError::Closed);
         }
-        self.ledger.post(|| {
-            accept();
-            for cursor in &state.cursors {
-                cursor.counters.accepted.add(batch.len() as u64);
-                cursor.counters.pending.add(batch.len() as u64);
+        let position = self.admit(&mut state, batch, urgent, accept, Instant::now());
+        let (on_disk, wake_writer) = match &state.disk {
+            Some(disk) => {
+                let first = disk.unwritten_bytes == bytes;
+                let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
+                (true, urgent || first || full)
             }
-        });
-        state.push(Arc::new(batch), bytes);
+            None => (false, false),
+        };
         drop(state);
         self.arrival.notify_all();
-        drop(evicted);
-        Ok(())
-    }
-
-    /// Opens a cursor at the end of the log, or finds the one of that name again with what is
-    /// still pending. Only one feed of a destination may be in use at a time.
-    pub fn attach(self: &Arc<Self>, counters: &Arc<DestinationCounters>) -> Arc<DestinationFeed> {
-        let mut state = self.lock();
-        let end = state.first + state.entries.len() as u64;
-        match state
-            .cursors
-            .iter_mut()
-            .find(|cursor| cursor.counters.name == counters.name)
-        {
-            Some(cursor) => cursor.reclaim(),
-            None => state.cursors.push(Cursor::new(Arc::clone(counters), end)),
+        if wake_writer {
+            self.work.notify_one();
         }
-        Arc::new(DestinationFeed::new(
-            Arc::clone(self),
-            counters.name.clone(),
-        ))
+        if urgent && !on_disk {
+            self.wake_waiters();
+        }
+        drop(freed);
+        Ok(position)
     }
 
-    /// Takes a destination's cursor away; what is pending there is counted as dropped.
+    /// Puts a batch for which there is room at the end; returns its position.
+    pub(crate) fn admit(
+        &self,
+        state: &mut State,
+        batch: Batch,
+        urgent: bool,
+        accept: impl FnOnce(),
+        now: Instant,
+    ) -> u64 {
+        let (bytes, events) = (batch.memory_bytes(), batch.len() as u64);
+        self.ledger.post(|| {
+            accept();
+            for slot in &state.slots {
+                slot.cursor.counters.accepted.add(events);
+                slot.cursor.counters.pending.add(events);
+            }
+        });
+        state.push(Arc::new(batch), bytes, urgent, now)
+    }
+
+    /// Every batch at a position below is as durable as the mode promises.
+    pub fn durable_end(&self) -> u64 {
+        self.lock().durable_end()
+    }
+
+    /// Has `wake` called whenever more became durable, until the hook is dropped.
+    pub fn on_durable(self: &Arc<Self>, wake: Wake) -> DurableHook {
+        let number = self.wakes_given.fetch_add(1, Relaxed);
+        self.wakes().push((number, wake));
+        DurableHook {
+            log: Arc::clone(self),
+            number,
+        }
+    }
+
+    fn wakes(&self) -> MutexGuard<'_, Vec<(u64, Wake)>> {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn wake_waiters(&self) {
+        for (_, wake) in &*self.wakes() {
+            wake();
+        }
+    }
+
+    /// Opens a destination's cursor: the one that it left, in this process or an earlier one, or a
+    /// new one at the end of the log. Only one feed of a destination may be in use at a time.
+    pub fn attach(self: &Arc<Self>, counters: &Arc<DestinationCounters>) -> Arc<DestinationFeed> {
+        let name = &counters.name;
+        let mut state = self.lock();
+        let known = match state.slot(name) {
+            Some(slot) => {
+                slot.cursor.reclaim(Instant::now());
+                slot.abandoned_since = None;
+                true
+            }
+            None => {
+                let reader = self.keeper.as_ref().map(Keeper::reader);
+                state.add_slot(counters, reader);
+                false
+            }
+        };
+        if let Some(keeper) = &self.keeper {
+            if !known && keeper.orphaned {
+                self.give_everything(&mut state, name);
+            }
+            let cursors = Self::known(&state);
+            drop(state);
+            keeper.remember(cursors);
+        }
+        Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
+    }
+
+    /// Puts a new cursor before the oldest event: nobody knows any more whose the events were.
+    fn give_everything(&self, state: &mut State, name: &str) {
+        let end = state.next_event;
+        let first = state
+            .disk
+            .as_ref()
+            .and_then(|disk| disk.segments.first_event());
+        let first = first.unwrap_or(end);
+        if let Some(slot) = state.slot(name) {
+            slot.cursor.next = 0;
+            slot.cursor.next_event = first;
+            let counters = Arc::clone(&slot.cursor.counters);
+            self.ledger.post(|| {
+                counters.accepted.add(end - first);
+                counters.pending.add(end - first);
+            });
+        }
+    }
+
+    pub(crate) fn known(state: &State) -> Vec<Known> {
+        let known = |slot: &Slot| Known {
+            name: slot.cursor.counters.name.clone(),
+            abandoned_since: slot.abandoned_since,
+        };
+        state.slots.iter().map(known).collect()
+    }
+
+    /// A destination is not configured any more. On disk its events are kept for
+    /// [`QueueOptions::abandoned_after`]; in memory, and where none is left, its cursor goes and
+    /// what is pending counts as dropped.
     pub fn detach(&self, name: &str, reason: DropReason) {
         let mut state = self.lock();
-        let Some(index) = state.cursors.iter().position(|c| c.counters.name == name) else {
+        let end = state.next_event;
+        let keeps = state.disk.is_some();
+        let Some(slot) = state.slot(name) else {
             return;
         };
-        let cursor = state.cursors.swap_remove(index);
-        let (dropped, freed) = state.abandon(&cursor);
-        self.ledger.post(|| {
-            cursor.counters.dropped(reason).add(dropped);
-            cursor.counters.pending.sub(dropped);
-        });
+        slot.cursor.attached = false;
+        if keeps && (reason == DropReason::Shutdown || slot.cursor.pending(end) > 0) {
+            if reason != DropReason::Shutdown {
+                let now = Timestamp::now().0 / 1_000_000_000;
+                slot.abandoned_since.get_or_insert(now);
+            }
+        } else {
+            self.remove(&mut state, name, reason);
+        }
+        let cursors = Self::known(&state);
         drop(state);
+        if let Some(keeper) = &self.keeper {
+            keeper.remember(cursors);
+        }
         self.room.notify_all();
-        drop(freed);
+    }
+
+    pub(crate) fn remove(&self, state: &mut State, name: &str, reason: DropReason) {
+        if let Some((slot, dropped, _freed)) = state.remove_slot(name) {
+            self.ledger
+                .post(|| slot.cursor.post_dropped(dropped, reason));
+        }
     }
 
     /// The destinations that have a cursor.
     pub fn names(&self) -> Vec<String> {
-        self.lock()
-            .cursors
-            .iter()
-            .map(|cursor| cursor.counters.name.clone())
-            .collect()
+        let state = self.lock();
+        let name = |slot: &Slot| slot.cursor.counters.name.clone();
+        state.slots.iter().map(name).collect()
     }
 
     /// Takes no more batches; feeds run dry and then close. Waiting appends fail.
@@ -184,31 +394,58 @@ impl Log {
         self.lock().closed = true;
         self.room.notify_all();
         self.arrival.notify_all();
+        self.work.notify_all();
     }
 
-    /// Waits until nothing is pending anywhere, at most until `deadline`; says whether it is so.
+    /// Waits until nothing is pending at a destination that is attached, at most until `deadline`;
+    /// says whether it is so. On disk nothing is lost by going: there the wait also ends when
+    /// nothing was settled for a second.
     pub fn wait_empty(&self, deadline: Instant) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let pending = |state: &State| -> u64 {
+            let attached = state.slots.iter().filter(|slot| slot.cursor.attached);
+            attached
+                .map(|slot| slot.cursor.pending(state.next_event))
+                .sum()
+        };
         let mut state = self.lock();
-        while !state.entries.is_empty() {
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+        let (mut left, mut since) = (pending(&state), Instant::now());
+        while left > 0 {
+            let now = Instant::now();
+            let patience = since + PATIENCE;
+            let until = if state.disk.is_some() {
+                deadline.min(patience)
+            } else {
+                deadline
+            };
+            let Some(wait) = until.checked_duration_since(now).filter(|w| !w.is_zero()) else {
                 return false;
             };
             state = self
                 .room
-                .wait_timeout(state, left)
+                .wait_timeout(state, wait.min(PATIENCE / 10))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+            let now_left = pending(&state);
+            if now_left < left {
+                (left, since) = (now_left, Instant::now());
+            }
         }
         true
     }
 
-    /// The memory side now.
+    /// The queue now.
     pub fn levels(&self) -> QueueLevels {
         let state = self.lock();
+        let disk = state.disk.as_ref();
         QueueLevels {
             bytes: state.bytes,
             bytes_max: state.options.memory_bytes.0,
-            batches: state.entries.len(),
+            batches: state.batches(),
+            disk_bytes: disk.map_or(0, |disk| disk.segments.bytes()),
+            disk_bytes_max: disk.map_or(0, |_| state.options.max_bytes.0),
+            segments: disk.map_or(0, |disk| disk.segments.0.len()),
+            stall: disk.and_then(|disk| disk.stall.clone()),
         }
     }
 
@@ -219,15 +456,25 @@ impl Log {
     }
 
     /// Writes the receive time of the oldest pending event of each destination to its counters.
+    /// For events on disk that is when their segment was begun.
     pub fn measure_oldest(&self) {
         let state = self.lock();
-        for cursor in &state.cursors {
-            let oldest = state.batch(cursor.oldest_unsettled());
-            let received = oldest.map_or(0, |batch| batch.received().0);
-            cursor
-                .counters
-                .oldest_pending_ns
-                .set(received.max(0) as u64);
+        for slot in &state.slots {
+            let pending = slot.cursor.pending(state.next_event) > 0;
+            let on_disk = || {
+                let segments = &state.disk.as_ref()?.segments;
+                let index = segments.index_of_event(slot.cursor.next_event);
+                Some(segments.0.get(index)?.header.created.0)
+            };
+            let in_memory = || state.received_at(slot.cursor.next);
+            let oldest = pending.then(|| {
+                slot.cursor
+                    .oldest_in_hand()
+                    .or_else(in_memory)
+                    .or_else(on_disk)
+            });
+            let counter = &slot.cursor.counters.oldest_pending_ns;
+            counter.set(oldest.flatten().unwrap_or(0).max(0) as u64);
         }
     }
 
@@ -235,19 +482,68 @@ impl Log {
         self.arrival.notify_all();
     }
 
+    /// One step towards the next delivery: either an answer, or a read of the disk after which it
+    /// is to be asked again (`None`).
+    pub(crate) fn try_next(&self, name: &str, now: Instant) -> Option<Taken> {
+        let taken = self.lock().take(name, now, &self.ledger);
+        match taken {
+            Taken::Read(reader) => self.read(name, *reader, now),
+            other => Some(other),
+        }
+    }
+
+    fn read(&self, name: &str, mut reader: Reader, now: Instant) -> Option<Taken> {
+        let aim = {
+            let mut state = self.lock();
+            let from_event = state.slot(name).map(|slot| slot.cursor.next_event);
+            let first = state.first();
+            let disk = state.disk.as_ref()?;
+            aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), first)
+        };
+        let read = reader.next(aim.from_event);
+        if let Some(keeper) = &self.keeper {
+            keeper.note_bad(reader.take_bad());
+        }
+        let mut state = self.lock();
+        let index = state.give_back(name, reader)?;
+        let slot = &mut state.slots[index];
+        slot.read_again_at = None;
+        let taken = match read {
+            Ok(Read::Batch(old)) => state
+                .hand_out(index, old, now, &self.ledger)
+                .map(Taken::Delivery),
+            Ok(Read::End) => {
+                match slot.reader.as_mut().filter(|_| aim.is_complete) {
+                    Some(reader) => reader.leave(),
+                    None => slot.cursor.next = slot.cursor.next.max(aim.first_in_memory),
+                }
+                None
+            }
+            Err(_) => {
+                slot.read_again_at = Some(now + READ_RETRY);
+                None
+            }
+        };
+        drop(state);
+        self.arrival.notify_all();
+        taken
+    }
+
     pub(crate) fn next(&self, feed: &DestinationFeed, wait: Duration) -> Next {
         let deadline = Instant::now() + wait;
-        let mut state = self.lock();
         loop {
             if feed.is_stopping() {
                 return Next::Closed;
             }
             let now = Instant::now();
-            let due = match state.take(feed.name(), now) {
-                Taken::Delivery(delivery) => return Next::Batch(delivery),
-                Taken::Gone => return Next::Closed,
-                Taken::NothingUntil(due) => due,
+            let due = match self.try_next(feed.name(), now) {
+                None => continue,
+                Some(Taken::Delivery(delivery)) => return Next::Batch(delivery),
+                Some(Taken::Gone) => return Next::Closed,
+                Some(Taken::NothingUntil(due)) => due,
+                Some(Taken::Busy | Taken::Read(_)) => Some(deadline),
             };
+            let mut state = self.lock();
             if state.closed && due.is_none() {
                 return Next::Closed;
             }
@@ -258,192 +554,104 @@ impl Log {
             else {
                 return Next::Idle;
             };
+            // Between the look and this lock something may have come.
+            if state.has_more(feed.name(), now) {
+                continue;
+            }
             state = self
                 .arrival
                 .wait_timeout(state, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+            drop(state);
         }
     }
 
-    pub(crate) fn settle(&self, name: &str, position: u64, events: Range<u32>, fate: Fate) {
+    pub(crate) fn settle(
+        &self,
+        name: &str,
+        position: u64,
+        events: Range<u32>,
+        fate: Fate,
+        now: Instant,
+    ) {
         let mut state = self.lock();
-        let Some(index) = state.cursors.iter().position(|c| c.counters.name == name) else {
-            return; // The destination was taken away; its events are counted as dropped.
-        };
-        let Some(batch) = state.batch(position).map(Arc::clone) else {
-            return; // Evicted by `drop_oldest` while it was being delivered.
-        };
-        let cursor = &mut state.cursors[index];
         if let Fate::RetryAfter(delay) = fate {
-            cursor.put_back(position, events, delay);
+            if let Some(slot) = state.slot(name) {
+                slot.cursor.put_back(position, events, now, delay);
+            }
             drop(state);
             self.arrival.notify_all();
             return;
         }
-        let (settled, done) = cursor.settle(position, &events);
-        debug_assert_eq!(settled, events.len() as u64, "an event was settled twice");
-        self.ledger
-            .post(|| cursor.post(&batch, &events, settled, &fate));
-        if !done {
-            return;
-        }
-        let freed = state.settled(position);
+        // Nothing: the destination was taken away, or the events were given up meanwhile; they are
+        // counted.
+        let freed = state.settle(name, position, &events, &fate, &self.ledger);
         drop(state);
-        if freed.is_some() {
+        if freed.as_ref().is_some_and(|freed| freed.len() > 1) {
             self.room.notify_all();
         }
-        drop((batch, freed));
-    }
-}
-
-enum Taken {
-    Delivery(Delivery),
-    /// Nothing to hand out; something that was put back is due then.
-    NothingUntil(Option<Instant>),
-    Gone,
-}
-
-impl State {
-    fn block(&mut self) {
-        if !self.blocked_since.is_some() {
-            self.blocked_since = Timestamp::now();
-        }
-        self.blocked += 1;
-    }
-
-    fn unblock(&mut self) {
-        self.blocked -= 1;
-        // Room was made for one; if it is taken at once, the wait goes on and began anew.
-        if self.blocked == 0 {
-            self.blocked_since = Timestamp::NONE;
+        if freed.is_some() {
+            self.save_cursor(name);
         }
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
-        self.entries.is_empty() || self.bytes + bytes <= self.options.memory_bytes.0
-    }
-
-    fn push(&mut self, batch: Arc<Batch>, bytes: u64) {
-        let waiting = self.cursors.len();
-        self.bytes += bytes;
-        self.entries.push_back(Entry {
-            batch: Some(batch),
-            bytes,
-            waiting,
+    /// Writes a destination's place down, unless another thread just did.
+    pub(crate) fn save_cursor(&self, name: &str) {
+        let Some(keeper) = &self.keeper else { return };
+        keeper.save(name, |stale| {
+            let mut state = self.lock();
+            let cursor = &mut state.slot(name)?.cursor;
+            (std::mem::take(&mut cursor.moved) || stale).then(|| cursor.place())
         });
-        if waiting == 0 {
-            // No destination at all: nothing to wait for.
-            self.trim();
-        }
-    }
-
-    /// The batch at `position`, if someone still waits for it.
-    fn batch(&self, position: u64) -> Option<&Arc<Batch>> {
-        self.entries
-            .get(position.checked_sub(self.first)? as usize)?
-            .batch
-            .as_ref()
-    }
-
-    fn take(&mut self, name: &str, now: Instant) -> Taken {
-        let (first, end) = (self.first, self.first + self.entries.len() as u64);
-        let Some(index) = self.cursors.iter().position(|c| c.counters.name == name) else {
-            return Taken::Gone;
-        };
-        let (position, again) = match self.cursors[index].pick(first, end, now) {
-            Pick::New(position) => (position, None),
-            Pick::Again(position, events) => (position, Some(events)),
-            Pick::NothingUntil(due) => return Taken::NothingUntil(due),
-        };
-        let Some(batch) = self.batch(position).map(Arc::clone) else {
-            return Taken::Gone;
-        };
-        let all = 0..batch.len() as u32;
-        if again.is_none() {
-            self.cursors[index].handed_out(position, all.end);
-        }
-        Taken::Delivery(Delivery {
-            position,
-            batch,
-            events: again.unwrap_or(all),
-        })
-    }
-
-    /// One more cursor is done with the batch at `position`. Gives the batch back, to be dropped
-    /// outside the lock, if it was the last: also from behind one that is still waited for, so
-    /// that a single held event does not pin all that came after it.
-    fn settled(&mut self, position: u64) -> Option<Arc<Batch>> {
-        let entry = self
-            .entries
-            .get_mut(position.checked_sub(self.first)? as usize)?;
-        entry.waiting -= 1;
-        if entry.waiting > 0 {
-            return None;
-        }
-        self.bytes -= std::mem::take(&mut entry.bytes);
-        let batch = entry.batch.take();
-        self.trim();
-        batch
-    }
-
-    /// Removes settled entries from the front.
-    fn trim(&mut self) {
-        while self.entries.front().is_some_and(|entry| entry.waiting == 0) {
-            self.pop();
-        }
-    }
-
-    fn pop(&mut self) -> Option<Arc<Batch>> {
-        let entry = self.entries.pop_front()?;
-        self.first += 1;
-        self.bytes -= entry.bytes;
-        entry.batch
-    }
-
-    fn evict_oldest(&mut self, ledger: &Ledger) -> Option<Arc<Batch>> {
-        let position = self.first;
-        let events = self
-            .entries
-            .front()?
-            .batch
-            .as_ref()
-            .map_or(0, |batch| batch.len() as u64);
-        for cursor in &mut self.cursors {
-            let unsettled = cursor.forget(position, events);
-            ledger.post(|| {
-                cursor
-                    .counters
-                    .dropped(DropReason::QueueFull)
-                    .add(unsettled);
-                cursor.counters.pending.sub(unsettled);
-            });
-        }
-        self.pop()
-    }
-
-    /// Counts the events that `cursor` leaves unsettled, and releases its hold on the batches;
-    /// those that nobody waits for any more come back, to be dropped outside the lock.
-    fn abandon(&mut self, cursor: &Cursor) -> (u64, Vec<Arc<Batch>>) {
-        let (mut events, mut freed) = (0, Vec::new());
-        for position in self.first..self.first + self.entries.len() as u64 {
-            let len = self.batch(position).map_or(0, |batch| batch.len() as u64);
-            let unsettled = cursor.unsettled(position, len);
-            if unsettled > 0 {
-                events += unsettled;
-                freed.extend(self.settled(position));
-            }
-        }
-        (events, freed)
     }
 }
 
-/// Bytes of the raw records of a range.
-pub(crate) fn raw_bytes(batch: &Batch, events: &Range<u32>) -> u64 {
-    if events.len() == batch.len() {
-        return batch.raw_bytes();
+/// How long a disk that does not answer is left alone.
+const READ_RETRY: Duration = Duration::from_millis(250);
+
+/// What a read has to look for.
+struct Aim {
+    from_event: u64,
+    /// Whether nothing will ever be added to the segment.
+    is_complete: bool,
+    /// Position of the first batch in memory when the read began.
+    first_in_memory: u64,
+}
+
+/// Has the reader stand in the segment where event `from` is to be looked for.
+fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64) -> Aim {
+    let segments = &disk.segments;
+    let index = match reader.serial {
+        Some(serial) if reader.has_left() => segments.index_after(serial),
+        // If it was dropped meanwhile, the one behind it.
+        Some(serial) => segments.index_after(serial).saturating_sub(1),
+        None => segments.index_of_event(from_event),
+    };
+    let next = segments.0.get(index + 1);
+    if let Some(segment) = segments.0.get(index) {
+        if reader.serial != Some(segment.header.serial) {
+            reader.open(segment);
+        }
+        reader.end_at(segment.bytes, next.map(|next| next.header.base_position));
     }
-    let range = events.start as usize..events.end as usize;
-    let records = batch.records().get(range).unwrap_or_default();
-    records.iter().map(|record| u64::from(record.raw.len)).sum()
+    Aim {
+        from_event,
+        is_complete: next.is_some(),
+        first_in_memory,
+    }
+}
+
+/// Keeps a wake of [`Log::on_durable`] in place.
+pub struct DurableHook {
+    log: Arc<Log>,
+    number: u64,
+}
+
+impl Drop for DurableHook {
+    fn drop(&mut self) {
+        self.log
+            .wakes()
+            .retain(|(number, _)| *number != self.number);
+    }
 }

@@ -10,7 +10,7 @@ use inrush_event::{
     Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Record,
     RefuseReason, SourceInfo, Span, Timestamp, limits,
 };
-use inrush_queue::{AppendError, DestinationFeed, Log, QueueOptions, WhenFull};
+use inrush_queue::{AppendError, DestinationFeed, Durability, Log, QueueOptions, WhenFull};
 use proptest::prelude::*;
 
 const NOW: Duration = Duration::ZERO;
@@ -26,8 +26,10 @@ impl World {
     fn new(memory_bytes: u64, when_full: WhenFull) -> Self {
         let ledger = Ledger::new();
         let options = QueueOptions {
+            durability: Durability::Memory,
             memory_bytes: ByteSize(memory_bytes),
             when_full,
+            ..QueueOptions::default()
         };
         let log = Log::new(options, Arc::clone(&ledger));
         let text = |t: &str| t.to_owned();
@@ -61,10 +63,12 @@ impl World {
 
     fn append(&self, events: usize) -> Result<(), AppendError> {
         let counters = self.ledger.source("s");
-        self.log.append(self.batch(events), || {
+        let accept = || {
             counters.received.add(events as u64);
             counters.accepted.add(events as u64);
-        })
+        };
+        let appended = self.log.append(self.batch(events), false, accept);
+        appended.map(|_position| ())
     }
 
     fn attach(&self, name: &str) -> Arc<DestinationFeed> {

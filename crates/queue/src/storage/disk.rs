@@ -77,6 +77,11 @@ impl Storage for Disk {
         let stat = nix::sys::statvfs::statvfs(&self.folder)?;
         Ok(stat.blocks_available() * stat.fragment_size())
     }
+
+    fn total_bytes(&self) -> io::Result<u64> {
+        let stat = nix::sys::statvfs::statvfs(&self.folder)?;
+        Ok(stat.blocks() * stat.fragment_size())
+    }
 }
 
 struct DiskFile {

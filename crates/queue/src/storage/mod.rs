@@ -44,6 +44,9 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Bytes that can still be written.
     fn free_bytes(&self) -> io::Result<u64>;
+
+    /// Bytes of the whole device.
+    fn total_bytes(&self) -> io::Result<u64>;
 }
 
 /// One open file. All calls may run at the same time from several threads.

@@ -46,7 +46,7 @@ pub enum Call {
     Rename,
     /// [`Storage::sync_names`]
     SyncNames,
-    /// [`Storage::free_bytes`]
+    /// [`Storage::free_bytes`] and [`Storage::total_bytes`]
     FreeBytes,
     /// [`File::len`]
     Len,
@@ -469,6 +469,12 @@ impl Storage for VirtualDisk {
         let mut state = self.lock();
         state.whole(Call::FreeBytes, 0, 0)?;
         Ok(state.capacity.saturating_sub(state.used_bytes()))
+    }
+
+    fn total_bytes(&self) -> io::Result<u64> {
+        let mut state = self.lock();
+        state.whole(Call::FreeBytes, 1, 0)?;
+        Ok(state.capacity)
     }
 }
 

@@ -1,0 +1,56 @@
+//! A destination's cursor as its sink sees it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use inrush_event::{Fate, Feed, Next};
+
+use crate::log::Log;
+
+/// A destination's cursor as its sink sees it.
+pub struct DestinationFeed {
+    log: Arc<Log>,
+    name: String,
+    stopping: AtomicBool,
+}
+
+impl DestinationFeed {
+    pub(crate) fn new(log: Arc<Log>, name: String) -> Self {
+        Self {
+            log,
+            name,
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Tells the sink to end: nothing more is handed out through this feed.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.log.wake_feeds();
+    }
+}
+
+impl Feed for DestinationFeed {
+    fn next(&self, wait: Duration) -> Next {
+        self.log.next(self, wait)
+    }
+
+    fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {
+        let now = Instant::now();
+        self.log.settle(&self.name, position, events, fate, now);
+    }
+
+    fn stopping(&self) -> bool {
+        self.is_stopping()
+    }
+}

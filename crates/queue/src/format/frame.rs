@@ -1,0 +1,131 @@
+//! The head and the tail of a frame.
+
+use inrush_event::Timestamp;
+
+use super::{Fields, Layout, LogId};
+
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const TRAILER_BYTES: usize = 24;
+pub(crate) const MAGIC: [u8; 4] = *b"\xf1IRB";
+pub(crate) const TRAILER_MAGIC: [u8; 4] = *b"\xf2IRE";
+
+/// No frame is longer: an arena of the longest messages and its rows take a tenth of it.
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The frame's stored payload is compressed with LZ4.
+pub(crate) const FLAG_LZ4: u16 = 1;
+
+/// What a frame says of its batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameHeader {
+    pub(crate) position: u64,
+    /// Number of the first event.
+    pub(crate) first_event: u64,
+    pub(crate) received: Timestamp,
+    pub(crate) events: u32,
+    /// Which process accepted the batch.
+    pub(crate) epoch: u32,
+    /// Bytes of the payload as it is stored.
+    pub(crate) stored_bytes: u32,
+    /// Bytes of the payload once decompressed.
+    pub(crate) plain_bytes: u32,
+    pub(crate) payload_sum: u32,
+    /// Bytes of the source and the senders at the start of the payload.
+    pub(crate) names_bytes: u32,
+    pub(crate) flags: u16,
+}
+
+impl FrameHeader {
+    /// Number of the event after the last.
+    pub(crate) fn end_event(&self) -> u64 {
+        self.first_event.saturating_add(u64::from(self.events))
+    }
+
+    /// Bytes of the whole frame.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        (HEADER_BYTES + TRAILER_BYTES) as u64 + u64::from(self.stored_bytes)
+    }
+
+    pub(crate) fn encode(&self, log: &LogId) -> [u8; HEADER_BYTES] {
+        Layout::<HEADER_BYTES>::new()
+            .put(&MAGIC)
+            .u32(0)
+            .u64(self.position)
+            .u64(self.first_event)
+            .u64(self.received.0 as u64)
+            .u32(self.events)
+            .u32(self.epoch)
+            .u32(self.stored_bytes)
+            .u32(self.plain_bytes)
+            .u32(self.payload_sum)
+            .u32(self.names_bytes)
+            .u16(self.flags)
+            .put(&[0; 6])
+            .seal(log, MAGIC.len())
+    }
+
+    /// `None` where there is no sound header.
+    pub(crate) fn decode(log: &LogId, bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEADER_BYTES)?;
+        let mut fields = Fields(bytes);
+        let (magic, sum) = (fields.bytes::<4>(), fields.u32());
+        if magic != MAGIC || log.checksum(&bytes[MAGIC.len() + 4..]) != sum {
+            return None;
+        }
+        let header = Self {
+            position: fields.u64(),
+            first_event: fields.u64(),
+            received: Timestamp(fields.u64() as i64),
+            events: fields.u32(),
+            epoch: fields.u32(),
+            stored_bytes: fields.u32(),
+            plain_bytes: fields.u32(),
+            payload_sum: fields.u32(),
+            names_bytes: fields.u32(),
+            flags: fields.u16(),
+        };
+        let sane = header.stored_bytes as usize <= PAYLOAD_BYTES_MAX
+            && header.plain_bytes as usize <= PAYLOAD_BYTES_MAX
+            && header.events > 0;
+        sane.then_some(header)
+    }
+
+    /// The tail of this frame.
+    pub(crate) fn trailer(&self, log: &LogId) -> [u8; TRAILER_BYTES] {
+        let trailer = Trailer {
+            end_position: self.position + 1,
+            end_event: self.end_event(),
+        };
+        trailer.encode(log)
+    }
+}
+
+/// The tail of a frame: it tells how far the log went where the head of the last frame is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Trailer {
+    pub(crate) end_position: u64,
+    pub(crate) end_event: u64,
+}
+
+impl Trailer {
+    fn encode(&self, log: &LogId) -> [u8; TRAILER_BYTES] {
+        Layout::<TRAILER_BYTES>::new()
+            .put(&TRAILER_MAGIC)
+            .u32(0)
+            .u64(self.end_position)
+            .u64(self.end_event)
+            .seal(log, TRAILER_MAGIC.len())
+    }
+
+    pub(crate) fn decode(log: &LogId, bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..TRAILER_BYTES)?;
+        let mut fields = Fields(bytes);
+        let (magic, sum) = (fields.bytes::<4>(), fields.u32());
+        let sound =
+            magic == TRAILER_MAGIC && log.checksum(&bytes[TRAILER_MAGIC.len() + 4..]) == sum;
+        sound.then(|| Self {
+            end_position: fields.u64(),
+            end_event: fields.u64(),
+        })
+    }
+}

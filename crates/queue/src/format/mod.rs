@@ -1,0 +1,117 @@
+//! The bytes of the log on disk. `docs/specs/queue.md` is normative; this is its implementation.
+//!
+//! All numbers are little-endian. A segment file is a [`SegmentHeader`] and frames behind it; a
+//! frame is a header, a payload (source, senders, rows, arena) and a trailer. Every checksum is a
+//! CRC-32C that starts with the log's secret [`LogId`], so that bytes that a sender smuggled into a
+//! message never pass for a frame.
+
+mod frame;
+mod payload;
+mod segment;
+
+pub(crate) use frame::{
+    FLAG_LZ4, FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES, MAGIC as FRAME_MAGIC, TRAILER_BYTES,
+    TRAILER_MAGIC, Trailer,
+};
+pub(crate) use payload::{Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, encode_head};
+pub(crate) use segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader};
+
+/// Names a log for its whole life, and keys its checksums. Random; not shown to anyone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LogId(pub(crate) [u8; 16]);
+
+impl LogId {
+    /// A new one, from the randomness that the system gives every process for its hash tables.
+    pub fn random() -> Self {
+        let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u64);
+        Self((u128::from(half()) << 64 | u128::from(half())).to_be_bytes())
+    }
+
+    /// One that the caller chose.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// The checksum of `bytes` in this log.
+    pub(crate) fn checksum(&self, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&self.0), bytes)
+    }
+}
+
+/// Reads the numbers of a fixed layout one behind the other; zero beyond the end.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl Fields<'_> {
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let Some((head, tail)) = self.0.split_first_chunk::<N>() else {
+            self.0 = &[];
+            return [0; N];
+        };
+        self.0 = tail;
+        *head
+    }
+
+    pub(crate) fn u8(&mut self) -> u8 {
+        u8::from_le_bytes(self.bytes())
+    }
+
+    pub(crate) fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.bytes())
+    }
+
+    pub(crate) fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.bytes())
+    }
+
+    pub(crate) fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes())
+    }
+}
+
+/// Writes the numbers of a fixed layout one behind the other.
+pub(crate) struct Layout<const N: usize> {
+    bytes: [u8; N],
+    at: usize,
+}
+
+impl<const N: usize> Layout<N> {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: [0; N],
+            at: 0,
+        }
+    }
+
+    /// Appends `part`.
+    ///
+    /// # Panics
+    /// If the layout is full: its length is wrong, which the first test shows.
+    pub(crate) fn put(&mut self, part: &[u8]) -> &mut Self {
+        self.bytes[self.at..self.at + part.len()].copy_from_slice(part);
+        self.at += part.len();
+        self
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) -> &mut Self {
+        self.put(&value.to_le_bytes())
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+        self.put(&value.to_le_bytes())
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+        self.put(&value.to_le_bytes())
+    }
+
+    pub(crate) fn done(&self) -> [u8; N] {
+        self.bytes
+    }
+
+    /// Puts the checksum of everything behind `at + 4` at `at`.
+    pub(crate) fn seal(&mut self, log: &LogId, at: usize) -> [u8; N] {
+        let sum = log.checksum(&self.bytes[at + 4..]);
+        self.bytes[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+        self.bytes
+    }
+}

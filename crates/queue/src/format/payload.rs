@@ -1,0 +1,207 @@
+//! A batch as bytes: who sent it, its rows, and its arena as it came off the wire.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use inrush_event::{
+    Anomalies, Batch, BatchParts, ClassId, Format, Peer, Protocol, Record, SourceInfo, Span,
+    Timestamp,
+};
+
+use super::frame::FrameHeader;
+use super::{Fields, Layout, LogId};
+
+pub(crate) const ROW_BYTES: usize = 88;
+pub(crate) const PEER_BYTES: usize = 20;
+
+/// Formats and protocols by their number on disk, which never changes; new ones are added behind.
+const FORMATS: [Format; 4] = [
+    Format::Unparsed,
+    Format::Rfc3164,
+    Format::Cisco,
+    Format::Rfc5424,
+];
+const PROTOCOLS: [Protocol; 3] = [Protocol::Udp, Protocol::Tcp, Protocol::Tls];
+
+/// Appends the frame's header and everything of the payload but the arena, which is written from
+/// where it lies. Returns the header.
+pub(crate) fn encode_head(
+    log: &LogId,
+    place: (u64, u64, u32),
+    batch: &Batch,
+    out: &mut Vec<u8>,
+) -> FrameHeader {
+    let (position, first_event, epoch) = place;
+    let start = out.len();
+    out.resize(start + super::FRAME_HEADER_BYTES, 0);
+    let names = out.len();
+    push_names(batch, out);
+    let rows = out.len();
+    out.reserve(batch.len() * ROW_BYTES);
+    for record in batch.records() {
+        out.extend_from_slice(&row(record));
+    }
+    let arena = batch.bytes();
+    let plain_bytes = (out.len() - names + arena.len()) as u32;
+    let header = FrameHeader {
+        position,
+        first_event,
+        received: batch.received(),
+        events: batch.len() as u32,
+        epoch,
+        stored_bytes: plain_bytes,
+        plain_bytes,
+        payload_sum: crc32c::crc32c_append(log.checksum(&out[names..]), arena),
+        names_bytes: (rows - names) as u32,
+        flags: 0,
+    };
+    out[start..names].copy_from_slice(&header.encode(log));
+    header
+}
+
+fn push_names(batch: &Batch, out: &mut Vec<u8>) {
+    let source = batch.source();
+    out.extend_from_slice(&batch.sequence().to_le_bytes());
+    for text in [&source.name, &source.index, &source.sourcetype] {
+        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+    out.extend_from_slice(&(batch.peers().len() as u32).to_le_bytes());
+    for peer in batch.peers() {
+        let (family, ip) = match peer.ip {
+            IpAddr::V4(ip) => (4, ip.to_ipv6_mapped()),
+            IpAddr::V6(ip) => (6, ip),
+        };
+        let protocol = PROTOCOLS.iter().position(|p| *p == peer.protocol);
+        out.extend_from_slice(&ip.octets());
+        out.extend_from_slice(&peer.local_port.to_le_bytes());
+        out.extend_from_slice(&[protocol.unwrap_or_default() as u8, family]);
+    }
+}
+
+fn row(record: &Record) -> [u8; ROW_BYTES] {
+    let mut row = Layout::<ROW_BYTES>::new();
+    for span in [
+        record.raw,
+        record.host,
+        record.app,
+        record.proc_id,
+        record.msg_id,
+        record.sdata,
+        record.message,
+    ] {
+        row.u32(span.start).u32(span.len);
+    }
+    row.u64(record.event_time.0 as u64)
+        .u64(record.received.0 as u64)
+        .u32(record.peer)
+        .u32(record.anomalies.bits())
+        .put(&record.zone_minutes.to_le_bytes())
+        .u16(record.class.0)
+        .put(&[record.pri, record.format as u8, 0, 0]);
+    row.done()
+}
+
+/// Remembers the source of the last batch, so that batches of the same source share it.
+#[derive(Default)]
+pub(crate) struct Names(Option<Arc<SourceInfo>>);
+
+impl Names {
+    fn share(&mut self, source: SourceInfo) -> Arc<SourceInfo> {
+        match &self.0 {
+            Some(known) if **known == source => Arc::clone(known),
+            _ => Arc::clone(self.0.insert(Arc::new(source))),
+        }
+    }
+}
+
+/// The batch of a payload whose checksum was right; `None` if it contradicts itself all the same.
+pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Option<Batch> {
+    let (head, rest) = payload.split_at_checked(header.names_bytes as usize)?;
+    let rows_bytes = (header.events as usize).checked_mul(ROW_BYTES)?;
+    let (rows, arena) = rest.split_at_checked(rows_bytes)?;
+    let mut fields = Fields(head);
+    let sequence = fields.u64();
+    let source = SourceInfo {
+        name: text(&mut fields)?,
+        index: text(&mut fields)?,
+        sourcetype: text(&mut fields)?,
+    };
+    let peers = peers(&mut fields)?;
+    let records: Option<Vec<Record>> = rows
+        .as_chunks::<ROW_BYTES>()
+        .0
+        .iter()
+        .map(|row| record(row, arena.len()))
+        .collect();
+    let parts = BatchParts {
+        arena: arena.to_vec(),
+        records: records?,
+        peers,
+        source: names.share(source),
+        sequence,
+        received: header.received,
+    };
+    Some(parts.into())
+}
+
+fn text(fields: &mut Fields<'_>) -> Option<String> {
+    let length = fields.u32() as usize;
+    let (text, rest) = fields.0.split_at_checked(length)?;
+    fields.0 = rest;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+fn peers(fields: &mut Fields<'_>) -> Option<Vec<Peer>> {
+    let count = fields.u32() as usize;
+    if fields.0.len() != count.checked_mul(PEER_BYTES)? {
+        return None;
+    }
+    let mut peer = || {
+        let ip = Ipv6Addr::from(fields.bytes::<16>());
+        let (local_port, protocol, family) = (fields.u16(), fields.u8(), fields.u8());
+        let ip = match family {
+            4 => IpAddr::V4(ip.to_ipv4_mapped()?),
+            _ => IpAddr::V6(ip),
+        };
+        Some(Peer {
+            ip,
+            local_port,
+            protocol: *PROTOCOLS.get(usize::from(protocol))?,
+        })
+    };
+    (0..count).map(|_| peer()).collect()
+}
+
+fn record(row: &[u8; ROW_BYTES], arena_bytes: usize) -> Option<Record> {
+    let mut fields = Fields(row);
+    let mut inside = true;
+    let mut span = || {
+        let span = Span {
+            start: fields.u32(),
+            len: fields.u32(),
+        };
+        inside &= span.is_empty() || span.end() <= arena_bytes;
+        span
+    };
+    let (raw, host, app, proc_id) = (span(), span(), span(), span());
+    let (msg_id, sdata, message) = (span(), span(), span());
+    let record = Record {
+        raw,
+        host,
+        app,
+        proc_id,
+        msg_id,
+        sdata,
+        message,
+        event_time: Timestamp(fields.u64() as i64),
+        received: Timestamp(fields.u64() as i64),
+        peer: fields.u32(),
+        anomalies: Anomalies::from_bits(fields.u32()),
+        zone_minutes: fields.u16() as i16,
+        class: ClassId(fields.u16()),
+        pri: fields.u8(),
+        format: *FORMATS.get(usize::from(fields.u8()))?,
+    };
+    inside.then_some(record)
+}

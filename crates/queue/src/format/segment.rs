@@ -1,0 +1,62 @@
+//! The head of a segment file.
+
+use inrush_event::Timestamp;
+
+use super::{Fields, Layout, LogId};
+
+pub(crate) const HEADER_BYTES: usize = 72;
+const MAGIC: [u8; 8] = *b"INRUSHQ\n";
+const VERSION: u16 = 1;
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) log: LogId,
+    /// Counts the segments of the log; decides over the order, whatever the file is called.
+    pub(crate) serial: u64,
+    /// Position of the first batch. Frames of earlier segments at or behind it do not count: they
+    /// were written again here.
+    pub(crate) base_position: u64,
+    /// Number of the first event.
+    pub(crate) base_event: u64,
+    /// Counts the processes that wrote to this log.
+    pub(crate) epoch: u32,
+    pub(crate) created: Timestamp,
+}
+
+impl SegmentHeader {
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        Layout::<HEADER_BYTES>::new()
+            .put(&MAGIC)
+            .u32(0)
+            .u16(VERSION)
+            .u16(HEADER_BYTES as u16)
+            .put(&self.log.0)
+            .u64(self.serial)
+            .u64(self.base_position)
+            .u64(self.base_event)
+            .u64(self.created.0 as u64)
+            .u32(self.epoch)
+            .u32(0)
+            .seal(&self.log, MAGIC.len())
+    }
+
+    /// `None` where this is not the head of a segment, or it is damaged.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEADER_BYTES)?;
+        let mut fields = Fields(bytes);
+        let magic = fields.bytes::<8>();
+        let sum = fields.u32();
+        let (version, length) = (fields.u16(), fields.u16());
+        let header = Self {
+            log: LogId(fields.bytes()),
+            serial: fields.u64(),
+            base_position: fields.u64(),
+            base_event: fields.u64(),
+            created: Timestamp(fields.u64() as i64),
+            epoch: fields.u32(),
+        };
+        let known = magic == MAGIC && version == VERSION && usize::from(length) == HEADER_BYTES;
+        (known && header.log.checksum(&bytes[MAGIC.len() + 4..]) == sum).then_some(header)
+    }
+}

@@ -1,0 +1,157 @@
+//! What is kept on disk beside the segments: the cursors' places, the names, the bad ranges.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::cursor_file::{CursorFile, Place, file_name};
+use crate::format::LogId;
+use crate::meta::{Known, Meta};
+use crate::reader::{BadRange, Reader};
+use crate::storage::{File, Storage};
+
+/// Of each bad range, so many bytes are kept aside, and of so many ranges.
+const ASIDE_BYTES_MAX: u64 = 8 * 1024 * 1024;
+const ASIDE_RANGES_MAX: usize = 64;
+
+struct Kept {
+    file: CursorFile,
+    /// Whether the last write failed: then the file is older than the cursor thinks.
+    stale: bool,
+}
+
+pub(crate) struct Keeper {
+    pub(crate) storage: Arc<dyn Storage>,
+    id: LogId,
+    epoch: u32,
+    /// Whether there are events of which nobody knows whose they are.
+    pub(crate) orphaned: bool,
+    files: Mutex<HashMap<String, Arc<Mutex<Kept>>>>,
+    /// What the file says; `None` until it was written by this process.
+    written: Mutex<Option<Vec<Known>>>,
+    bad: Mutex<HashSet<(String, u64)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeper {
+    pub(crate) fn new(storage: Arc<dyn Storage>, meta: &Meta, orphaned: bool) -> Self {
+        Self {
+            storage,
+            id: meta.id,
+            epoch: meta.epoch,
+            orphaned,
+            files: Mutex::default(),
+            written: Mutex::default(),
+            bad: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn reader(&self) -> Reader {
+        Reader::new(Arc::clone(&self.storage), self.id)
+    }
+
+    /// Takes over the open file of a destination.
+    pub(crate) fn adopt(&self, name: &str, file: CursorFile) {
+        let kept = Arc::new(Mutex::new(Kept { file, stale: false }));
+        lock(&self.files).insert(name.to_owned(), kept);
+    }
+
+    /// Writes down whose cursors there are, if that has changed.
+    pub(crate) fn remember(&self, cursors: Vec<Known>) {
+        let mut written = lock(&self.written);
+        if written.as_ref() == Some(&cursors) {
+            return;
+        }
+        let meta = Meta {
+            id: self.id,
+            epoch: self.epoch,
+            cursors: cursors.clone(),
+        };
+        match meta.write(&*self.storage) {
+            Ok(()) => *written = Some(cursors),
+            // It is tried again with the next change and each time that segments are deleted. Until
+            // then a restart finds the cursors by their files.
+            Err(error) => tracing::warn!(%error, "queue: log.json cannot be written"),
+        }
+    }
+
+    fn kept(&self, name: &str) -> io::Result<Arc<Mutex<Kept>>> {
+        let mut files = lock(&self.files);
+        if let Some(kept) = files.get(name) {
+            return Ok(Arc::clone(kept));
+        }
+        let (file, _) = CursorFile::open(&*self.storage, &self.id, name)?;
+        let kept = Arc::new(Mutex::new(Kept { file, stale: false }));
+        files.insert(name.to_owned(), Arc::clone(&kept));
+        Ok(kept)
+    }
+
+    /// Writes down where a destination stands. `place` is asked once it is this thread's turn; it
+    /// says `None` if another thread's turn has covered it.
+    pub(crate) fn save(&self, name: &str, place: impl FnOnce(bool) -> Option<Place>) {
+        let Ok(kept) = self.kept(name) else { return };
+        let mut kept = lock(&kept);
+        if let Some(place) = place(kept.stale) {
+            kept.stale = kept.file.write(&self.id, &place).is_err();
+        }
+    }
+
+    /// Makes the place of a destination durable, as it was last saved.
+    ///
+    /// # Errors
+    /// It was not saved, or the disk fails.
+    pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
+        let kept = self.kept(name)?;
+        let mut kept = lock(&kept);
+        if kept.stale {
+            return Err(io::Error::other("the cursor could not be written"));
+        }
+        kept.file.sync()
+    }
+
+    /// Deletes the file of a destination that is gone.
+    pub(crate) fn forget(&self, name: &str) {
+        lock(&self.files).remove(name);
+        // Left behind, it counts as the cursor of a destination that has nothing pending.
+        let _ = self.storage.remove(&file_name(name));
+    }
+
+    /// Says once what of a segment cannot be read, and keeps the bytes for those who want to look.
+    pub(crate) fn note_bad(&self, ranges: Vec<BadRange>) {
+        for range in ranges {
+            let mut known = lock(&self.bad);
+            let new = known.insert((range.file.clone(), range.bytes.start));
+            let keep = known.len() <= ASIDE_RANGES_MAX;
+            drop(known);
+            if !new {
+                continue;
+            }
+            let bytes = range.bytes.end - range.bytes.start;
+            let (file, from) = (&range.file, range.bytes.start);
+            tracing::warn!(file, from, bytes, "queue: a part of a segment is damaged");
+            if keep && let Err(error) = self.put_aside(&range) {
+                tracing::warn!(file, %error, "queue: the damaged part cannot be put aside");
+            }
+        }
+    }
+
+    fn put_aside(&self, range: &BadRange) -> io::Result<()> {
+        let bytes = (range.bytes.end - range.bytes.start).min(ASIDE_BYTES_MAX);
+        let mut copy = vec![0; bytes as usize];
+        let read = self
+            .storage
+            .open(&range.file)?
+            .read_at(&mut copy, range.bytes.start)?;
+        copy.truncate(read);
+        if copy.iter().all(|byte| *byte == 0) {
+            return Ok(()); // A hole that a power cut left; there is nothing to see.
+        }
+        let name = format!("{}.{}.bad", range.file, range.bytes.start);
+        let file: Arc<dyn File> = self.storage.create(&name)?;
+        file.write_at(&[&copy], 0)?;
+        self.storage.rename(&name, &format!("bad/{name}"))
+    }
+}

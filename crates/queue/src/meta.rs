@@ -1,0 +1,72 @@
+//! What the log knows of itself beside its segments: its name, how often it was opened, and whose
+//! cursors it has. One small JSON file, replaced as a whole.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::format::LogId;
+use crate::storage::Storage;
+
+const NAME: &str = "log.json";
+const NEW_NAME: &str = "log.json.new";
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Document {
+    id: String,
+    epoch: u32,
+    cursors: Vec<Known>,
+}
+
+/// A destination that has a cursor.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    /// Since when no destination of that name is configured: seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) abandoned_since: Option<i64>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Meta {
+    pub(crate) id: LogId,
+    pub(crate) epoch: u32,
+    pub(crate) cursors: Vec<Known>,
+}
+
+impl Meta {
+    /// What the file says; `None` if there is none, or it is damaged.
+    pub(crate) fn read(storage: &dyn Storage) -> Option<Self> {
+        let file = storage.open(NAME).ok()?;
+        let len = usize::try_from(file.len().ok()?).ok()?;
+        let mut bytes = vec![0; len.min(BYTES_MAX)];
+        let read = file.read_at(&mut bytes, 0).ok()?;
+        let document: Document = serde_json::from_slice(&bytes[..read]).ok()?;
+        let id = u128::from_str_radix(&document.id, 16).ok()?;
+        Some(Self {
+            id: LogId(id.to_be_bytes()),
+            epoch: document.epoch,
+            cursors: document.cursors,
+        })
+    }
+
+    /// Replaces the file.
+    pub(crate) fn write(&self, storage: &dyn Storage) -> io::Result<()> {
+        let document = Document {
+            id: format!("{:032x}", u128::from_be_bytes(self.id.0)),
+            epoch: self.epoch,
+            cursors: self.cursors.clone(),
+        };
+        let text = serde_json::to_vec_pretty(&document)?;
+        match storage.remove(NEW_NAME) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = storage.create(NEW_NAME)?;
+        file.write_at(&[&text], 0)?;
+        file.sync()?;
+        storage.rename(NEW_NAME, NAME)?;
+        storage.sync_names()
+    }
+}

@@ -1,0 +1,152 @@
+//! Reads old batches of the log for one destination, one behind the other.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use inrush_event::Batch;
+
+use crate::format::{FLAG_LZ4, LogId, Names, SEGMENT_HEADER_BYTES, decode_payload};
+use crate::scan::{Item, Scan};
+use crate::segments::Segment;
+use crate::storage::Storage;
+
+/// A batch that was read back.
+pub(crate) struct OldBatch {
+    pub(crate) position: u64,
+    pub(crate) first_event: u64,
+    pub(crate) batch: Arc<Batch>,
+}
+
+/// What a reader found in its segment.
+pub(crate) enum Read {
+    Batch(OldBatch),
+    /// Nothing more that counts.
+    End,
+}
+
+/// Where a destination reads.
+pub(crate) struct Reader {
+    storage: Arc<dyn Storage>,
+    log: LogId,
+    names: Names,
+    /// Serial of the segment that is open.
+    pub(crate) serial: Option<u64>,
+    scan: Option<Scan>,
+    /// Whether the segment was read to its end.
+    left: bool,
+    name: String,
+    /// Frames at or behind this position are written again in the next segment.
+    end_position: u64,
+    /// Frames below it were read; a copy of one is left over from a write that failed.
+    next_position: u64,
+    bad: Vec<BadRange>,
+}
+
+/// Bytes of a segment that no frame could be read from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadRange {
+    /// The segment's file.
+    pub file: String,
+    /// Which of its bytes.
+    pub bytes: Range<u64>,
+}
+
+impl Reader {
+    pub(crate) fn new(storage: Arc<dyn Storage>, log: LogId) -> Self {
+        Self {
+            storage,
+            log,
+            names: Names::default(),
+            serial: None,
+            scan: None,
+            left: false,
+            name: String::new(),
+            end_position: u64::MAX,
+            next_position: 0,
+            bad: Vec::new(),
+        }
+    }
+
+    /// Goes to the front of a segment. One that cannot be opened reads as empty.
+    pub(crate) fn open(&mut self, segment: &Segment) {
+        self.serial = Some(segment.header.serial);
+        self.left = false;
+        self.name.clone_from(&segment.name);
+        let front = SEGMENT_HEADER_BYTES as u64;
+        let file = self.storage.open(&segment.name);
+        self.scan = file
+            .ok()
+            .map(|file| Scan::new(file, self.log, front, front));
+        self.next_position = self.next_position.max(segment.header.base_position);
+    }
+
+    /// Notes that the segment was read to its end.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
+    }
+
+    /// Whether the segment was read to its end.
+    pub(crate) fn has_left(&self) -> bool {
+        self.left
+    }
+
+    /// Tells how much of the segment may be read, and where the next one begins, if there is one.
+    pub(crate) fn end_at(&mut self, bytes: u64, position: Option<u64>) {
+        if let Some(scan) = &mut self.scan {
+            scan.set_limit(bytes);
+        }
+        self.end_position = position.unwrap_or(u64::MAX);
+    }
+
+    /// What could not be read since the last call.
+    pub(crate) fn take_bad(&mut self) -> Vec<BadRange> {
+        std::mem::take(&mut self.bad)
+    }
+
+    /// The next batch that has an event at or behind `from_event`.
+    ///
+    /// # Errors
+    /// The disk does not answer; it can be tried again.
+    pub(crate) fn next(&mut self, from_event: u64) -> io::Result<Read> {
+        let Some(scan) = &mut self.scan else {
+            return Ok(Read::End);
+        };
+        loop {
+            let frame = match scan.next()? {
+                Item::End => return Ok(Read::End),
+                Item::Bad(bytes) => {
+                    let file = self.name.clone();
+                    self.bad.push(BadRange { file, bytes });
+                    continue;
+                }
+                Item::Frame(frame) => frame,
+            };
+            if frame.position >= self.end_position {
+                return Ok(Read::End);
+            }
+            if frame.position < self.next_position || frame.end_event() <= from_event {
+                continue;
+            }
+            let plain;
+            let payload = if frame.flags & FLAG_LZ4 == 0 {
+                scan.payload()
+            } else {
+                let bytes = frame.plain_bytes as usize;
+                plain = lz4_flex::block::decompress(scan.payload(), bytes).unwrap_or_default();
+                &plain
+            };
+            // A payload whose checksum is right and whose content is not was written by a fault of
+            // ours; its events count as lost like any others.
+            let Some(batch) = decode_payload(&frame, payload, &mut self.names) else {
+                continue;
+            };
+            self.next_position = frame.position + 1;
+            return Ok(Read::Batch(OldBatch {
+                position: frame.position,
+                first_event: frame.first_event,
+                batch: Arc::new(batch),
+            }));
+        }
+    }
+}

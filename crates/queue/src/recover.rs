@@ -1,0 +1,196 @@
+//! What is found in the folder at the start, whatever happened to it.
+
+use std::io;
+use std::sync::Arc;
+
+use inrush_event::Timestamp;
+
+use crate::cursor_file::{CursorFile, Place, destination_in};
+use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::meta::{Known, Meta};
+use crate::scan::{Item, Scan};
+use crate::segments::{Segment, Segments, read_header, serial_in};
+use crate::storage::Storage;
+
+/// A destination that an earlier process served.
+pub(crate) struct Found {
+    pub(crate) known: Known,
+    pub(crate) file: CursorFile,
+    /// `None` if its file is lost: then it begins with the oldest event.
+    pub(crate) place: Option<Place>,
+}
+
+/// A log as it was found.
+pub(crate) struct Recovered {
+    pub(crate) meta: Meta,
+    pub(crate) segments: Segments,
+    pub(crate) cursors: Vec<Found>,
+    /// Serial of the next segment.
+    pub(crate) serial: u64,
+    /// Position of the next batch.
+    pub(crate) position: u64,
+    /// Number of the next event.
+    pub(crate) event: u64,
+    /// Whether there are events but nothing tells whose they are: then they are everybody's.
+    pub(crate) orphaned: bool,
+    /// Files that were put aside.
+    pub(crate) aside: Vec<String>,
+}
+
+/// Reads the folder; a new log is called `fresh`. Damaged files are put aside or read as far as they go.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Recovered> {
+    let names = storage.list()?;
+    let meta = Meta::read(&**storage);
+    let heads = heads(&**storage, &names);
+    let id = meta
+        .as_ref()
+        .map(|meta| meta.id)
+        .or_else(|| heads.iter().find_map(|(_, head)| head.map(|h| h.log)))
+        .unwrap_or(fresh);
+    let epochs = heads.iter().filter_map(|(_, head)| head.map(|h| h.epoch));
+    let epoch = epochs.chain(meta.as_ref().map(|m| m.epoch)).max();
+    let serials = names.iter().filter_map(|name| serial_in(name));
+    let serials = serials.chain(heads.iter().filter_map(|(_, head)| head.map(|h| h.serial)));
+    let serial = serials.max().map_or(0, |serial| serial + 1);
+    let mut aside = Vec::new();
+    let segments = segments(&**storage, id, heads, &mut aside);
+    let (mut position, mut event) = tail(&**storage, id, &segments);
+    let orphaned = meta.is_none() && !segments.0.is_empty();
+    let mut meta = Meta {
+        id,
+        epoch: epoch.map_or(0, |epoch| epoch + 1),
+        cursors: meta.map(|meta| meta.cursors).unwrap_or_default(),
+    };
+    let strangers = names.iter().filter_map(|name| destination_in(name));
+    for name in strangers {
+        if !meta.cursors.iter().any(|known| known.name == name) {
+            let abandoned_since = None;
+            meta.cursors.push(Known {
+                name,
+                abandoned_since,
+            });
+        }
+    }
+    let cursors = cursors(&**storage, &meta)?;
+    for place in cursors.iter().filter_map(|found| found.place.as_ref()) {
+        // A tail that was lost had been delivered here: its numbers are not given out again.
+        event = event.max(place.next_event);
+    }
+    position = position.max(1);
+    for name in &aside {
+        let to = format!("bad/{name}.{}", meta.epoch);
+        if let Err(error) = storage.rename(name, &to) {
+            tracing::warn!(file = name, %error, "queue: a bad file cannot be put aside");
+        }
+    }
+    Ok(Recovered {
+        meta,
+        segments,
+        cursors,
+        serial,
+        position,
+        event,
+        orphaned,
+        aside,
+    })
+}
+
+type Heads = Vec<(String, Option<SegmentHeader>)>;
+
+fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
+    let is_segment = |name: &&String| name.ends_with(".seg");
+    let head = |name: &String| {
+        let file = storage.open(name).ok();
+        (name.clone(), file.as_ref().and_then(read_header))
+    };
+    names.iter().filter(is_segment).map(head).collect()
+}
+
+/// The segments that can be read, in order; the names of the others go to `aside`.
+fn segments(storage: &dyn Storage, id: LogId, heads: Heads, aside: &mut Vec<String>) -> Segments {
+    let mut found: Vec<Segment> = Vec::new();
+    for (name, head) in heads {
+        let Some(header) = head.or_else(|| rebuilt(storage, id, &name)) else {
+            aside.push(name);
+            continue;
+        };
+        let bytes = storage.open(&name).and_then(|file| file.len());
+        if header.log != id {
+            aside.push(name);
+            continue;
+        }
+        found.push(Segment {
+            name,
+            header,
+            bytes: bytes.unwrap_or(0),
+        });
+    }
+    found.sort_by_key(|segment| segment.header.serial);
+    let mut kept: Vec<Segment> = Vec::new();
+    for segment in found {
+        let follows = kept.last().is_none_or(|before| {
+            before.header.serial < segment.header.serial
+                && before.header.base_position <= segment.header.base_position
+                && before.header.base_event <= segment.header.base_event
+        });
+        if follows {
+            kept.push(segment);
+        } else {
+            aside.push(segment.name);
+        }
+    }
+    Segments(kept)
+}
+
+/// The head of a segment whose own is damaged, from its first sound frame and its name.
+fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeader> {
+    let serial = serial_in(name)?;
+    let file = storage.open(name).ok()?;
+    let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
+    loop {
+        match scan.next().ok()? {
+            Item::End => return None,
+            Item::Bad(_) => {}
+            Item::Frame(frame) => {
+                return Some(SegmentHeader {
+                    log,
+                    serial,
+                    base_position: frame.position,
+                    base_event: frame.first_event,
+                    epoch: frame.epoch,
+                    created: Timestamp::now(),
+                });
+            }
+        }
+    }
+}
+
+/// Position and event behind the last batch of the log.
+fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
+    let Some(last) = segments.0.last() else {
+        return (0, 0);
+    };
+    let base = (last.header.base_position, last.header.base_event);
+    let Ok(file) = storage.open(&last.name) else {
+        return base;
+    };
+    let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
+    while let Ok(Item::Frame(_) | Item::Bad(_)) = scan.next() {}
+    let (position, event) = scan.seen_end.unwrap_or(base);
+    (position.max(base.0), event.max(base.1))
+}
+
+fn cursors(storage: &dyn Storage, meta: &Meta) -> io::Result<Vec<Found>> {
+    let find = |known: &Known| {
+        let (file, place) = CursorFile::open(storage, &meta.id, &known.name)?;
+        Ok(Found {
+            known: known.clone(),
+            file,
+            place,
+        })
+    };
+    meta.cursors.iter().map(find).collect()
+}

@@ -1,0 +1,181 @@
+//! Reads one segment from front to back, over whatever is damaged in it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use crate::format::{
+    FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, LogId, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
+};
+use crate::storage::File;
+
+/// Bytes asked of the file at once.
+const READ_BYTES: usize = 1024 * 1024;
+
+/// What the disk could not read is asked for again this often, then in blocks of this size.
+const READ_TRIES: usize = 3;
+const BLOCK_BYTES: usize = 4096;
+
+/// What came next.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// A sound frame; its plain payload is [`Scan::payload`].
+    Frame(FrameHeader),
+    /// Bytes that belong to no sound frame.
+    Bad(Range<u64>),
+    /// Nothing more, for now.
+    End,
+}
+
+/// A place in a segment.
+pub(crate) struct Scan {
+    file: Arc<dyn File>,
+    log: LogId,
+    /// Where the next frame begins.
+    offset: u64,
+    /// Nothing behind it is looked at: it may be being written.
+    limit: u64,
+    /// What was read, and where in the file it begins.
+    buffer: Vec<u8>,
+    buffer_at: u64,
+    payload: Range<usize>,
+    /// The furthest (position, event) that any sound header or trailer spoke of.
+    pub(crate) seen_end: Option<(u64, u64)>,
+}
+
+impl Scan {
+    /// From `offset`, which is where a frame begins, up to `limit`.
+    pub(crate) fn new(file: Arc<dyn File>, log: LogId, offset: u64, limit: u64) -> Self {
+        Self {
+            file,
+            log,
+            offset,
+            limit,
+            buffer: Vec::new(),
+            buffer_at: offset,
+            payload: 0..0,
+            seen_end: None,
+        }
+    }
+
+    /// Lets more of the file be read.
+    pub(crate) fn set_limit(&mut self, bytes: u64) {
+        self.limit = bytes;
+    }
+
+    /// The payload of the frame that [`Self::next`] has just found.
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.buffer[self.payload.clone()]
+    }
+
+    /// The next frame, or what lies in its place.
+    ///
+    /// # Errors
+    /// The length of the file cannot be told.
+    pub(crate) fn next(&mut self) -> io::Result<Item> {
+        let len = self.file.len()?.min(self.limit);
+        if self.offset >= len {
+            return Ok(Item::End);
+        }
+        let from = self.offset;
+        if let Some(header) = self.header_at(from, len) {
+            self.saw(header.position + 1, header.end_event());
+            let end = from.saturating_add(header.frame_bytes());
+            if end <= len && self.is_sound(&header, len) {
+                self.offset = end;
+                return Ok(Item::Frame(header));
+            }
+        }
+        self.offset = self.next_header(from + 1, len);
+        Ok(Item::Bad(from..self.offset))
+    }
+
+    fn saw(&mut self, position: u64, event: u64) {
+        let (p, e) = self.seen_end.unwrap_or_default();
+        self.seen_end = Some((p.max(position), e.max(event)));
+    }
+
+    fn header_at(&mut self, offset: u64, len: u64) -> Option<FrameHeader> {
+        let log = self.log;
+        FrameHeader::decode(&log, self.bytes(offset, FRAME_HEADER_BYTES, len))
+    }
+
+    /// Whether payload and trailer of the frame at the offset are whole.
+    fn is_sound(&mut self, header: &FrameHeader, len: u64) -> bool {
+        let (offset, log) = (self.offset, self.log);
+        let stored = header.stored_bytes as usize;
+        let frame = self.bytes(offset, header.frame_bytes() as usize, len);
+        let payload = FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + stored;
+        let trailer = Trailer::decode(&log, frame.get(payload.end..).unwrap_or_default());
+        let sound = trailer.is_some_and(|t| t.end_position == header.position + 1)
+            && log.checksum(&frame[payload.clone()]) == header.payload_sum;
+        let start = (offset - self.buffer_at) as usize;
+        self.payload = start + payload.start..start + payload.end;
+        sound
+    }
+
+    /// Where the next sound header begins, at `from` or behind it; the end of the file if nowhere.
+    /// Trailers on the way are taken note of.
+    fn next_header(&mut self, from: u64, len: u64) -> u64 {
+        let mut at = from;
+        while at < len {
+            let window = self.bytes(at, READ_BYTES, len);
+            let window_bytes = window.len();
+            let mut candidates: Vec<(usize, bool)> = memmem::find_iter(window, &FRAME_MAGIC)
+                .map(|offset| (offset, true))
+                .chain(memmem::find_iter(window, &TRAILER_MAGIC).map(|offset| (offset, false)))
+                .collect();
+            candidates.sort_unstable();
+            for (offset, is_header) in candidates {
+                let offset = at + offset as u64;
+                if !is_header {
+                    self.note_trailer(offset, len);
+                } else if self.header_at(offset, len).is_some() {
+                    return offset;
+                }
+            }
+            // A header may begin in the last bytes of this window.
+            at += window_bytes.saturating_sub(FRAME_HEADER_BYTES).max(1) as u64;
+        }
+        len
+    }
+
+    fn note_trailer(&mut self, offset: u64, len: u64) {
+        let log = self.log;
+        if let Some(trailer) = Trailer::decode(&log, self.bytes(offset, TRAILER_BYTES, len)) {
+            self.saw(trailer.end_position, trailer.end_event);
+        }
+    }
+
+    /// Up to `count` bytes at `offset`; fewer at the end of the file. What cannot be read is zero.
+    fn bytes(&mut self, offset: u64, count: usize, len: u64) -> &[u8] {
+        let count = count.min((len - offset.min(len)) as usize);
+        let held = self.buffer_at..self.buffer_at + self.buffer.len() as u64;
+        if offset < held.start || offset + count as u64 > held.end {
+            let want = count.max(READ_BYTES).min((len - offset.min(len)) as usize);
+            self.buffer.clear();
+            self.buffer.resize(want, 0);
+            self.buffer_at = offset;
+            self.fill();
+        }
+        let start = (offset - self.buffer_at) as usize;
+        &self.buffer[start..start + count]
+    }
+
+    fn fill(&mut self) {
+        for _ in 0..READ_TRIES {
+            if let Ok(read) = self.file.read_at(&mut self.buffer, self.buffer_at) {
+                self.buffer[read..].fill(0);
+                return;
+            }
+        }
+        for (index, block) in self.buffer.chunks_mut(BLOCK_BYTES).enumerate() {
+            let at = self.buffer_at + (index * BLOCK_BYTES) as u64;
+            if self.file.read_at(block, at).is_err() {
+                block.fill(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The segment files that the log holds, oldest first.
+
+use std::sync::Arc;
+
+use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::storage::File;
+
+/// One segment file.
+#[derive(Clone)]
+pub(crate) struct Segment {
+    pub(crate) name: String,
+    pub(crate) header: SegmentHeader,
+    /// Its length.
+    pub(crate) bytes: u64,
+}
+
+/// The name of the segment with this serial.
+pub(crate) fn segment_name(serial: u64) -> String {
+    format!("{serial:010}.seg")
+}
+
+/// The serial in a segment's name.
+pub(crate) fn serial_in(name: &str) -> Option<u64> {
+    name.strip_suffix(".seg")?.parse().ok()
+}
+
+/// The head of the file; `None` if it is not one of ours, or damaged.
+pub(crate) fn read_header(file: &Arc<dyn File>) -> Option<SegmentHeader> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(&mut bytes, 0).ok()?;
+    SegmentHeader::decode(&bytes[..read])
+}
+
+/// All of them, by serial.
+#[derive(Default)]
+pub(crate) struct Segments(pub(crate) Vec<Segment>);
+
+impl Segments {
+    /// Bytes of all files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Number of the oldest event that may still be here; `None` if there is no segment.
+    pub(crate) fn first_event(&self) -> Option<u64> {
+        self.0.first().map(|segment| segment.header.base_event)
+    }
+
+    /// Index of the segment in which to look for this event.
+    pub(crate) fn index_of_event(&self, event: u64) -> usize {
+        let behind = self.0.partition_point(|s| s.header.base_event <= event);
+        behind.saturating_sub(1)
+    }
+
+    /// Index of the first segment behind the one of this serial.
+    pub(crate) fn index_after(&self, serial: u64) -> usize {
+        self.0.partition_point(|s| s.header.serial <= serial)
+    }
+
+    /// Takes the segments of which nothing is wanted any more: all whose events lie below `floor`.
+    /// The last one stays, it is being written.
+    pub(crate) fn take_below(&mut self, floor: u64) -> Vec<Segment> {
+        let done = (0..self.0.len().saturating_sub(1))
+            .take_while(|index| self.0[index + 1].header.base_event <= floor)
+            .count();
+        self.0.drain(..done).collect()
+    }
+}

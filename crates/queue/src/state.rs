@@ -1,0 +1,501 @@
+//! The log's memory: what is in it, who waits for what. No input or output happens here.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inrush_event::{
+    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Timestamp, limits,
+};
+
+use crate::cursor::{Cursor, Pick};
+use crate::reader::{OldBatch, Reader};
+use crate::segments::Segments;
+use crate::writer::{Pending, Writer};
+use crate::{QueueOptions, WhenFull};
+
+/// A batch near the end of the log.
+struct Entry {
+    /// `None` once every cursor has settled it and it needs not be written any more, though an
+    /// older one may still be waited for.
+    batch: Option<Arc<Batch>>,
+    bytes: u64,
+    first_event: u64,
+    /// Cursors that have not settled all of it.
+    waiting: usize,
+}
+
+/// Why nothing is written at the moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stall {
+    /// Since when.
+    pub since: Timestamp,
+    /// For the operator.
+    pub text: String,
+    /// Whether it is for want of room, of the budget or of the disk.
+    pub full: bool,
+}
+
+/// The side of a log that has a disk.
+pub(crate) struct OnDisk {
+    pub(crate) segments: Segments,
+    /// `None` while a round is under way.
+    pub(crate) writer: Option<Writer>,
+    /// Every batch below is as durable as the mode promises.
+    pub(crate) durable_end: u64,
+    /// Someone waits for every batch below.
+    pub(crate) urgent_end: u64,
+    /// Bytes of batches at and behind `durable_end`.
+    pub(crate) unwritten_bytes: u64,
+    /// When the oldest of them came.
+    pub(crate) unwritten_since: Option<Instant>,
+    pub(crate) stall: Option<Stall>,
+    /// When a failed round may be tried again.
+    pub(crate) retry_at: Option<Instant>,
+}
+
+/// A cursor and what belongs to it.
+pub(crate) struct Slot {
+    pub(crate) cursor: Cursor,
+    /// Where it reads what has left the memory; taken while someone reads.
+    pub(crate) reader: Option<Reader>,
+    pub(crate) reading: bool,
+    /// When a disk that did not answer is asked again.
+    pub(crate) read_again_at: Option<Instant>,
+    /// Since when its destination is not configured: seconds since 1970.
+    pub(crate) abandoned_since: Option<i64>,
+}
+
+pub(crate) struct State {
+    /// Position of `entries[0]`.
+    first: u64,
+    entries: VecDeque<Entry>,
+    /// Number of the next event.
+    pub(crate) next_event: u64,
+    pub(crate) bytes: u64,
+    pub(crate) options: QueueOptions,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) closed: bool,
+    pub(crate) disk: Option<OnDisk>,
+    /// Appends that wait for room, and since when there was at least one.
+    pub(crate) blocked: usize,
+    pub(crate) blocked_since: Timestamp,
+}
+
+/// What a destination gets.
+pub(crate) enum Taken {
+    Delivery(Delivery),
+    /// Nothing to hand out; something that was put back is due then.
+    NothingUntil(Option<Instant>),
+    /// It is on disk: this reader finds it.
+    Read(Box<Reader>),
+    /// Another thread is reading.
+    Busy,
+    Gone,
+}
+
+impl State {
+    pub(crate) fn new(options: QueueOptions, position: u64, event: u64) -> Self {
+        Self {
+            first: position,
+            entries: VecDeque::new(),
+            next_event: event,
+            bytes: 0,
+            options,
+            slots: Vec::new(),
+            closed: false,
+            disk: None,
+            blocked: 0,
+            blocked_since: Timestamp::NONE,
+        }
+    }
+
+    /// Position of the first batch in memory.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Position behind the last batch.
+    pub(crate) fn end(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// Whether nothing can be written at the moment.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let disk = self.disk.as_ref();
+        disk.is_some_and(|disk| disk.stall.is_some())
+    }
+
+    pub(crate) fn batches(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn durable_end(&self) -> u64 {
+        self.disk
+            .as_ref()
+            .map_or(self.end(), |disk| disk.durable_end)
+    }
+
+    pub(crate) fn block(&mut self) {
+        if !self.blocked_since.is_some() {
+            self.blocked_since = Timestamp::now();
+        }
+        self.blocked += 1;
+    }
+
+    pub(crate) fn unblock(&mut self) {
+        self.blocked -= 1;
+        // Room was made for one; if it is taken at once, the wait goes on and began anew.
+        if self.blocked == 0 {
+            self.blocked_since = Timestamp::NONE;
+        }
+    }
+
+    /// Makes room in memory for a batch of `bytes`, if it can be made: what is on disk may leave,
+    /// and without a disk the oldest may be dropped. What leaves goes to `freed`.
+    pub(crate) fn make_room(
+        &mut self,
+        bytes: u64,
+        ledger: &Ledger,
+        freed: &mut Vec<Arc<Batch>>,
+    ) -> bool {
+        while !self.entries.is_empty() && self.bytes + bytes > self.options.memory_bytes.0 {
+            let droppable = self.disk.is_none() && self.options.when_full == WhenFull::DropOldest;
+            if self.disk.is_some() && self.first < self.durable_end() {
+                freed.extend(self.pop());
+            } else if droppable {
+                freed.extend(self.drop_oldest_batch(ledger));
+            } else {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Appends a batch; returns its position.
+    pub(crate) fn push(
+        &mut self,
+        batch: Arc<Batch>,
+        bytes: u64,
+        urgent: bool,
+        now: Instant,
+    ) -> u64 {
+        let position = self.end();
+        self.bytes += bytes;
+        let events = batch.len() as u64;
+        self.entries.push_back(Entry {
+            batch: Some(batch),
+            bytes,
+            first_event: self.next_event,
+            waiting: self.slots.len(),
+        });
+        self.next_event += events;
+        match &mut self.disk {
+            Some(disk) => {
+                disk.unwritten_bytes += bytes;
+                disk.unwritten_since.get_or_insert(now);
+                if urgent {
+                    disk.urgent_end = position + 1;
+                }
+            }
+            // No destination at all: nothing to wait for.
+            None => self.trim(),
+        }
+        position
+    }
+
+    pub(crate) fn slot(&mut self, name: &str) -> Option<&mut Slot> {
+        self.slots
+            .iter_mut()
+            .find(|slot| slot.cursor.counters.name == name)
+    }
+
+    fn entry(&self, position: u64) -> Option<&Entry> {
+        self.entries.get(position.checked_sub(self.first)? as usize)
+    }
+
+    /// The batches to write from `position` on, up to so many bytes.
+    pub(crate) fn batches_from(&self, position: u64, bytes_max: u64) -> Vec<Pending> {
+        let mut bytes = 0;
+        (position..self.end())
+            .map_while(|position| {
+                let entry = self.entry(position)?;
+                let batch = Arc::clone(entry.batch.as_ref()?);
+                let pending = Pending {
+                    position,
+                    first_event: entry.first_event,
+                    batch,
+                };
+                let fits = bytes < bytes_max;
+                bytes += pending.bytes();
+                fits.then_some(pending)
+            })
+            .collect()
+    }
+
+    /// Whether [`Self::take`] would find something now.
+    pub(crate) fn has_more(&mut self, name: &str, now: Instant) -> bool {
+        let (first, end) = (self.first, self.end());
+        self.slot(name).is_none_or(|slot| {
+            let in_memory = slot.cursor.next.max(first) < end;
+            let rests = slot.read_again_at.is_some_and(|again| again > now);
+            let on_disk = slot.cursor.next < first && !slot.reading && !rests;
+            let due = slot.cursor.due().is_some_and(|due| due <= now);
+            due || in_memory && slot.cursor.next >= first || on_disk
+        })
+    }
+
+    /// When the batch at this position was received, if it is in memory.
+    pub(crate) fn received_at(&self, position: u64) -> Option<i64> {
+        let batch = self.entry(position)?.batch.as_ref()?;
+        Some(batch.received().0)
+    }
+
+    /// What the destination gets next.
+    pub(crate) fn take(&mut self, name: &str, now: Instant, ledger: &Ledger) -> Taken {
+        let Some(index) = self
+            .slots
+            .iter()
+            .position(|slot| slot.cursor.counters.name == name)
+        else {
+            return Taken::Gone;
+        };
+        loop {
+            let slot = &mut self.slots[index];
+            let mut position = match slot.cursor.pick(now) {
+                Pick::Again(position, batch, events) => {
+                    return Taken::Delivery(Delivery {
+                        position,
+                        batch,
+                        events,
+                    });
+                }
+                Pick::Next(position) => position,
+            };
+            if position < self.first {
+                if slot.reading {
+                    return Taken::Busy;
+                }
+                if let Some(again) = slot.read_again_at.filter(|again| *again > now) {
+                    return Taken::NothingUntil(Some(again));
+                }
+                if let Some(reader) = slot.reader.take() {
+                    slot.reading = true;
+                    return Taken::Read(Box::new(reader));
+                }
+                position = self.first;
+            }
+            let Some(entry) = self.entries.get((position - self.first) as usize) else {
+                return Taken::NothingUntil(slot.cursor.due());
+            };
+            let Some(batch) = entry.batch.as_ref().map(Arc::clone) else {
+                slot.cursor.next = position + 1;
+                continue;
+            };
+            let old = OldBatch {
+                position,
+                first_event: entry.first_event,
+                batch,
+            };
+            if let Some(delivery) = self.hand_out(index, old, now, ledger) {
+                return Taken::Delivery(delivery);
+            }
+            self.settled_position(position);
+        }
+    }
+
+    /// Hands a batch to a cursor; `None` if it had settled all of it before. Events that should
+    /// have come before it are lost, and counted.
+    pub(crate) fn hand_out(
+        &mut self,
+        index: usize,
+        old: OldBatch,
+        now: Instant,
+        ledger: &Ledger,
+    ) -> Option<Delivery> {
+        let cursor = &mut self.slots[index].cursor;
+        let (events, lost) = cursor.hand_out(old.position, old.first_event, &old.batch, now);
+        if lost > 0 {
+            ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));
+        }
+        Some(Delivery {
+            position: old.position,
+            batch: old.batch,
+            events: events?,
+        })
+    }
+
+    /// A reader has come back.
+    pub(crate) fn give_back(&mut self, name: &str, reader: Reader) -> Option<usize> {
+        let index = self
+            .slots
+            .iter()
+            .position(|slot| slot.cursor.counters.name == name)?;
+        let slot = &mut self.slots[index];
+        slot.reading = false;
+        slot.reader = Some(reader);
+        Some(index)
+    }
+
+    /// Reports what became of events; returns batches to be let go outside the lock, or nothing
+    /// if nobody holds these events any more.
+    pub(crate) fn settle(
+        &mut self,
+        name: &str,
+        position: u64,
+        events: &Range<u32>,
+        fate: &Fate,
+        ledger: &Ledger,
+    ) -> Option<Vec<Arc<Batch>>> {
+        let slot = self.slot(name)?;
+        let (batch, settled, done) = slot.cursor.settle(position, events)?;
+        debug_assert_eq!(settled, events.len() as u64, "an event was settled twice");
+        ledger.post(|| slot.cursor.post(&batch, events, settled, fate));
+        let mut freed = vec![batch];
+        if done {
+            freed.extend(self.settled_position(position));
+        }
+        Some(freed)
+    }
+
+    /// One more cursor is done with the batch at `position`. Gives the batch back, to be dropped
+    /// outside the lock, if it was the last: also from behind one that is still waited for, so
+    /// that a single held event does not pin all that came after it.
+    fn settled_position(&mut self, position: u64) -> Option<Arc<Batch>> {
+        let durable = position < self.durable_end();
+        let index = position.checked_sub(self.first)? as usize;
+        let entry = self.entries.get_mut(index)?;
+        entry.waiting = entry.waiting.saturating_sub(1);
+        if entry.waiting > 0 || !durable {
+            return None;
+        }
+        self.bytes -= std::mem::take(&mut entry.bytes);
+        let batch = entry.batch.take();
+        self.trim();
+        batch
+    }
+
+    /// Everything below `position` is durable now: what nobody waits for is let go.
+    pub(crate) fn now_durable(&mut self, position: u64, now: Instant) -> Vec<Arc<Batch>> {
+        let Some(disk) = &mut self.disk else {
+            return Vec::new();
+        };
+        let from = disk.durable_end;
+        disk.durable_end = position.max(from);
+        let mut freed = Vec::new();
+        for at in from..position {
+            let Some(entry) = at
+                .checked_sub(self.first)
+                .and_then(|index| self.entries.get_mut(index as usize))
+            else {
+                continue;
+            };
+            disk.unwritten_bytes = disk.unwritten_bytes.saturating_sub(entry.bytes);
+            if entry.waiting == 0 {
+                self.bytes -= std::mem::take(&mut entry.bytes);
+                freed.extend(entry.batch.take());
+            }
+        }
+        let left = position < self.first + self.entries.len() as u64;
+        disk.unwritten_since = left.then_some(now);
+        self.trim();
+        freed
+    }
+
+    /// Position behind the batches at the front of what is unwritten that nobody waits for: they
+    /// need not be written.
+    pub(crate) fn needless_end(&self) -> u64 {
+        let from = self.durable_end();
+        (from..self.end())
+            .find(|at| self.entry(*at).is_some_and(|entry| entry.waiting > 0))
+            .unwrap_or(self.end())
+    }
+
+    /// Removes settled entries from the front.
+    fn trim(&mut self) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|entry| entry.waiting == 0 && self.first < self.durable_end())
+        {
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) -> Option<Arc<Batch>> {
+        let entry = self.entries.pop_front()?;
+        self.first += 1;
+        self.bytes -= entry.bytes;
+        entry.batch
+    }
+
+    fn drop_oldest_batch(&mut self, ledger: &Ledger) -> Option<Arc<Batch>> {
+        let entry = self.entries.front()?;
+        let end_event = self
+            .entries
+            .get(1)
+            .map_or(self.next_event, |next| next.first_event);
+        debug_assert!(entry.first_event < end_event);
+        self.forget_below(end_event, ledger);
+        self.pop()
+    }
+
+    /// Every cursor gives up what it has not settled below this event.
+    pub(crate) fn forget_below(&mut self, event: u64, ledger: &Ledger) {
+        for slot in &mut self.slots {
+            let forgotten = slot.cursor.forget_below(event);
+            ledger.post(|| slot.cursor.post_dropped(forgotten, DropReason::QueueFull));
+        }
+    }
+
+    /// Takes a cursor away. Returns how many events it leaves without a fate, and the batches that
+    /// nobody else waits for.
+    pub(crate) fn remove_slot(&mut self, name: &str) -> Option<(Slot, u64, Vec<Arc<Batch>>)> {
+        let index = self
+            .slots
+            .iter()
+            .position(|slot| slot.cursor.counters.name == name)?;
+        let slot = self.slots.swap_remove(index);
+        let pending = slot.cursor.pending(self.next_event);
+        let mut waited: Vec<u64> = slot.cursor.held().collect();
+        waited.extend(slot.cursor.next.max(self.first)..self.end());
+        let freed = waited
+            .into_iter()
+            .filter_map(|position| self.settled_position(position))
+            .collect();
+        Some((slot, pending, freed))
+    }
+
+    /// Adds a cursor in front of everything that comes from now on.
+    pub(crate) fn add_slot(&mut self, counters: &Arc<DestinationCounters>, reader: Option<Reader>) {
+        let cursor = Cursor::new(Arc::clone(counters), self.end(), self.next_event);
+        self.slots.push(Slot {
+            cursor,
+            reader,
+            reading: false,
+            read_again_at: None,
+            abandoned_since: None,
+        });
+    }
+
+    /// Number of the oldest event that someone still waits for.
+    pub(crate) fn floor(&self) -> u64 {
+        let floors = self.slots.iter().map(|slot| slot.cursor.floor());
+        floors.min().unwrap_or(self.next_event)
+    }
+
+    /// How long the writer may wait before it begins a round at `now`; `None`: until something
+    /// comes.
+    pub(crate) fn round_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
+        let disk = self.disk.as_ref()?;
+        let since = disk.unwritten_since?;
+        let soon = disk.urgent_end > disk.durable_end
+            || disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES
+            || self.blocked > 0
+            || self.closed;
+        let due = if soon { now } else { since + linger };
+        let due = disk.retry_at.map_or(due, |retry| retry.max(due));
+        Some(due.saturating_duration_since(now))
+    }
+}

@@ -1,0 +1,230 @@
+//! The one that writes: a round takes batches to the disk and, in `fsync` mode, makes sure.
+
+use std::io;
+use std::sync::Arc;
+
+use inrush_event::{Batch, Timestamp};
+
+use crate::Durability;
+use crate::format::{
+    LogId, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES, encode_head,
+};
+use crate::segments::{Segment, segment_name};
+use crate::storage::{File, Storage};
+
+/// Batches that go down in one call.
+const BATCHES_PER_WRITE: usize = 64;
+
+/// A batch to be written.
+pub(crate) struct Pending {
+    pub(crate) position: u64,
+    pub(crate) first_event: u64,
+    pub(crate) batch: Arc<Batch>,
+}
+
+impl Pending {
+    /// Bytes that it takes on disk, or a little more.
+    pub(crate) fn bytes(&self) -> u64 {
+        const AROUND: usize = 1024;
+        let rows = self.batch.len() * ROW_BYTES + self.batch.peers().len() * PEER_BYTES;
+        (self.batch.bytes().len() + rows + AROUND) as u64
+    }
+}
+
+/// What a round has achieved.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Every batch below this position is as durable as the mode promises.
+    pub(crate) durable_end: u64,
+    /// What became of the segments, in order.
+    pub(crate) changes: Vec<Change>,
+    /// Why the rest was not written.
+    pub(crate) error: Option<io::Error>,
+}
+
+/// A change of the list of segments.
+pub(crate) enum Change {
+    /// A new one.
+    Created(Segment),
+    /// The last one has this length now.
+    Length(u64),
+    /// The last one was given up before anything in it counted.
+    Removed,
+}
+
+struct Current {
+    file: Arc<dyn File>,
+    /// Length of what is written.
+    offset: u64,
+    /// Length of what counts.
+    durable: u64,
+}
+
+/// Writes the log's segments; only one round is under way at a time.
+pub(crate) struct Writer {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) log: LogId,
+    /// Counts the processes that wrote to this log.
+    pub(crate) epoch: u32,
+    /// Of the next segment.
+    pub(crate) serial: u64,
+    current: Option<Current>,
+    heads: Vec<u8>,
+}
+
+/// How a round is to be done.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) durability: Durability,
+    pub(crate) segment_bytes: u64,
+}
+
+impl Writer {
+    pub(crate) fn new(storage: Arc<dyn Storage>, log: LogId, epoch: u32, serial: u64) -> Self {
+        Self {
+            storage,
+            log,
+            epoch,
+            serial,
+            current: None,
+            heads: Vec::new(),
+        }
+    }
+
+    /// Writes `batches`, of which there is at least one. On an error the segment is given up:
+    /// what was not yet durable counts for nothing and is to be written again.
+    pub(crate) fn round(&mut self, batches: &[Pending], manner: Manner) -> Outcome {
+        let mut outcome = Outcome {
+            durable_end: batches.first().map_or(0, |first| first.position),
+            ..Outcome::default()
+        };
+        if let Err(error) = self.write_all(batches, manner, &mut outcome) {
+            outcome.error = Some(error);
+            self.give_up(&mut outcome);
+        }
+        outcome
+    }
+
+    fn write_all(
+        &mut self,
+        batches: &[Pending],
+        manner: Manner,
+        outcome: &mut Outcome,
+    ) -> io::Result<()> {
+        let mut rest = batches;
+        while let Some(first) = rest.first() {
+            if self.is_full(manner.segment_bytes) {
+                self.secure(manner.durability, first.position, outcome)?;
+                self.current = None;
+            }
+            if self.current.is_none() {
+                self.begin_segment(first, outcome)?;
+            }
+            let (now, later) = rest.split_at(rest.len().min(BATCHES_PER_WRITE));
+            self.write(now)?;
+            rest = later;
+        }
+        let end = batches.last().map_or(0, |last| last.position + 1);
+        self.secure(manner.durability, end, outcome)
+    }
+
+    fn is_full(&self, segment_bytes: u64) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|current| current.offset >= segment_bytes)
+    }
+
+    fn begin_segment(&mut self, first: &Pending, outcome: &mut Outcome) -> io::Result<()> {
+        let header = SegmentHeader {
+            log: self.log,
+            serial: self.serial,
+            base_position: first.position,
+            base_event: first.first_event,
+            epoch: self.epoch,
+            created: Timestamp::now(),
+        };
+        let name = segment_name(self.serial);
+        // A serial is used once, whatever becomes of its file.
+        self.serial += 1;
+        let file = self.storage.create(&name)?;
+        let bytes = SEGMENT_HEADER_BYTES as u64;
+        outcome.changes.push(Change::Created(Segment {
+            name,
+            header,
+            bytes,
+        }));
+        self.current = Some(Current {
+            file: Arc::clone(&file),
+            offset: bytes,
+            durable: 0,
+        });
+        file.write_at(&[&header.encode()], 0)
+    }
+
+    fn write(&mut self, batches: &[Pending]) -> io::Result<()> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        self.heads.clear();
+        let mut cuts = Vec::with_capacity(batches.len());
+        for pending in batches {
+            let place = (pending.position, pending.first_event, self.epoch);
+            let start = self.heads.len();
+            let header = encode_head(&self.log, place, &pending.batch, &mut self.heads);
+            cuts.push((start..self.heads.len(), header.trailer(&self.log)));
+        }
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * batches.len());
+        for (pending, (head, trailer)) in batches.iter().zip(&cuts) {
+            parts.extend([
+                &self.heads[head.clone()],
+                pending.batch.bytes(),
+                &trailer[..],
+            ]);
+        }
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        debug_assert!(bytes > TRAILER_BYTES);
+        current.file.write_at(&parts, current.offset)?;
+        current.offset += bytes as u64;
+        Ok(())
+    }
+
+    /// Makes what is written of this segment durable; then everything below `end` is.
+    fn secure(
+        &mut self,
+        durability: Durability,
+        end: u64,
+        outcome: &mut Outcome,
+    ) -> io::Result<()> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        if durability == Durability::Fsync && current.durable < current.offset {
+            current.file.sync()?;
+            if current.durable == 0 {
+                self.storage.sync_names()?;
+            }
+        }
+        current.durable = current.offset;
+        outcome.durable_end = end;
+        outcome.changes.push(Change::Length(current.offset));
+        Ok(())
+    }
+
+    /// Leaves the segment as it is, but for what does not count; the next round begins a new one.
+    fn give_up(&mut self, outcome: &mut Outcome) {
+        let Some(current) = self.current.take() else {
+            return;
+        };
+        // Both may fail on a sick disk. What is left behind is known by its positions: the next
+        // segment begins at or before them.
+        if current.durable > 0 {
+            let _ = current.file.set_len(current.durable);
+            outcome.changes.push(Change::Length(current.durable));
+            return;
+        }
+        let name = segment_name(self.serial - 1);
+        if self.storage.remove(&name).is_ok() {
+            outcome.changes.push(Change::Removed);
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The log on a real folder: what was appended is there after a restart, and what was settled is
+//! not handed out again.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use inrush_event::{
+    Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Peer,
+    Protocol, Record, SourceInfo, Span, Timestamp, limits,
+};
+use inrush_queue::{DestinationFeed, Log, QueueOptions, WhenFull};
+use tempfile::TempDir;
+
+/// Long enough for a reader of the disk, and not waited for where something is there.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// One process at work on a folder.
+struct Process {
+    ledger: Arc<Ledger>,
+    log: Arc<Log>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn small() -> QueueOptions {
+    QueueOptions {
+        max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_MIN),
+        memory_bytes: ByteSize(1 << 20),
+        ..QueueOptions::default()
+    }
+}
+
+impl Process {
+    fn start(folder: &Path, options: QueueOptions) -> Self {
+        let ledger = Ledger::new();
+        let log = Log::open(folder, options, Arc::clone(&ledger)).unwrap();
+        let thread = log.start().unwrap();
+        Self {
+            ledger,
+            log,
+            thread,
+        }
+    }
+
+    fn attach(&self, name: &str) -> Arc<DestinationFeed> {
+        self.log.attach(&self.ledger.destination(name))
+    }
+
+    /// Appends one batch of texts and waits until it is durable.
+    fn append(&self, texts: &[String]) -> u64 {
+        let position = self.log.append(batch(texts), true, || {}).unwrap();
+        let deadline = Instant::now() + WAIT;
+        while self.log.durable_end() <= position {
+            assert!(Instant::now() < deadline, "nothing becomes durable");
+            std::thread::yield_now();
+        }
+        position
+    }
+
+    fn stop(mut self) -> Arc<Ledger> {
+        self.log.close();
+        self.thread.take().unwrap().join().unwrap();
+        assert_eq!(self.ledger.snapshot().imbalance(), None);
+        Arc::clone(&self.ledger)
+    }
+}
+
+fn batch(texts: &[String]) -> Batch {
+    let source = Arc::new(SourceInfo {
+        name: "s".into(),
+        index: "main".into(),
+        sourcetype: "syslog".into(),
+    });
+    let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
+    builder.stamp(Timestamp(7));
+    let peer = builder.peer(Peer {
+        ip: "192.0.2.7".parse().unwrap(),
+        local_port: 514,
+        protocol: Protocol::Tcp,
+    });
+    for text in texts {
+        let start = builder.filled();
+        builder.extend(text.as_bytes());
+        let span = Span::new(start, builder.filled());
+        let mut record = Record::unparsed(span, Timestamp(7), peer, Anomalies::NO_PRI);
+        record.pri = 13;
+        builder.parts().1.push(record);
+    }
+    builder.freeze(3)
+}
+
+fn texts(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|n| format!("event number {n}")).collect()
+}
+
+fn read(delivery: &Delivery) -> Vec<String> {
+    let events = delivery.events.start as usize..delivery.events.end as usize;
+    delivery.batch.records()[events]
+        .iter()
+        .map(|r| String::from_utf8(delivery.batch.get(r.raw).to_vec()).unwrap())
+        .collect()
+}
+
+fn take(feed: &DestinationFeed) -> Option<Delivery> {
+    match feed.next(WAIT) {
+        Next::Batch(delivery) => Some(delivery),
+        Next::Idle => panic!("nothing comes"),
+        Next::Closed => None,
+    }
+}
+
+fn deliver(feed: &DestinationFeed) -> Vec<String> {
+    let delivery = take(feed).unwrap();
+    let texts = read(&delivery);
+    feed.settle(delivery.position, delivery.events, Fate::Delivered);
+    texts
+}
+
+/// Everything that a destination still gets, from a log that takes nothing more.
+fn drain(process: &Process, feed: &DestinationFeed) -> Vec<String> {
+    process.log.close();
+    let mut all = Vec::new();
+    while let Some(delivery) = take(feed) {
+        all.extend(read(&delivery));
+        feed.settle(delivery.position, delivery.events, Fate::Delivered);
+    }
+    all
+}
+
+#[test]
+fn what_was_not_delivered_is_there_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let first = Process::start(folder.path(), small());
+    let (a, b) = (first.attach("a"), first.attach("b"));
+    first.append(&texts(0..5));
+    first.append(&texts(5..8));
+    assert_eq!(deliver(&a), texts(0..5));
+    let half = take(&b).unwrap();
+    b.settle(half.position, 1..3, Fate::Delivered);
+    first.stop();
+
+    let second = Process::start(folder.path(), small());
+    let pending = |name: &str| second.ledger.snapshot().destinations[name].pending;
+    assert_eq!((pending("a"), pending("b")), (3, 6));
+    let (a, b) = (second.attach("a"), second.attach("b"));
+    second.append(&texts(8..9));
+    assert_eq!(drain(&second, &a), texts(5..9));
+    let mut left = texts(0..1);
+    left.extend(texts(3..5));
+    left.extend(texts(5..9));
+    let mut got = drain(&second, &b);
+    got.sort();
+    assert_eq!(got, left);
+    let ledger = second.stop().snapshot();
+    assert_eq!(ledger.destinations["b"].delivered, 7);
+    assert_eq!(ledger.destinations["b"].pending, 0);
+}
+
+#[test]
+fn a_batch_comes_back_as_it_was() {
+    let folder = TempDir::new().unwrap();
+    let first = Process::start(folder.path(), small());
+    let _feed = first.attach("a");
+    first.append(&texts(0..2));
+    first.stop();
+    let second = Process::start(folder.path(), small());
+    let delivery = take(&second.attach("a")).unwrap();
+    let was = batch(&texts(0..2));
+    assert_eq!(delivery.batch.bytes(), was.bytes());
+    assert_eq!(delivery.batch.peers(), was.peers());
+    assert_eq!(delivery.batch.source(), was.source());
+    assert_eq!(delivery.batch.sequence(), 3);
+    for (is, was) in delivery.batch.records().iter().zip(was.records()) {
+        assert_eq!(format!("{is:?}"), format!("{was:?}"));
+    }
+    second.stop();
+}
+
+#[test]
+fn a_destination_that_lags_reads_from_disk_and_its_segments_go_when_it_has_passed() {
+    let folder = TempDir::new().unwrap();
+    let process = Process::start(folder.path(), small());
+    let (fast, slow) = (process.attach("fast"), process.attach("slow"));
+    let long = "x".repeat(10_000);
+    let line = |n: usize| format!("{n} {long}");
+    for round in 0..40 {
+        process.append(&(0..25).map(|n| line(round * 25 + n)).collect::<Vec<_>>());
+        assert_eq!(deliver(&fast).len(), 25);
+    }
+    let levels = process.log.levels();
+    assert!(levels.segments > 3, "{levels:?}");
+    assert!(levels.bytes <= 1 << 20, "{levels:?}");
+    let got = drain(&process, &slow);
+    let numbers: Vec<usize> = got
+        .iter()
+        .map(|text| text.split(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+    process.log.reclaim(Timestamp::now());
+    assert_eq!(process.log.levels().segments, 1);
+    process.stop();
+    assert_eq!(segments(folder.path()).len(), 1);
+}
+
+fn segments(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let mut found: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|e| e == "seg"))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_lost_cursor_repeats_and_loses_nothing() {
+    let folder = TempDir::new().unwrap();
+    let first = Process::start(folder.path(), small());
+    let a = first.attach("a");
+    first.append(&texts(0..4));
+    deliver(&a);
+    first.append(&texts(4..6));
+    first.stop();
+    fs::write(folder.path().join("cursor-a"), b"rubbish").unwrap();
+    let second = Process::start(folder.path(), small());
+    assert_eq!(drain(&second, &second.attach("a")), texts(0..6));
+    second.stop();
+}
+
+#[test]
+fn a_new_destination_begins_at_the_end_and_a_removed_one_is_kept_for_a_while() {
+    let folder = TempDir::new().unwrap();
+    let first = Process::start(folder.path(), small());
+    let _old = first.attach("old");
+    first.append(&texts(0..4));
+    let new = first.attach("new");
+    first.append(&texts(4..5));
+    assert_eq!(deliver(&new), texts(4..5));
+    first.log.detach("old", DropReason::Removed);
+    first.log.reclaim(Timestamp::now());
+    assert_eq!(first.ledger.snapshot().destinations["old"].pending, 5);
+    first.stop();
+
+    let second = Process::start(folder.path(), small());
+    let _new = second.attach("new");
+    assert_eq!(second.ledger.snapshot().destinations["old"].pending, 5);
+    let in_two_days = Timestamp(Timestamp::now().0 + 2 * 86_400 * 1_000_000_000);
+    second.log.reclaim(in_two_days);
+    let snapshot = second.ledger.snapshot();
+    assert_eq!(snapshot.destinations["old"].dropped["removed"], 5);
+    second.stop();
+    assert!(!folder.path().join("cursor-old").exists());
+}
+
+#[test]
+fn the_oldest_segment_goes_when_the_budget_is_used_up_and_it_is_counted() {
+    let folder = TempDir::new().unwrap();
+    let options = QueueOptions {
+        when_full: WhenFull::DropOldest,
+        ..small()
+    };
+    let process = Process::start(folder.path(), options);
+    let feed = process.attach("dead");
+    let long = "x".repeat(10_000);
+    let number = 60 * 50;
+    for round in 0..60 {
+        let line = |n: usize| format!("{} {long}", round * 50 + n);
+        process.append(&(0..50).map(line).collect::<Vec<_>>());
+    }
+    let levels = process.log.levels();
+    assert!(
+        levels.disk_bytes <= limits::QUEUE_DISK_BYTES_MIN,
+        "{levels:?}"
+    );
+    let got = drain(&process, &feed);
+    let dropped = process.ledger.snapshot().destinations["dead"].dropped["queue_full"];
+    assert_eq!(got.len() as u64 + dropped, number);
+    assert!(got[got.len() - 1].starts_with("2999 "));
+    process.stop();
+}
+
+/// A log of three batches, and where its only segment lies.
+fn three_batches(folder: &Path) -> Vec<u8> {
+    let process = Process::start(folder, small());
+    let _feed = process.attach("a");
+    for n in 0..3 {
+        process.append(&texts(2 * n..2 * n + 2));
+    }
+    process.stop();
+    fs::read(&segments(folder)[0]).unwrap()
+}
+
+/// Restarts on a damaged segment; says what came out and what was counted as lost.
+fn reopened(folder: &Path, whole: &Path, bytes: &[u8]) -> (Vec<String>, u64) {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).unwrap();
+    for entry in fs::read_dir(whole).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    fs::write(&segments(folder)[0], bytes).unwrap();
+    let process = Process::start(folder, small());
+    let feed = process.attach("a");
+    // What comes behind the damage shows how much is missing before it.
+    process.append(&texts(6..7));
+    let got = drain(&process, &feed);
+    let snapshot = process.stop().snapshot();
+    let dropped = &snapshot.destinations["a"].dropped;
+    (got, dropped.get("corrupt").copied().unwrap_or(0))
+}
+
+#[test]
+fn every_byte_of_a_segment_may_be_wrong() {
+    let (folder, whole) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let bytes = three_batches(whole.path());
+    let mut all = texts(0..7);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        let (got, lost) = reopened(folder.path(), whole.path(), &damaged);
+        assert_eq!(got.len() as u64 + lost, 7, "byte {at}");
+        assert!(lost <= 2, "byte {at} costs {lost}");
+        assert!(
+            got.iter().all(|text| all.contains(text)),
+            "byte {at}: {got:?}"
+        );
+        let mut once = got.clone();
+        once.dedup();
+        assert_eq!(once, got, "byte {at}");
+    }
+    all.clear();
+}
+
+#[test]
+fn a_segment_may_end_anywhere() {
+    let (folder, whole) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let bytes = three_batches(whole.path());
+    for len in 0..bytes.len() {
+        let (got, lost) = reopened(folder.path(), whole.path(), &bytes[..len]);
+        let (last, before) = got.split_last().unwrap();
+        assert_eq!(last, "event number 6", "length {len}");
+        assert_eq!(before, texts(0..before.len()), "length {len}");
+        assert!(
+            lost <= 2 && lost as usize + before.len() <= 6,
+            "length {len}"
+        );
+    }
+}
+
+#[test]
+fn a_foreign_a_missing_and_a_swapped_segment_are_met() {
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    three_batches(one.path());
+    three_batches(two.path());
+    // A second segment, so that the first can go missing.
+    let again = Process::start(one.path(), small());
+    let _feed = again.attach("a");
+    again.append(&texts(6..8));
+    again.stop();
+    let (own, foreign) = (segments(one.path()), segments(two.path()));
+    // The names change places, and a stranger comes in.
+    fs::rename(&own[0], one.path().join("x")).unwrap();
+    fs::rename(&own[1], &own[0]).unwrap();
+    fs::rename(one.path().join("x"), &own[1]).unwrap();
+    fs::copy(&foreign[0], one.path().join("0000000007.seg")).unwrap();
+    let process = Process::start(one.path(), small());
+    assert_eq!(process.log.opened().aside, ["0000000007.seg"]);
+    assert_eq!(drain(&process, &process.attach("a")), texts(0..8));
+    process.stop();
+    // Now the older of the two is gone, and the cursor does not know.
+    let gone = segments(one.path());
+    assert!(!gone.is_empty());
+}
