@@ -87,7 +87,7 @@ pub(crate) struct Oracle {
     waiting: VecDeque<(usize, u64)>,
     pub destinations: BTreeMap<String, Destination>,
     /// Whether bits flip: then a cursor may be lost, and what was on disk too, if it is counted.
-    pub bits_flip: bool,
+    pub unsound_reads: bool,
     /// Whether the policy may drop what was accepted.
     pub drops: bool,
 }
@@ -140,7 +140,7 @@ impl Oracle {
             batch_of: Vec::new(),
             waiting: VecDeque::new(),
             destinations: BTreeMap::new(),
-            bits_flip: false,
+            unsound_reads: false,
             drops: false,
         }
     }
@@ -284,7 +284,7 @@ impl Oracle {
         }
         for (name, destination) in &mut self.destinations {
             let recorded = match end {
-                _ if self.bits_flip => None,
+                _ if self.unsound_reads => None,
                 // A cursor that was written in a step holds what that step settled.
                 End::Killed => Some(destination.recorded + 1),
                 End::PowerCut => synced(name),
@@ -301,7 +301,7 @@ impl Oracle {
         for (name, destination) in self.destinations.iter().filter(|(_, d)| d.attached) {
             let missing: Vec<u32> = self.missing(destination).collect();
             let dropped = destination.dropped();
-            let may = match self.drops || self.bits_flip {
+            let may = match self.drops || self.unsound_reads {
                 true => dropped,
                 false => 0,
             };
@@ -312,7 +312,7 @@ impl Oracle {
                     "{name} misses {number} events ({some:?}) and counted {dropped} as dropped"
                 ));
             }
-            if !self.drops && !self.bits_flip && dropped > self.unsure() {
+            if !self.drops && !self.unsound_reads && dropped > self.unsure() {
                 let unsure = self.unsure();
                 return Err(format!(
                     "{name} dropped {dropped} of {unsure} unsure events"

@@ -63,6 +63,13 @@ impl Scenario {
         }
     }
 
+    /// Whether what is read may be other than what was written.
+    pub(crate) fn has_unsound_reads(&self) -> bool {
+        let reads = [Call::List, Call::Open, Call::Len, Call::Read];
+        let fails = |call: &Call| self.faults.errors[*call as usize] > 0;
+        self.bits_flip || reads.iter().any(fails)
+    }
+
     /// Whether the policy may drop what was accepted.
     pub(crate) fn drops(&self) -> bool {
         self.options.when_full == WhenFull::DropOldest

@@ -134,7 +134,7 @@ impl World {
             disk.start_trace();
         }
         let mut oracle = Oracle::new(scenario.options.durability);
-        oracle.bits_flip = scenario.bits_flip;
+        oracle.unsound_reads = scenario.has_unsound_reads();
         oracle.drops = scenario.drops();
         let mut world = Self {
             rng,
@@ -328,14 +328,21 @@ impl World {
         self.note(|_| format!("{end:?}"));
         // Counted before the death, even if the step that it came in was not looked at.
         self.check_ledger()?;
-        let disk = &self.disk;
-        let synced = |name: &str| disk.durable_since(&crate::subject::cursor_file(name));
-        self.oracle.process_ended(end, synced);
         self.subject = None;
         self.round = None;
         for sink in &mut self.sinks {
             sink.hand.clear();
         }
+        self.end_process(end);
+        self.start()?;
+        self.attach_all();
+        Ok(())
+    }
+
+    fn end_process(&mut self, end: End) {
+        let disk = &self.disk;
+        let synced = |name: &str| disk.durable_since(&crate::subject::cursor_file(name));
+        self.oracle.process_ended(end, synced);
         match end {
             End::Killed => {
                 self.counts.kills += 1;
@@ -346,9 +353,6 @@ impl World {
                 self.disk.cut_power();
             }
         }
-        self.start()?;
-        self.attach_all();
-        Ok(())
     }
 
     fn start(&mut self) -> Verdict {
@@ -377,14 +381,8 @@ impl World {
                 Ok(_) | Err(_) => {}
             }
             self.note(|_| "the start failed".to_owned());
-            if dead {
-                match self.some_end() {
-                    End::Killed => self.disk.end_process(),
-                    End::PowerCut => self.disk.cut_power(),
-                }
-            } else {
-                self.disk.end_process();
-            }
+            let end = if dead { self.some_end() } else { End::Killed };
+            self.end_process(end);
         }
         if !self.calm {
             self.disk.set_faults(self.scenario.faults.clone());

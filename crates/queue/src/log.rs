@@ -496,7 +496,7 @@ impl Log {
         let aim = {
             let mut state = self.lock();
             let from_event = state.slot(name).map(|slot| slot.cursor.next_event);
-            let first = state.first();
+            let first = state.first_in_memory();
             let disk = state.disk.as_ref()?;
             aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), first)
         };
@@ -515,7 +515,8 @@ impl Log {
             Ok(Read::End) => {
                 match slot.reader.as_mut().filter(|_| aim.is_complete) {
                     Some(reader) => reader.leave(),
-                    None => slot.cursor.next = slot.cursor.next.max(aim.first_in_memory),
+                    // What was not found is not on disk, whatever comes behind it.
+                    None => state.go_on_in_memory(index, aim.first_in_memory, &self.ledger),
                 }
                 None
             }
@@ -615,12 +616,12 @@ struct Aim {
     from_event: u64,
     /// Whether nothing will ever be added to the segment.
     is_complete: bool,
-    /// Position of the first batch in memory when the read began.
-    first_in_memory: u64,
+    /// Position and first event of what was in memory when the read began.
+    first_in_memory: (u64, u64),
 }
 
 /// Has the reader stand in the segment where event `from` is to be looked for.
-fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64) -> Aim {
+fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: (u64, u64)) -> Aim {
     let segments = &disk.segments;
     let index = match reader.serial {
         Some(serial) if reader.has_left() => segments.index_after(serial),
