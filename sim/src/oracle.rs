@@ -36,6 +36,8 @@ enum Keep {
 /// A batch as its source sees it.
 struct Fact {
     events: Range<u32>,
+    /// Position behind it.
+    end: u64,
     source: usize,
     keep: Keep,
 }
@@ -116,6 +118,11 @@ impl Destination {
         self.repeats
     }
 
+    /// Events that the running process has counted as dropped here.
+    pub(crate) fn dropped_now(&self) -> u64 {
+        self.dropped_now
+    }
+
     /// Events that were counted as dropped here, by all processes.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped_before + self.dropped_now
@@ -150,6 +157,7 @@ impl Oracle {
         let (batch, first) = (self.batches.len(), self.batch_of.len() as u32);
         self.batches.push(Fact {
             events: first..first + events,
+            end: 0,
             source,
             keep: Keep::Offered,
         });
@@ -162,6 +170,7 @@ impl Oracle {
     pub(crate) fn accepted(&mut self, batch: usize, end: u64) {
         let fact = &mut self.batches[batch];
         fact.keep = Keep::Accepted;
+        fact.end = end;
         for destination in self.destinations.values_mut().filter(|d| d.attached) {
             for event in fact.events.clone() {
                 destination.slot(event).owed = true;
@@ -290,6 +299,16 @@ impl Oracle {
                 End::PowerCut => synced(name),
             };
             destination.process_ended(recorded);
+        }
+    }
+
+    /// A process has started, and found the log to end at this position. Where reads cannot be
+    /// relied on the last frames may be unreadable, and then nothing tells that they were there.
+    pub(crate) fn process_began(&mut self, end: u64) {
+        if self.unsound_reads {
+            let durable = |fact: &&mut Fact| fact.keep == Keep::Durable && fact.end > end;
+            let cut = self.batches.iter_mut().filter(durable);
+            cut.for_each(|fact| fact.keep = Keep::Unsure);
         }
     }
 

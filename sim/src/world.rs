@@ -315,7 +315,11 @@ impl World {
                 ));
             }
             let kept = reasons.filter(kept).map(|r| counters.dropped(*r).get());
-            fact.count_dropped(kept.sum());
+            let kept = kept.sum();
+            if self.tracing && kept != fact.dropped_now() {
+                let _ = writeln!(self.trace, "{:17}{name} has dropped {kept}", "");
+            }
+            fact.count_dropped(kept);
             if let Some(step) = self.disk.written_since(&crate::subject::cursor_file(name)) {
                 fact.recorded(step);
             }
@@ -369,6 +373,7 @@ impl World {
             let dead = self.disk.is_dead();
             match opened {
                 Ok(subject) if !dead => {
+                    self.oracle.process_began(subject.durable_end());
                     self.subject = Some(subject);
                     break;
                 }
