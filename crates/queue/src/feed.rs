@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inrush_event::{Fate, Feed, Next};
 
@@ -46,7 +46,8 @@ impl Feed for DestinationFeed {
     }
 
     fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {
-        self.log.settle(&self.name, position, events, fate);
+        let now = Instant::now();
+        self.log.settle(&self.name, position, events, &fate, now);
     }
 
     fn stopping(&self) -> bool {

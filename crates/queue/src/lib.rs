@@ -33,6 +33,8 @@ mod rounds;
 mod scan;
 mod segments;
 mod state;
+#[cfg(feature = "simulation")]
+mod steps;
 pub mod storage;
 mod writer;
 
@@ -43,3 +45,5 @@ pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
 pub use reader::BadRange;
 pub use rounds::{Done, Round};
 pub use state::Stall;
+#[cfg(feature = "simulation")]
+pub use steps::TryAppend;

@@ -212,9 +212,11 @@ impl Log {
         let bytes = batch.memory_bytes();
         let mut freed = Vec::new();
         let mut state = self.lock();
-        while !state.closed && !state.make_room(bytes, &self.ledger, &mut freed) {
-            if state.options.when_full == WhenFull::DropNewest {
-                return Err(AppendError::Full);
+        loop {
+            match self.admit(&mut state, bytes, &mut freed) {
+                Some(Ok(())) => break,
+                Some(Err(error)) => return Err(error),
+                None => {}
             }
             state.block();
             self.work.notify_one();
@@ -224,18 +226,7 @@ impl Log {
                 .unwrap_or_else(PoisonError::into_inner);
             state.unblock();
         }
-        if state.closed {
-            return Err(AppendError::Closed);
-        }
-        self.ledger.post(|| {
-            accept();
-            for slot in &state.slots {
-                slot.cursor.counters.accepted.add(batch.len() as u64);
-                slot.cursor.counters.pending.add(batch.len() as u64);
-            }
-        });
-        let batch = Arc::new(batch);
-        let position = state.push(batch, bytes, urgent, Instant::now());
+        let position = self.take_in(&mut state, Arc::new(batch), urgent, Instant::now(), accept);
         let (on_disk, wake_writer) = match &state.disk {
             Some(disk) => {
                 let first = disk.unwritten_bytes == bytes;
@@ -254,6 +245,43 @@ impl Log {
         }
         drop(freed);
         Ok(position)
+    }
+
+    /// Whether a batch of `bytes` may come in; `None` if it has to wait.
+    pub(crate) fn admit(
+        &self,
+        state: &mut State,
+        bytes: u64,
+        freed: &mut Vec<Arc<Batch>>,
+    ) -> Option<Result<(), AppendError>> {
+        if state.closed {
+            return Some(Err(AppendError::Closed));
+        }
+        if state.make_room(bytes, &self.ledger, freed) {
+            return Some(Ok(()));
+        }
+        let drops = state.options.when_full == WhenFull::DropNewest;
+        drops.then_some(Err(AppendError::Full))
+    }
+
+    /// Takes a batch in, and posts it.
+    pub(crate) fn take_in(
+        &self,
+        state: &mut State,
+        batch: Arc<Batch>,
+        urgent: bool,
+        now: Instant,
+        accept: impl FnOnce(),
+    ) -> u64 {
+        self.ledger.post(|| {
+            accept();
+            for slot in &state.slots {
+                slot.cursor.counters.accepted.add(batch.len() as u64);
+                slot.cursor.counters.pending.add(batch.len() as u64);
+            }
+        });
+        let bytes = batch.memory_bytes();
+        state.push(batch, bytes, urgent, now)
     }
 
     /// Every batch at a position below is as durable as the mode promises.
@@ -555,12 +583,18 @@ impl Log {
         }
     }
 
-    pub(crate) fn settle(&self, name: &str, position: u64, events: Range<u32>, fate: Fate) {
+    pub(crate) fn settle(
+        &self,
+        name: &str,
+        position: u64,
+        events: Range<u32>,
+        fate: &Fate,
+        now: Instant,
+    ) {
         let mut state = self.lock();
         if let Fate::RetryAfter(delay) = fate {
             if let Some(slot) = state.slot(name) {
-                slot.cursor
-                    .put_back(position, events, Instant::now(), delay);
+                slot.cursor.put_back(position, events, now, *delay);
             }
             drop(state);
             self.arrival.notify_all();
@@ -568,7 +602,7 @@ impl Log {
         }
         // Nothing: the destination was taken away, or the events were given up meanwhile; they are
         // counted.
-        let freed = state.settle(name, position, &events, &fate, &self.ledger);
+        let freed = state.settle(name, position, &events, fate, &self.ledger);
         drop(state);
         if freed.as_ref().is_some_and(|freed| freed.len() > 1) {
             self.room.notify_all();
