@@ -63,9 +63,4 @@ impl Log {
     ) {
         self.settle(name, position, events, fate, now);
     }
-
-    /// What the writer's thread does when it ends.
-    pub fn save_cursors(&self) {
-        self.save_all();
-    }
 }
