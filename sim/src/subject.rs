@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use inrush_event::{Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger};
 use inrush_queue::storage::VirtualDisk;
-use inrush_queue::{Done, Log, LogId, QueueOptions, TryAppend};
+use inrush_queue::{AppendError, Done, Log, LogId, QueueOptions, TryAppend};
 
 /// What the writer has in hand.
 pub(crate) enum Round {
@@ -56,10 +56,10 @@ impl Subject {
         accept: impl FnOnce(),
         now: Instant,
     ) -> Append {
-        match self.log.try_append(batch, urgent, accept, now) {
+        match self.log.try_append(batch, urgent, now, accept) {
             Ok(position) => Append::Taken(position + 1),
-            Err(TryAppend::Full) => Append::Refused,
-            Err(TryAppend::Blocked) => Append::Full,
+            Err(TryAppend::Refused(AppendError::Full | AppendError::Closed)) => Append::Refused,
+            Err(TryAppend::WouldBlock) => Append::Full,
         }
     }
 
@@ -80,7 +80,7 @@ impl Subject {
     }
 
     pub(crate) fn next(&self, name: &str, now: Instant) -> Option<Delivery> {
-        self.log.poll(name, now)
+        self.log.try_take(name, now)
     }
 
     pub(crate) fn settle(
@@ -91,7 +91,7 @@ impl Subject {
         fate: Fate,
         now: Instant,
     ) {
-        self.log.settle_at(name, position, events, fate, now);
+        self.log.settle_now(name, position, events, &fate, now);
     }
 
     pub(crate) fn attach(&self, counters: &Arc<DestinationCounters>) {

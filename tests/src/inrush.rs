@@ -310,6 +310,13 @@ impl Inrush {
         (exit, self.dir.take().unwrap())
     }
 
+    /// SIGKILL, then how it ended; the folder is left to be started again in.
+    pub fn kill(mut self) -> (Exit, TempDir) {
+        self.signal(Signal::SIGKILL);
+        let exit = self.ended();
+        (exit, self.dir.take().unwrap())
+    }
+
     fn ended(&mut self) -> Exit {
         let status = eventually("the process to end", || self.child.try_wait().unwrap());
         // The pipe ends with the process, so that the whole of stderr is here now.

@@ -55,6 +55,10 @@ metrics! {
     TlsReloads Counter "inrush_tls_certificate_reloads_total" "Certificate reloads, by source and result.";
     QueueBytes Gauge "inrush_queue_memory_bytes" "Memory that queued batches pin.";
     QueueBytesMax Gauge "inrush_queue_memory_bytes_max" "The memory budget of the queue.";
+    QueueDiskBytes Gauge "inrush_queue_disk_bytes" "Bytes of the queue's segments on disk.";
+    QueueDiskBytesMax Gauge "inrush_queue_disk_bytes_max" "The disk budget of the queue; 0 without a disk.";
+    QueueSegments Gauge "inrush_queue_segments" "Segments of the queue on disk.";
+    QueueStalled Gauge "inrush_queue_stalled" "1 while nothing can be written to the queue's disk, else 0.";
     DestinationAccepted Counter "inrush_destination_accepted_events_total" "Events put before a destination.";
     DestinationDelivered Counter "inrush_destination_delivered_events_total" "Events that a destination has taken.";
     DestinationDeliveredBytes Counter "inrush_destination_delivered_bytes_total" "Bytes of the raw records that a destination has taken.";

@@ -67,6 +67,8 @@ pub struct Edge {
 pub enum EdgeKind {
     /// Events come in here.
     Source,
+    /// Events are kept here.
+    Queue,
     /// Events go out here.
     Destination,
 }

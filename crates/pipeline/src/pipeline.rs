@@ -4,7 +4,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo, Timestamp};
@@ -21,6 +21,8 @@ use crate::acceptor::{Acceptor, Door};
 use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
+use crate::owner::Owner;
+use crate::queue::open_log;
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
 use crate::udp::UdpWorker;
@@ -91,6 +93,9 @@ pub(crate) struct Shared {
     acceptor: Mutex<Option<Acceptor>>,
     /// Listeners that were closed while their threads waited for room in the queue.
     leaving: Mutex<Vec<(Arc<Source>, Listener)>>,
+    /// The queue's thread, if it has a disk.
+    writer: Mutex<Option<JoinHandle<()>>>,
+    _owner: Owner,
 }
 
 /// A running pipeline.
@@ -110,11 +115,18 @@ impl Pipeline {
         std::fs::create_dir_all(&config.data_dir).map_err(|error| {
             StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
         })?;
-        let shared = Shared::open(&config, inherited, loader).map_err(StartError::one)?;
+        let owner = Owner::take(&config.data_dir).map_err(|error| {
+            StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
+        })?;
+        let shared = Shared::open(&config, inherited, loader, owner).map_err(StartError::one)?;
         let shared = Arc::new(shared);
         let problems = {
             let mut graph = shared.graph();
             let mut problems = shared.start_destinations(&mut graph, &config);
+            shared.detach_all_but(&graph.destinations, DropReason::Removed);
+            // Only now: it deletes what no destination needs.
+            let writer = shared.log.start().map_err(StartError::one)?;
+            *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
             problems.extend(shared.start_sources(&mut graph, &config));
             shared.publish_sources(&graph);
             problems
@@ -164,9 +176,14 @@ impl Pipeline {
 }
 
 impl Shared {
-    fn open(config: &Config, inherited: Inherited, loader: Loader) -> io::Result<Self> {
+    fn open(
+        config: &Config,
+        inherited: Inherited,
+        loader: Loader,
+        owner: Owner,
+    ) -> io::Result<Self> {
         let ledger = Ledger::new();
-        let log = Log::new(config.queue.clone(), Arc::clone(&ledger));
+        let log = open_log(config, &ledger)?;
         let pool = BatchPool::new();
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let doors = Doors {
@@ -201,6 +218,8 @@ impl Shared {
             handles,
             acceptor: Mutex::new(Some(acceptor)),
             leaving: Mutex::default(),
+            writer: Mutex::default(),
+            _owner: owner,
         })
     }
 
@@ -412,6 +431,14 @@ impl Shared {
             problems.push("data_dir and admin cannot change while running; restart".to_owned());
             return Err(problems);
         }
+        let before = graph.config.queue.durability;
+        if config.queue.durability.has_disk() != before.has_disk() {
+            problems.push(
+                "queue.durability cannot change to or from `memory` while running; restart"
+                    .to_owned(),
+            );
+            return Err(problems);
+        }
         self.log.reconfigure(config.queue.clone());
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
@@ -616,6 +643,15 @@ impl Shared {
         destinations.iter().for_each(Destination::ask_to_stop);
         destinations.into_iter().for_each(Destination::stop);
         self.detach_all_but(&[], DropReason::Shutdown);
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if writer.is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the queue's thread ended by a fault");
+        }
+        self.log.save_cursors();
     }
 
     /// Stops the reading threads. While the queue is full they wait for room; at the deadline it

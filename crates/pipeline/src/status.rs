@@ -13,6 +13,7 @@ use crate::admin::{
 };
 use crate::destination::Destination;
 use crate::pipeline::{RunningSource, Shared};
+use crate::queue;
 use crate::udp::UdpWorker;
 
 /// A queue that is full for a moment is back-pressure at work; for this long it is an alarm.
@@ -102,7 +103,8 @@ impl Admin for Shared {
             .destinations
             .iter()
             .map(|one| self.destination_edge(one));
-        let edges: Vec<Edge> = sources.chain(destinations).collect();
+        let queue = std::iter::once(queue::edge(&self.log));
+        let edges: Vec<Edge> = sources.chain(queue).chain(destinations).collect();
         Health {
             healthy: edges.iter().all(|edge| edge.ok),
             edges,
@@ -147,9 +149,7 @@ impl Admin for Shared {
         for destination in &self.graph().destinations {
             page.destination(destination);
         }
-        let levels = self.log.levels();
-        page.add(Metric::QueueBytes, vec![], levels.bytes as f64);
-        page.add(Metric::QueueBytesMax, vec![], levels.bytes_max as f64);
+        queue::metrics(&self.log, &mut page);
         for (result, counter) in [("ok", &self.reloads), ("failed", &self.reload_failures)] {
             page.add(
                 Metric::Reloads,
@@ -210,12 +210,12 @@ fn error_counts(status: &SinkStatus) -> BTreeMap<String, u64> {
 
 /// The metrics page while it is gathered.
 #[derive(Default)]
-struct Page {
+pub(crate) struct Page {
     samples: Vec<Sample>,
 }
 
 impl Page {
-    fn add(&mut self, metric: Metric, labels: Vec<(&'static str, &str)>, value: f64) {
+    pub(crate) fn add(&mut self, metric: Metric, labels: Vec<(&'static str, &str)>, value: f64) {
         let labels = labels
             .into_iter()
             .map(|(name, text)| (name, text.to_owned()))

@@ -47,7 +47,7 @@ impl Feed for DestinationFeed {
 
     fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {
         let now = Instant::now();
-        self.log.settle(&self.name, position, events, fate, now);
+        self.log.settle(&self.name, position, events, &fate, now);
     }
 
     fn stopping(&self) -> bool {

@@ -32,9 +32,9 @@ mod recover;
 mod rounds;
 mod scan;
 mod segments;
-#[cfg(feature = "simulation")]
-mod simulation;
 mod state;
+#[cfg(feature = "simulation")]
+mod steps;
 pub mod storage;
 mod writer;
 
@@ -44,6 +44,6 @@ pub use format::LogId;
 pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
 pub use reader::BadRange;
 pub use rounds::{Done, Round};
-#[cfg(feature = "simulation")]
-pub use simulation::TryAppend;
 pub use state::Stall;
+#[cfg(feature = "simulation")]
+pub use steps::TryAppend;

@@ -212,9 +212,11 @@ impl Log {
         let bytes = batch.memory_bytes();
         let mut freed = Vec::new();
         let mut state = self.lock();
-        while !state.closed && !state.make_room(bytes, &self.ledger, &mut freed) {
-            if state.options.when_full == WhenFull::DropNewest {
-                return Err(AppendError::Full);
+        loop {
+            match self.admit(&mut state, bytes, &mut freed) {
+                Some(Ok(())) => break,
+                Some(Err(error)) => return Err(error),
+                None => {}
             }
             state.block();
             self.work.notify_one();
@@ -224,10 +226,7 @@ impl Log {
                 .unwrap_or_else(PoisonError::into_inner);
             state.unblock();
         }
-        if state.closed {
-            return Err(AppendError::Closed);
-        }
-        let position = self.admit(&mut state, batch, urgent, accept, Instant::now());
+        let position = self.take_in(&mut state, Arc::new(batch), urgent, Instant::now(), accept);
         let (on_disk, wake_writer) = match &state.disk {
             Some(disk) => {
                 let first = disk.unwritten_bytes == bytes;
@@ -248,24 +247,41 @@ impl Log {
         Ok(position)
     }
 
-    /// Puts a batch for which there is room at the end; returns its position.
+    /// Whether a batch of `bytes` may come in; `None` if it has to wait.
     pub(crate) fn admit(
         &self,
         state: &mut State,
-        batch: Batch,
+        bytes: u64,
+        freed: &mut Vec<Arc<Batch>>,
+    ) -> Option<Result<(), AppendError>> {
+        if state.closed {
+            return Some(Err(AppendError::Closed));
+        }
+        if state.make_room(bytes, &self.ledger, freed) {
+            return Some(Ok(()));
+        }
+        let drops = state.options.when_full == WhenFull::DropNewest;
+        drops.then_some(Err(AppendError::Full))
+    }
+
+    /// Takes a batch in, and posts it.
+    pub(crate) fn take_in(
+        &self,
+        state: &mut State,
+        batch: Arc<Batch>,
         urgent: bool,
-        accept: impl FnOnce(),
         now: Instant,
+        accept: impl FnOnce(),
     ) -> u64 {
-        let (bytes, events) = (batch.memory_bytes(), batch.len() as u64);
         self.ledger.post(|| {
             accept();
             for slot in &state.slots {
-                slot.cursor.counters.accepted.add(events);
-                slot.cursor.counters.pending.add(events);
+                slot.cursor.counters.accepted.add(batch.len() as u64);
+                slot.cursor.counters.pending.add(batch.len() as u64);
             }
         });
-        state.push(Arc::new(batch), bytes, urgent, now)
+        let bytes = batch.memory_bytes();
+        state.push(batch, bytes, urgent, now)
     }
 
     /// Every batch at a position below is as durable as the mode promises.
@@ -496,7 +512,7 @@ impl Log {
         let aim = {
             let mut state = self.lock();
             let from_event = state.slot(name).map(|slot| slot.cursor.next_event);
-            let first = state.first_in_memory();
+            let first = state.first();
             let disk = state.disk.as_ref()?;
             aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), first)
         };
@@ -515,8 +531,7 @@ impl Log {
             Ok(Read::End) => {
                 match slot.reader.as_mut().filter(|_| aim.is_complete) {
                     Some(reader) => reader.leave(),
-                    // What was not found is not on disk, whatever comes behind it.
-                    None => state.go_on_in_memory(index, aim.first_in_memory, &self.ledger),
+                    None => slot.cursor.next = slot.cursor.next.max(aim.first_in_memory),
                 }
                 None
             }
@@ -573,13 +588,13 @@ impl Log {
         name: &str,
         position: u64,
         events: Range<u32>,
-        fate: Fate,
+        fate: &Fate,
         now: Instant,
     ) {
         let mut state = self.lock();
         if let Fate::RetryAfter(delay) = fate {
             if let Some(slot) = state.slot(name) {
-                slot.cursor.put_back(position, events, now, delay);
+                slot.cursor.put_back(position, events, now, *delay);
             }
             drop(state);
             self.arrival.notify_all();
@@ -587,7 +602,7 @@ impl Log {
         }
         // Nothing: the destination was taken away, or the events were given up meanwhile; they are
         // counted.
-        let freed = state.settle(name, position, &events, &fate, &self.ledger);
+        let freed = state.settle(name, position, &events, fate, &self.ledger);
         drop(state);
         if freed.as_ref().is_some_and(|freed| freed.len() > 1) {
             self.room.notify_all();
@@ -616,12 +631,12 @@ struct Aim {
     from_event: u64,
     /// Whether nothing will ever be added to the segment.
     is_complete: bool,
-    /// Position and first event of what was in memory when the read began.
-    first_in_memory: (u64, u64),
+    /// Position of the first batch in memory when the read began.
+    first_in_memory: u64,
 }
 
 /// Has the reader stand in the segment where event `from` is to be looked for.
-fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: (u64, u64)) -> Aim {
+fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64) -> Aim {
     let segments = &disk.segments;
     let index = match reader.serial {
         Some(serial) if reader.has_left() => segments.index_after(serial),

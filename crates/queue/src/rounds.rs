@@ -315,7 +315,7 @@ impl Log {
             drop(self.work.wait_timeout(state, rest));
         }
         self.reclaim(Timestamp::now());
-        self.save_all();
+        self.save_cursors();
     }
 
     fn is_full(&self) -> bool {
@@ -330,7 +330,7 @@ impl Log {
     }
 
     /// Writes every cursor's place down and makes it durable, as far as the disk lets.
-    pub(crate) fn save_all(&self) {
+    pub fn save_cursors(&self) {
         let Some(keeper) = &self.keeper else { return };
         for name in self.names() {
             self.save_cursor(&name);

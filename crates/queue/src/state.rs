@@ -111,10 +111,9 @@ impl State {
         }
     }
 
-    /// Position of the first batch in memory, and number of its first event.
-    pub(crate) fn first_in_memory(&self) -> (u64, u64) {
-        let event = self.entries.front().map(|entry| entry.first_event);
-        (self.first, event.unwrap_or(self.next_event))
+    /// Position of the first batch in memory.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
     }
 
     /// Position behind the last batch.
@@ -288,6 +287,11 @@ impl State {
                 position = self.first;
             }
             let Some(entry) = self.entries.get((position - self.first) as usize) else {
+                // Everything there is was handed out: what is missing will not come any more.
+                let lost = slot.cursor.skip_to(self.next_event);
+                if lost > 0 {
+                    ledger.post(|| slot.cursor.post_dropped(lost, DropReason::Corrupt));
+                }
                 return Taken::NothingUntil(slot.cursor.due());
             };
             let Some(batch) = entry.batch.as_ref().map(Arc::clone) else {
@@ -337,15 +341,6 @@ impl State {
         slot.reading = false;
         slot.reader = Some(reader);
         Some(index)
-    }
-
-    /// A cursor has read all that is on disk below a position and an event: it goes on in memory.
-    /// What it did not find is lost, and counted.
-    pub(crate) fn go_on_in_memory(&mut self, index: usize, from: (u64, u64), ledger: &Ledger) {
-        let cursor = &mut self.slots[index].cursor;
-        cursor.next = cursor.next.max(from.0);
-        let lost = cursor.skip_to(from.1);
-        ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));
     }
 
     /// Reports what became of events; returns batches to be let go outside the lock, or nothing

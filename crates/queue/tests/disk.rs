@@ -12,7 +12,7 @@ use inrush_event::{
     Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Peer,
     Protocol, Record, SourceInfo, Span, Timestamp, limits,
 };
-use inrush_queue::{DestinationFeed, Log, QueueOptions, WhenFull};
+use inrush_queue::{DestinationFeed, Durability, Log, QueueOptions, WhenFull};
 use tempfile::TempDir;
 
 /// Long enough for a reader of the disk, and not waited for where something is there.
@@ -28,8 +28,18 @@ struct Process {
 fn small() -> QueueOptions {
     QueueOptions {
         max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_MIN),
-        memory_bytes: ByteSize(1 << 20),
+        memory_bytes: ByteSize(MEMORY_BYTES),
         ..QueueOptions::default()
+    }
+}
+
+const MEMORY_BYTES: u64 = 4 << 20;
+
+/// The same without waiting for a disk: for tests that restart it thousands of times.
+fn hasty() -> QueueOptions {
+    QueueOptions {
+        durability: Durability::Os,
+        ..small()
     }
 }
 
@@ -192,7 +202,7 @@ fn a_destination_that_lags_reads_from_disk_and_its_segments_go_when_it_has_passe
     }
     let levels = process.log.levels();
     assert!(levels.segments > 3, "{levels:?}");
-    assert!(levels.bytes <= 1 << 20, "{levels:?}");
+    assert!(levels.bytes <= MEMORY_BYTES, "{levels:?}");
     let got = drain(&process, &slow);
     let numbers: Vec<usize> = got
         .iter()
@@ -303,7 +313,7 @@ fn reopened(folder: &Path, whole: &Path, bytes: &[u8]) -> (Vec<String>, u64) {
         }
     }
     fs::write(&segments(folder)[0], bytes).unwrap();
-    let process = Process::start(folder, small());
+    let process = Process::start(folder, hasty());
     let feed = process.attach("a");
     // What comes behind the damage shows how much is missing before it.
     process.append(&texts(6..7));

@@ -146,7 +146,7 @@ fn a_dead_destination_does_not_keep_the_process_alive() {
     let yaml = to_file(TCP, "").replace(
         "{ type: file, path: \"{dir}/out.jsonl\" }",
         "{ type: splunk_hec, endpoints: [\"http://127.0.0.1:1\"], token: t }",
-    ) + "shutdown_timeout: 1s\n";
+    ) + "shutdown_timeout: 1s\nqueue: { durability: memory }\n";
     let inrush = Inrush::start(&yaml);
     Tcp::connect(inrush.address("tcp")).send(numbered(1) + "\n");
     inrush.wait_until("one pending", |l| l.destinations["out"].pending == 1);

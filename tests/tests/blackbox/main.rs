@@ -13,6 +13,7 @@ mod hostile;
 mod lifecycle;
 mod load;
 mod proxy;
+mod queue;
 mod roundtrip;
 mod tls;
 

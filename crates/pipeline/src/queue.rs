@@ -1,0 +1,64 @@
+//! The queue as the pipeline opens and watches it.
+
+use std::io;
+use std::sync::Arc;
+
+use inrush_event::{Ledger, Metric};
+use inrush_queue::Log;
+
+use crate::config::Config;
+use crate::status::Page;
+use crate::{Edge, EdgeKind};
+
+/// The log of events: on disk, unless the configuration says otherwise.
+pub(crate) fn open_log(config: &Config, ledger: &Arc<Ledger>) -> io::Result<Arc<Log>> {
+    let options = config.queue.clone();
+    if !options.durability.has_disk() {
+        return Ok(Log::new(options, Arc::clone(ledger)));
+    }
+    let folder = config.data_dir.join("queue");
+    let log = Log::open(&folder, options, Arc::clone(ledger)).map_err(|error| {
+        io::Error::new(error.kind(), format!("queue {}: {error}", folder.display()))
+    })?;
+    let opened = log.opened();
+    for (destination, events) in &opened.pending {
+        tracing::info!(destination, events, "queue: pending since the last run");
+    }
+    for file in &opened.aside {
+        tracing::warn!(
+            file,
+            "queue: not a segment of this queue, put aside in queue/bad"
+        );
+    }
+    Ok(log)
+}
+
+/// Whether the queue makes progress.
+pub(crate) fn edge(log: &Log) -> Edge {
+    let stall = log.levels().stall;
+    Edge {
+        name: "queue".to_owned(),
+        kind: EdgeKind::Queue,
+        ok: stall.is_none(),
+        since_ns: stall.as_ref().map(|stall| stall.since.0),
+        reason: stall.map(|stall| stall.text),
+    }
+}
+
+/// What the queue holds.
+pub(crate) fn metrics(log: &Log, page: &mut Page) {
+    let levels = log.levels();
+    for (metric, value) in [
+        (Metric::QueueBytes, levels.bytes as f64),
+        (Metric::QueueBytesMax, levels.bytes_max as f64),
+        (Metric::QueueDiskBytes, levels.disk_bytes as f64),
+        (Metric::QueueDiskBytesMax, levels.disk_bytes_max as f64),
+        (Metric::QueueSegments, levels.segments as f64),
+        (
+            Metric::QueueStalled,
+            f64::from(u8::from(levels.stall.is_some())),
+        ),
+    ] {
+        page.add(metric, vec![], value);
+    }
+}
