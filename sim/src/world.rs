@@ -298,31 +298,32 @@ impl World {
         self.check_ledger()
     }
 
+    /// Every event that a destination was to have is delivered, quarantined, dropped or pending.
     fn check_ledger(&mut self) -> Verdict {
-        for (name, fact) in &mut self.oracle.destinations {
-            let counters = self.ledger.destination(name);
+        let names: Vec<String> = self.oracle.destinations.keys().cloned().collect();
+        for name in names {
+            let counters = self.ledger.destination(&name);
             let quarantined = RefuseReason::ALL
                 .iter()
                 .map(|r| counters.quarantined(*r).get());
-            let kept = |reason: &&DropReason| **reason != DropReason::Removed;
-            let reasons = DropReason::ALL.iter();
-            let dropped: u64 = reasons.clone().map(|r| counters.dropped(*r).get()).sum();
-            let ended = counters.delivered.get() + quarantined.sum::<u64>() + dropped;
+            let dropped = |reason: &DropReason| counters.dropped(*reason).get();
+            let all_dropped: u64 = DropReason::ALL.iter().map(dropped).sum();
+            let ended = counters.delivered.get() + quarantined.sum::<u64>() + all_dropped;
             let (accepted, pending) = (counters.accepted.get(), counters.pending.get());
             if accepted != ended.wrapping_add(pending) {
                 return Err(format!(
                     "{name}: accepted {accepted} ≠ ended {ended} + pending {pending}"
                 ));
             }
-            let kept = reasons.filter(kept).map(|r| counters.dropped(*r).get());
-            let kept = kept.sum();
+            let kept = all_dropped - dropped(&DropReason::Removed);
+            let Some(fact) = self.oracle.destinations.get_mut(&name) else {
+                continue;
+            };
             if self.tracing && kept != fact.dropped_now() {
                 let _ = writeln!(self.trace, "{:17}{name} has dropped {kept}", "");
             }
-            fact.count_dropped(kept);
-            if let Some(step) = self.disk.written_since(&crate::subject::cursor_file(name)) {
-                fact.recorded(step);
-            }
+            fact.recorded(self.disk.written_since(&crate::subject::cursor_file(&name)));
+            self.oracle.count_dropped(&name, kept)?;
         }
         Ok(())
     }
