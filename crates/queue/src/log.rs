@@ -649,7 +649,9 @@ fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64
         if reader.serial != Some(segment.header.serial) {
             reader.open(segment);
         }
-        reader.end_at(segment.bytes, next.map(|next| next.header.base_position));
+        // Recovery may have missed frames that can be read now: their places were given out again.
+        let end = next.map_or(disk.durable_end, |next| next.header.base_position);
+        reader.end_at(segment.bytes, end);
     }
     Aim {
         from_event,

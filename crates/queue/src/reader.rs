@@ -91,12 +91,13 @@ impl Reader {
         self.left
     }
 
-    /// Tells how much of the segment may be read, and where the next one begins, if there is one.
-    pub(crate) fn end_at(&mut self, bytes: u64, position: Option<u64>) {
+    /// Tells how much of the segment may be read, and from which position on its frames do not
+    /// count.
+    pub(crate) fn end_at(&mut self, bytes: u64, position: u64) {
         if let Some(scan) = &mut self.scan {
             scan.set_limit(bytes);
         }
-        self.end_position = position.unwrap_or(u64::MAX);
+        self.end_position = position;
     }
 
     /// What could not be read since the last call.
