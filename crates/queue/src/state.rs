@@ -306,6 +306,11 @@ impl State {
                 position = self.first;
             }
             let Some(entry) = self.entries.get((position - self.first) as usize) else {
+                // Everything there is was handed out: what is missing will not come any more.
+                let lost = slot.cursor.skip_to(self.next_event);
+                if lost > 0 {
+                    ledger.post(|| slot.cursor.post_dropped(lost, DropReason::Corrupt));
+                }
                 return Taken::NothingUntil(slot.cursor.due());
             };
             let Some(batch) = entry.batch.as_ref().map(Arc::clone) else {
