@@ -69,6 +69,7 @@ impl Log {
         let bytes: u64 = batches.iter().map(Pending::bytes).sum();
         let disk = state.disk.as_mut()?;
         if batches.is_empty() {
+            disk.unwritten_since = None;
             return None;
         }
         let over = disk.segments.bytes() + bytes > options.max_bytes.0;
@@ -198,6 +199,12 @@ impl Log {
             self.delete(gone.unwrap_or_default());
         }
         self.drop_oldest_segment();
+        if let Some(disk) = &mut self.lock().disk
+            && disk.unwritten_since.is_none()
+        {
+            // Nothing waits to be written; whether it could be, the next round finds out.
+            disk.stall = None;
+        }
         let known = Self::known(&self.lock());
         keeper.remember(known);
     }
