@@ -320,16 +320,30 @@ impl World {
                 continue;
             };
             if self.tracing && kept != fact.dropped_now() {
-                let _ = writeln!(self.trace, "{:17}{name} has dropped {kept}", "");
+                let of = |reason: &DropReason| (reason.name(), dropped(reason));
+                let reasons: Vec<_> = DropReason::ALL.iter().map(of).collect();
+                let _ = writeln!(self.trace, "{:17}{name} has dropped {reasons:?}", "");
             }
             fact.recorded(self.disk.written_since(&crate::subject::cursor_file(&name)));
-            self.oracle.count_dropped(&name, kept)?;
+            // What a dying process took for lost is not.
+            let counted = self.oracle.count_dropped(&name, kept);
+            counted.or_else(|wrong| if self.disk.is_dead() { Ok(()) } else { Err(wrong) })?;
         }
         Ok(())
     }
 
     /// Ends the process and starts a new one.
-    fn restart(&mut self, end: End) -> Verdict {
+    fn restart(&mut self, mut end: End) -> Verdict {
+        loop {
+            self.restart_once(end)?;
+            if !self.disk.is_dead() {
+                return Ok(());
+            }
+            end = self.some_end();
+        }
+    }
+
+    fn restart_once(&mut self, end: End) -> Verdict {
         self.note(|_| format!("{end:?}"));
         // Counted before the death, even if the step that it came in was not looked at.
         self.check_ledger()?;
