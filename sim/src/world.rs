@@ -327,7 +327,13 @@ impl World {
             fact.recorded(self.disk.written_since(&crate::subject::cursor_file(&name)));
             // What a dying process took for lost is not.
             let counted = self.oracle.count_dropped(&name, kept);
-            counted.or_else(|wrong| if self.disk.is_dead() { Ok(()) } else { Err(wrong) })?;
+            counted.or_else(|wrong| {
+                if self.disk.is_dead() {
+                    Ok(())
+                } else {
+                    Err(wrong)
+                }
+            })?;
         }
         Ok(())
     }

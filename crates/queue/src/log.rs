@@ -331,9 +331,10 @@ impl Log {
             if !known && keeper.orphaned {
                 self.give_everything(&mut state, name);
             }
-            let cursors = Self::known(&state);
+            keeper.cursors_changed();
             drop(state);
-            keeper.remember(cursors);
+            // If it fails, the next round tries again before it writes what the destination waits for.
+            let _ = self.remember(keeper);
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
     }
@@ -357,7 +358,12 @@ impl Log {
         }
     }
 
-    pub(crate) fn known(state: &State) -> Vec<Known> {
+    /// Writes down whose cursors there are.
+    pub(crate) fn remember(&self, keeper: &Keeper) -> io::Result<()> {
+        keeper.remember(|| Self::known(&self.lock()))
+    }
+
+    fn known(state: &State) -> Vec<Known> {
         let known = |slot: &Slot| Known {
             name: slot.cursor.counters.name.clone(),
             abandoned_since: slot.abandoned_since,
@@ -384,10 +390,10 @@ impl Log {
         } else {
             self.remove(&mut state, name, reason);
         }
-        let cursors = Self::known(&state);
         drop(state);
         if let Some(keeper) = &self.keeper {
-            keeper.remember(cursors);
+            keeper.cursors_changed();
+            let _ = self.remember(keeper);
         }
         self.room.notify_all();
     }
