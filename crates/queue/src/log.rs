@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
 
 use crate::cursor::Cursor;
+use crate::cursor_file::Place;
 use crate::feed::DestinationFeed;
 use crate::format::LogId;
 use crate::keeper::Keeper;
@@ -129,9 +130,11 @@ impl Log {
         for cursor in found.cursors {
             let counters = ledger.destination(&cursor.known.name);
             // Without its file, a destination begins with the oldest event: that may repeat some.
-            let place = cursor.place.unwrap_or_default();
-            let restored =
-                Cursor::restored(Arc::clone(&counters), &place, first_event, found.event);
+            let place = cursor.place.unwrap_or(Place {
+                next_event: first_event,
+                unsettled: Vec::new(),
+            });
+            let restored = Cursor::restored(Arc::clone(&counters), &place, found.event);
             let events = restored.pending(found.event);
             ledger.post(|| {
                 counters.accepted.add(events);

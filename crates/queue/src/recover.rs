@@ -10,7 +10,7 @@ use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::meta::{Known, Meta};
 use crate::scan::{Item, Scan};
 use crate::segments::{Segment, Segments, read_header, serial_in};
-use crate::storage::Storage;
+use crate::storage::{Storage, insist};
 
 /// A destination that an earlier process served.
 pub(crate) struct Found {
@@ -103,8 +103,8 @@ type Heads = Vec<(String, Option<SegmentHeader>)>;
 fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
     let is_segment = |name: &&String| name.ends_with(".seg");
     let head = |name: &String| {
-        let file = storage.open(name).ok();
-        (name.clone(), file.as_ref().and_then(read_header))
+        let head = insist(|| read_header(&storage.open(name)?));
+        (name.clone(), head.ok().flatten())
     };
     names.iter().filter(is_segment).map(head).collect()
 }
@@ -117,7 +117,7 @@ fn segments(storage: &dyn Storage, id: LogId, heads: Heads, aside: &mut Vec<Stri
             aside.push(name);
             continue;
         };
-        let bytes = storage.open(&name).and_then(|file| file.len());
+        let bytes = insist(|| storage.open(&name)?.len());
         if header.log != id {
             aside.push(name);
             continue;
@@ -148,7 +148,7 @@ fn segments(storage: &dyn Storage, id: LogId, heads: Heads, aside: &mut Vec<Stri
 /// The head of a segment whose own is damaged, from its first sound frame and its name.
 fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeader> {
     let serial = serial_in(name)?;
-    let file = storage.open(name).ok()?;
+    let file = insist(|| storage.open(name)).ok()?;
     let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
     loop {
         match scan.next().ok()? {
@@ -174,7 +174,7 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
         return (0, 0);
     };
     let base = (last.header.base_position, last.header.base_event);
-    let Ok(file) = storage.open(&last.name) else {
+    let Ok(file) = insist(|| storage.open(&last.name)) else {
         return base;
     };
     let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);

@@ -67,3 +67,16 @@ pub trait File: Send + Sync {
     /// Cuts the file, or fills it with zeros, to this length.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 }
+
+/// Asks again a few times what fails, but for what is not there: a disk that stumbles once must not
+/// make a file look damaged.
+pub(crate) fn insist<T>(ask: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    const TRIES: usize = 3;
+    for _ in 1..TRIES {
+        match ask() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+            answer => return answer,
+        }
+    }
+    ask()
+}
