@@ -142,7 +142,7 @@ impl Keeper {
     /// Deletes the file of a destination that is gone.
     pub(crate) fn forget(&self, name: &str) {
         lock(&self.files).remove(name);
-        // Left behind, it counts as the cursor of a destination that has nothing pending.
+        // Left behind, the next start deletes it.
         let _ = self.storage.remove(&file_name(name));
     }
 

@@ -338,6 +338,11 @@ impl Log {
             drop(state);
             // If it fails, the next round tries again before it writes what the destination waits for.
             let _ = self.remember(keeper);
+            if !known {
+                // Without it, a restart would have the destination begin with the oldest event.
+                self.save_cursor(name);
+                let _ = keeper.sync(name);
+            }
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
     }
@@ -396,9 +401,21 @@ impl Log {
         drop(state);
         if let Some(keeper) = &self.keeper {
             keeper.cursors_changed();
-            let _ = self.remember(keeper);
+            self.forget_removed(keeper, &[name.to_owned()]);
         }
         self.room.notify_all();
+    }
+
+    /// Deletes the files of cursors, as far as they are removed, once it is written down that they
+    /// are: a file that is left behind means nothing then.
+    pub(crate) fn forget_removed(&self, keeper: &Keeper, names: &[String]) {
+        if self.remember(keeper).is_err() {
+            return;
+        }
+        let known = self.names();
+        for name in names.iter().filter(|name| !known.contains(name)) {
+            keeper.forget(name);
+        }
     }
 
     pub(crate) fn remove(&self, state: &mut State, name: &str, reason: DropReason) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use inrush_event::Timestamp;
 
-use crate::cursor_file::{CursorFile, Place, destination_in};
+use crate::cursor_file::{CursorFile, Place, destination_in, file_name};
 use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::meta::{Known, Meta};
 use crate::scan::{Item, Scan};
@@ -58,21 +58,27 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let mut aside = Vec::new();
     let segments = segments(&**storage, id, heads, &mut aside);
     let (mut position, mut event) = tail(&**storage, id, &segments);
-    let orphaned = meta.is_none() && !segments.0.is_empty();
+    let is_told = meta.is_some();
+    let orphaned = !is_told && !segments.0.is_empty();
     let mut meta = Meta {
         id,
         epoch: epoch.map_or(0, |epoch| epoch + 1),
         cursors: meta.map(|meta| meta.cursors).unwrap_or_default(),
     };
-    let strangers = names.iter().filter_map(|name| destination_in(name));
-    for name in strangers {
-        if !meta.cursors.iter().any(|known| known.name == name) {
-            let abandoned_since = None;
-            meta.cursors.push(Known {
-                name,
-                abandoned_since,
-            });
+    for name in names.iter().filter_map(|name| destination_in(name)) {
+        if meta.cursors.iter().any(|known| known.name == name) {
+            continue;
         }
+        if is_told {
+            // Left behind when its destination was removed.
+            let _ = storage.remove(&file_name(&name));
+            continue;
+        }
+        let abandoned_since = None;
+        meta.cursors.push(Known {
+            name,
+            abandoned_since,
+        });
     }
     let cursors = cursors(storage, &meta)?;
     for place in cursors.iter().filter_map(|found| found.place.as_ref()) {

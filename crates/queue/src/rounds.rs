@@ -277,8 +277,9 @@ impl Log {
             self.remove(&mut state, name, DropReason::Removed);
         }
         drop(state);
-        for name in &gone {
-            keeper.forget(name);
+        if !gone.is_empty() {
+            keeper.cursors_changed();
+            self.forget_removed(keeper, &gone);
         }
     }
 
