@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate};
 
 use crate::cursor_file::Place;
+use crate::mutant::{Mutant, is_on};
 use crate::ranges::{overlap, subtract, total};
 
 /// A batch that was handed out and is not settled whole.
@@ -98,7 +99,7 @@ impl Cursor {
             }
         }
         Place {
-            next_event,
+            next_event: next_event + u64::from(is_on(Mutant::CursorOffByOne)),
             unsettled,
         }
     }

@@ -26,6 +26,10 @@ mod format;
 mod keeper;
 mod log;
 mod meta;
+#[cfg(feature = "mutants")]
+pub mod mutant;
+#[cfg(not(feature = "mutants"))]
+mod mutant;
 mod ranges;
 mod reader;
 mod recover;

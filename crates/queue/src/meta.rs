@@ -17,15 +17,16 @@ struct Document {
     id: String,
     epoch: u32,
     cursors: Vec<Known>,
-    /// CRC-32C of this document with 0 here: a flipped bit would rename a destination.
+    /// CRC-32C of this document with nothing here, in hexadecimal: a flipped bit would rename a
+    /// destination.
     #[serde(default)]
-    checksum: u32,
+    checksum: String,
 }
 
 impl Document {
     fn sealed(mut self) -> io::Result<Self> {
-        self.checksum = 0;
-        self.checksum = crc32c::crc32c(&serde_json::to_vec(&self)?);
+        self.checksum.clear();
+        self.checksum = format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&self)?));
         Ok(self)
     }
 }
@@ -71,7 +72,7 @@ impl Meta {
             id: format!("{:032x}", u128::from_be_bytes(self.id.0)),
             epoch: self.epoch,
             cursors: self.cursors.clone(),
-            checksum: 0,
+            checksum: String::new(),
         };
         let document = document.sealed()?;
         let text = serde_json::to_vec_pretty(&document)?;

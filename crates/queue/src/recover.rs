@@ -8,6 +8,7 @@ use inrush_event::Timestamp;
 use crate::cursor_file::{CursorFile, Place, destination_in, file_name};
 use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::meta::{Known, Meta};
+use crate::mutant::{Mutant, is_on};
 use crate::scan::{Item, Scan};
 use crate::segments::{Segment, Segments, read_header, serial_in};
 use crate::storage::{Storage, insist};
@@ -83,7 +84,9 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let cursors = cursors(storage, &meta)?;
     for place in cursors.iter().filter_map(|found| found.place.as_ref()) {
         // A tail that was lost had been delivered here: its numbers are not given out again.
-        event = event.max(place.next_event);
+        if !is_on(Mutant::ReuseNumbers) {
+            event = event.max(place.next_event);
+        }
     }
     position = position.max(1);
     for name in &aside {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{DropReason, Timestamp, limits};
 
 use crate::log::Log;
+use crate::mutant::{Mutant, is_on};
 use crate::segments::Segment;
 use crate::state::{OnDisk, Stall};
 use crate::writer::{Change, Manner, Outcome, Pending, Writer};
@@ -183,10 +184,14 @@ impl Log {
     pub fn reclaim(&self, now: Timestamp) {
         let Some(keeper) = &self.keeper else { return };
         self.expire(now);
+        // Those that could not be written when they moved.
+        for name in self.names() {
+            self.save_cursor(&name);
+        }
         let floor = self.lock().floor();
         if self.would_reclaim(floor) {
             // A cursor that a power cut sets back must not find its events gone.
-            if self.sync_cursors().is_err() {
+            if !is_on(Mutant::DeleteEarly) && self.sync_cursors().is_err() {
                 return;
             }
             let gone = {
