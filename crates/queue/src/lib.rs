@@ -26,9 +26,6 @@ mod format;
 mod keeper;
 mod log;
 mod meta;
-#[cfg(feature = "mutants")]
-pub mod mutant;
-#[cfg(not(feature = "mutants"))]
 mod mutant;
 mod ranges;
 mod reader;
@@ -46,6 +43,8 @@ pub use config::{Durability, QueueOptions, WhenFull};
 pub use feed::DestinationFeed;
 pub use format::LogId;
 pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, switch_mutant};
 pub use reader::BadRange;
 pub use rounds::{Done, Round};
 pub use state::Stall;

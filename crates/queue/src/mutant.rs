@@ -1,5 +1,7 @@
 //! Deliberate bugs, for the simulation to find. They are in the code only with the feature
 //! `mutants`, and none is on until it is switched on.
+// Public with the feature alone.
+#![cfg_attr(not(feature = "mutants"), allow(unreachable_pub))]
 
 macro_rules! mutants {
     ($($variant:ident $name:literal $doc:literal,)*) => {
@@ -35,7 +37,7 @@ static ON: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(
 
 /// Switches one on for the whole process, or all off.
 #[cfg(feature = "mutants")]
-pub fn switch(mutant: Option<Mutant>) {
+pub fn switch_mutant(mutant: Option<Mutant>) {
     let number = mutant.map_or(usize::MAX, |mutant| mutant as usize);
     ON.store(number, std::sync::atomic::Ordering::Relaxed);
 }
