@@ -50,6 +50,7 @@ pub trait Storage: Send + Sync + 'static {
 }
 
 /// One open file. All calls may run at the same time from several threads.
+#[expect(clippy::len_without_is_empty, reason = "a file is not a collection")]
 pub trait File: Send + Sync {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;

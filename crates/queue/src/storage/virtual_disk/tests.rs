@@ -71,7 +71,7 @@ fn a_power_cut_keeps_loses_tears_and_reorders() {
     ] {
         assert!(ends.contains(&wanted), "never {what}");
     }
-    let cut_short = |end: &&Vec<u8>| end.len() > 1024 && end.len() % 512 != 0;
+    let cut_short = |end: &&Vec<u8>| end.len() > 1024 && !end.len().is_multiple_of(512);
     assert!(ends.iter().any(|end| cut_short(&end)), "never cut short");
     assert!(ends.iter().all(|end| end.starts_with(&of(&[a]))));
 }
