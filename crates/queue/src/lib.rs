@@ -24,4 +24,4 @@ mod log;
 
 pub use config::{QueueOptions, WhenFull};
 pub use cursor::DestinationFeed;
-pub use log::{AppendError, Log, QueueLevels};
+pub use log::{AppendError, DurableHook, Log, QueueLevels, Wake};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
@@ -53,6 +53,30 @@ pub(crate) struct State {
     blocked_since: Timestamp,
 }
 
+/// Called when [`Log::durable_end`] has advanced; it must be cheap and must not wait.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct Hooks {
+    next: u64,
+    wakes: Vec<(u64, Wake)>,
+}
+
+/// Keeps a [`Wake`] subscribed for as long as it lives.
+pub struct DurableHook {
+    log: Weak<Log>,
+    number: u64,
+}
+
+impl Drop for DurableHook {
+    fn drop(&mut self) {
+        if let Some(log) = self.log.upgrade() {
+            let mut hooks = log.hooks.write().unwrap_or_else(PoisonError::into_inner);
+            hooks.wakes.retain(|(number, _)| *number != self.number);
+        }
+    }
+}
+
 /// One log for the process.
 pub struct Log {
     /// Guards everything below the ledger; taken once a batch. Order: this, then the ledger gate.
@@ -61,6 +85,8 @@ pub struct Log {
     room: Condvar,
     /// Something was appended or put back, or the log or a feed was closed.
     arrival: Condvar,
+    /// Who is told that more became durable.
+    hooks: RwLock<Hooks>,
     ledger: Arc<Ledger>,
 }
 
@@ -80,6 +106,7 @@ impl Log {
             }),
             room: Condvar::new(),
             arrival: Condvar::new(),
+            hooks: RwLock::default(),
             ledger,
         })
     }
@@ -94,12 +121,18 @@ impl Log {
         self.room.notify_all();
     }
 
-    /// Appends a batch, waiting for room under [`WhenFull::Block`]. `accept` posts the source's
-    /// side of the ledger; it runs inside the same posting as the destinations' side.
+    /// Appends a batch, waiting for room under [`WhenFull::Block`]; gives its position. `accept`
+    /// posts the source's side of the ledger; it runs inside the same posting as the destinations'
+    /// side. `urgent` says that someone waits for it to be durable, which in memory it is at once.
     ///
     /// # Errors
     /// If the batch was not taken; `accept` was not run then.
-    pub fn append(&self, batch: Batch, accept: impl FnOnce()) -> Result<(), AppendError> {
+    pub fn append(
+        &self,
+        batch: Batch,
+        urgent: bool,
+        accept: impl FnOnce(),
+    ) -> Result<u64, AppendError> {
         let bytes = batch.memory_bytes();
         let mut state = self.lock();
         let mut evicted = Vec::new();
@@ -127,18 +160,46 @@ impl Log {
                 cursor.counters.pending.add(batch.len() as u64);
             }
         });
+        let position = state.end();
         state.push(Arc::new(batch), bytes);
         drop(state);
         self.arrival.notify_all();
         drop(evicted);
-        Ok(())
+        if urgent {
+            self.wake();
+        }
+        Ok(position)
+    }
+
+    /// Every batch at a position below this is as durable as it will be: in memory that is every
+    /// batch that was appended.
+    pub fn durable_end(&self) -> u64 {
+        self.lock().end()
+    }
+
+    /// Has `wake` called whenever [`Self::durable_end`] has advanced over an urgent batch, from
+    /// whatever thread did it, until the hook is dropped.
+    pub fn on_durable(self: &Arc<Self>, wake: Wake) -> DurableHook {
+        let mut hooks = self.hooks.write().unwrap_or_else(PoisonError::into_inner);
+        let number = hooks.next;
+        hooks.next += 1;
+        hooks.wakes.push((number, wake));
+        DurableHook {
+            log: Arc::downgrade(self),
+            number,
+        }
+    }
+
+    fn wake(&self) {
+        let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner);
+        hooks.wakes.iter().for_each(|(_, wake)| wake());
     }
 
     /// Opens a cursor at the end of the log, or finds the one of that name again with what is
     /// still pending. Only one feed of a destination may be in use at a time.
     pub fn attach(self: &Arc<Self>, counters: &Arc<DestinationCounters>) -> Arc<DestinationFeed> {
         let mut state = self.lock();
-        let end = state.first + state.entries.len() as u64;
+        let end = state.end();
         match state
             .cursors
             .iter_mut()
@@ -320,6 +381,11 @@ impl State {
         }
     }
 
+    /// The position of the next batch.
+    fn end(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
     fn has_room(&self, bytes: u64) -> bool {
         self.entries.is_empty() || self.bytes + bytes <= self.options.memory_bytes.0
     }
@@ -347,7 +413,7 @@ impl State {
     }
 
     fn take(&mut self, name: &str, now: Instant) -> Taken {
-        let (first, end) = (self.first, self.first + self.entries.len() as u64);
+        let (first, end) = (self.first, self.end());
         let Some(index) = self.cursors.iter().position(|c| c.counters.name == name) else {
             return Taken::Gone;
         };
@@ -426,7 +492,7 @@ impl State {
     /// those that nobody waits for any more come back, to be dropped outside the lock.
     fn abandon(&mut self, cursor: &Cursor) -> (u64, Vec<Arc<Batch>>) {
         let (mut events, mut freed) = (0, Vec::new());
-        for position in self.first..self.first + self.entries.len() as u64 {
+        for position in self.first..self.end() {
             let len = self.batch(position).map_or(0, |batch| batch.len() as u64);
             let unsettled = cursor.unsettled(position, len);
             if unsettled > 0 {

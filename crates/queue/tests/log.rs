@@ -59,9 +59,9 @@ impl World {
         builder.freeze(0)
     }
 
-    fn append(&self, events: usize) -> Result<(), AppendError> {
+    fn append(&self, events: usize) -> Result<u64, AppendError> {
         let counters = self.ledger.source("s");
-        self.log.append(self.batch(events), || {
+        self.log.append(self.batch(events), false, || {
             counters.received.add(events as u64);
             counters.accepted.add(events as u64);
         })

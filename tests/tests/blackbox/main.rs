@@ -13,6 +13,7 @@ mod hostile;
 mod lifecycle;
 mod load;
 mod proxy;
+mod relp;
 mod roundtrip;
 mod tls;
 
