@@ -331,3 +331,116 @@ impl Debt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: ConnectionId = ConnectionId { key: 3, serial: 9 };
+
+    const OPEN: &str = "1 open 14 relp_version=0\n";
+
+    fn debt() -> Debt {
+        Debt::new(ID, 480)
+    }
+
+    /// Takes `frames` into the open batch; how many events that made.
+    fn take(debt: &mut Debt, owed: &mut Owed, frames: &str) -> usize {
+        let mut events = 0;
+        debt.decode(frames.as_bytes(), 0, owed, |kept| {
+            events += usize::from(!matches!(kept, Kept::Nothing));
+        });
+        events
+    }
+
+    /// What is written once everything below `durable_end` is durable.
+    fn written(debt: &mut Debt, owed: &mut Owed, durable_end: u64) -> String {
+        while let Some(handed) = owed.next_due(durable_end) {
+            for ack in &handed.acks {
+                assert_eq!(ack.to, ID);
+                debt.settle(ack, handed.outcome == Outcome::Refused);
+            }
+        }
+        debt.fill();
+        String::from_utf8(std::mem::take(&mut debt.out)).unwrap_or_default()
+    }
+
+    #[test]
+    fn no_answer_precedes_durability_and_all_come_in_order() {
+        let (mut debt, mut owed) = (debt(), Owed::default());
+        take(&mut debt, &mut owed, OPEN);
+        debt.out.clear();
+        assert_eq!(
+            take(&mut debt, &mut owed, "2 syslog 1 a\n3 syslog 1 b\n"),
+            2
+        );
+        owed.hand(Outcome::At(7));
+        take(&mut debt, &mut owed, "4 syslog 1 c\n5 dance 0\n");
+        owed.hand(Outcome::Refused);
+        take(&mut debt, &mut owed, "6 syslog 0\n");
+        owed.hand(Outcome::Nothing);
+        take(&mut debt, &mut owed, "7 syslog 1 d\n8 close 0\n");
+        owed.hand(Outcome::At(8));
+        assert_eq!(written(&mut debt, &mut owed, 7), "");
+        assert_eq!(owed.waits_for(), Some(7));
+        assert_eq!(
+            written(&mut debt, &mut owed, 8),
+            "2 rsp 6 200 OK\n3 rsp 6 200 OK\n4 rsp 21 500 the queue is full\n\
+             5 rsp 19 500 unknown command\n6 rsp 6 200 OK\n"
+        );
+        assert!(!debt.is_clear() && owed.waits_for() == Some(8));
+        assert_eq!(
+            written(&mut debt, &mut owed, 9),
+            "7 rsp 6 200 OK\n8 rsp 0\n"
+        );
+        assert!(debt.is_clear() && !owed.is_waiting());
+        assert_eq!(debt.end(), Some(None));
+    }
+
+    #[test]
+    fn a_cut_message_is_answered_at_its_end_with_the_fate_of_its_start() {
+        for (outcome, answer) in [
+            (Outcome::At(0), "2 rsp 6 200 OK\n"),
+            (Outcome::Refused, "2 rsp 21 500 the queue is full\n"),
+        ] {
+            let (mut debt, mut owed) = (debt(), Owed::default());
+            take(&mut debt, &mut owed, OPEN);
+            debt.out.clear();
+            let start = format!("2 syslog 600 {}", "x".repeat(480));
+            assert_eq!(take(&mut debt, &mut owed, &start), 1);
+            owed.hand(outcome);
+            assert_eq!(written(&mut debt, &mut owed, 1), "");
+            assert!(debt.is_clear(), "nothing can be answered before the end");
+            take(&mut debt, &mut owed, &format!("{}\n", "x".repeat(120)));
+            owed.hand(Outcome::Nothing);
+            assert_eq!(written(&mut debt, &mut owed, 1), answer);
+        }
+    }
+
+    #[test]
+    fn acks_of_a_batch_take_little_and_a_lost_batch_is_not_answered() {
+        let (mut debt, mut owed) = (debt(), Owed::default());
+        let frames: String = (2..1002).map(|n| format!("{n} syslog 1 x\n")).collect();
+        take(&mut debt, &mut owed, &(OPEN.to_owned() + &frames));
+        assert_eq!(owed.open.len(), 1, "numbers in a row are one entry");
+        owed.forget();
+        owed.hand(Outcome::At(0));
+        assert!(!owed.is_waiting() && !debt.is_clear());
+    }
+
+    #[test]
+    fn too_much_unanswered_stops_the_reading() {
+        let (mut debt, mut owed) = (debt(), Owed::default());
+        take(&mut debt, &mut owed, OPEN);
+        assert_eq!(debt.window_bytes(), 32 * 1024 * 11);
+        let frames = "2 syslog 1 x\n".repeat(limits::RELP_UNANSWERED_MAX - 1);
+        take(&mut debt, &mut owed, &frames);
+        assert!(!debt.is_full());
+        take(&mut debt, &mut owed, "2 syslog 1 x\n");
+        assert!(debt.is_full());
+        assert_eq!(debt.window_bytes(), CIPHER_READ_BYTES);
+        owed.hand(Outcome::At(0));
+        assert!(written(&mut debt, &mut owed, 1).len() >= limits::RELP_ANSWER_BYTES);
+        assert!(!debt.is_full());
+    }
+}

@@ -21,16 +21,24 @@ fn ids(inrush: &Inrush) -> Vec<String> {
     field(&inrush.events("out.jsonl"), "msg_id")
 }
 
+/// Sends messages one by one; whenever one is answered, `durable` must already count it.
+fn answers_follow(inrush: &Inrush, relp: &mut Relp, durable: impl Fn() -> u64) {
+    for n in 1..=5 {
+        let txnr = relp.syslog(&numbered(n));
+        relp.acked([txnr]);
+        let durable = durable();
+        assert!(durable >= n as u64, "{durable} of {n}\n{}", inrush.stderr());
+    }
+}
+
 #[test]
 fn every_message_is_answered_once_it_is_accepted() {
     let inrush = start("");
     let mut relp = Relp::open(inrush.address("relp"));
-    for n in 1..=5 {
-        let txnr = relp.syslog(&numbered(n));
-        relp.acked([txnr]);
-        // The answer follows the log, so the ledger cannot be behind it.
-        assert_eq!(inrush.ledger().sources["syslog"].accepted, n as u64);
-    }
+    // In memory, what is accepted is as durable as it will be.
+    answers_follow(&inrush, &mut relp, || {
+        inrush.ledger().sources["syslog"].accepted
+    });
     let close = relp.command("close", "");
     let rest = relp.rest();
     assert_eq!(rest.len(), 1, "{rest:?}");
@@ -247,6 +255,7 @@ fn an_orderly_stop_answers_what_was_taken_and_says_so() {
         .map(|txnr| relp_frame(txnr, "syslog", &numbered(txnr as usize)))
         .collect();
     relp.send(frames);
+    inrush.wait_until("some of them", |l| l.sources["syslog"].accepted > 0);
     let (exit, dir) = inrush.stop();
     assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
     let mut answers = relp.rest();
@@ -254,8 +263,12 @@ fn an_orderly_stop_answers_what_was_taken_and_says_so() {
     assert_eq!((hint.txnr, hint.command.as_str()), (0, "serverclose"));
     let out = json_lines(&dir.path().join("out.jsonl"));
     assert!(answers.iter().all(Rsp::is_ok));
-    // What the kernel held was read, so that all of it is answered, and nothing else is.
-    assert_eq!((answers.len(), out.len()), (2000, 2000));
+    assert!(!out.is_empty());
+    assert_eq!(
+        answers.len(),
+        out.len(),
+        "all that was taken, and nothing else"
+    );
     assert_eq!(idle.rest().len(), 1, "the hint alone");
 }
 
