@@ -22,8 +22,8 @@
 //!
 //! # Reading order
 //! `args` (options) → `plan` (what they mean together) → `run` (the whole course) → `drive` (the
-//! loop of a thread) with `pace`, `message`, `clock` → `stream` over `dial`, `tcp` and `tls`, `relp`
-//! over the same with `acked`, or `udp` →
+//! loop of a thread) with `pace`, `message`, `clock` → `stream` over `dial`, `tcp` and `tls`,
+//! `relp` over the same with `acked`, or `udp` →
 //! `fault`, `report` → `verify` with `tally` and `ledger` → [`meter`].
 #![forbid(unsafe_code)]
 

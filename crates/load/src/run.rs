@@ -48,7 +48,7 @@ pub(crate) struct SenderTally {
 }
 
 impl SenderTally {
-    /// Messages with numbers below this must have arrived: those sent, but over RELP those answered.
+    /// Messages with numbers below this must have arrived: those sent, over RELP those answered.
     pub(crate) fn certain(&self) -> u64 {
         self.relp
             .as_ref()

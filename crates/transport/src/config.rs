@@ -170,7 +170,8 @@ impl JsonSchema for ListenAddr {
     }
 }
 
-/// TLS of `tls://` (RFC 5425) and `relps://` listeners. The files are read again when they change; a pair that does not
+/// TLS of `tls://` (RFC 5425) and `relps://` listeners. The files are read again when they change;
+/// a pair that does not
 /// load leaves the last good one in use.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

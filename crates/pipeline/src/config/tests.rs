@@ -296,6 +296,12 @@ fn tls_needs_its_files() {
         ],
     );
     finds(
+        &with_source("    listen: [\"relp://[::1]:1\", \"relps://[::1]:2\"]\n"),
+        &[
+            "5:32: `s` listens for TLS without a certificate; add `tls: { cert_file: …, key_file: … }`",
+        ],
+    );
+    finds(
         &with_source("    listen: [\"tls://[::1]:2\"]\n    tls: { cert_file: c }\n"),
         &["6:5: `tls`: `key_file` is missing; give text"],
     );
