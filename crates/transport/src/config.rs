@@ -171,8 +171,7 @@ impl JsonSchema for ListenAddr {
 }
 
 /// TLS of `tls://` (RFC 5425) and `relps://` listeners. The files are read again when they change;
-/// a pair that does not
-/// load leaves the last good one in use.
+/// a pair that does not load leaves the last good one in use.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsServerOptions {
