@@ -440,7 +440,13 @@ mod tests {
         assert!(debt.is_full());
         assert_eq!(debt.window_bytes(), CIPHER_READ_BYTES);
         owed.hand(Outcome::At(0));
-        assert!(written(&mut debt, &mut owed, 1).len() >= limits::RELP_ANSWER_BYTES);
+        let answers = written(&mut debt, &mut owed, 1);
+        assert!(answers.len() >= limits::RELP_ANSWER_BYTES);
+        let one = "2 rsp 6 200 OK\n";
+        assert!(
+            answers.ends_with(&one.repeat(3)),
+            "the number that was sent"
+        );
         assert!(!debt.is_full());
     }
 }
