@@ -289,7 +289,7 @@ fn push_peer_fields(peer: &Peer, fields: &[IndexedField], out: &mut Vec<u8>) {
     if fields.contains(&IndexedField::Proto) {
         let name: &[u8] = match peer.protocol {
             Protocol::Udp => b"UDP",
-            Protocol::Tcp | Protocol::Tls => b"TCP",
+            _ => b"TCP",
         };
         push_field(out, "sc4s_proto", name);
     }

@@ -142,7 +142,7 @@ fn tls(name: &str, source: &SyslogSource, node: &Node, findings: &mut Findings) 
     let first = source
         .listen
         .iter()
-        .position(|listen| listen.protocol == Protocol::Tls);
+        .position(|listen| listen.protocol.is_tls());
     let Some(tls) = &source.tls else {
         if let Some(first) = first {
             let nodes = node.get("listen").map(Node::items).unwrap_or_default();
