@@ -189,6 +189,17 @@ fn a_file_that_is_opened_anew_after_a_failed_write_is_synced() {
 }
 
 #[test]
+fn with_fsync_batch_nothing_is_delivered_before_its_sync() {
+    for fsync in [FsyncPolicy::Batch, FsyncPolicy::Never] {
+        let (mut bench, _disk) = Bench::new(|config| config.fsync = fsync);
+        // Linux takes every write to it and refuses to sync it.
+        std::os::unix::fs::symlink("/dev/null", bench.path("a")).unwrap();
+        let delivered = bench.deliver("a") == Fate::Delivered;
+        assert_eq!(delivered, fsync == FsyncPolicy::Never, "{fsync:?}");
+    }
+}
+
+#[test]
 fn nothing_is_synced_where_that_is_not_wanted() {
     let (mut bench, disk) = Bench::new(|config| {
         config.fsync = FsyncPolicy::Never;
