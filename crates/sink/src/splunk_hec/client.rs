@@ -68,19 +68,14 @@ impl Client {
                 Some(text) => proxy::parse(text.expose()).map_err(|m| bad("proxy", m))?,
                 None => proxy::from_environment(&url, |name| std::env::var(name).ok()),
             };
-            proxies.push((url.origin(), proxy));
+            proxies.push((url.clone(), proxy));
             endpoints.push(url);
         }
         let token = format!("Splunk {}", config.token.expose());
         let mut authorization = HeaderValue::from_str(&token)
             .map_err(|_| bad("token", "has a character that HTTP does not allow".into()))?;
         authorization.set_sensitive(true);
-        let of_url = move |url: &Url| {
-            let origin = url.origin();
-            let known = proxies.iter().find(|(known, _)| *known == origin);
-            known.and_then(|(_, proxy)| proxy.clone())
-        };
-        let (tls, proxy) = (tls::client_config(config)?, Proxy::custom(of_url));
+        let (tls, proxy) = (tls::client_config(config)?, proxy_of(proxies));
         let (stop, _) = watch::channel(false);
         let line = || Line::new(http(config, tls.clone(), proxy.clone())?, stop.subscribe());
         let lines = std::iter::repeat_with(line)
@@ -165,12 +160,29 @@ impl Drop for Line {
     }
 }
 
+/// What chooses the proxy of a request, if any endpoint has one; it is asked for every request.
+fn proxy_of(proxies: Vec<(Url, Option<Url>)>) -> Option<Proxy> {
+    if proxies.iter().all(|(_, proxy)| proxy.is_none()) {
+        return None;
+    }
+    Some(Proxy::custom(move |url| {
+        let known = proxies
+            .iter()
+            .find(|(known, _)| known.origin() == url.origin());
+        known.and_then(|(_, proxy)| proxy.clone())
+    }))
+}
+
 fn http(
     config: &SplunkHecConfig,
     tls: rustls::ClientConfig,
-    proxy: Proxy,
+    proxy: Option<Proxy>,
 ) -> io::Result<reqwest::Client> {
-    reqwest::Client::builder()
+    let builder = match proxy {
+        Some(proxy) => reqwest::Client::builder().proxy(proxy),
+        None => reqwest::Client::builder().no_proxy(),
+    };
+    builder
         .user_agent(USER_AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
@@ -178,7 +190,6 @@ fn http(
         .connect_timeout(config.connect_timeout.0)
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(1)
-        .proxy(proxy)
         .tls_backend_preconfigured(tls)
         .build()
         .map_err(io::Error::other)
