@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<Report, LoadError> {
 }
 
 /// [`run`], ended early when `stop` becomes true; what was sent is then settled and verified as
-/// usual.
+/// usual. If `--number` was not reached by then, that is an error in the report.
 ///
 /// # Errors
 /// As [`run`].
@@ -96,7 +96,15 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
     {
         let what = error.to_string();
         let path = path.to_owned();
-        note(&mut report, "acked_file", &LoadError::File { path, what });
+        report.add_error("acked_file", LoadError::File { path, what }.to_string());
+    }
+    let short = report.requested.filter(|number| report.sent < *number);
+    if let Some(number) = short.filter(|_| args.number.is_some() && stop.load(Relaxed)) {
+        let (sent, number) = (grouped(report.sent), grouped(number));
+        report.add_error(
+            "interrupted",
+            format!("{sent} of {number} messages were sent"),
+        );
     }
     let deadline = Instant::now() + args.drain_timeout.0;
     let ledger = verifier.settle(report.sent, deadline);
@@ -120,15 +128,9 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
 /// Turns a failed verification into an error in the report: what was sent is still worth telling.
 fn keep_going<T>(report: &mut Report, result: Result<Option<T>, LoadError>) -> Option<T> {
     result.unwrap_or_else(|error| {
-        note(report, "verify", &error);
+        report.add_error("verify", error.to_string());
         None
     })
-}
-
-fn note(report: &mut Report, kind: &str, error: &LoadError) {
-    *report.errors.entry(kind.to_owned()).or_default() += 1;
-    let first = report.first_errors.entry(kind.to_owned());
-    first.or_insert_with(|| error.to_string());
 }
 
 /// The file for what was answered, made before anything is sent.

@@ -27,6 +27,9 @@ pub enum SinkError {
         /// What is wrong with it.
         what: String,
     },
+    /// The system did not give what any sink of this kind needs.
+    #[error("cannot start: {0}")]
+    Unstartable(std::io::Error),
 }
 
 macro_rules! error_reasons {

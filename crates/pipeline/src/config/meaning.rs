@@ -205,6 +205,8 @@ fn client_files(
         return;
     };
     let at_fault = match &error {
+        // No fault of the configuration; it will be met again when the sink is to run.
+        SinkError::Unstartable(_) => return,
         SinkError::Config(_) => None,
         SinkError::Unreadable { path, .. } | SinkError::BadCertificate { path, .. } => Some(path),
     };

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use inrush_codec::encode::IndexedField;
 use inrush_event::{ByteSize, Period, Secret};
+use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use ureq::http::Uri;
 
 use crate::Problem;
 
@@ -205,7 +205,7 @@ impl SplunkHecConfig {
             "needs `key_file`, and the other way round",
         );
         for (index, endpoint) in self.endpoints.iter().enumerate() {
-            if let Err(message) = endpoint_uri(endpoint) {
+            if let Err(message) = endpoint_url(endpoint) {
                 problems.push(Problem::new(format!("endpoints[{index}]"), message));
             }
         }
@@ -217,28 +217,18 @@ impl SplunkHecConfig {
 }
 
 /// An endpoint with its path; the error is for the operator.
-pub(super) fn endpoint_uri(text: &str) -> Result<Uri, String> {
-    let uri: Uri = text
-        .parse()
-        .map_err(|e| format!("`{text}` is no URL: {e}"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+pub(super) fn endpoint_url(text: &str) -> Result<Url, String> {
+    let mut url = Url::parse(text).map_err(|e| format!("`{text}` is no URL: {e}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("`{text}` must begin with https:// or http://"));
     }
-    if uri.host().is_none_or(str::is_empty) {
-        return Err(format!("`{text}` names no host"));
-    }
-    if uri
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'))
-    {
+    if !url.username().is_empty() || url.password().is_some() {
         return Err("must not contain a user or password; the token goes into `token`".into());
     }
-    if !matches!(uri.path(), "" | "/") {
-        return Ok(uri);
+    if url.path() == "/" {
+        url.set_path(EVENT_PATH);
     }
-    let mut parts = uri.into_parts();
-    parts.path_and_query = Some(ureq::http::uri::PathAndQuery::from_static(EVENT_PATH));
-    Uri::from_parts(parts).map_err(|e| format!("`{text}` is no URL: {e}"))
+    Ok(url)
 }
 
 #[cfg(test)]
@@ -248,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_event_path_is_added_where_none_is_given() {
-        for (text, uri) in [
+        for (text, url) in [
             (
                 "https://idx1:8088",
                 "https://idx1:8088/services/collector/event",
@@ -259,7 +249,7 @@ mod tests {
             ),
             ("http://[::1]:8088/x/y?z=1", "http://[::1]:8088/x/y?z=1"),
         ] {
-            assert_eq!(endpoint_uri(text).unwrap().to_string(), uri);
+            assert_eq!(endpoint_url(text).unwrap().as_str(), url);
         }
         for bad in [
             "",
@@ -268,7 +258,7 @@ mod tests {
             "https://",
             "https://u:p@idx1:8088",
         ] {
-            assert!(endpoint_uri(bad).is_err(), "{bad}");
+            assert!(endpoint_url(bad).is_err(), "{bad}");
         }
     }
 

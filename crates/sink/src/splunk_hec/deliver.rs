@@ -6,14 +6,16 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_codec::encode::{HecEncoder, HecOptions};
-use inrush_event::{Delivery, Fate, Feed, Next, RefuseReason};
+use inrush_codec::encode::HecOptions;
+use inrush_event::{Fate, Feed, RefuseReason};
 
 use super::answer::{Action, Words, judge};
-use super::client::{Client, Packer};
+use super::client::{Client, Line};
 use super::config::SplunkHecConfig;
+use super::desk::Desks;
 use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
+use super::pack::Packer;
 use crate::quarantine::{Quarantine, Refusal, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
 
@@ -46,11 +48,14 @@ enum Verdict {
 pub struct SplunkHec {
     config: SplunkHecConfig,
     shared: Shared,
+    /// One a worker.
+    lines: Vec<Line>,
 }
 
 /// What the workers share.
 struct Shared {
     client: Client,
+    desks: Desks,
     /// Taken for a moment before and after each request.
     endpoints: Mutex<Endpoints>,
     /// See [`STRANGER_REFUSALS_MAX`]; nothing is believed before something was taken.
@@ -73,8 +78,10 @@ impl SplunkHec {
             quarantine,
             status: Arc::clone(&status),
         };
+        let (client, lines) = Client::new(config)?;
         let shared = Shared {
-            client: Client::new(config)?,
+            client,
+            desks: Desks::new(config),
             endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
             stranger_refusals_left: AtomicU32::new(0),
             refuser,
@@ -83,17 +90,23 @@ impl SplunkHec {
         Ok(Self {
             config: config.clone(),
             shared,
+            lines,
         })
     }
 }
 
 impl Sink for SplunkHec {
     fn run(self: Box<Self>, feed: Arc<dyn Feed>) {
-        let (shared, feed) = (&self.shared, &*feed);
+        let Self {
+            config,
+            shared,
+            lines,
+        } = *self;
+        let (shared, feed) = (&shared, &*feed);
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
-            for _ in 0..self.config.workers {
-                let mut worker = Worker::new(&self.config, shared, feed);
+            for line in lines {
+                let mut worker = Worker::new(&config, line, shared, feed);
                 let alive = alive.clone();
                 scope.spawn(move || {
                     worker.run();
@@ -112,6 +125,7 @@ impl Sink for SplunkHec {
                 }
             }
         });
+        shared.desks.clear(feed);
     }
 }
 
@@ -139,65 +153,30 @@ impl SplunkHecConfig {
 struct Worker<'a> {
     shared: &'a Shared,
     feed: &'a dyn Feed,
-    encoder: HecEncoder,
+    line: Line,
     packer: Packer,
     body: Body,
-    /// Time from the first event of a body until it is sent.
-    linger: Duration,
-    /// A delivery that did not fit into the body whole.
-    held: Option<Delivery>,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(config: &SplunkHecConfig, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
-        let options = config.envelope();
+    fn new(config: &SplunkHecConfig, line: Line, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
         let batch = &config.batch;
         Self {
             shared,
             feed,
-            encoder: HecEncoder::new(options),
+            line,
             packer: Packer::new(config.compression),
             body: Body::new(batch.max_bytes.0 as usize, batch.max_events as usize),
-            linger: batch.timeout.0,
-            held: None,
             todo: Vec::new(),
         }
     }
 
     fn run(&mut self) {
-        while !self.feed.stopping() && self.collect() {
+        let shared = self.shared;
+        while !self.feed.stopping() && shared.desks.fill(&mut self.body, self.feed) {
             self.deliver();
-        }
-        put_back(self.feed, self.held.take());
-    }
-
-    /// Fills the body; false when there is nothing more to do.
-    fn collect(&mut self) -> bool {
-        self.body.clear();
-        let mut send_at = None;
-        loop {
-            if let Some(delivery) = &mut self.held {
-                let room = self.body.fill(&mut self.encoder, delivery);
-                self.held.take_if(|delivery| delivery.events.is_empty());
-                if !room {
-                    return true;
-                }
-                let now = Instant::now();
-                if *send_at.get_or_insert(now + self.linger) <= now {
-                    return true;
-                }
-            }
-            let left = send_at.map(|at| at.saturating_duration_since(Instant::now()));
-            match self.feed.next(left.unwrap_or(IDLE_WAIT)) {
-                Next::Batch(delivery) => self.held = Some(delivery),
-                Next::Closed => return !self.body.is_empty(),
-                Next::Idle if self.feed.stopping() => return !self.body.is_empty(),
-                Next::Idle if left.is_some_and(|left| !left.is_zero()) => {}
-                Next::Idle if !self.body.is_empty() => return true,
-                Next::Idle => {}
-            }
         }
     }
 
@@ -265,7 +244,8 @@ impl<'a> Worker<'a> {
             let index = self.shared.pick(self.feed)?;
             let begun = Instant::now();
             self.shared.status.attempted();
-            match self.shared.client.post(index, body, encoding) {
+            let client = &self.shared.client;
+            match client.post(&self.line, index, body.clone(), encoding)? {
                 Err(error) => {
                     let wrong = (error.reason, error.text.as_str());
                     self.shared.failed(index, Failure::Passing, begun, wrong);
@@ -289,8 +269,6 @@ impl<'a> Worker<'a> {
                     }
                 }
             }
-            // What is not in this request need not wait for it.
-            put_back(self.feed, self.held.take());
         }
     }
 
@@ -320,15 +298,6 @@ impl<'a> Worker<'a> {
             .map(|(part, _)| &part.batch.source().index);
         let first = indexes.next();
         indexes.all(|index| Some(index) == first)
-    }
-}
-
-fn put_back(feed: &dyn Feed, delivery: Option<Delivery>) {
-    if let Some(Delivery {
-        position, events, ..
-    }) = delivery
-    {
-        feed.settle(position, events, Fate::RetryAfter(Duration::ZERO));
     }
 }
 

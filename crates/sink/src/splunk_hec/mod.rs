@@ -14,8 +14,9 @@
 //!
 //! # Layout
 //! Each worker is a thread with one request in flight: it encodes events straight into a body
-//! (`encode`), picks an endpoint (`endpoint`), sends (`client`), and turns the answer into what to
-//! do next (`answer`); `deliver` ties them together.
+//! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
+//! (`endpoint`), sends (`client`, through `proxy` and `tls`), and turns the answer into what to do
+//! next (`answer`); `deliver` ties them together.
 //!
 //! # Limits
 //! A body holds `batch.max_bytes` or a single event that is larger; a worker holds one body and
@@ -26,9 +27,12 @@ mod answer;
 mod client;
 mod config;
 mod deliver;
+mod desk;
 mod encode;
 mod endpoint;
+mod pack;
 mod proxy;
+mod tls;
 
 pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};
 pub use deliver::SplunkHec;

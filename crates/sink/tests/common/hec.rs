@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -218,6 +218,28 @@ pub fn raw_server(answers: Vec<&'static [u8]>) -> SocketAddr {
     });
     address
 }
+
+/// A server that takes one request a connection, promises to keep it, and closes it; says when it
+/// has.
+pub fn closing_server() -> (SocketAddr, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (closed, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            if read_request(&mut stream).is_some() {
+                stream.write_all(SUCCESS_AND_STAY).unwrap();
+                drop(stream);
+                let _ = closed.send(());
+            }
+        }
+    });
+    (address, told)
+}
+
+const SUCCESS_AND_STAY: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\n{\"text\":\"Success\",\"code\":0}";
 
 pub const SUCCESS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\nConnection: close\r\n\r\n\
 {\"text\":\"Success\",\"code\":0}";
