@@ -454,7 +454,7 @@ fn a_proxy_is_asked_to_connect_to_a_tls_endpoint() {
 
 #[test]
 fn a_connection_that_was_closed_while_idle_is_not_used_again() {
-    let (address, closed) = closing_server();
+    let (address, close, closed) = closing_server();
     let feed = Arc::new(MemoryFeed::default());
     let sink_config = SinkConfig::SplunkHec(config(&[format!("http://{address}")]));
     let quarantine = Arc::new(MemoryQuarantine::default());
@@ -463,6 +463,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used_again() {
     for n in 0..10 {
         feed.push(&batch("main", n, &[b"event"]));
         until("delivered", || feed.pending() == 0);
+        close.send(()).unwrap();
         closed.recv().unwrap();
     }
     feed.close();

@@ -14,8 +14,8 @@ pub(super) struct Second {
 }
 
 impl Second {
-    /// Appends `before`, `1714979289.123` and `after`. A caller always gives the same `before`: it is
-    /// kept together with the second.
+    /// Appends `before`, `1714979289.123` and `after`. A caller always gives the same `before`: it
+    /// is kept together with the second.
     pub(super) fn push_epoch_ms<const N: usize>(
         &mut self,
         before: &[u8],

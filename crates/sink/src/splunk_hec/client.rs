@@ -40,9 +40,19 @@ pub(super) struct SendError {
     pub(super) text: String,
 }
 
+/// Names the channel on which acknowledgements are given.
+const CHANNEL: &str = "x-splunk-request-channel";
+
+/// Where requests go.
+struct Endpoint {
+    url: Url,
+    /// With acknowledgements: the channel, and where they are asked for.
+    acks: Option<(HeaderValue, Url)>,
+}
+
 /// What all requests have in common.
 pub(super) struct Client {
-    endpoints: Vec<Url>,
+    endpoints: Vec<Endpoint>,
     authorization: HeaderValue,
     /// Set once: requests under way are broken off.
     stop: watch::Sender<bool>,
@@ -57,7 +67,8 @@ pub(super) struct Line {
 }
 
 impl Client {
-    /// Reads certificates and the proxy environment, and makes a line for every worker.
+    /// Reads certificates and the proxy environment, and makes a line for every worker, and one
+    /// more to ask for acknowledgements if there are any.
     pub(super) fn new(config: &SplunkHecConfig) -> Result<(Self, Vec<Line>), SinkError> {
         let bad = |key: &str, message| SinkError::Config(Problem::new(key, message));
         let mut endpoints = Vec::new();
@@ -69,7 +80,10 @@ impl Client {
                 None => proxy::from_environment(&url, |name| std::env::var(name).ok()),
             };
             proxies.push((url.clone(), proxy));
-            endpoints.push(url);
+            let channel = config.acknowledgements.then(new_channel).transpose();
+            let channel = channel.map_err(|e| SinkError::Unstartable(io::Error::other(e)))?;
+            let acks = channel.map(|channel| (channel, ack_url(&url)));
+            endpoints.push(Endpoint { url, acks });
         }
         let token = format!("Splunk {}", config.token.expose());
         let mut authorization = HeaderValue::from_str(&token)
@@ -79,7 +93,7 @@ impl Client {
         let (stop, _) = watch::channel(false);
         let line = || Line::new(http(config, tls.clone(), proxy.clone())?, stop.subscribe());
         let lines = std::iter::repeat_with(line)
-            .take(config.workers as usize)
+            .take(config.workers as usize + usize::from(config.acknowledgements))
             .collect::<io::Result<_>>()
             .map_err(SinkError::Unstartable)?;
         let client = Self {
@@ -98,13 +112,8 @@ impl Client {
         body: Bytes,
         encoding: Option<&'static str>,
     ) -> Option<Result<Answer, SendError>> {
-        let url = &self.endpoints[index];
-        let mut request = line
-            .http
-            .post(url.clone())
-            .header(AUTHORIZATION, self.authorization.clone())
-            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-            .body(body);
+        let url = &self.endpoints[index].url;
+        let mut request = self.request(line, index, url).body(body);
         if let Some(encoding) = encoding {
             request = request.header(CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
@@ -112,9 +121,35 @@ impl Client {
         Some(answer.map_err(|error| send_error(url, error)))
     }
 
+    /// Asks which of these are acknowledged; `None` if the process stops first, or without
+    /// acknowledgements.
+    pub(super) fn ask_acks(
+        &self,
+        line: &Line,
+        index: usize,
+        ids: &[u64],
+    ) -> Option<Result<Answer, SendError>> {
+        let (_, url) = self.endpoints[index].acks.as_ref()?;
+        let body = serde_json::json!({ "acks": ids }).to_string();
+        let answer = line.run(ask(self.request(line, index, url).body(body)))?;
+        Some(answer.map_err(|error| send_error(url, error)))
+    }
+
+    fn request(&self, line: &Line, index: usize, url: &Url) -> reqwest::RequestBuilder {
+        let request = line
+            .http
+            .post(url.clone())
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match &self.endpoints[index].acks {
+            Some((channel, _)) => request.header(CHANNEL, channel.clone()),
+            None => request,
+        }
+    }
+
     /// How an endpoint is called in messages.
     pub(super) fn name(&self, index: usize) -> &str {
-        self.endpoints[index].as_str()
+        self.endpoints[index].url.as_str()
     }
 
     /// Breaks off every request under way.
@@ -158,6 +193,28 @@ impl Drop for Line {
             runtime.shutdown_background();
         }
     }
+}
+
+/// A GUID that nobody else has: Splunk takes nothing else for a channel.
+fn new_channel() -> Result<HeaderValue, reqwest::header::InvalidHeaderValue> {
+    let (a, b) = (fastrand::u64(..), fastrand::u64(..));
+    // Version 4, variant 1 (RFC 9562 section 5.4).
+    let (b_high, b_low) = (0x8000 | (b >> 48) & 0x3fff, b & 0xffff_ffff_ffff);
+    let (a_high, a_mid, a_low) = (a >> 32, (a >> 16) & 0xffff, 0x4000 | a & 0x0fff);
+    let text = format!("{a_high:08x}-{a_mid:04x}-{a_low:04x}-{b_high:04x}-{b_low:012x}");
+    HeaderValue::from_str(&text)
+}
+
+/// Where the acknowledgements of an endpoint are asked for: beside the path for events.
+fn ack_url(endpoint: &Url) -> Url {
+    let path = endpoint.path();
+    let base = match path.find("/services/collector") {
+        Some(at) => &path[..at],
+        None => "",
+    };
+    let mut url = endpoint.clone();
+    url.set_path(&format!("{base}/services/collector/ack"));
+    url
 }
 
 /// What chooses the proxy of a request, if any endpoint has one; it is asked for every request.

@@ -42,6 +42,14 @@ pub struct SplunkHecConfig {
     /// To open a connection, TLS included.
     #[serde(default = "connect_timeout")]
     pub connect_timeout: Period,
+    /// Whether an event counts as delivered only when the collector has confirmed that it is
+    /// indexed. The token needs indexer acknowledgement; an endpoint that is a load balancer needs
+    /// sticky sessions.
+    #[serde(default)]
+    pub acknowledgements: bool,
+    /// With `acknowledgements`: what is not confirmed after this time is sent again.
+    #[serde(default = "ack_timeout")]
+    pub ack_timeout: Period,
     /// TLS towards `https` endpoints.
     #[serde(default)]
     pub tls: HecTlsConfig,
@@ -67,6 +75,10 @@ fn request_timeout() -> Period {
 
 fn connect_timeout() -> Period {
     Period(Duration::from_secs(5))
+}
+
+fn ack_timeout() -> Period {
+    Period(Duration::from_secs(300))
 }
 
 fn indexed_fields() -> Vec<IndexedField> {
@@ -146,6 +158,8 @@ impl SplunkHecConfig {
             workers: workers(),
             request_timeout: request_timeout(),
             connect_timeout: connect_timeout(),
+            acknowledgements: false,
+            ack_timeout: ack_timeout(),
             tls: HecTlsConfig::default(),
             proxy: None,
             source: None,
@@ -196,6 +210,11 @@ impl SplunkHecConfig {
         unless(
             !self.connect_timeout.0.is_zero(),
             "connect_timeout",
+            "must be more than 0",
+        );
+        unless(
+            !self.ack_timeout.0.is_zero(),
+            "ack_timeout",
             "must be more than 0",
         );
         let pair = self.tls.cert_file.is_some() == self.tls.key_file.is_some();
