@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
@@ -298,7 +298,7 @@ impl Log {
         let number = self.wakes_given.fetch_add(1, Relaxed);
         self.wakes().push((number, wake));
         DurableHook {
-            log: Arc::clone(self),
+            log: Arc::downgrade(self),
             number,
         }
     }
@@ -689,14 +689,14 @@ fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, memory: (u64, u64)) 
 
 /// Keeps a wake of [`Log::on_durable`] in place.
 pub struct DurableHook {
-    log: Arc<Log>,
+    log: Weak<Log>,
     number: u64,
 }
 
 impl Drop for DurableHook {
     fn drop(&mut self) {
-        self.log
-            .wakes()
-            .retain(|(number, _)| *number != self.number);
+        if let Some(log) = self.log.upgrade() {
+            log.wakes().retain(|(number, _)| *number != self.number);
+        }
     }
 }
