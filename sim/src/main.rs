@@ -52,6 +52,9 @@ struct Sim {
     /// Print every step and every call to the disk; for one seed.
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// Stop after so many seconds, however many seeds are left.
+    #[arg(long)]
+    seconds: Option<u64>,
     /// Threads; one a core by default.
     #[arg(long)]
     jobs: Option<usize>,
@@ -64,6 +67,16 @@ struct Sim {
     /// Show that each deliberate bug is found within 10,000 seeds.
     #[arg(long)]
     mutants: bool,
+}
+
+/// Which seeds to run, and how.
+#[derive(Default)]
+struct Hunt {
+    first: u64,
+    seeds: u64,
+    jobs: Option<usize>,
+    keep_going: bool,
+    until: Option<Instant>,
 }
 
 /// What a number of seeds came to.
@@ -104,7 +117,16 @@ fn run(args: &Sim) -> anyhow::Result<bool> {
     let only_one = args.seed.is_some() && args.seeds == 20_000;
     let seeds = if only_one { 1 } else { args.seeds };
     let begun = Instant::now();
-    let total = many(first, seeds, args.jobs, args.keep_going)?;
+    let hunt = Hunt {
+        first,
+        seeds,
+        jobs: args.jobs,
+        keep_going: args.keep_going,
+        until: args
+            .seconds
+            .map(|seconds| begun + Duration::from_secs(seconds)),
+    };
+    let total = many(&hunt)?;
     report(&total, begun.elapsed().as_secs_f64())?;
     Ok(total.violations.is_empty())
 }
@@ -138,8 +160,8 @@ fn one(seed: u64, tracing: bool, pool: &std::sync::Arc<BatchPool>) -> Report {
 }
 
 /// Runs seeds on all cores until one fails, or all of them.
-fn many(first: u64, seeds: u64, jobs: Option<usize>, keep_going: bool) -> anyhow::Result<Total> {
-    if seeds == 0 {
+fn many(hunt: &Hunt) -> anyhow::Result<Total> {
+    if hunt.seeds == 0 {
         bail!("no seeds to run");
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -148,23 +170,23 @@ fn many(first: u64, seeds: u64, jobs: Option<usize>, keep_going: bool) -> anyhow
     let total = Mutex::new(Total::default());
     let work = || {
         let pool = BatchPool::new();
-        while !stop.load(Relaxed) {
+        while !stop.load(Relaxed) && hunt.until.is_none_or(|until| Instant::now() < until) {
             let number = next.fetch_add(1, Relaxed);
-            if number >= seeds {
+            if number >= hunt.seeds {
                 return;
             }
-            let seed = first.wrapping_add(number);
+            let seed = hunt.first.wrapping_add(number);
             let mut report = one(seed, false, &pool);
             if seed.is_multiple_of(REPLAY_EVERY) && one(seed, false, &pool).hash != report.hash {
                 report.verdict = Some("it does not replay".to_owned());
             }
             let mut total = total.lock().unwrap_or_else(|poison| poison.into_inner());
-            stop.fetch_or(report.verdict.is_some() && !keep_going, Relaxed);
+            stop.fetch_or(report.verdict.is_some() && !hunt.keep_going, Relaxed);
             total.add(seed, report);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..jobs.unwrap_or(cores).max(1) {
+        for _ in 0..hunt.jobs.unwrap_or(cores).max(1) {
             scope.spawn(work);
         }
     });

@@ -9,6 +9,7 @@ pub(crate) use without::{hunt_all, switch_on};
 mod with {
     use std::io::{self, Write};
 
+    use crate::Hunt;
     use anyhow::{Context, ensure};
     use inrush_queue::{Mutant, switch_mutant as switch};
 
@@ -31,7 +32,11 @@ mod with {
         let mut all = true;
         for mutant in Mutant::ALL {
             switch(Some(*mutant));
-            let total = crate::many(0, SEEDS_MAX, jobs, false)?;
+            let total = crate::many(&Hunt {
+                seeds: SEEDS_MAX,
+                jobs,
+                ..Hunt::default()
+            })?;
             let found = total.violations.first();
             all &= found.is_some();
             let words = match found {
