@@ -26,6 +26,7 @@ mod format;
 mod keeper;
 mod log;
 mod meta;
+mod mutant;
 mod ranges;
 mod reader;
 mod recover;
@@ -42,6 +43,8 @@ pub use config::{Durability, QueueOptions, WhenFull};
 pub use feed::DestinationFeed;
 pub use format::LogId;
 pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, switch_mutant};
 pub use reader::BadRange;
 pub use rounds::{Done, Round};
 pub use state::Stall;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
 
 use crate::cursor::Cursor;
+use crate::cursor_file::Place;
 use crate::feed::DestinationFeed;
 use crate::format::LogId;
 use crate::keeper::Keeper;
@@ -129,9 +130,11 @@ impl Log {
         for cursor in found.cursors {
             let counters = ledger.destination(&cursor.known.name);
             // Without its file, a destination begins with the oldest event: that may repeat some.
-            let place = cursor.place.unwrap_or_default();
-            let restored =
-                Cursor::restored(Arc::clone(&counters), &place, first_event, found.event);
+            let place = cursor.place.unwrap_or(Place {
+                next_event: first_event,
+                unsettled: Vec::new(),
+            });
+            let restored = Cursor::restored(Arc::clone(&counters), &place, found.event);
             let events = restored.pending(found.event);
             ledger.post(|| {
                 counters.accepted.add(events);
@@ -331,9 +334,15 @@ impl Log {
             if !known && keeper.orphaned {
                 self.give_everything(&mut state, name);
             }
-            let cursors = Self::known(&state);
+            keeper.cursors_changed();
             drop(state);
-            keeper.remember(cursors);
+            // If it fails, the next round tries again before it writes what the destination waits for.
+            let _ = self.remember(keeper);
+            if !known {
+                // Without it, a restart would have the destination begin with the oldest event.
+                self.save_cursor(name);
+                let _ = keeper.sync(name);
+            }
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
     }
@@ -357,7 +366,12 @@ impl Log {
         }
     }
 
-    pub(crate) fn known(state: &State) -> Vec<Known> {
+    /// Writes down whose cursors there are.
+    pub(crate) fn remember(&self, keeper: &Keeper) -> io::Result<()> {
+        keeper.remember(|| Self::known(&self.lock()))
+    }
+
+    fn known(state: &State) -> Vec<Known> {
         let known = |slot: &Slot| Known {
             name: slot.cursor.counters.name.clone(),
             abandoned_since: slot.abandoned_since,
@@ -384,12 +398,24 @@ impl Log {
         } else {
             self.remove(&mut state, name, reason);
         }
-        let cursors = Self::known(&state);
         drop(state);
         if let Some(keeper) = &self.keeper {
-            keeper.remember(cursors);
+            keeper.cursors_changed();
+            self.forget_removed(keeper, &[name.to_owned()]);
         }
         self.room.notify_all();
+    }
+
+    /// Deletes the files of cursors, as far as they are removed, once it is written down that they
+    /// are: a file that is left behind means nothing then.
+    pub(crate) fn forget_removed(&self, keeper: &Keeper, names: &[String]) {
+        if self.remember(keeper).is_err() {
+            return;
+        }
+        let known = self.names();
+        for name in names.iter().filter(|name| !known.contains(name)) {
+            keeper.forget(name);
+        }
     }
 
     pub(crate) fn remove(&self, state: &mut State, name: &str, reason: DropReason) {
@@ -650,7 +676,9 @@ fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, memory: (u64, u64)) 
         if reader.serial != Some(segment.header.serial) {
             reader.open(segment);
         }
-        reader.end_at(segment.bytes, next.map(|next| next.header.base_position));
+        // Recovery may have missed frames that can be read now: their places were given out again.
+        let end = next.map_or(disk.durable_end, |next| next.header.base_position);
+        reader.end_at(segment.bytes, end);
     }
     Aim {
         from_event,

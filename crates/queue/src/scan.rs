@@ -9,7 +9,7 @@ use memchr::memmem;
 use crate::format::{
     FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, LogId, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
 };
-use crate::storage::File;
+use crate::storage::{File, insist};
 
 /// Bytes asked of the file at once.
 const READ_BYTES: usize = 1024 * 1024;
@@ -75,7 +75,7 @@ impl Scan {
     /// # Errors
     /// The length of the file cannot be told.
     pub(crate) fn next(&mut self) -> io::Result<Item> {
-        let len = self.file.len()?.min(self.limit);
+        let len = insist(|| self.file.len())?.min(self.limit);
         if self.offset >= len {
             return Ok(Item::End);
         }

@@ -1,5 +1,6 @@
 //! The segment files that the log holds, oldest first.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -25,10 +26,13 @@ pub(crate) fn serial_in(name: &str) -> Option<u64> {
 }
 
 /// The head of the file; `None` if it is not one of ours, or damaged.
-pub(crate) fn read_header(file: &Arc<dyn File>) -> Option<SegmentHeader> {
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read_header(file: &Arc<dyn File>) -> io::Result<Option<SegmentHeader>> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    SegmentHeader::decode(&bytes[..read])
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(SegmentHeader::decode(&bytes[..read]))
 }
 
 /// All of them, by serial.

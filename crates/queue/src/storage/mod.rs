@@ -50,6 +50,7 @@ pub trait Storage: Send + Sync + 'static {
 }
 
 /// One open file. All calls may run at the same time from several threads.
+#[expect(clippy::len_without_is_empty, reason = "a file is not a collection")]
 pub trait File: Send + Sync {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
@@ -66,4 +67,17 @@ pub trait File: Send + Sync {
 
     /// Cuts the file, or fills it with zeros, to this length.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// Asks again a few times what fails, but for what is not there: a disk that stumbles once must not
+/// make a file look damaged.
+pub(crate) fn insist<T>(ask: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    const TRIES: usize = 3;
+    for _ in 1..TRIES {
+        match ask() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+            answer => return answer,
+        }
+    }
+    ask()
 }
