@@ -89,6 +89,19 @@ impl Check {
 }
 
 impl Cell {
+    /// A cell that has only what its runs cost, CPU-µs per event.
+    #[cfg(test)]
+    pub(crate) fn costing(figures: &[f64]) -> Self {
+        let run = |us: &f64| Run {
+            us_per_event: *us,
+            ..Run::default()
+        };
+        Self {
+            runs: figures.iter().map(run).collect(),
+            ..Self::default()
+        }
+    }
+
     fn spread(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         let counted = clean_or_all(&self.runs, |run| run.noisy);
         Spread::of(&counted.into_iter().filter_map(value).collect::<Vec<_>>())
@@ -142,6 +155,17 @@ impl Cell {
 }
 
 impl Scenario {
+    /// Takes in what Inrush did under one load, and whether its accounts are right.
+    pub(crate) fn add_inrush(&mut self, load: impl Into<String>, runs: Vec<Run>) {
+        let cell = Cell {
+            subject: "inrush".to_owned(),
+            load: load.into(),
+            runs,
+        };
+        self.checks.push(cell.accounts());
+        self.cells.push(cell);
+    }
+
     pub(crate) fn passed(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(|check| check.passed)
     }

@@ -5,12 +5,13 @@
 
 use anyhow::Result;
 
+use super::turns::{Setup, Who, go_on};
 use super::{REFERENCE, tell};
 use crate::lab::Lab;
 use crate::results::{Cell, Check, Run, Scenario};
 use crate::sender::{Amount, Header, Shape, Wire};
 use crate::stats::{bare_ratio, scaled};
-use crate::subject::{BareTcp, Rsyslog, Sink, Subject, SyslogNg, User};
+use crate::subject::Sink;
 
 /// One such experiment.
 pub(super) struct Cost {
@@ -18,9 +19,7 @@ pub(super) struct Cost {
     shape: Shape,
     /// CPU-µs per event in the reference state.
     limit_us: f64,
-    inrush: &'static str,
-    syslog_ng: &'static str,
-    rsyslog: Option<&'static str>,
+    setup: Setup,
     hec: bool,
 }
 
@@ -28,9 +27,12 @@ pub(super) const TCP10: Cost = Cost {
     shows: "full parse of TCP, 10 connections, 800 B, to a blackhole",
     shape: REFERENCE,
     limit_us: 0.40,
-    inrush: include_str!("../../inrush/tcp-blackhole.yaml"),
-    syslog_ng: include_str!("../../peers/syslog-ng-tcp.conf"),
-    rsyslog: Some(include_str!("../../peers/rsyslog-tcp.conf")),
+    setup: Setup {
+        wire: Wire::Tcp,
+        inrush: include_str!("../../inrush/tcp-blackhole.yaml"),
+        syslog_ng: include_str!("../../peers/syslog-ng-tcp.conf"),
+        rsyslog: Some(include_str!("../../peers/rsyslog-tcp.conf")),
+    },
     hec: false,
 };
 
@@ -49,8 +51,11 @@ pub(super) const TCP5424: Cost = Cost {
         header: Header::Rfc5424,
         ..REFERENCE
     },
-    syslog_ng: include_str!("../../peers/syslog-ng-rfc5424.conf"),
-    rsyslog: Some(include_str!("../../peers/rsyslog-rfc5424.conf")),
+    setup: Setup {
+        syslog_ng: include_str!("../../peers/syslog-ng-rfc5424.conf"),
+        rsyslog: Some(include_str!("../../peers/rsyslog-rfc5424.conf")),
+        ..TCP10.setup
+    },
     ..TCP10
 };
 
@@ -67,34 +72,18 @@ pub(super) const TCP250: Cost = Cost {
 pub(super) const HEC: Cost = Cost {
     shows: "TCP, 10 connections, 800 B, to a HEC endpoint without gzip",
     limit_us: 1.3,
-    inrush: include_str!("../../inrush/tcp-hec.yaml"),
-    syslog_ng: include_str!("../../peers/syslog-ng-hec.conf"),
-    rsyslog: None,
+    setup: Setup {
+        inrush: include_str!("../../inrush/tcp-hec.yaml"),
+        syslog_ng: include_str!("../../peers/syslog-ng-hec.conf"),
+        rsyslog: None,
+        ..TCP10.setup
+    },
     hec: true,
     ..TCP10
 };
 
 /// Messages of the run that only finds out how many make a run of the wanted length.
 const PILOT: u64 = 300_000;
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
-    Bare,
-    Inrush,
-    SyslogNg,
-    Rsyslog,
-}
-
-impl Who {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bare => "bare loop",
-            Self::Inrush => "inrush",
-            Self::SyslogNg => "syslog-ng",
-            Self::Rsyslog => "rsyslog",
-        }
-    }
-}
 
 /// A cell under way: how many messages make a run, and which bare run came before each.
 struct Series {
@@ -109,11 +98,11 @@ pub(super) fn run(lab: &Lab, cost: &Cost) -> Result<Scenario> {
     tell(cost.shows);
     let mut bare = series(lab, cost, Who::Bare)?;
     let mut others = Vec::new();
-    for who in subjects(lab, cost) {
+    for who in cost.setup.subjects(lab) {
         others.push(series(lab, cost, who)?);
     }
     let mut rounds = 0;
-    while rounds < lab.runs || (rounds < 2 * lab.runs && others[0].cell.clean() < lab.runs) {
+    while go_on(lab, rounds, &others[0].cell) {
         rounds += 1;
         for other in &mut others {
             turn(lab, cost, &mut bare)?;
@@ -135,21 +124,6 @@ pub(super) fn run(lab: &Lab, cost: &Cost) -> Result<Scenario> {
         .cells
         .extend(others.into_iter().map(|other| other.cell));
     Ok(scenario)
-}
-
-fn subjects(lab: &Lab, cost: &Cost) -> Vec<Who> {
-    let syslog_ng = lab.peers && SyslogNg::installed();
-    let rsyslog = lab.peers && cost.rsyslog.is_some() && Rsyslog::program().is_some();
-    let present = [
-        (Who::Inrush, true),
-        (Who::SyslogNg, syslog_ng),
-        (Who::Rsyslog, rsyslog),
-    ];
-    present
-        .into_iter()
-        .filter(|(_, there)| *there)
-        .map(|(who, _)| who)
-        .collect()
 }
 
 fn series(lab: &Lab, cost: &Cost, who: Who) -> Result<Series> {
@@ -208,29 +182,9 @@ fn one(lab: &Lab, cost: &Cost, who: Who, number: u64) -> Result<Run> {
         .then(|| Sink::start(false))
         .transpose()?;
     let sink = sink.as_ref();
-    let mut subject: Box<dyn Subject> = match who {
-        Who::Bare => Box::new(BareTcp::start()?),
-        Who::Inrush => Box::new(lab.start_inrush(cost.inrush, sink, User::Ours)?),
-        Who::SyslogNg => {
-            let dir = lab.dir("syslog-ng")?;
-            Box::new(SyslogNg::start(cost.syslog_ng, Wire::Tcp, &dir, sink)?)
-        }
-        Who::Rsyslog => {
-            let dir = lab.dir("rsyslog")?;
-            Box::new(Rsyslog::start(
-                cost.rsyslog.unwrap_or_default(),
-                Wire::Tcp,
-                &dir,
-            )?)
-        }
-    };
-    lab.measure(
-        subject.as_mut(),
-        sink,
-        &shape_of(cost, who),
-        Amount::Number(number),
-        None,
-    )
+    let mut subject = cost.setup.start(lab, who, sink)?;
+    let shape = shape_of(cost, who);
+    lab.measure(subject.as_mut(), sink, &shape, Amount::Number(number), None)
 }
 
 fn scale(series: &mut Series, bare: &Cell) {
@@ -260,21 +214,10 @@ mod tests {
     use super::*;
     use crate::stats::REFERENCE_US;
 
-    fn cell(figures: &[f64]) -> Cell {
-        let run = |us: &f64| Run {
-            us_per_event: *us,
-            ..Run::default()
-        };
-        Cell {
-            runs: figures.iter().map(run).collect(),
-            ..Cell::default()
-        }
-    }
-
     #[test]
     fn each_run_is_scaled_by_the_bare_runs_on_both_sides() {
-        let bare = cell(&[0.1, 0.3, 9.0]);
-        let cell = cell(&[0.6, 0.6]);
+        let bare = Cell::costing(&[0.1, 0.3, 9.0]);
+        let cell = Cell::costing(&[0.6, 0.6]);
         let mut series = Series {
             who: Who::Inrush,
             number: 1,
@@ -291,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_read_in_the_reference_state() {
-        let mut cell = cell(&[0.8]);
+        let mut cell = Cell::costing(&[0.8]);
         assert!(!limit(&cell, 0.40).passed);
         cell.runs[0].scaled_us = Some(0.40);
         assert!(limit(&cell, 0.40).passed);

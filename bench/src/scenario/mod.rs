@@ -5,6 +5,7 @@ mod cost;
 mod noloss;
 mod reload;
 mod soak;
+mod turns;
 mod udp;
 
 use anyhow::Result;

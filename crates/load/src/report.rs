@@ -56,8 +56,8 @@ pub struct Connections {
 }
 
 impl Report {
-    /// Whether everything that was begun arrived at least in the kernel, and whatever was verified
-    /// is in order.
+    /// Whether everything that was begun arrived at least in the kernel, `--number` was reached or
+    /// `--interval` was over first, and whatever was verified is in order.
     pub fn ok(&self) -> bool {
         self.connections.failed == 0
             && self
@@ -65,6 +65,11 @@ impl Report {
                 .keys()
                 .all(|kind| HARMLESS.contains(&kind.as_str()))
             && self.verify.as_ref().is_none_or(Verify::ok)
+    }
+
+    pub(crate) fn add_error(&mut self, kind: &str, words: String) {
+        *self.errors.entry(kind.to_owned()).or_default() += 1;
+        self.first_errors.entry(kind.to_owned()).or_insert(words);
     }
 }
 

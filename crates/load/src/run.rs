@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<Report, LoadError> {
 }
 
 /// [`run`], ended early when `stop` becomes true; what was sent is then settled and verified as
-/// usual.
+/// usual. If `--number` was not reached by then, that is an error in the report.
 ///
 /// # Errors
 /// As [`run`].
@@ -75,6 +75,14 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
     tcp::closed_while_idle(&held, &mut faults);
     let mut report = account(&plan, args, &outcome, faults);
     report.cpu_seconds = cpu_seconds;
+    let short = report.requested.filter(|number| report.sent < *number);
+    if let Some(number) = short.filter(|_| args.number.is_some() && stop.load(Relaxed)) {
+        let (sent, number) = (grouped(report.sent), grouped(number));
+        report.add_error(
+            "interrupted",
+            format!("{sent} of {number} messages were sent"),
+        );
+    }
     let deadline = Instant::now() + args.drain_timeout.0;
     let ledger = verifier.settle(report.sent, deadline);
     let ledger = keep_going(&mut report, ledger);
@@ -97,11 +105,7 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
 /// Turns a failed verification into an error in the report: what was sent is still worth telling.
 fn keep_going<T>(report: &mut Report, result: Result<Option<T>, LoadError>) -> Option<T> {
     result.unwrap_or_else(|error| {
-        *report.errors.entry("verify".to_owned()).or_default() += 1;
-        report
-            .first_errors
-            .entry("verify".to_owned())
-            .or_insert_with(|| error.to_string());
+        report.add_error("verify", error.to_string());
         None
     })
 }

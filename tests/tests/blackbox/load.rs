@@ -1,8 +1,10 @@
 //! `inrush load` against `inrush run`: two counts made apart agree to the event.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use inrush_tests::*;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::to_file;
@@ -85,4 +87,35 @@ fn udp_loss_is_the_kernels_to_the_packet() {
         "{report:#}"
     );
     assert_eq!(report["verify"]["markers"]["received"], count("received"));
+}
+
+/// Starts a long run with these options, interrupts it once it sends; its exit code and report.
+fn interrupted(args: &[&str]) -> (Option<i32>, Value) {
+    let inrush = Inrush::start(&to_file(crate::TCP, ""));
+    let target = format!("tcp://{}", inrush.address("tcp"));
+    let child = Command::new(binary())
+        .args(["load", &target, "--json", "--rate", "1000"])
+        .args(args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    inrush.wait_until("it sends", |ledger| ledger.sources["syslog"].received > 0);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    inrush.conserved(report["sent"].as_u64().unwrap());
+    (output.status.code(), report)
+}
+
+#[test]
+fn a_number_that_is_cut_short_is_a_failure_and_an_open_end_is_not() {
+    let (code, report) = interrupted(&["--number", "100000000"]);
+    assert_eq!(code, Some(1), "{report:#}");
+    let words = report["first_errors"]["interrupted"].as_str().unwrap();
+    assert!(
+        words.ends_with(" of 100,000,000 messages were sent"),
+        "{words}"
+    );
+    let (code, report) = interrupted(&["--interval", "1d"]);
+    assert_eq!(code, Some(0), "{report:#}");
 }
