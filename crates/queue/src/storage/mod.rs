@@ -10,12 +10,17 @@
 //! * A new, removed or renamed name is on stable storage once [`Storage::sync_names`] returned.
 //! * Without those calls, a power cut keeps, loses or tears what was written, in any order.
 
+mod direct;
 mod disk;
 
 use std::io;
 use std::sync::Arc;
 
 pub use disk::Disk;
+
+/// Behind what was written a file may have zeros, fewer than these, until it is closed: the rest of
+/// a block of the disk.
+pub const BLOCK_BYTES: usize = 4096;
 
 /// A folder of files.
 pub trait Storage: Send + Sync + 'static {
