@@ -1,6 +1,6 @@
-//! A destination's place on disk: one small file with two slots that are written by turns, so
-//! that a write that is torn leaves the other slot whole. A place that is too old costs
-//! duplicates, never an event.
+//! A destination's place on disk: one small file with three slots. The newest place that is known
+//! to be durable keeps its slot, the other two are written by turns: whatever a power cut tears,
+//! there is a whole one. A place that is too old costs duplicates, never an event.
 
 use std::io;
 use std::ops::Range;
@@ -11,6 +11,8 @@ use crate::storage::{File, Storage};
 
 /// Bytes of a slot. Places with more ranges than fit forget the gaps between the last ones.
 const SLOT_BYTES: usize = 16 * 1024;
+/// One for the newest durable place, two that are written by turns.
+const SLOTS: u64 = 3;
 const MAGIC: [u8; 4] = *b"IRCU";
 /// magic, checksum, turn, next event, number of ranges
 const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 4;
@@ -108,58 +110,89 @@ pub(crate) fn destination_in(file_name: &str) -> Option<String> {
     String::from_utf8(name).ok()
 }
 
-/// The file, open.
+/// The file of a destination.
 pub(crate) struct CursorFile {
-    file: Arc<dyn File>,
+    storage: Arc<dyn Storage>,
+    name: String,
+    /// `None` until there is something to write.
+    file: Option<Arc<dyn File>>,
     turn: u64,
-    /// Whether something was written since the last sync.
-    pub(crate) unsynced: bool,
+    /// Slot of the newest place, if there is one.
+    newest: Option<u64>,
+    /// Slot of the newest place that is known to be durable: it is not written over, or a power
+    /// cut could take all there is.
+    durable: Option<u64>,
 }
 
 impl CursorFile {
     /// Opens the file of a destination, and reads its place: `None` if it has none that is sound.
+    /// A file that is not there is made when there is something to write.
+    ///
+    /// # Errors
+    /// The file is there and cannot be opened.
     pub(crate) fn open(
-        storage: &dyn Storage,
+        storage: &Arc<dyn Storage>,
         log: &LogId,
         destination: &str,
     ) -> io::Result<(Self, Option<Place>)> {
         let name = file_name(destination);
         let file = match storage.open(&name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(&name)?,
-            opened => opened?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened?),
         };
-        let mut bytes = vec![0; 2 * SLOT_BYTES];
-        let read = file.read_at(&mut bytes, 0).unwrap_or(0);
+        let mut bytes = vec![0; SLOTS as usize * SLOT_BYTES];
+        let read = file
+            .as_ref()
+            .map_or(0, |file| file.read_at(&mut bytes, 0).unwrap_or(0));
         bytes[read..].fill(0);
-        let slots = bytes.chunks(SLOT_BYTES);
-        let newest = slots
-            .filter_map(|slot| Place::decode(log, slot))
-            .max_by_key(|(turn, _)| *turn);
-        let turn = newest.as_ref().map_or(0, |(turn, _)| turn + 1);
+        let slots = (0..SLOTS).zip(bytes.chunks(SLOT_BYTES));
+        let found = slots
+            .filter_map(|(slot, bytes)| Some((slot, Place::decode(log, bytes)?)))
+            .max_by_key(|(_, (turn, _))| *turn);
         let cursor = Self {
+            storage: Arc::clone(storage),
+            name,
             file,
-            turn,
-            unsynced: true,
+            turn: found.as_ref().map_or(0, |(_, (turn, _))| turn + 1),
+            newest: found.as_ref().map(|(slot, _)| *slot),
+            durable: None,
         };
-        Ok((cursor, newest.map(|(_, place)| place)))
+        Ok((cursor, found.map(|(_, (_, place))| place)))
     }
 
-    /// Writes the place into the older slot.
+    /// Writes the place into a slot that holds neither the newest nor the newest durable one.
     pub(crate) fn write(&mut self, log: &LogId, place: &Place) -> io::Result<()> {
-        let offset = (self.turn % 2) * SLOT_BYTES as u64;
-        self.unsynced = true;
-        self.file
-            .write_at(&[&place.encode(log, self.turn)], offset)?;
+        if self.durable.is_none() && self.newest.is_some() {
+            // Left by an earlier process: which of its slots are durable is not known.
+            self.sync()?;
+        }
+        let taken = [self.newest, self.durable];
+        let slot = (0..SLOTS).find(|slot| !taken.contains(&Some(*slot)));
+        let slot = slot.unwrap_or_default();
+        let bytes = place.encode(log, self.turn);
+        self.file()?.write_at(&[&bytes], slot * SLOT_BYTES as u64)?;
+        self.newest = Some(slot);
         self.turn += 1;
         Ok(())
     }
 
-    /// Makes the place durable.
+    /// Makes the place durable. After an error it has to be written again.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        if self.unsynced {
-            self.file.sync()?;
-            self.unsynced = false;
+        if let Some(file) = &self.file
+            && self.durable != self.newest
+        {
+            file.sync()?;
+            self.durable = self.newest;
         }
         Ok(())
+    }
+
+    fn file(&mut self) -> io::Result<&Arc<dyn File>> {
+        if self.file.is_none() {
+            self.file = Some(self.storage.create(&self.name)?);
+        }
+        self.file
+            .as_ref()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }

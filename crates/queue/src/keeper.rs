@@ -83,7 +83,7 @@ impl Keeper {
         if let Some(kept) = files.get(name) {
             return Ok(Arc::clone(kept));
         }
-        let (file, _) = CursorFile::open(&*self.storage, &self.id, name)?;
+        let (file, _) = CursorFile::open(&self.storage, &self.id, name)?;
         let kept = Arc::new(Mutex::new(Kept { file, stale: false }));
         files.insert(name.to_owned(), Arc::clone(&kept));
         Ok(kept)
@@ -109,7 +109,10 @@ impl Keeper {
         if kept.stale {
             return Err(io::Error::other("the cursor could not be written"));
         }
-        kept.file.sync()
+        let synced = kept.file.sync();
+        // What a failed sync covered may be gone, though the next one says nothing of it.
+        kept.stale = synced.is_err();
+        synced
     }
 
     /// Deletes the file of a destination that is gone.

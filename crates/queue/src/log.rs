@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
@@ -143,6 +143,7 @@ impl Log {
                 cursor: restored,
                 reader: Some(Reader::new(Arc::clone(&storage), id)),
                 reading: false,
+                advanced_at: None,
                 read_again_at: None,
                 abandoned_since: cursor.known.abandoned_since,
             });
@@ -294,7 +295,7 @@ impl Log {
         let number = self.wakes_given.fetch_add(1, Relaxed);
         self.wakes().push((number, wake));
         DurableHook {
-            log: Arc::clone(self),
+            log: Arc::downgrade(self),
             number,
         }
     }
@@ -512,9 +513,9 @@ impl Log {
         let aim = {
             let mut state = self.lock();
             let from_event = state.slot(name).map(|slot| slot.cursor.next_event);
-            let first = state.first();
+            let memory = state.memory_start();
             let disk = state.disk.as_ref()?;
-            aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), first)
+            aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), memory)
         };
         let read = reader.next(aim.from_event);
         if let Some(keeper) = &self.keeper {
@@ -531,7 +532,7 @@ impl Log {
             Ok(Read::End) => {
                 match slot.reader.as_mut().filter(|_| aim.is_complete) {
                     Some(reader) => reader.leave(),
-                    None => slot.cursor.next = slot.cursor.next.max(aim.first_in_memory),
+                    None => state.go_on_in_memory(index, aim.memory, &self.ledger),
                 }
                 None
             }
@@ -631,12 +632,12 @@ struct Aim {
     from_event: u64,
     /// Whether nothing will ever be added to the segment.
     is_complete: bool,
-    /// Position of the first batch in memory when the read began.
-    first_in_memory: u64,
+    /// Where the memory began when the read did.
+    memory: (u64, u64),
 }
 
 /// Has the reader stand in the segment where event `from` is to be looked for.
-fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64) -> Aim {
+fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, memory: (u64, u64)) -> Aim {
     let segments = &disk.segments;
     let index = match reader.serial {
         Some(serial) if reader.has_left() => segments.index_after(serial),
@@ -654,20 +655,20 @@ fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64
     Aim {
         from_event,
         is_complete: next.is_some(),
-        first_in_memory,
+        memory,
     }
 }
 
 /// Keeps a wake of [`Log::on_durable`] in place.
 pub struct DurableHook {
-    log: Arc<Log>,
+    log: Weak<Log>,
     number: u64,
 }
 
 impl Drop for DurableHook {
     fn drop(&mut self) {
-        self.log
-            .wakes()
-            .retain(|(number, _)| *number != self.number);
+        if let Some(log) = self.log.upgrade() {
+            log.wakes().retain(|(number, _)| *number != self.number);
+        }
     }
 }

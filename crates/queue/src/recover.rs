@@ -74,7 +74,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
             });
         }
     }
-    let cursors = cursors(&**storage, &meta)?;
+    let cursors = cursors(storage, &meta)?;
     for place in cursors.iter().filter_map(|found| found.place.as_ref()) {
         // A tail that was lost had been delivered here: its numbers are not given out again.
         event = event.max(place.next_event);
@@ -183,7 +183,7 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
     (position.max(base.0), event.max(base.1))
 }
 
-fn cursors(storage: &dyn Storage, meta: &Meta) -> io::Result<Vec<Found>> {
+fn cursors(storage: &Arc<dyn Storage>, meta: &Meta) -> io::Result<Vec<Found>> {
     let find = |known: &Known| {
         let (file, place) = CursorFile::open(storage, &meta.id, &known.name)?;
         Ok(Found {

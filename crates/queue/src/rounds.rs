@@ -8,7 +8,7 @@ use inrush_event::{DropReason, Timestamp, limits};
 
 use crate::log::Log;
 use crate::segments::Segment;
-use crate::state::{OnDisk, Stall, State};
+use crate::state::{OnDisk, Stall};
 use crate::writer::{Change, Manner, Outcome, Pending, Writer};
 use crate::{Durability, QueueOptions, WhenFull};
 
@@ -64,12 +64,12 @@ impl Log {
     pub fn begin_round(&self, now: Instant) -> Option<Round> {
         let space = self.space();
         let mut state = self.lock();
-        let needless = state.needless_end();
         let (options, from) = (state.options.clone(), state.durable_end());
         let batches: Vec<Pending> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let bytes: u64 = batches.iter().map(Pending::bytes).sum();
         let disk = state.disk.as_mut()?;
         if batches.is_empty() {
+            disk.unwritten_since = None;
             return None;
         }
         let over = disk.segments.bytes() + bytes > options.max_bytes.0;
@@ -85,10 +85,8 @@ impl Log {
                 "the disk is full but for the reserve (`queue.reserve_bytes`)".to_owned()
             };
             stalled(disk, what, true, now);
-            // What every destination has taken needs no room.
-            let freed = state.now_durable(needless, now);
             drop(state);
-            self.after_progress(!freed.is_empty());
+            self.skip_needless(now);
             return None;
         }
         Some(Round {
@@ -110,7 +108,6 @@ impl Log {
     pub fn finish_round(&self, done: Done, now: Instant) {
         let Done { writer, outcome } = done;
         let mut state = self.lock();
-        let needless = state.needless_end();
         let Some(disk) = state.disk.as_mut() else {
             return;
         };
@@ -118,7 +115,7 @@ impl Log {
         for change in outcome.changes {
             apply(&mut disk.segments.0, change);
         }
-        let mut durable = outcome.durable_end;
+        let failed = outcome.error.is_some();
         match outcome.error {
             Some(error) => {
                 let full = matches!(
@@ -131,17 +128,46 @@ impl Log {
                     full,
                     now,
                 );
-                durable = durable.max(needless);
             }
             None => {
                 disk.stall = None;
                 disk.retry_at = None;
             }
         }
-        let freed = state.now_durable(durable, now);
+        let freed = state.now_durable(outcome.durable_end, now);
         drop(state);
         drop(freed);
+        if failed {
+            self.skip_needless(now);
+        }
         self.after_progress(true);
+    }
+
+    /// What every destination has taken need not be written where that is not possible. It must
+    /// be known to be taken, though: a cursor that a power cut sets back would miss it.
+    fn skip_needless(&self, now: Instant) {
+        let needless = {
+            let state = self.lock();
+            let needless = state.needless_end();
+            (needless > state.durable_end()).then_some(needless)
+        };
+        let Some(needless) = needless.filter(|_| self.sync_cursors().is_ok()) else {
+            return;
+        };
+        let freed = self.lock().now_durable(needless, now);
+        self.after_progress(!freed.is_empty());
+    }
+
+    /// Writes every cursor's place down and makes it durable.
+    fn sync_cursors(&self) -> std::io::Result<()> {
+        let Some(keeper) = &self.keeper else {
+            return Ok(());
+        };
+        for name in self.names() {
+            self.save_cursor(&name);
+            keeper.sync(&name)?;
+        }
+        Ok(())
     }
 
     fn after_progress(&self, progress: bool) {
@@ -157,17 +183,11 @@ impl Log {
     pub fn reclaim(&self, now: Timestamp) {
         let Some(keeper) = &self.keeper else { return };
         self.expire(now);
-        let (floor, names) = {
-            let state = self.lock();
-            (state.floor(), self.names_of(&state))
-        };
+        let floor = self.lock().floor();
         if self.would_reclaim(floor) {
             // A cursor that a power cut sets back must not find its events gone.
-            for name in &names {
-                self.save_cursor(name);
-                if keeper.sync(name).is_err() {
-                    return;
-                }
+            if self.sync_cursors().is_err() {
+                return;
             }
             let gone = {
                 let mut state = self.lock();
@@ -179,13 +199,14 @@ impl Log {
             self.delete(gone.unwrap_or_default());
         }
         self.drop_oldest_segment();
+        if let Some(disk) = &mut self.lock().disk
+            && disk.unwritten_since.is_none()
+        {
+            // Nothing waits to be written; whether it could be, the next round finds out.
+            disk.stall = None;
+        }
         let known = Self::known(&self.lock());
         keeper.remember(known);
-    }
-
-    fn names_of(&self, state: &State) -> Vec<String> {
-        let name = |slot: &crate::state::Slot| slot.cursor.counters.name.clone();
-        state.slots.iter().map(name).collect()
     }
 
     fn would_reclaim(&self, floor: u64) -> bool {

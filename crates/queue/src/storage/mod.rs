@@ -1,7 +1,7 @@
 //! What the log asks of a disk, and nothing more: a flat folder of files, written at offsets.
 //!
-//! The real one is [`Disk`]; `Virtual` (feature `simulation`) is its twin in memory, which tears,
-//! loses and refuses as a seed tells it.
+//! The real one is [`Disk`]; `VirtualDisk` (feature `simulation`) is its twin in memory, which
+//! tears, loses and refuses as a seed tells it.
 //!
 //! # What an implementation promises
 //! * What was written before [`File::sync`] began is on stable storage once it returned `Ok`. If it
@@ -12,11 +12,15 @@
 
 mod direct;
 mod disk;
+#[cfg(feature = "simulation")]
+mod virtual_disk;
 
 use std::io;
 use std::sync::Arc;
 
 pub use disk::Disk;
+#[cfg(feature = "simulation")]
+pub use virtual_disk::{Call, Faults, VirtualDisk};
 
 /// Behind what was written a file may have zeros, fewer than these, until it is closed: the rest of
 /// a block of the disk.

@@ -1,0 +1,186 @@
+//! One file: what readers see, what is on stable storage, and the writes in between.
+
+use fastrand::Rng;
+
+/// Bytes that a disk writes whole or not at all.
+const SECTOR_BYTES: u64 = 512;
+
+#[derive(Default)]
+pub(super) struct Node {
+    /// What reads see.
+    cached: Vec<u8>,
+    /// What a power cut cannot take.
+    durable: Vec<u8>,
+    /// What was done since the last sync, oldest first.
+    unsynced: Vec<Change>,
+    /// When it was last synced with success; `None` if never.
+    pub(super) synced_mark: Option<u64>,
+    /// When it was last written with success.
+    pub(super) written_mark: Option<u64>,
+}
+
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    SetLen(u64),
+}
+
+/// How much of what was not synced outlives a power cut. Chance alone would hardly ever keep or
+/// lose everything, and those are the usual cases.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Survival {
+    All,
+    Nothing,
+    /// Writes reached the disk in order, up to one that is torn.
+    InOrder,
+    /// Each write for itself.
+    AtWill,
+}
+
+impl Survival {
+    pub(super) fn of_power_cut(rng: &mut Rng) -> Self {
+        match rng.u8(..6) {
+            0 => Self::All,
+            1 => Self::Nothing,
+            2 => Self::InOrder,
+            _ => Self::AtWill,
+        }
+    }
+
+    pub(super) fn name_survives(self, rng: &mut Rng) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nothing => false,
+            Self::InOrder | Self::AtWill => rng.bool(),
+        }
+    }
+}
+
+impl Node {
+    pub(super) fn len(&self) -> u64 {
+        self.cached.len() as u64
+    }
+
+    pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        let start = (offset as usize).min(self.cached.len());
+        let read = buffer.len().min(self.cached.len() - start);
+        buffer[..read].copy_from_slice(&self.cached[start..start + read]);
+        read
+    }
+
+    /// Writes; `mark` says when, if the whole of what was asked for.
+    pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>, mark: Option<u64>) {
+        self.written_mark = mark.or(self.written_mark);
+        put(&mut self.cached, offset, &bytes);
+        self.unsynced.push(Change::Write { offset, bytes });
+    }
+
+    pub(super) fn set_len(&mut self, bytes: u64) {
+        self.cached.resize(bytes as usize, 0);
+        self.unsynced.push(Change::SetLen(bytes));
+    }
+
+    pub(super) fn sync(&mut self, mark: u64) {
+        for change in std::mem::take(&mut self.unsynced) {
+            change.survive(&mut self.durable);
+        }
+        self.synced_mark = Some(mark);
+    }
+
+    /// A sync failed: what was dirty counts as clean from now on, wherever it got to.
+    pub(super) fn forget_dirty(&mut self, rng: &mut Rng) {
+        self.settle(Survival::of_power_cut(rng), rng);
+        if rng.bool() {
+            // The pages were evicted: reads show the disk.
+            self.cached.clone_from(&self.durable);
+        }
+    }
+
+    pub(super) fn cut_power(&mut self, survival: Survival, rng: &mut Rng) {
+        self.settle(survival, rng);
+        self.cached.clone_from(&self.durable);
+    }
+
+    /// Flips a bit; says in which byte. An empty file has none.
+    pub(super) fn rot(&mut self, rng: &mut Rng) -> Option<u64> {
+        let bytes = self.cached.len().min(self.durable.len());
+        let (at, bit) = (rng.usize(..bytes.max(1)), rng.u8(..8));
+        *self.cached.get_mut(at)? ^= 1 << bit;
+        *self.durable.get_mut(at)? ^= 1 << bit;
+        Some(at as u64)
+    }
+
+    /// Decides what of the unsynced changes is on stable storage.
+    fn settle(&mut self, survival: Survival, rng: &mut Rng) {
+        let changes = std::mem::take(&mut self.unsynced);
+        let whole = match survival {
+            Survival::All => changes.len(),
+            Survival::Nothing => return,
+            Survival::InOrder => rng.usize(..=changes.len()),
+            Survival::AtWill => 0,
+        };
+        for (number, change) in changes.into_iter().enumerate() {
+            if number < whole {
+                change.survive(&mut self.durable);
+            } else if survival == Survival::AtWill {
+                change.survive_in_part(&mut self.durable, rng);
+            } else {
+                return change.survive_in_part(&mut self.durable, rng);
+            }
+        }
+    }
+}
+
+impl Change {
+    fn survive(self, content: &mut Vec<u8>) {
+        match self {
+            Self::Write { offset, bytes } => put(content, offset, &bytes),
+            Self::SetLen(bytes) => content.resize(bytes as usize, 0),
+        }
+    }
+
+    fn survive_in_part(self, content: &mut Vec<u8>, rng: &mut Rng) {
+        let Self::Write { offset, bytes } = self else {
+            if rng.bool() {
+                self.survive(content);
+            }
+            return;
+        };
+        match rng.u8(..8) {
+            0 | 1 => put(content, offset, &bytes),
+            2 | 3 => {}
+            4 => put(content, offset, &bytes[..rng.usize(..=bytes.len())]),
+            // The length is kept in the file's own block, which may reach the disk alone.
+            5 => grow(content, offset + bytes.len() as u64),
+            _ => put_sectors(content, offset, &bytes, rng),
+        }
+    }
+}
+
+fn grow(content: &mut Vec<u8>, bytes: u64) {
+    if (content.len() as u64) < bytes {
+        content.resize(bytes as usize, 0);
+    }
+}
+
+fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let end = offset + bytes.len() as u64;
+    grow(content, end);
+    content[offset as usize..end as usize].copy_from_slice(bytes);
+}
+
+/// Writes each sector of the range or leaves it, at will.
+fn put_sectors(content: &mut Vec<u8>, offset: u64, bytes: &[u8], rng: &mut Rng) {
+    let end = offset + bytes.len() as u64;
+    let mut at = offset;
+    while at < end {
+        let next = end.min((at / SECTOR_BYTES + 1) * SECTOR_BYTES);
+        if rng.bool() {
+            let part = (at - offset) as usize..(next - offset) as usize;
+            put(content, at, &bytes[part]);
+        }
+        at = next;
+    }
+}

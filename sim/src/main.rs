@@ -1,0 +1,214 @@
+//! The simulation of keeping and delivering: `cargo xtask sim`.
+//!
+//! Each seed is one run of a log on a virtual disk with virtual sinks under a virtual clock, in
+//! one thread, with an oracle beside it. `docs/guides/simulation.md` says what happens in a run
+//! and what is checked.
+#![forbid(unsafe_code)]
+
+mod actors;
+mod event;
+mod mutants;
+mod oracle;
+mod scenario;
+mod sink;
+mod subject;
+mod world;
+
+use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::{Args, Parser};
+use inrush_event::BatchPool;
+
+use world::{Counts, Report};
+
+/// Each seed that this divides is run a second time and must go the same way.
+const REPLAY_EVERY: u64 = 64;
+
+/// The virtual clock is ahead of the real one by more than any run takes, so that a time that the
+/// log took from the real one is always in the past.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Development tasks that are more than a line of shell.
+#[derive(Parser)]
+enum Task {
+    /// Run the simulation of the log; a seed that fails is printed and replays to the byte.
+    Sim(Sim),
+}
+
+#[derive(Args)]
+struct Sim {
+    /// Seeds to run.
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// The first of them; with it alone, one seed is run.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Print every step and every call to the disk; for one seed.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Threads; one a core by default.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Go on after a violation, and count them.
+    #[arg(long)]
+    keep_going: bool,
+    /// Switch a deliberate bug on (needs the feature `mutants`).
+    #[arg(long)]
+    mutant: Option<String>,
+    /// Show that each deliberate bug is found within 10,000 seeds.
+    #[arg(long)]
+    mutants: bool,
+}
+
+/// What a number of seeds came to.
+#[derive(Default)]
+struct Total {
+    seeds: u64,
+    counts: Counts,
+    /// Of the seeds' hashes, in any order.
+    hash: u64,
+    violations: Vec<(u64, String)>,
+}
+
+fn main() -> ExitCode {
+    let Task::Sim(args) = Task::parse();
+    // A panic of the log is a violation of its seed, and is reported with it.
+    panic::set_hook(Box::new(|_| {}));
+    match run(&args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "sim: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Sim) -> anyhow::Result<bool> {
+    if args.mutants {
+        return mutants::hunt_all(args.jobs);
+    }
+    if let Some(name) = &args.mutant {
+        mutants::switch_on(name)?;
+    }
+    if args.trace {
+        return trace(args.seed.context("which seed?")?);
+    }
+    let first = args.seed.unwrap_or(0);
+    let only_one = args.seed.is_some() && args.seeds == 20_000;
+    let seeds = if only_one { 1 } else { args.seeds };
+    let begun = Instant::now();
+    let total = many(first, seeds, args.jobs, args.keep_going)?;
+    report(&total, begun.elapsed().as_secs_f64())?;
+    Ok(total.violations.is_empty())
+}
+
+fn trace(seed: u64) -> anyhow::Result<bool> {
+    let pool = BatchPool::new();
+    let report = one(seed, true, &pool);
+    let mut out = io::stdout().lock();
+    write!(out, "{}", report.trace)?;
+    match &report.verdict {
+        Some(wrong) => writeln!(out, "VIOLATION: {wrong}")?,
+        None => writeln!(out, "no violation")?,
+    }
+    writeln!(out, "hash {:016x}", report.hash)?;
+    Ok(report.verdict.is_none())
+}
+
+/// Runs one seed; a panic is its verdict.
+fn one(seed: u64, tracing: bool, pool: &std::sync::Arc<BatchPool>) -> Report {
+    let origin = Instant::now() + DAY;
+    let mut report = Report::default();
+    let end = panic::catch_unwind(AssertUnwindSafe(|| {
+        world::run(seed, tracing, pool, origin, &mut report);
+    }));
+    if let Err(panic) = end {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        report.verdict = Some(format!("panic: {}", text.unwrap_or_default()));
+    }
+    report
+}
+
+/// Runs seeds on all cores until one fails, or all of them.
+fn many(first: u64, seeds: u64, jobs: Option<usize>, keep_going: bool) -> anyhow::Result<Total> {
+    if seeds == 0 {
+        bail!("no seeds to run");
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let total = Mutex::new(Total::default());
+    let work = || {
+        let pool = BatchPool::new();
+        while !stop.load(Relaxed) {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= seeds {
+                return;
+            }
+            let seed = first.wrapping_add(number);
+            let mut report = one(seed, false, &pool);
+            if seed.is_multiple_of(REPLAY_EVERY) && one(seed, false, &pool).hash != report.hash {
+                report.verdict = Some("it does not replay".to_owned());
+            }
+            let mut total = total.lock().unwrap_or_else(|poison| poison.into_inner());
+            stop.fetch_or(report.verdict.is_some() && !keep_going, Relaxed);
+            total.add(seed, report);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.unwrap_or(cores).max(1) {
+            scope.spawn(work);
+        }
+    });
+    Ok(total
+        .into_inner()
+        .unwrap_or_else(|poison| poison.into_inner()))
+}
+
+impl Total {
+    fn add(&mut self, seed: u64, report: Report) {
+        self.seeds += 1;
+        self.hash = self.hash.wrapping_add(report.hash);
+        self.counts.add(&report.counts);
+        self.violations
+            .extend(report.verdict.map(|words| (seed, words)));
+    }
+}
+
+fn report(total: &Total, seconds: f64) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    for (seed, words) in total.violations.iter().take(20) {
+        writeln!(out, "VIOLATION seed {seed}: {words}")?;
+        writeln!(out, "  replay: cargo xtask sim --seed {seed} --trace")?;
+    }
+    let Counts {
+        steps,
+        events,
+        delivered,
+        repeats,
+        dropped,
+        kills,
+        power_cuts,
+        disk_errors,
+    } = total.counts;
+    writeln!(
+        out,
+        "{} seeds, {} violations, {seconds:.1} s, {:.0} seeds/s, hash {:016x}\n\
+         {steps} steps, {events} events offered, {delivered} deliveries, {repeats} repeats, \
+         {dropped} drops counted\n\
+         {kills} kills, {power_cuts} power cuts, {disk_errors} disk errors",
+        total.seeds,
+        total.violations.len(),
+        total.seeds as f64 / seconds,
+        total.hash,
+    )?;
+    Ok(())
+}

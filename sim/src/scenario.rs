@@ -1,0 +1,142 @@
+//! What one seed's run is like. Each kind of trouble is in some runs only: with all of them at
+//! once, each would hide what the others lead to.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use inrush_event::{ByteSize, Period};
+use inrush_queue::storage::{Call, Faults};
+use inrush_queue::{Durability, QueueOptions, WhenFull};
+
+/// Budgets of disk; segments are an eighth of it.
+const MAX_BYTES: [u64; 3] = [1 << 15, 1 << 17, 1 << 20];
+
+/// Chances in a thousand that a step is of a kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weights {
+    pub append: u32,
+    pub write: u32,
+    pub sink: u32,
+    pub idle: u32,
+    pub reconfigure: u32,
+    pub resize_disk: u32,
+    pub end: u32,
+    pub rot: u32,
+}
+
+/// The parameters of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub options: QueueOptions,
+    pub weights: Weights,
+    pub faults: Faults,
+    pub steps: u32,
+    pub destinations: usize,
+    /// Bytes that the disk has.
+    pub disk_bytes: u64,
+    /// Sinks fail this often, in a hundred.
+    pub sink_trouble: u8,
+    pub bits_flip: bool,
+    pub batch_events_max: u32,
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub(crate) fn new(rng: &mut Rng) -> Self {
+        let bits_flip = rng.u8(..12) == 0;
+        let options = options(rng);
+        // The disk must hold what memory holds, and any batch, or nothing could ever be written.
+        let small = options.max_bytes.0 < MAX_BYTES[1];
+        Self {
+            options,
+            weights: weights(rng, bits_flip),
+            faults: faults(rng, bits_flip),
+            steps: [60, 150, 300][rng.usize(..3)],
+            destinations: rng.usize(1..=3),
+            disk_bytes: [u64::MAX, 1 << 19, 1 << 18][rng.usize(..3)],
+            sink_trouble: [0, 10, 40][rng.usize(..3)],
+            bits_flip,
+            batch_events_max: match small {
+                true => rng.u32(1..=4),
+                false => [1, 4, 16][rng.usize(..3)],
+            },
+        }
+    }
+
+    /// Whether what is read may be other than what was written.
+    pub(crate) fn has_unsound_reads(&self) -> bool {
+        let reads = [Call::List, Call::Open, Call::Len, Call::Read];
+        let fails = |call: &Call| self.faults.errors[*call as usize] > 0;
+        self.bits_flip || reads.iter().any(fails)
+    }
+
+    /// Whether the policy may drop what was accepted.
+    pub(crate) fn drops(&self) -> bool {
+        self.options.when_full == WhenFull::DropOldest
+    }
+}
+
+fn options(rng: &mut Rng) -> QueueOptions {
+    let durability = match rng.u8(..10) {
+        0 => Durability::Memory,
+        1 | 2 => Durability::Os,
+        _ => Durability::Fsync,
+    };
+    let when_full = match rng.u8(..5) {
+        0 => WhenFull::DropOldest,
+        1 => WhenFull::DropNewest,
+        _ => WhenFull::Block,
+    };
+    let max_bytes = MAX_BYTES[rng.usize(..3)];
+    QueueOptions {
+        durability,
+        when_full,
+        memory_bytes: ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[1]) / 2)),
+        max_bytes: ByteSize(max_bytes),
+        reserve_bytes: ByteSize(0),
+        abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
+    }
+}
+
+fn weights(rng: &mut Rng, bits_flip: bool) -> Weights {
+    let mut some = |chance: u8, weight: u32| match rng.u8(..100) < chance {
+        true => weight,
+        false => 0,
+    };
+    Weights {
+        end: some(75, 12),
+        reconfigure: some(30, 12),
+        resize_disk: some(30, 12),
+        rot: if bits_flip { some(70, 8) } else { 0 },
+        append: 250,
+        write: [150, 400][rng.usize(..2)],
+        sink: [100, 300, 600][rng.usize(..3)],
+        idle: 50,
+    }
+}
+
+fn faults(rng: &mut Rng, bits_flip: bool) -> Faults {
+    let mut faults = Faults {
+        latency_ns: 1_000..3_000_000,
+        ..Faults::default()
+    };
+    if rng.bool() {
+        for call in [Call::Write, Call::Sync, Call::SyncNames, Call::Create] {
+            faults.errors[call as usize] = rng.u16(..6_000);
+        }
+    }
+    if rng.u8(..5) == 0 {
+        for call in [Call::Remove, Call::Rename, Call::SetLen, Call::FreeBytes] {
+            faults.errors[call as usize] = rng.u16(..12_000);
+        }
+    }
+    if rng.u8(..5) == 0 {
+        for call in [Call::List, Call::Open, Call::Len, Call::Read] {
+            faults.errors[call as usize] = rng.u16(..3_000);
+        }
+    }
+    if bits_flip {
+        faults.flips = rng.u16(..2_000);
+    }
+    faults
+}

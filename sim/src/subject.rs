@@ -1,0 +1,124 @@
+//! The log under test, as the run drives it: without threads, one step at a time.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use inrush_event::{Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger};
+use inrush_queue::storage::VirtualDisk;
+use inrush_queue::{AppendError, Done, Log, LogId, QueueOptions, TryAppend};
+
+/// What the writer has in hand.
+pub(crate) enum Round {
+    Begun(inrush_queue::Round),
+    Run(Done),
+}
+
+/// What the log said to a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Append {
+    /// Taken; the position behind it.
+    Taken(u64),
+    /// Not taken, and never will be.
+    Refused,
+    /// There is no room now.
+    Full,
+}
+
+pub(crate) struct Subject {
+    log: Arc<Log>,
+}
+
+impl Subject {
+    /// Starts a process on what is on the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn open(
+        disk: &VirtualDisk,
+        options: &QueueOptions,
+        ledger: &Arc<Ledger>,
+    ) -> io::Result<Self> {
+        let fresh = LogId::from_bytes(*b"a simulated log!");
+        let (options, ledger) = (options.clone(), Arc::clone(ledger));
+        let log = match options.durability.has_disk() {
+            true => Log::open_on(Arc::new(disk.clone()), options, ledger, fresh)?,
+            false => Log::new(options, ledger),
+        };
+        Ok(Self { log })
+    }
+
+    pub(crate) fn append(
+        &self,
+        batch: Batch,
+        urgent: bool,
+        accept: impl FnOnce(),
+        now: Instant,
+    ) -> Append {
+        match self.log.try_append(batch, urgent, now, accept) {
+            Ok(position) => Append::Taken(position + 1),
+            Err(TryAppend::Refused(AppendError::Full | AppendError::Closed)) => Append::Refused,
+            Err(TryAppend::WouldBlock) => Append::Full,
+        }
+    }
+
+    pub(crate) fn durable_end(&self) -> u64 {
+        self.log.durable_end()
+    }
+
+    pub(crate) fn begin_round(&self, now: Instant) -> Option<inrush_queue::Round> {
+        self.log.begin_round(now)
+    }
+
+    pub(crate) fn finish_round(&self, done: Done, now: Instant) {
+        self.log.finish_round(done, now);
+    }
+
+    pub(crate) fn reclaim(&self, now: inrush_event::Timestamp) {
+        self.log.reclaim(now);
+    }
+
+    pub(crate) fn next(&self, name: &str, now: Instant) -> Option<Delivery> {
+        self.log.try_take(name, now)
+    }
+
+    pub(crate) fn settle(
+        &self,
+        name: &str,
+        position: u64,
+        events: Range<u32>,
+        fate: Fate,
+        now: Instant,
+    ) {
+        self.log.settle_now(name, position, events, &fate, now);
+    }
+
+    pub(crate) fn attach(&self, counters: &Arc<DestinationCounters>) {
+        self.log.attach(counters);
+    }
+
+    pub(crate) fn detach(&self, name: &str) {
+        self.log.detach(name, DropReason::Removed);
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.log.names()
+    }
+
+    pub(crate) fn reconfigure(&self, options: &QueueOptions) {
+        self.log.reconfigure(options.clone());
+    }
+}
+
+/// The file of a destination's cursor.
+pub(crate) fn cursor_file(destination: &str) -> String {
+    let byte = |byte: u8| match byte.is_ascii_alphanumeric() {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02x}"),
+    };
+    format!(
+        "cursor-{}",
+        destination.bytes().map(byte).collect::<String>()
+    )
+}

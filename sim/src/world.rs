@@ -1,0 +1,509 @@
+//! One run: everything that happens in it is chosen by its seed, one step after the other.
+
+use std::fmt::Write as _;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use inrush_event::{BatchPool, DropReason, Ledger, RefuseReason};
+use inrush_queue::storage::{Faults, VirtualDisk};
+
+use crate::event::Maker;
+use crate::oracle::{End, Oracle, Step, Verdict};
+use crate::scenario::Scenario;
+use crate::sink::Sink;
+use crate::subject::{Round, Subject};
+
+/// Names that destinations may have.
+const NAMES: [&str; 5] = ["alpha", "beta", "gamma", "delta", "new/er"];
+
+/// Steps within which everything must be settled once all faults have stopped.
+const WIND_DOWN_STEPS: u32 = 4_000;
+
+/// Times that a start may fail while the disk gives errors.
+const STARTS_MAX: u32 = 4;
+
+/// How a run went.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    /// Depends on every choice and every result.
+    pub hash: u64,
+    pub verdict: Option<String>,
+    pub trace: String,
+    pub counts: Counts,
+}
+
+/// What the run was made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub steps: u64,
+    pub events: u64,
+    pub delivered: u64,
+    pub repeats: u64,
+    pub dropped: u64,
+    pub kills: u64,
+    pub power_cuts: u64,
+    pub disk_errors: u64,
+}
+
+impl Counts {
+    /// Adds those of another run.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.steps += other.steps;
+        self.events += other.events;
+        self.delivered += other.delivered;
+        self.repeats += other.repeats;
+        self.dropped += other.dropped;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.disk_errors += other.disk_errors;
+    }
+}
+
+/// A batch that its source has not got rid of.
+#[derive(Clone)]
+pub(crate) struct Offer {
+    pub(crate) batch: usize,
+    pub(crate) source: usize,
+    pub(crate) first: u32,
+    pub(crate) events: u32,
+}
+
+pub(crate) struct World {
+    pub(crate) rng: Rng,
+    pub(crate) scenario: Scenario,
+    pub(crate) disk: VirtualDisk,
+    pub(crate) ledger: Arc<Ledger>,
+    /// `None` only while a new process starts.
+    pub(crate) subject: Option<Subject>,
+    pub(crate) round: Option<Round>,
+    pub(crate) oracle: Oracle,
+    pub(crate) maker: Maker,
+    pub(crate) sinks: Vec<Sink>,
+    pub(crate) offers: Vec<Offer>,
+    pub(crate) counts: Counts,
+    /// Whether sinks and disk behave from now on.
+    pub(crate) calm: bool,
+    origin: Instant,
+    clock: Duration,
+    step: Step,
+    tracing: bool,
+    trace: String,
+    hash: u64,
+}
+
+/// Runs a seed to its end; what is known of it is in `report` even if it panics.
+pub(crate) fn run(
+    seed: u64,
+    tracing: bool,
+    pool: &Arc<BatchPool>,
+    origin: Instant,
+    report: &mut Report,
+) {
+    // The log takes its identity from this generator.
+    fastrand::seed(seed);
+    let mut world = World::new(seed, tracing, pool, origin);
+    let verdict = panic::catch_unwind(AssertUnwindSafe(|| world.live()));
+    world.trace_disk();
+    world.mix(world.disk.digest());
+    world.counts.disk_errors = world.disk.errors_given();
+    for destination in world.oracle.destinations.values() {
+        world.counts.repeats += destination.repeats();
+        world.counts.dropped += destination.dropped();
+    }
+    *report = Report {
+        hash: world.hash,
+        verdict: None,
+        trace: world.trace,
+        counts: world.counts,
+    };
+    match verdict {
+        Ok(verdict) => report.verdict = verdict.err(),
+        Err(panic) => panic::resume_unwind(panic),
+    }
+}
+
+impl World {
+    fn new(seed: u64, tracing: bool, pool: &Arc<BatchPool>, origin: Instant) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let scenario = Scenario::new(&mut rng);
+        let disk = VirtualDisk::new(rng.u64(..));
+        disk.set_capacity(scenario.disk_bytes);
+        if tracing {
+            disk.start_trace();
+        }
+        let mut oracle = Oracle::new(scenario.options.durability);
+        oracle.unsound_reads = scenario.has_unsound_reads();
+        oracle.drops = scenario.drops();
+        let mut world = Self {
+            rng,
+            disk,
+            oracle,
+            ledger: Ledger::new(),
+            subject: None,
+            round: None,
+            maker: Maker::new(seed, pool),
+            sinks: Vec::new(),
+            offers: Vec::new(),
+            counts: Counts::default(),
+            calm: false,
+            origin,
+            clock: Duration::ZERO,
+            step: 0,
+            tracing,
+            trace: String::new(),
+            hash: seed,
+            scenario,
+        };
+        world.note(|world| format!("seed {seed}: {:?}", world.scenario));
+        world
+    }
+
+    fn live(&mut self) -> Verdict {
+        self.start()?;
+        for name in &NAMES[..self.scenario.destinations] {
+            self.add_destination(name);
+        }
+        self.disk.set_faults(self.scenario.faults.clone());
+        for _ in 0..self.scenario.steps {
+            self.one_step()?;
+            self.after_step()?;
+        }
+        self.wind_down()?;
+        for end in [End::Killed, End::PowerCut] {
+            self.restart(end)?;
+            self.wind_down()?;
+        }
+        self.oracle.judge()
+    }
+
+    /// The time, as the log is told it.
+    pub(crate) fn now(&self) -> Instant {
+        self.origin + self.clock
+    }
+
+    /// A new moment; what happens after it is later for the oracle and for the disk.
+    pub(crate) fn tick(&mut self) -> Step {
+        self.step += 1;
+        self.disk.set_mark(self.step);
+        self.step
+    }
+
+    fn mix(&mut self, word: u64) {
+        self.hash = (self.hash.rotate_left(17) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    /// Notes what happened: into the hash its length and the step, into the trace its words.
+    pub(crate) fn note(&mut self, words: impl FnOnce(&Self) -> String) {
+        self.mix(self.step);
+        if self.tracing {
+            self.trace_disk();
+            let line = words(self);
+            let _ = writeln!(self.trace, "{:>5} {:>9.3?} {line}", self.step, self.clock);
+        }
+    }
+
+    fn trace_disk(&mut self) {
+        for line in self.disk.take_trace() {
+            let _ = writeln!(self.trace, "{:17}{line}", "");
+        }
+    }
+
+    fn one_step(&mut self) -> Verdict {
+        let weights = self.scenario.weights.clone();
+        let kinds = [
+            weights.append,
+            weights.write,
+            weights.sink,
+            weights.idle,
+            weights.reconfigure,
+            weights.resize_disk,
+            weights.end,
+            weights.rot,
+        ];
+        let mut at = self.rng.u32(..kinds.iter().sum::<u32>());
+        let mut kind = 0;
+        while at >= kinds[kind] {
+            at -= kinds[kind];
+            kind += 1;
+        }
+        self.mix(kind as u64);
+        match kind {
+            0 => self.append_step(),
+            1 => self.writer_step(),
+            2 => self.sink_step(),
+            3 => self.idle_step(),
+            4 => self.reconfigure_step(),
+            5 => self.resize_disk_step(),
+            6 => self.end_step(),
+            _ => self.rot_step(),
+        }
+    }
+
+    fn idle_step(&mut self) -> Verdict {
+        self.clock += Duration::from_millis(self.rng.u64(1..200));
+        Ok(())
+    }
+
+    fn resize_disk_step(&mut self) -> Verdict {
+        let used = self.disk.used_bytes();
+        let capacity = match self.rng.u8(..3) {
+            0 => used + self.rng.u64(..4_000),
+            1 => used.saturating_sub(self.rng.u64(..4_000)),
+            _ => self.scenario.disk_bytes,
+        };
+        self.disk.set_capacity(capacity);
+        self.note(|_| format!("the disk has {capacity} bytes, {used} in use"));
+        Ok(())
+    }
+
+    /// Ends the process: now, or within a call that it makes later.
+    fn end_step(&mut self) -> Verdict {
+        if self.rng.bool() {
+            let calls = self.rng.u32(..12);
+            self.disk.die_after(calls);
+            self.note(|_| format!("the process will die after {calls} calls"));
+            return Ok(());
+        }
+        let end = self.some_end();
+        self.restart(end)
+    }
+
+    fn some_end(&mut self) -> End {
+        match self.rng.bool() {
+            true => End::Killed,
+            false => End::PowerCut,
+        }
+    }
+
+    fn rot_step(&mut self) -> Verdict {
+        let place = self.disk.rot();
+        self.note(|_| format!("a bit flips at {place:?}"));
+        Ok(())
+    }
+
+    /// What is checked, and what time it is, after everything.
+    fn after_step(&mut self) -> Verdict {
+        self.counts.steps += 1;
+        if self.disk.is_dead() {
+            let end = self.some_end();
+            return self.restart(end);
+        }
+        self.clock += self.disk.take_elapsed() + Duration::from_micros(self.rng.u64(..2_000));
+        let Some(subject) = &self.subject else {
+            return Ok(());
+        };
+        self.oracle.durable(subject.durable_end());
+        self.check_ledger()
+    }
+
+    fn check_ledger(&mut self) -> Verdict {
+        for (name, fact) in &mut self.oracle.destinations {
+            let counters = self.ledger.destination(name);
+            let quarantined = RefuseReason::ALL
+                .iter()
+                .map(|r| counters.quarantined(*r).get());
+            let kept = |reason: &&DropReason| **reason != DropReason::Removed;
+            let reasons = DropReason::ALL.iter();
+            let dropped: u64 = reasons.clone().map(|r| counters.dropped(*r).get()).sum();
+            let ended = counters.delivered.get() + quarantined.sum::<u64>() + dropped;
+            let (accepted, pending) = (counters.accepted.get(), counters.pending.get());
+            if accepted != ended.wrapping_add(pending) {
+                return Err(format!(
+                    "{name}: accepted {accepted} ≠ ended {ended} + pending {pending}"
+                ));
+            }
+            let kept = reasons.filter(kept).map(|r| counters.dropped(*r).get());
+            let kept = kept.sum();
+            if self.tracing && kept != fact.dropped_now() {
+                let _ = writeln!(self.trace, "{:17}{name} has dropped {kept}", "");
+            }
+            fact.count_dropped(kept);
+            if let Some(step) = self.disk.written_since(&crate::subject::cursor_file(name)) {
+                fact.recorded(step);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the process and starts a new one.
+    fn restart(&mut self, end: End) -> Verdict {
+        self.note(|_| format!("{end:?}"));
+        // Counted before the death, even if the step that it came in was not looked at.
+        self.check_ledger()?;
+        self.subject = None;
+        self.round = None;
+        for sink in &mut self.sinks {
+            sink.hand.clear();
+        }
+        self.end_process(end);
+        self.start()?;
+        self.attach_all();
+        Ok(())
+    }
+
+    fn end_process(&mut self, end: End) {
+        let disk = &self.disk;
+        let synced = |name: &str| disk.durable_since(&crate::subject::cursor_file(name));
+        self.oracle.process_ended(end, synced);
+        match end {
+            End::Killed => {
+                self.counts.kills += 1;
+                self.disk.end_process();
+            }
+            End::PowerCut => {
+                self.counts.power_cuts += 1;
+                self.disk.cut_power();
+            }
+        }
+    }
+
+    fn start(&mut self) -> Verdict {
+        for attempt in 0.. {
+            self.tick();
+            self.ledger = Ledger::new();
+            if attempt == STARTS_MAX {
+                self.disk.set_faults(Faults::default());
+            } else if !self.calm && self.scenario.weights.end > 0 && self.rng.u8(..8) == 0 {
+                self.disk.die_after(self.rng.u32(..8));
+            }
+            let errors = self.disk.errors_given();
+            let opened = Subject::open(&self.disk, &self.scenario.options, &self.ledger);
+            let dead = self.disk.is_dead();
+            match opened {
+                Ok(subject) if !dead => {
+                    self.oracle.process_began(subject.durable_end());
+                    self.subject = Some(subject);
+                    break;
+                }
+                Err(error) if !dead && self.disk.errors_given() == errors => {
+                    return Err(format!("it does not start: {error}"));
+                }
+                Err(error) if attempt == STARTS_MAX => {
+                    return Err(format!("it does not start: {error}"));
+                }
+                Ok(_) | Err(_) => {}
+            }
+            self.note(|_| "the start failed".to_owned());
+            let end = if dead { self.some_end() } else { End::Killed };
+            self.end_process(end);
+        }
+        if !self.calm {
+            self.disk.set_faults(self.scenario.faults.clone());
+        }
+        Ok(())
+    }
+
+    /// Attaches what is configured, and tells the log of what is not any more.
+    fn attach_all(&mut self) {
+        let Some(subject) = &self.subject else { return };
+        for name in subject.names() {
+            if !self.sinks.iter().any(|sink| sink.name == name) {
+                subject.detach(&name);
+            }
+        }
+        for index in 0..self.sinks.len() {
+            let counters = self.ledger.destination(&self.sinks[index].name);
+            subject.attach(&counters);
+        }
+    }
+
+    /// A destination comes into the configuration.
+    pub(crate) fn add_destination(&mut self, name: &str) {
+        self.tick();
+        let counters = self.ledger.destination(name);
+        if let Some(subject) = &self.subject {
+            subject.attach(&counters);
+        }
+        self.oracle.attach(name);
+        self.sinks.push(Sink::new(name));
+        self.note(|_| format!("{name} is attached"));
+    }
+
+    fn reconfigure_step(&mut self) -> Verdict {
+        let name = NAMES[self.rng.usize(..NAMES.len())];
+        match self.sinks.iter().position(|sink| sink.name == name) {
+            None => self.add_destination(name),
+            Some(index) if self.sinks.len() > 1 => {
+                self.tick();
+                self.sinks.swap_remove(index);
+                if let Some(subject) = &self.subject {
+                    subject.detach(name);
+                }
+                self.oracle.detach(name);
+                self.note(|_| format!("{name} is detached"));
+            }
+            Some(_) => {
+                let bytes = self.rng.u64(4_000..16_000);
+                self.scenario.options.memory_bytes.0 = bytes;
+                if let Some(subject) = &self.subject {
+                    subject.reconfigure(&self.scenario.options);
+                }
+                self.note(|_| format!("memory is {bytes} bytes now"));
+            }
+        }
+        Ok(())
+    }
+
+    /// All faults stop: everything that is owed must be delivered, and nothing else.
+    fn wind_down(&mut self) -> Verdict {
+        self.calm = true;
+        self.disk.set_faults(Faults::default());
+        self.disk.set_capacity(u64::MAX);
+        self.note(|_| "faults stop".to_owned());
+        // What is abandoned and kept would fill the disk.
+        let names = self.subject.as_ref().map(Subject::names);
+        for name in names.unwrap_or_default() {
+            if !self.sinks.iter().any(|sink| sink.name == name) {
+                self.add_destination(&name);
+            }
+        }
+        for round in 0..WIND_DOWN_STEPS {
+            if self.disk.is_dead() {
+                let end = self.some_end();
+                self.restart(end)?;
+            }
+            match round % 3 {
+                0 if !self.offers.is_empty() => self.append_step()?,
+                1 => self.writer_step()?,
+                _ => self.sink_step()?,
+            }
+            self.clock += Duration::from_millis(20);
+            self.after_step()?;
+            if round % 16 == 15 && self.is_quiet() {
+                return self.rest();
+            }
+        }
+        Err(format!(
+            "no progress: {} batches wait at sources, {} are not durable, pending {:?}",
+            self.offers.len(),
+            self.oracle.not_durable(),
+            self.pending()
+        ))
+    }
+
+    fn is_quiet(&self) -> bool {
+        let delivered = self.pending().iter().all(|(_, pending)| *pending == 0);
+        delivered && self.offers.is_empty() && self.oracle.not_durable() == 0
+    }
+
+    fn pending(&self) -> Vec<(String, u64)> {
+        let of = |sink: &Sink| {
+            let counters = self.ledger.destination(&sink.name);
+            (sink.name.clone(), counters.pending.get())
+        };
+        self.sinks.iter().map(of).collect()
+    }
+
+    /// What the writer does when there is nothing to do.
+    fn rest(&mut self) -> Verdict {
+        for _ in 0..12 {
+            self.writer_step()?;
+            self.clock += Duration::from_millis(500);
+            self.after_step()?;
+        }
+        self.disk.die_after(u32::MAX);
+        self.oracle.judge()
+    }
+}
