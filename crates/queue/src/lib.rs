@@ -26,9 +26,12 @@ mod format;
 mod keeper;
 mod log;
 mod meta;
+mod quarantine;
 mod ranges;
 mod reader;
 mod recover;
+mod replay;
+mod rewrite;
 mod rounds;
 mod scan;
 mod segments;
@@ -40,9 +43,11 @@ mod writer;
 
 pub use config::{Durability, QueueOptions, WhenFull};
 pub use feed::DestinationFeed;
-pub use format::LogId;
+pub use format::{LogId, Note};
 pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
+pub use quarantine::{Entries, Entry, Filter, QuarantineLog, Refused};
 pub use reader::BadRange;
+pub use replay::ReplayError;
 pub use rounds::{Done, Round};
 pub use state::Stall;
 #[cfg(feature = "simulation")]
