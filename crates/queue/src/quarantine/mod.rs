@@ -44,6 +44,8 @@ type Opener = Box<dyn Fn() -> io::Result<Arc<dyn Storage>> + Send + Sync>;
 pub struct QuarantineLog {
     open: Opener,
     bytes_max: AtomicU64,
+    /// Bytes on disk, for those who must not wait for it.
+    bytes: AtomicU64,
     /// One put or removal at a time; `None` until it is needed. Held over writing: whoever refuses
     /// events waits for the disk anyway.
     inner: Mutex<Option<Inner>>,
@@ -62,7 +64,7 @@ struct Inner {
 }
 
 impl QuarantineLog {
-    /// Quarantine in `folder`, which may take so many bytes. Nothing is made before the first put.
+    /// Quarantine in `folder`, which may take so many bytes. Nothing is made before it is opened.
     pub fn new(folder: &Path, bytes_max: ByteSize) -> Self {
         let folder = folder.to_owned();
         Self::on(
@@ -76,6 +78,7 @@ impl QuarantineLog {
         Self {
             open,
             bytes_max: AtomicU64::new(bytes_max.0),
+            bytes: AtomicU64::new(0),
             inner: Mutex::new(None),
         }
     }
@@ -85,13 +88,17 @@ impl QuarantineLog {
         self.bytes_max.store(bytes_max.0, Relaxed);
     }
 
-    /// Bytes on disk, and the budget for them.
+    /// Opens it now. Nothing but a warning depends on it: it is tried again when it is needed.
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn bytes(&self) -> io::Result<(u64, u64)> {
-        let used = self.with(|inner| Ok(inner.segments.bytes()))?;
-        Ok((used, self.bytes_max.load(Relaxed)))
+    pub fn open(&self) -> io::Result<()> {
+        self.with(|_| Ok(()))
+    }
+
+    /// Bytes on disk as far as it is open, and the budget for them.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.bytes.load(Relaxed), self.bytes_max.load(Relaxed))
     }
 
     /// Keeps the events, durably, before it returns: one sync for all of them.
@@ -130,10 +137,13 @@ impl QuarantineLog {
     fn with<R>(&self, work: impl FnOnce(&mut Inner) -> io::Result<R>) -> io::Result<R> {
         let mut inner: MutexGuard<'_, Option<Inner>> =
             self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *inner {
-            Some(inner) => work(inner),
-            None => work(inner.insert(Inner::open((self.open)()?)?)),
-        }
+        let inner = match &mut *inner {
+            Some(inner) => inner,
+            None => inner.insert(Inner::open((self.open)()?)?),
+        };
+        let done = work(inner);
+        self.bytes.store(inner.segments.bytes(), Relaxed);
+        done
     }
 }
 

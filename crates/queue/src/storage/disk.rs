@@ -8,13 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{File, Storage};
 
-/// A folder of the file system, created if it is not there.
+/// A folder of the file system.
 pub struct Disk {
     folder: PathBuf,
+    /// Whether nothing can be written through it.
+    read_only: bool,
 }
 
 impl Disk {
-    /// Opens the folder.
+    /// Opens the folder; makes it if it is not there.
     ///
     /// # Errors
     /// It is not there and cannot be created.
@@ -22,13 +24,33 @@ impl Disk {
         fs::create_dir_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
+            read_only: false,
         })
+    }
+
+    /// Opens the folder to be looked at: nothing can be written.
+    ///
+    /// # Errors
+    /// It is not there, or not a folder.
+    pub fn look_at(folder: &Path) -> io::Result<Self> {
+        fs::read_dir(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            read_only: true,
+        })
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        match self.read_only {
+            true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            false => Ok(()),
+        }
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
         let file = options
             .read(true)
-            .write(true)
+            .write(!self.read_only)
             .open(self.folder.join(name))?;
         Ok(Arc::new(DiskFile {
             writer: Mutex::new(file.try_clone()?),
@@ -50,6 +72,7 @@ impl Storage for Disk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.writable()?;
         self.file(name, OpenOptions::new().create_new(true))
     }
 
@@ -58,10 +81,12 @@ impl Storage for Disk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.writable()?;
         fs::remove_file(self.folder.join(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.writable()?;
         let to = self.folder.join(to);
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent)?;

@@ -14,7 +14,7 @@ use super::client::{Client, Packer};
 use super::config::SplunkHecConfig;
 use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
-use crate::quarantine::{Quarantine, Refusal, Refuser};
+use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
 
 /// How long requests under way may still be answered once the process stops.
@@ -148,6 +148,10 @@ struct Worker<'a> {
     held: Option<Delivery>,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
+    /// Ranges of the body that were sent, and how often.
+    sent: Vec<(Range<usize>, u32)>,
+    /// What was refused of the body; it waits for the disk once.
+    refused: Vec<Refused>,
 }
 
 impl<'a> Worker<'a> {
@@ -163,6 +167,8 @@ impl<'a> Worker<'a> {
             linger: batch.timeout.0,
             held: None,
             todo: Vec::new(),
+            sent: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -204,6 +210,7 @@ impl<'a> Worker<'a> {
     /// Settles every event of the body.
     fn deliver(&mut self) {
         self.todo.clear();
+        self.sent.clear();
         self.todo.push(0..self.body.len());
         while let Some(range) = self.todo.pop() {
             match self.send(&range) {
@@ -238,6 +245,8 @@ impl<'a> Worker<'a> {
                 None => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
             }
         }
+        let refused = std::mem::take(&mut self.refused);
+        self.shared.refuser.refuse(self.feed, refused);
     }
 
     fn push(&mut self, range: Range<usize>) {
@@ -265,6 +274,10 @@ impl<'a> Worker<'a> {
             let index = self.shared.pick(self.feed)?;
             let begun = Instant::now();
             self.shared.status.attempted();
+            match self.sent.last_mut() {
+                Some((last, times)) if last == range => *times += 1,
+                _ => self.sent.push((range.clone(), 1)),
+            }
             match self.shared.client.post(index, body, encoding) {
                 Err(error) => {
                     let wrong = (error.reason, error.text.as_str());
@@ -300,15 +313,25 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn refuse(&self, range: Range<usize>, reason: RefuseReason, words: Words) {
+    fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, words: Words) {
+        let sent_in = |(sent, times): &(Range<usize>, u32)| {
+            let whole = sent.start <= range.start && range.end <= sent.end;
+            whole.then_some(*times)
+        };
+        let attempts = self.sent.iter().filter_map(sent_in).sum();
         let refusal = Refusal {
             reason,
             code: words.code,
             text: words.text,
         };
         for (part, events) in self.body.parts(&range) {
-            let refuser = &self.shared.refuser;
-            refuser.refuse(self.feed, part.position, &part.batch, events, &refusal);
+            self.refused.push(Refused {
+                position: part.position,
+                batch: Arc::clone(&part.batch),
+                events,
+                refusal: refusal.clone(),
+                attempts,
+            });
         }
     }
 
