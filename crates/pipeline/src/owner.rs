@@ -8,7 +8,7 @@ const NAME: &str = "owner.pid";
 
 /// Holds the data directory for this process. The lock is the kernel's: it goes with the process,
 /// however that ends.
-pub(crate) struct Owner {
+pub struct Owner {
     _file: File,
 }
 
@@ -17,7 +17,7 @@ impl Owner {
     ///
     /// # Errors
     /// Another process has it: the message names its number. Or the directory cannot be written.
-    pub(crate) fn take(data_dir: &Path) -> io::Result<Self> {
+    pub fn take(data_dir: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(data_dir.join(NAME))?;

@@ -277,11 +277,16 @@ impl Log {
         now: Instant,
         accept: impl FnOnce(),
     ) -> u64 {
+        let (events, first) = (batch.len() as u64, state.next_event);
         self.ledger.post(|| {
             accept();
-            for slot in &state.slots {
-                slot.cursor.counters.accepted.add(batch.len() as u64);
-                slot.cursor.counters.pending.add(batch.len() as u64);
+            for slot in &mut state.slots {
+                if !slot.cursor.is_meant(&batch) {
+                    slot.cursor.leave_to_others(first..first + events);
+                    continue;
+                }
+                slot.cursor.counters.accepted.add(events);
+                slot.cursor.counters.pending.add(events);
             }
         });
         let bytes = batch.memory_bytes();

@@ -19,10 +19,12 @@ pub struct Disk {
     folder: PathBuf,
     /// Of the files that are appended to; made with the first.
     buffer: OnceLock<Arc<Mutex<Buffer>>>,
+    /// Whether nothing can be written through it.
+    read_only: bool,
 }
 
 impl Disk {
-    /// Opens the folder.
+    /// Opens the folder; makes it if it is not there.
     ///
     /// # Errors
     /// It is not there and cannot be created.
@@ -31,13 +33,34 @@ impl Disk {
         Ok(Self {
             folder: folder.to_owned(),
             buffer: OnceLock::new(),
+            read_only: false,
         })
+    }
+
+    /// Opens the folder to be looked at: nothing can be written.
+    ///
+    /// # Errors
+    /// It is not there, or not a folder.
+    pub fn look_at(folder: &Path) -> io::Result<Self> {
+        fs::read_dir(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            buffer: OnceLock::new(),
+            read_only: true,
+        })
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        match self.read_only {
+            true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            false => Ok(()),
+        }
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
         let file = options
             .read(true)
-            .write(true)
+            .write(!self.read_only)
             .open(self.folder.join(name))?;
         Ok(Arc::new(DiskFile {
             writer: Mutex::new(file.try_clone()?),
@@ -73,6 +96,7 @@ impl Storage for Disk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.writable()?;
         let file = self.file(name, OpenOptions::new().create_new(true))?;
         if !name.ends_with(APPENDED) {
             return Ok(file);
@@ -86,10 +110,12 @@ impl Storage for Disk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.writable()?;
         fs::remove_file(self.folder.join(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.writable()?;
         let to = self.folder.join(to);
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent)?;
