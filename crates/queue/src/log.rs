@@ -341,7 +341,7 @@ impl Log {
             }
             keeper.cursors_changed();
             drop(state);
-            // If it fails, the next round tries again before it writes what the destination waits for.
+            // If it fails, the next round tries again before it writes anything.
             let _ = self.remember(keeper);
             if !known {
                 // Without it, a restart would have the destination begin with the oldest event.
