@@ -337,6 +337,14 @@ impl Log {
             }
             let cursors = Self::known(&state);
             drop(state);
+            if !known {
+                // A destination without a place begins with the oldest event: with what came
+                // before it was there.
+                self.save_cursor(name);
+                if let Err(error) = keeper.sync(name) {
+                    tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
+                }
+            }
             keeper.remember(cursors);
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
