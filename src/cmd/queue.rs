@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use inrush_pipeline::Owner;
 use inrush_queue::Inspector;
 
 pub(crate) use args::QueueArgs;
@@ -43,7 +44,7 @@ impl Where {
 /// The log in this folder under the data directory.
 fn inspect(data_dir: &Path, folder: &str) -> anyhow::Result<Option<Inspector>> {
     let folder = data_dir.join(folder);
-    match Inspector::open(&folder) {
+    match Inspector::open(&folder, Owner::is_taken(data_dir)) {
         // Nothing was ever kept; but a wrong data directory must not look like an empty queue.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && data_dir.is_dir() => Ok(None),
         opened => opened.with_context(|| format!("cannot read {}", folder.display())),

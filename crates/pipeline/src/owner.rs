@@ -13,6 +13,14 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Whether a process has the directory. Asks without taking it, but for a moment.
+    pub fn is_taken(data_dir: &Path) -> bool {
+        let Ok(file) = File::open(data_dir.join(NAME)) else {
+            return false;
+        };
+        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
+
     /// Takes the directory.
     ///
     /// # Errors
@@ -49,7 +57,9 @@ mod tests {
         let owner = Owner::take(folder.path()).unwrap();
         let error = Owner::take(folder.path()).err().unwrap().to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
+        assert!(Owner::is_taken(folder.path()));
         drop(owner);
+        assert!(!Owner::is_taken(folder.path()));
         Owner::take(folder.path()).unwrap();
     }
 }

@@ -34,6 +34,8 @@ pub struct Inspector {
     id: LogId,
     known: Vec<Known>,
     segments: Segments,
+    /// Whether a process uses it.
+    live: bool,
     /// Segments that are none of this log's, or cannot be told.
     strange: Vec<String>,
 }
@@ -86,15 +88,13 @@ pub struct Aside {
 }
 
 impl Inspector {
-    /// Looks into the folder; `None` if there is no log in it.
+    /// Looks into the folder; `None` if there is no log in it. `live` says whether a process uses
+    /// it: then the end may be half written, and events may be settled that are not written yet.
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn open(folder: &Path) -> io::Result<Option<Self>> {
-        Self::on(Arc::new(Disk::look_at(folder)?))
-    }
-
-    pub(crate) fn on(storage: Arc<dyn Storage>) -> io::Result<Option<Self>> {
+    pub fn open(folder: &Path, live: bool) -> io::Result<Option<Self>> {
+        let storage: Arc<dyn Storage> = Arc::new(Disk::look_at(folder)?);
         let names = storage.list()?;
         let meta = Meta::read(&*storage);
         let heads = heads(&*storage, &names);
@@ -120,6 +120,7 @@ impl Inspector {
             id,
             known,
             segments,
+            live,
             strange,
         }))
     }
@@ -165,7 +166,7 @@ impl Inspector {
             sound: crate::segments::is_sound(file),
         };
         let mut at = SEGMENT_HEADER_BYTES as u64;
-        let mut looks = if is_last { LOOKS } else { 0 };
+        let mut looks = if is_last && self.live { LOOKS } else { 0 };
         while at < info.bytes {
             let mut bytes = [0; FRAME_HEADER_BYTES];
             file.read_at(&mut bytes, at)?;

@@ -103,7 +103,7 @@ impl Inspector {
                 self.id,
                 segment,
                 end,
-                next.is_none(),
+                next.is_none() && self.live,
                 |counts, frame, bytes| {
                     progress(done + bytes);
                     if counts {
@@ -119,8 +119,6 @@ impl Inspector {
             seen = seen.max(told).max(segment.header.base_event);
             verified.segments.push(report);
         }
-        let end = expected.unwrap_or_default();
-        gaps.extend(Some(end..seen).filter(|gap| gap.start < gap.end));
         // The places are read last: what a destination took meanwhile is not missed.
         let mut places = Vec::new();
         for known in &self.known {
@@ -129,17 +127,21 @@ impl Inspector {
                 None => verified.lost_cursors.push(known.name.clone()),
             }
         }
-        let first = self.segments.first_event().unwrap_or_default();
+        if !self.live {
+            // What one destination was given was there, though it may not be there any more.
+            let given = places.iter().map(|(_, place)| place.next_event).max();
+            seen = seen.max(given.unwrap_or_default());
+        }
         let floor = places.iter().map(|(_, place)| place.floor()).min();
-        let before = floor.filter(|floor| *floor < first && self.has_segments());
-        gaps.extend(before.map(|floor| floor..first));
+        let end = expected.or(floor).unwrap_or(seen);
+        gaps.extend(Some(end..seen).filter(|gap| gap.start < gap.end));
+        // Without any segment, all that was given out is behind the last.
+        let first = self.segments.first_event().or(floor);
+        let before = floor.zip(first).filter(|(floor, first)| floor < first);
+        gaps.extend(before.map(|(floor, first)| floor..first));
         gaps.sort_by_key(|gap| gap.start);
         verified.lost = gaps.into_iter().map(|gap| lost(gap, &places)).collect();
         Ok(verified)
-    }
-
-    fn has_segments(&self) -> bool {
-        !self.segments.0.is_empty()
     }
 }
 
@@ -164,7 +166,7 @@ pub(crate) fn read(
     log: LogId,
     segment: &Segment,
     end_position: u64,
-    is_last: bool,
+    grows: bool,
     mut look: impl FnMut(bool, &FrameHeader, u64),
 ) -> io::Result<SegmentReport> {
     let front = SEGMENT_HEADER_BYTES as u64;
@@ -180,7 +182,7 @@ pub(crate) fn read(
     }
     let mut names = Names::default();
     let mut scan = Scan::new(Arc::clone(file), log, at, u64::MAX);
-    let mut looks = if is_last { LOOKS } else { 0 };
+    let mut looks = if grows { LOOKS } else { 0 };
     loop {
         match scan.next()? {
             Item::End => break,
