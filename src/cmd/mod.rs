@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod load;
+mod queue;
 mod run;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush run                              syslog on port 5514, files under ./inrush-data
   inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
+  inrush queue ls                         what is kept on disk, and for whom
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
 
 Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Load(Box<inrush_load::Args>),
     /// Say of each record on stdin how it is read, what it is taken for and where it would go
     Explain(ExplainArgs),
+    /// Look into what is kept on disk, and mend it
+    Queue(Box<queue::QueueArgs>),
 }
 
 /// Arguments of `run`.
@@ -134,6 +138,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Explain(args) => explain::run(&args),
+        Command::Queue(args) => queue::run(*args),
     }
 }
 

@@ -35,7 +35,7 @@ const SHAPE: Shape = Shape {
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "UDP overload as an ordinary user: sent = accepted + kernel_dropped, exactly";
+    let shows = "UDP overload as an ordinary user, queue in memory: sent = accepted + kernel_dropped, exactly";
     tell(shows);
     let mut runs = Vec::new();
     for _ in 0..RUNS {

@@ -31,10 +31,10 @@ pub(super) enum Configuration {
 pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
     let shows = match configuration {
         Configuration::Blackhole => {
-            "UDP at 150,000/s in bursts of 8 for 60 s, default socket options, to a blackhole"
+            "UDP at 150,000/s in bursts of 8 for 60 s, default socket options, queue in memory, to a blackhole"
         }
         Configuration::BuiltIn => {
-            "UDP at 150,000/s in bursts of 8 for 60 s, the built-in default configuration"
+            "UDP at 150,000/s in bursts of 8 for 60 s, the built-in default configuration, queue on disk and fsync"
         }
     };
     tell(shows);

@@ -30,9 +30,10 @@ const SPARE: &str = "spare";
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "a reload each second for 60 s under full TCP load, to a HEC endpoint";
+    let shows =
+        "a reload each second for 60 s under full TCP load, queue in memory, to a HEC endpoint";
     tell(shows);
-    let sink = Sink::start(true)?;
+    let sink = Sink::start(&["--verify"])?;
     let mut inrush = started(lab, &sink)?;
     let (mut done, mut failed) = (0_u64, Vec::new());
     let (url, config) = (inrush.reload_url(), lab.inrush_config());

@@ -3,7 +3,6 @@
 use anyhow::Result;
 
 use crate::lab::Lab;
-use crate::results::Cell;
 use crate::sender::Wire;
 use crate::subject::{BareTcp, BareUdp, Rsyslog, Sink, Subject, SyslogNg, User};
 
@@ -75,7 +74,7 @@ impl Setup {
     }
 }
 
-/// Whether another round is due: until `cell` has enough clean runs, or twice as many as that.
-pub(super) fn go_on(lab: &Lab, rounds: usize, cell: &Cell) -> bool {
-    rounds < lab.runs || (rounds < 2 * lab.runs && cell.clean() < lab.runs)
+/// Whether another round is due: until there are enough `clean` runs, or twice as many as that.
+pub(super) fn go_on(lab: &Lab, rounds: usize, clean: usize) -> bool {
+    rounds < lab.runs || (rounds < 2 * lab.runs && clean < lab.runs)
 }

@@ -41,7 +41,8 @@ const LOADS: [(&str, Shape); 2] = [
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "UDP, 800 B, to a blackhole, beside a bare recvmmsg-and-discard loop";
+    let shows =
+        "UDP, 800 B, queue in memory, to a blackhole, beside a bare recvmmsg-and-discard loop";
     tell(shows);
     let mut scenario = lab.scenario(shows);
     for (load, shape) in LOADS {
@@ -66,7 +67,7 @@ fn load_cells(lab: &Lab, load: &str, shape: &Shape) -> Result<Vec<Cell>> {
     let mut cells: Vec<Cell> = subjects.iter().map(cell).collect();
     let number = (shape.rate as f64 * lab.seconds) as u64;
     let mut rounds = 0;
-    while go_on(lab, rounds, &cells[1]) {
+    while go_on(lab, rounds, cells[1].clean()) {
         rounds += 1;
         for (cell, who) in cells.iter_mut().zip(&subjects) {
             let run = one(lab, *who, shape, number)?;

@@ -3,13 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use inrush_pipeline::Admin;
+use inrush_pipeline::quarantine::QuarantineQuery;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
@@ -58,6 +61,9 @@ pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .route("/api/v1/reload", post(reload))
+        .route("/api/v1/quarantine", get(quarantine))
+        .route("/api/v1/quarantine/replay", post(replay))
+        .route("/api/v1/quarantine/drop", post(drop_quarantined))
         .merge(lists.clone())
         .nest("/api/v1", lists)
         .fallback(unknown)
@@ -153,5 +159,58 @@ async fn reload(State(door): State<Door>) -> Response {
             StatusCode::INTERNAL_SERVER_ERROR,
             "the reload failed; see the log",
         ),
+    }
+}
+
+type Asked = Result<Query<QuarantineQuery>, QueryRejection>;
+
+async fn quarantine(State(door): State<Door>, query: Asked) -> Response {
+    asked(door, query, |admin, query| admin.quarantine(query)).await
+}
+
+async fn replay(State(door): State<Door>, query: Asked) -> Response {
+    let replay = |admin: &dyn Admin, query: &QuarantineQuery| admin.replay(query);
+    match unchosen(&query) {
+        true => problem(StatusCode::BAD_REQUEST, UNCHOSEN),
+        false => asked(door, query, replay).await,
+    }
+}
+
+async fn drop_quarantined(State(door): State<Door>, query: Asked) -> Response {
+    let drop = |admin: &dyn Admin, query: &QuarantineQuery| {
+        let dropped = admin.drop_quarantined(query)?;
+        Ok(json!({ "dropped": dropped }))
+    };
+    match unchosen(&query) {
+        true => problem(StatusCode::BAD_REQUEST, UNCHOSEN),
+        false => asked(door, query, drop).await,
+    }
+}
+
+const UNCHOSEN: &str = "which entries? destination, reason, id or since, or all=true";
+
+/// Whether a change names no entries: a forgotten condition must not mean all.
+fn unchosen(query: &Asked) -> bool {
+    query.as_ref().is_ok_and(|Query(query)| !query.is_chosen())
+}
+
+/// Answers from files, so it runs beside the one thread: a scrape does not wait for it.
+async fn asked<T: Serialize + Send + 'static>(
+    door: Door,
+    query: Asked,
+    work: impl FnOnce(&dyn Admin, &QuarantineQuery) -> Result<T, String> + Send + 'static,
+) -> Response {
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    if let Err(error) = query.filter() {
+        return problem(StatusCode::BAD_REQUEST, &error);
+    }
+    let work = tokio::task::spawn_blocking(move || work(&*door.admin, &query));
+    match work.await {
+        Ok(Ok(answer)) => Json(answer).into_response(),
+        Ok(Err(error)) => problem(StatusCode::SERVICE_UNAVAILABLE, &error),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed; see the log"),
     }
 }

@@ -12,7 +12,8 @@
 //!
 //! # Endpoints
 //! `GET /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations /api/v1/senders /`
-//! and `POST /api/v1/reload`. Answers other than the page and the metrics are JSON.
+//! `GET /api/v1/quarantine` and `POST /api/v1/reload /api/v1/quarantine/replay
+//! /api/v1/quarantine/drop`. Answers other than the page and the metrics are JSON.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -61,9 +62,9 @@ pub fn start_within(
     let address = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // Only a reload leaves the one thread, since it reads files; there is one at a time.
+        // What reads files leaves the one thread; there is one of it at a time.
         .max_blocking_threads(1)
-        .thread_name("inrush-reload")
+        .thread_name("inrush-files")
         .build()?;
     let (stop, stopped) = watch::channel(false);
     let app = api::router(admin, address);

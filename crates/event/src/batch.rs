@@ -272,6 +272,7 @@ impl BatchBuilder {
             source,
             sequence,
             received,
+            only: None,
             pool: Some(pool),
         }
     }
@@ -284,6 +285,7 @@ pub struct Batch {
     source: Arc<SourceInfo>,
     sequence: u64,
     received: Timestamp,
+    only: Option<Arc<str>>,
     raw_bytes: u64,
     pool: Option<Arc<BatchPool>>,
 }
@@ -302,6 +304,8 @@ pub struct BatchParts {
     pub sequence: u64,
     /// When its first bytes were read.
     pub received: Timestamp,
+    /// The one destination that it is for; `None`: for all of them.
+    pub only: Option<Arc<str>>,
 }
 
 impl From<BatchParts> for Batch {
@@ -321,6 +325,7 @@ impl From<BatchParts> for Batch {
             source: parts.source,
             sequence: parts.sequence,
             received: parts.received,
+            only: parts.only,
             // Its buffers are of its own size and go back to the allocator.
             pool: None,
         }
@@ -375,6 +380,12 @@ impl Batch {
     /// When its first bytes were read.
     pub fn received(&self) -> Timestamp {
         self.received
+    }
+
+    /// The one destination that it is for, if it was sent again from quarantine; `None`: it is for
+    /// all of them.
+    pub fn only(&self) -> Option<&str> {
+        self.only.as_deref()
     }
 
     /// The bytes of a span.

@@ -99,6 +99,17 @@ pub const QUEUE_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes that are written and synced at once.
 pub const QUEUE_ROUND_BYTES: u64 = 8 * 1024 * 1024;
 
+/// Disk that refused events may take, in bytes, unless configured: a million of 800 B, more than
+/// anyone looks through.
+pub const QUARANTINE_BYTES_DEFAULT: u64 = 1024 * 1024 * 1024;
+
+/// Bytes: the smallest quarantine; a few events of the largest size.
+pub const QUARANTINE_BYTES_MIN: u64 = 4 * 1024 * 1024;
+
+/// Bytes after which quarantine begins a new segment. Smaller than the queue's: taking events out
+/// writes the rest of a segment anew.
+pub const QUARANTINE_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+
 /// Bytes: the largest configuration file; a thousand times a usual one.
 pub const CONFIG_FILE_BYTES_MAX: usize = 1024 * 1024;
 

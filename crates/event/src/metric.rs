@@ -58,6 +58,8 @@ metrics! {
     QueueDiskBytes Gauge "inrush_queue_disk_bytes" "Bytes of the queue's segments on disk.";
     QueueDiskBytesMax Gauge "inrush_queue_disk_bytes_max" "The disk budget of the queue; 0 without a disk.";
     QueueSegments Gauge "inrush_queue_segments" "Segments of the queue on disk.";
+    QuarantineBytes Gauge "inrush_quarantine_disk_bytes" "Bytes of refused events on disk.";
+    QuarantineBytesMax Gauge "inrush_quarantine_disk_bytes_max" "The disk budget of quarantine.";
     QueueStalled Gauge "inrush_queue_stalled" "1 while nothing can be written to the queue's disk, else 0.";
     DestinationAccepted Counter "inrush_destination_accepted_events_total" "Events put before a destination.";
     DestinationDelivered Counter "inrush_destination_delivered_events_total" "Events that a destination has taken.";

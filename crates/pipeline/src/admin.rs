@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use inrush_event::{LedgerSnapshot, Metric};
 use serde::Serialize;
 
+use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
+
 /// What the admin API may ask of a running pipeline.
 pub trait Admin: Send + Sync {
     /// Every counter at one moment.
@@ -32,6 +34,25 @@ pub trait Admin: Send + Sync {
     /// # Errors
     /// One line a problem; the old configuration then goes on running.
     fn reload(&self) -> Result<ReloadReport, Vec<String>>;
+
+    /// What lies in quarantine. Reads files.
+    ///
+    /// # Errors
+    /// In words: the query cannot be read, or quarantine cannot.
+    fn quarantine(&self, query: &QuarantineQuery) -> Result<QuarantineList, String>;
+
+    /// Sends what lies in quarantine again, each event to the destination that refused it. May
+    /// take as long as reading and writing it takes.
+    ///
+    /// # Errors
+    /// In words; nothing was sent.
+    fn replay(&self, query: &QuarantineQuery) -> Result<ReplayReport, String>;
+
+    /// Takes entries out of quarantine for good; says how many.
+    ///
+    /// # Errors
+    /// In words; some may have been taken out.
+    fn drop_quarantined(&self, query: &QuarantineQuery) -> Result<u64, String>;
 
     /// Everything that `/metrics` shows, in any order.
     fn metrics(&self) -> Vec<Sample>;

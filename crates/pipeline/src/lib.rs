@@ -15,8 +15,9 @@
 //! 4. `filler`: from bytes to batches; `relp`: who is answered when; `source`: what the workers
 //!    of a source share.
 //! 5. `destination`: the threads that deliver.
-//! 6. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
-//! 7. [`admin`] and `status`: what the admin API may ask.
+//! 6. [`quarantine`]: where refused events go, and the way back.
+//! 7. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
+//! 8. [`admin`] and `status`: what the admin API may ask.
 #![forbid(unsafe_code)]
 
 pub mod admin;
@@ -27,6 +28,7 @@ mod destination;
 mod filler;
 mod owner;
 mod pipeline;
+pub mod quarantine;
 mod queue;
 mod relp;
 mod source;
@@ -39,4 +41,5 @@ pub use admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+pub use owner::Owner;
 pub use pipeline::{Loader, Pipeline, StartError};

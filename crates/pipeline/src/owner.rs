@@ -8,16 +8,24 @@ const NAME: &str = "owner.pid";
 
 /// Holds the data directory for this process. The lock is the kernel's: it goes with the process,
 /// however that ends.
-pub(crate) struct Owner {
+pub struct Owner {
     _file: File,
 }
 
 impl Owner {
+    /// Whether a process has the directory. Asks without taking it, but for a moment.
+    pub fn is_taken(data_dir: &Path) -> bool {
+        let Ok(file) = File::open(data_dir.join(NAME)) else {
+            return false;
+        };
+        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+    }
+
     /// Takes the directory.
     ///
     /// # Errors
     /// Another process has it: the message names its number. Or the directory cannot be written.
-    pub(crate) fn take(data_dir: &Path) -> io::Result<Self> {
+    pub fn take(data_dir: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(data_dir.join(NAME))?;
@@ -49,7 +57,9 @@ mod tests {
         let owner = Owner::take(folder.path()).unwrap();
         let error = Owner::take(folder.path()).err().unwrap().to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
+        assert!(Owner::is_taken(folder.path()));
         drop(owner);
+        assert!(!Owner::is_taken(folder.path()));
         Owner::take(folder.path()).unwrap();
     }
 }

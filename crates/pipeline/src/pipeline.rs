@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo, Timestamp};
-use inrush_queue::Log;
-use inrush_sink::{FileQuarantine, Quarantine, SinkConfig};
+use inrush_queue::{Log, QuarantineLog};
+use inrush_sink::{Quarantine, SinkConfig};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::{ListenAddr, UdpBalance, UdpSockets};
 use inrush_transport::listen;
@@ -22,6 +22,7 @@ use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
 use crate::owner::Owner;
+use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
@@ -84,7 +85,7 @@ pub(crate) struct Shared {
     /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
     live_sources: Mutex<Vec<Arc<Source>>>,
     inherited: Mutex<Inherited>,
-    quarantine: Arc<dyn Quarantine>,
+    pub(crate) quarantine: Arc<Kept>,
     pool: Arc<BatchPool>,
     loader: Loader,
     workers: Mutex<Vec<StreamWorker>>,
@@ -184,6 +185,12 @@ impl Shared {
     ) -> io::Result<Self> {
         let ledger = Ledger::new();
         let log = open_log(config, &ledger)?;
+        let kept = config.data_dir.join(quarantine::FOLDER);
+        let quarantine = Kept::new(QuarantineLog::new(&kept, config.queue.quarantine_bytes));
+        if let Err(error) = quarantine.log.open() {
+            let folder = kept.display();
+            tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
+        }
         let pool = BatchPool::new();
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let doors = Doors {
@@ -211,7 +218,7 @@ impl Shared {
             graph: Mutex::new(graph),
             live_sources: Mutex::default(),
             inherited: Mutex::new(inherited),
-            quarantine: Arc::new(FileQuarantine::new(&config.data_dir)),
+            quarantine,
             pool,
             loader,
             workers: Mutex::new(workers),
@@ -272,11 +279,12 @@ impl Shared {
         config: &SinkConfig,
         data_dir: &Path,
     ) -> Result<Destination, String> {
+        let quarantine: Arc<dyn Quarantine> = Arc::clone(&self.quarantine) as _;
         let around = Surroundings {
             log: &self.log,
             ledger: &self.ledger,
             data_dir,
-            quarantine: &self.quarantine,
+            quarantine: &quarantine,
         };
         Destination::start(name, config, &around)
     }
@@ -440,6 +448,8 @@ impl Shared {
             return Err(problems);
         }
         self.log.reconfigure(config.queue.clone());
+        let log = &self.quarantine.log;
+        log.reconfigure(config.queue.quarantine_bytes);
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
         self.publish_sources(&graph);

@@ -13,6 +13,7 @@ use crate::admin::{
 };
 use crate::destination::Destination;
 use crate::pipeline::{RunningSource, Shared};
+use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use crate::queue;
 use crate::udp::UdpWorker;
 
@@ -139,6 +140,23 @@ impl Admin for Shared {
         Shared::reload(self)
     }
 
+    fn quarantine(&self, query: &QuarantineQuery) -> Result<QuarantineList, String> {
+        self.quarantine.list(query)
+    }
+
+    fn replay(&self, query: &QuarantineQuery) -> Result<ReplayReport, String> {
+        let filter = query.filter()?;
+        let graph = self.graph();
+        let configured: Vec<String> = graph.config.destinations.keys().cloned().collect();
+        drop(graph);
+        let is_configured = |name: &str| configured.iter().any(|one| one == name);
+        self.quarantine.replay(&self.log, &filter, is_configured)
+    }
+
+    fn drop_quarantined(&self, query: &QuarantineQuery) -> Result<u64, String> {
+        self.quarantine.drop_entries(&query.filter()?)
+    }
+
     fn metrics(&self) -> Vec<Sample> {
         let mut page = Page::default();
         let ledger = self.ledger_now();
@@ -150,6 +168,9 @@ impl Admin for Shared {
             page.destination(destination);
         }
         queue::metrics(&self.log, &mut page);
+        let (bytes, bytes_max) = self.quarantine.log.bytes();
+        page.add(Metric::QuarantineBytes, vec![], bytes as f64);
+        page.add(Metric::QuarantineBytesMax, vec![], bytes_max as f64);
         for (result, counter) in [("ok", &self.reloads), ("failed", &self.reload_failures)] {
             page.add(
                 Metric::Reloads,

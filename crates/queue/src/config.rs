@@ -26,6 +26,10 @@ pub struct QueueOptions {
     /// How long the events of a destination that was taken out of the configuration are kept, for
     /// the case that it comes back.
     pub abandoned_after: Period,
+    /// Disk that events may take which a destination refused for good. When it is used up, they
+    /// stay pending and their destination counts as failed.
+    #[schemars(extend("minimum" = limits::QUARANTINE_BYTES_MIN))]
+    pub quarantine_bytes: ByteSize,
 }
 
 impl Default for QueueOptions {
@@ -37,6 +41,7 @@ impl Default for QueueOptions {
             memory_bytes: ByteSize(limits::QUEUE_BYTES_DEFAULT),
             when_full: WhenFull::default(),
             abandoned_after: Period(Duration::from_secs(24 * 60 * 60)),
+            quarantine_bytes: ByteSize(limits::QUARANTINE_BYTES_DEFAULT),
         }
     }
 }

@@ -178,6 +178,32 @@ impl Cursor {
         (Some(now_out), lost)
     }
 
+    /// Whether the batch is for this destination.
+    pub(crate) fn is_meant(&self, batch: &Batch) -> bool {
+        batch.only().is_none_or(|only| only == self.counters.name)
+    }
+
+    /// Takes note that these events, the last of the log, are for another destination.
+    pub(crate) fn leave_to_others(&mut self, events: Range<u64>) {
+        match self.settled_before.last_mut() {
+            Some(last) if last.end == events.start => last.end = events.end,
+            _ => self.settled_before.push(events),
+        }
+    }
+
+    /// Passes over a batch that is for another destination. Returns how many events before it are
+    /// lost, and how many of its own still counted as pending here.
+    pub(crate) fn pass_over(
+        &mut self,
+        position: u64,
+        first_event: u64,
+        batch: &Batch,
+    ) -> (u64, u64) {
+        self.next = position + 1;
+        let lost = self.skip_to(first_event);
+        (lost, self.skip_to(first_event + batch.len() as u64))
+    }
+
     /// Gives up what was never handed out below event `to`; returns how many had no fate yet.
     pub(crate) fn skip_to(&mut self, to: u64) -> u64 {
         if to <= self.next_event {

@@ -23,13 +23,18 @@ mod cursor;
 mod cursor_file;
 mod feed;
 mod format;
+mod inspect;
 mod keeper;
 mod log;
 mod meta;
 mod mutant;
+mod quarantine;
 mod ranges;
 mod reader;
 mod recover;
+mod repair;
+mod replay;
+mod rewrite;
 mod rounds;
 mod scan;
 mod segments;
@@ -41,11 +46,18 @@ mod writer;
 
 pub use config::{Durability, QueueOptions, WhenFull};
 pub use feed::DestinationFeed;
-pub use format::LogId;
+pub use format::{LogId, Note};
+pub use inspect::{
+    Aside, CursorInfo, EventQuery, Found, Inspector, Lost, SegmentInfo, SegmentReport, Verified,
+    aside,
+};
 pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
+pub use quarantine::{Entries, Entry, Filter, QuarantineLog, Refused};
 pub use reader::BadRange;
+pub use repair::{Repair, RepairKind, repair};
+pub use replay::ReplayError;
 pub use rounds::{Done, Round};
 pub use state::Stall;
 #[cfg(feature = "simulation")]

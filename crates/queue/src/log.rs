@@ -277,11 +277,16 @@ impl Log {
         now: Instant,
         accept: impl FnOnce(),
     ) -> u64 {
+        let (events, first) = (batch.len() as u64, state.next_event);
         self.ledger.post(|| {
             accept();
-            for slot in &state.slots {
-                slot.cursor.counters.accepted.add(batch.len() as u64);
-                slot.cursor.counters.pending.add(batch.len() as u64);
+            for slot in &mut state.slots {
+                if !slot.cursor.is_meant(&batch) {
+                    slot.cursor.leave_to_others(first..first + events);
+                    continue;
+                }
+                slot.cursor.counters.accepted.add(events);
+                slot.cursor.counters.pending.add(events);
             }
         });
         let bytes = batch.memory_bytes();
@@ -336,13 +341,16 @@ impl Log {
             }
             keeper.cursors_changed();
             drop(state);
+            if !known {
+                // A destination without a place begins with the oldest event: with what came
+                // before it was there.
+                self.save_cursor(name);
+                if let Err(error) = keeper.sync(name) {
+                    tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
+                }
+            }
             // If it fails, the next round tries again before it writes anything.
             let _ = self.remember(keeper);
-            if !known {
-                // Without it, a restart would have the destination begin with the oldest event.
-                self.save_cursor(name);
-                let _ = keeper.sync(name);
-            }
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use inrush_event::Batch;
 
-use crate::format::{FLAG_LZ4, LogId, Names, SEGMENT_HEADER_BYTES, decode_payload};
+use crate::format::{
+    FLAG_LZ4, LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_payload,
+};
 use crate::scan::{Item, Scan};
 use crate::segments::Segment;
 use crate::storage::Storage;
@@ -42,6 +44,7 @@ pub(crate) struct Reader {
     end_position: u64,
     /// Frames below it were read; a copy of one is left over from a write that failed.
     next_position: u64,
+    note: Option<Note>,
     bad: Vec<BadRange>,
 }
 
@@ -67,6 +70,7 @@ impl Reader {
             name: String::new(),
             end_position: u64::MAX,
             next_position: 0,
+            note: None,
             bad: Vec::new(),
         }
     }
@@ -104,6 +108,11 @@ impl Reader {
             scan.set_limit(bytes);
         }
         self.end_position = position;
+    }
+
+    /// What the batch that was just read says of its refusal, in quarantine.
+    pub(crate) fn take_note(&mut self) -> Option<Note> {
+        self.note.take()
     }
 
     /// What could not be read since the last call.
@@ -152,6 +161,7 @@ impl Reader {
             let Some(batch) = decode_payload(&frame, payload, &mut self.names) else {
                 continue;
             };
+            self.note = decode_note(&frame, payload);
             self.next_position = frame.position + 1;
             return Ok(Read::Batch(OldBatch {
                 position: frame.position,

@@ -47,11 +47,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let names = storage.list()?;
     let meta = Meta::read(&**storage);
     let heads = heads(&**storage, &names);
-    let id = meta
-        .as_ref()
-        .map(|meta| meta.id)
-        .or_else(|| heads.iter().find_map(|(_, head)| head.map(|h| h.log)))
-        .unwrap_or(fresh);
+    let id = log_id(meta.as_ref(), &heads).unwrap_or(fresh);
     let epochs = heads.iter().filter_map(|(_, head)| head.map(|h| h.epoch));
     let epoch = epochs.chain(meta.as_ref().map(|m| m.epoch)).max();
     let serials = names.iter().filter_map(|name| serial_in(name));
@@ -108,9 +104,15 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     })
 }
 
-type Heads = Vec<(String, Option<SegmentHeader>)>;
+/// How the log is called that these are of.
+pub(crate) fn log_id(meta: Option<&Meta>, heads: &Heads) -> Option<LogId> {
+    let from_heads = || heads.iter().find_map(|(_, head)| head.map(|head| head.log));
+    meta.map(|meta| meta.id).or_else(from_heads)
+}
 
-fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
+pub(crate) type Heads = Vec<(String, Option<SegmentHeader>)>;
+
+pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
     let is_segment = |name: &&String| name.ends_with(".seg");
     let head = |name: &String| {
         let head = insist(|| read_header(&storage.open(name)?));
@@ -120,7 +122,12 @@ fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
 }
 
 /// The segments that can be read, in order; the names of the others go to `aside`.
-fn segments(storage: &dyn Storage, id: LogId, heads: Heads, aside: &mut Vec<String>) -> Segments {
+pub(crate) fn segments(
+    storage: &dyn Storage,
+    id: LogId,
+    heads: Heads,
+    aside: &mut Vec<String>,
+) -> Segments {
     let mut found: Vec<Segment> = Vec::new();
     for (name, head) in heads {
         let Some(header) = head.or_else(|| rebuilt(storage, id, &name)) else {

@@ -374,7 +374,7 @@ fn stalled(disk: &mut OnDisk, text: String, full: bool, now: Instant) {
     disk.stall = Some(Stall { since, text, full });
 }
 
-fn apply(segments: &mut Vec<Segment>, change: Change) {
+pub(crate) fn apply(segments: &mut Vec<Segment>, change: Change) {
     match change {
         Change::Created(segment) => segments.push(segment),
         Change::Length(bytes) => {

@@ -245,6 +245,7 @@ impl State {
                     position,
                     first_event: entry.first_event,
                     batch,
+                    note: None,
                 };
                 let fits = bytes < bytes_max;
                 bytes += pending.bytes();
@@ -340,6 +341,16 @@ impl State {
     ) -> Option<Delivery> {
         self.slots[index].advanced_at = Some(now);
         let cursor = &mut self.slots[index].cursor;
+        if !cursor.is_meant(&old.batch) {
+            // Mostly this is known and counted since the append; a restart may have forgotten it.
+            let (lost, others) = cursor.pass_over(old.position, old.first_event, &old.batch);
+            ledger.post(|| {
+                cursor.post_dropped(lost, DropReason::Corrupt);
+                cursor.counters.accepted.sub(others);
+                cursor.counters.pending.sub(others);
+            });
+            return None;
+        }
         let (events, lost) = cursor.hand_out(old.position, old.first_event, &old.batch, now);
         if lost > 0 {
             ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));

@@ -7,7 +7,8 @@ use inrush_event::{Batch, Timestamp};
 
 use crate::Durability;
 use crate::format::{
-    LogId, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES, encode_head,
+    LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES,
+    encode_head,
 };
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
@@ -21,13 +22,16 @@ pub(crate) struct Pending {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
     pub(crate) batch: Arc<Batch>,
+    /// Why its destination refused it, in quarantine.
+    pub(crate) note: Option<Note>,
 }
 
 impl Pending {
     /// Bytes that it takes on disk, or a little more.
     pub(crate) fn bytes(&self) -> u64 {
         const AROUND: usize = 1024;
-        let rows = self.batch.len() * ROW_BYTES + self.batch.peers().len() * PEER_BYTES;
+        let note = self.note.as_ref().map_or(0, |note| note.text.len());
+        let rows = note + self.batch.len() * ROW_BYTES + self.batch.peers().len() * PEER_BYTES;
         (self.batch.bytes().len() + rows + AROUND) as u64
     }
 }
@@ -119,7 +123,7 @@ impl Writer {
                 self.current = None;
             }
             if self.current.is_none() {
-                self.begin_segment(first, outcome)?;
+                self.begin_segment(first.position, first.first_event, outcome)?;
             }
             let (now, later) = rest.split_at(rest.len().min(BATCHES_PER_WRITE));
             self.write(now)?;
@@ -135,12 +139,17 @@ impl Writer {
             .is_some_and(|current| current.offset >= segment_bytes)
     }
 
-    fn begin_segment(&mut self, first: &Pending, outcome: &mut Outcome) -> io::Result<()> {
+    fn begin_segment(
+        &mut self,
+        position: u64,
+        event: u64,
+        outcome: &mut Outcome,
+    ) -> io::Result<()> {
         let header = SegmentHeader {
             log: self.log,
             serial: self.serial,
-            base_position: first.position,
-            base_event: first.first_event,
+            base_position: position,
+            base_event: event,
             epoch: self.epoch,
             created: Timestamp::now(),
         };
@@ -171,7 +180,8 @@ impl Writer {
         for pending in batches {
             let place = (pending.position, pending.first_event, self.epoch);
             let start = self.heads.len();
-            let header = encode_head(&self.log, place, &pending.batch, &mut self.heads);
+            let (batch, note) = (&pending.batch, pending.note.as_ref());
+            let header = encode_head(&self.log, place, batch, note, &mut self.heads);
             cuts.push((start..self.heads.len(), header.trailer(&self.log)));
         }
         let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * batches.len());
@@ -217,6 +227,26 @@ impl Writer {
         outcome.durable_end = end;
         outcome.changes.push(Change::Length(current.offset));
         Ok(())
+    }
+
+    /// The next round begins a new segment.
+    pub(crate) fn end_segment(&mut self) {
+        self.current = None;
+    }
+
+    /// Begins a segment now, durably, before there is anything for it. It says where the log goes
+    /// on even if all before it is taken away.
+    pub(crate) fn begin_empty(&mut self, position: u64, event: u64) -> Outcome {
+        self.current = None;
+        let mut outcome = Outcome::default();
+        let begun = self
+            .begin_segment(position, event, &mut outcome)
+            .and_then(|()| self.secure(Durability::Fsync, position, &mut outcome));
+        if let Err(error) = begun {
+            outcome.error = Some(error);
+            self.give_up(&mut outcome);
+        }
+        outcome
     }
 
     /// Leaves the segment as it is, but for what does not count; the next round begins a new one.

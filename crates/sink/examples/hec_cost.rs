@@ -19,7 +19,7 @@ use inrush_event::{
     Secret, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_sink::splunk_hec::{HecCompression, SplunkHecConfig};
-use inrush_sink::{FileQuarantine, SinkConfig, build};
+use inrush_sink::{Quarantine, Refused, SinkConfig, build};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
 const EVENT_BYTES: usize = 800;
@@ -41,6 +41,15 @@ fn main() {
     measure(number(1, 3_000_000), number(2, 4) as u32, gzip);
 }
 
+/// Nothing is refused here.
+struct Nowhere;
+
+impl Quarantine for Nowhere {
+    fn put(&self, _: &str, _: &[Refused]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
 fn measure(events: u64, workers: u32, gzip: bool) {
     let mut collector = Command::new(std::env::current_exe().unwrap())
         .arg("collector")
@@ -55,9 +64,8 @@ fn measure(events: u64, workers: u32, gzip: bool) {
     if gzip {
         config.compression = HecCompression::Gzip;
     }
-    let quarantine = Arc::new(FileQuarantine::new(Path::new("/nonexistent")));
     let config = SinkConfig::SplunkHec(config);
-    let (sink, status) = build("cost", &config, Path::new("."), quarantine).unwrap();
+    let (sink, status) = build("cost", &config, Path::new("."), Arc::new(Nowhere)).unwrap();
     let feed = Arc::new(Endless::new(events / u64::from(BATCH_EVENTS)));
     let encode_us = encode_cost(&feed.batches);
     let (before, begun) = (getrusage(UsageWho::RUSAGE_SELF).unwrap(), Instant::now());

@@ -43,7 +43,7 @@ use inrush_event::Feed;
 
 pub use config::{Problem, SinkConfig, validate};
 pub use error::{ErrorReason, SinkError};
-pub use quarantine::{FileQuarantine, Quarantine, Refusal};
+pub use quarantine::{Quarantine, Refusal, Refused};
 pub use status::{LastError, SinkStatus};
 
 /// How long a sink waits for a batch before it looks whether the process is stopping.

@@ -1,18 +1,13 @@
-//! Where refused events go: one file of JSON lines a destination, under the data directory.
+//! What a sink does with events that its destination will never take.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use inrush_codec::encode::{json_escape, push_rfc3339_ms, push_rfc3339_ns};
-use inrush_event::{Batch, Fate, Feed, Record, RefuseReason, Timestamp};
+use inrush_event::{Batch, Fate, Feed, RefuseReason};
 
-use crate::{ErrorReason, SinkStatus, file};
+use crate::SinkStatus;
 
 /// When a refused event that could not be quarantined is tried again, sending included.
 const RETRY: Duration = Duration::from_secs(10);
@@ -28,136 +23,27 @@ pub struct Refusal {
     pub text: String,
 }
 
+/// Events that are refused for the same reason.
+pub struct Refused {
+    /// The place of their batch in the log.
+    pub position: u64,
+    /// Their batch.
+    pub batch: Arc<Batch>,
+    /// Indexes into its records.
+    pub events: Range<u32>,
+    /// Why.
+    pub refusal: Refusal,
+    /// Requests or writes that they were part of.
+    pub attempts: u32,
+}
+
 /// Keeps refused events.
 pub trait Quarantine: Send + Sync {
-    /// Keeps the events `events` of `batch`, durably, before it returns.
+    /// Keeps the events, durably, before it returns: one wait for the disk for all of them.
     ///
     /// # Errors
     /// They could not be kept; nothing of them was, and the caller holds them.
-    fn put(
-        &self,
-        destination: &str,
-        batch: &Batch,
-        events: Range<u32>,
-        refusal: &Refusal,
-    ) -> io::Result<()>;
-}
-
-/// Quarantine as JSON lines in `DATA_DIR/quarantine/DESTINATION.jsonl`, synced to disk for every
-/// put. One object an event: `time` (of the refusal), `destination`, `reason`, `code`, `text`,
-/// `source`, `received`, `sender`, `raw`, and `raw_base64` where the record is not UTF-8, since
-/// `raw` then shows U+FFFD for what is not.
-pub struct FileQuarantine {
-    folder: PathBuf,
-    /// Writers of several sinks take turns: a put is one append and one sync.
-    turn: Mutex<()>,
-}
-
-impl FileQuarantine {
-    /// Quarantine under `data_dir`. Nothing is created before the first refusal.
-    pub fn new(data_dir: &Path) -> Self {
-        Self {
-            folder: data_dir.join("quarantine"),
-            turn: Mutex::new(()),
-        }
-    }
-
-    /// The file of a destination.
-    pub fn path(&self, destination: &str) -> PathBuf {
-        let mut name = file::file_name(destination.as_bytes());
-        name.push_str(".jsonl");
-        self.folder.join(name)
-    }
-}
-
-impl Quarantine for FileQuarantine {
-    fn put(
-        &self,
-        destination: &str,
-        batch: &Batch,
-        events: Range<u32>,
-        refusal: &Refusal,
-    ) -> io::Result<()> {
-        let mut lines = Vec::new();
-        for record in file::records(batch, &events) {
-            push_line(destination, batch, record, refusal, &mut lines);
-        }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        std::fs::create_dir_all(&self.folder)?;
-        let path = self.path(destination);
-        let new = !path.exists();
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .read(true)
-            .open(path)?;
-        if ends_torn(&file)? {
-            // A crash in the middle of a line: it must not take the next event with it.
-            lines.insert(0, b'\n');
-        }
-        append_durably(&file, &lines)?;
-        if new {
-            File::open(&self.folder)?.sync_all()?;
-        }
-        Ok(())
-    }
-}
-
-/// Whether the file ends in the middle of a line.
-fn ends_torn(file: &File) -> io::Result<bool> {
-    let Some(last_at) = file.metadata()?.len().checked_sub(1) else {
-        return Ok(false);
-    };
-    let mut last = [0];
-    file.read_exact_at(&mut last, last_at)?;
-    Ok(last != *b"\n")
-}
-
-/// All or nothing: what was written of a failed append is cut off again.
-fn append_durably(mut file: &File, bytes: &[u8]) -> io::Result<()> {
-    let before = file.metadata()?.len();
-    let written = file.write_all(bytes).and_then(|()| file.sync_data());
-    if written.is_err() {
-        file.set_len(before)?;
-    }
-    written
-}
-
-fn push_line(
-    destination: &str,
-    batch: &Batch,
-    record: &Record,
-    refusal: &Refusal,
-    out: &mut Vec<u8>,
-) {
-    out.extend_from_slice(b"{\"time\":\"");
-    push_rfc3339_ms(Timestamp::now(), out);
-    push_text(out, "destination", destination.as_bytes());
-    push_text(out, "reason", refusal.reason.name().as_bytes());
-    // Writing into a Vec cannot fail.
-    let _ = write!(out, "\",\"code\":{},\"text\":\"", refusal.code);
-    json_escape(refusal.text.as_bytes(), out);
-    push_text(out, "source", batch.source().name.as_bytes());
-    out.extend_from_slice(b"\",\"received\":\"");
-    push_rfc3339_ns(record.received.or(Timestamp(0)), out);
-    if let Some(peer) = batch.peer(record) {
-        let _ = write!(out, "\",\"sender\":\"{}", peer.ip);
-    }
-    let raw = batch.get(record.raw);
-    push_text(out, "raw", raw);
-    if std::str::from_utf8(raw).is_err() {
-        let base64 = base64::engine::general_purpose::STANDARD.encode(raw);
-        push_text(out, "raw_base64", base64.as_bytes());
-    }
-    out.extend_from_slice(b"\"}\n");
-}
-
-/// Ends the value before it and begins the next pair, whose value stays open.
-fn push_text(out: &mut Vec<u8>, key: &str, value: &[u8]) {
-    out.extend_from_slice(b"\",\"");
-    out.extend_from_slice(key.as_bytes());
-    out.extend_from_slice(b"\":\"");
-    json_escape(value, out);
+    fn put(&self, destination: &str, refused: &[Refused]) -> io::Result<()>;
 }
 
 /// What a sink needs to refuse events.
@@ -170,28 +56,31 @@ pub(crate) struct Refuser {
 impl Refuser {
     /// Quarantines the events, then settles them as refused; puts them back if they cannot be
     /// quarantined.
-    pub(crate) fn refuse(
-        &self,
-        feed: &dyn Feed,
-        position: u64,
-        batch: &Batch,
-        events: Range<u32>,
-        refusal: &Refusal,
-    ) {
-        let kept = self
-            .quarantine
-            .put(&self.destination, batch, events.clone(), refusal);
-        let fate = match kept {
-            Ok(()) => {
-                let Refusal { reason, code, text } = refusal.clone();
-                Fate::Refused { reason, code, text }
-            }
+    pub(crate) fn refuse(&self, feed: &dyn Feed, refused: Vec<Refused>) {
+        if refused.is_empty() {
+            return;
+        }
+        let kept = self.quarantine.put(&self.destination, &refused);
+        match &kept {
+            Ok(()) => self.status.quarantine_works(),
             Err(error) => {
                 let text = format!("quarantine cannot be written: {error}");
-                self.status.failed(ErrorReason::QuarantineFailed, &text);
-                Fate::RetryAfter(RETRY)
+                self.status.quarantine_failed(&text);
             }
-        };
-        feed.settle(position, events, fate);
+        }
+        for Refused {
+            position,
+            events,
+            refusal,
+            ..
+        } in refused
+        {
+            let Refusal { reason, code, text } = refusal;
+            let fate = match kept {
+                Ok(()) => Fate::Refused { reason, code, text },
+                Err(_) => Fate::RetryAfter(RETRY),
+            };
+            feed.settle(position, events, fate);
+        }
     }
 }

@@ -41,6 +41,9 @@ struct State {
     since: Timestamp,
     last_success: Timestamp,
     last_error: Option<LastError>,
+    /// Why refused events cannot be put away, until they can again. It outlasts deliveries that
+    /// go well: those are other events.
+    quarantine_error: Option<LastError>,
 }
 
 impl SinkStatus {
@@ -58,6 +61,7 @@ impl SinkStatus {
                 since: Timestamp::now(),
                 last_success: Timestamp::NONE,
                 last_error: None,
+                quarantine_error: None,
             }),
         }
     }
@@ -96,14 +100,20 @@ impl SinkStatus {
         self.errors[reason as usize].get()
     }
 
-    /// Whether the last attempt succeeded, or none was made yet.
+    /// Whether the last attempt succeeded, or none was made yet, and refused events can be put into
+    /// quarantine.
     pub fn healthy(&self) -> bool {
-        self.state().healthy
+        let state = self.state();
+        state.healthy && state.quarantine_error.is_none()
     }
 
     /// Since when it is healthy, or is not.
     pub fn since(&self) -> Timestamp {
-        self.state().since
+        let state = self.state();
+        match &state.quarantine_error {
+            Some(error) if state.healthy => error.at,
+            _ => state.since,
+        }
     }
 
     /// When an attempt last succeeded; [`Timestamp::NONE`] if none did.
@@ -113,7 +123,9 @@ impl SinkStatus {
 
     /// The last attempt that failed.
     pub fn last_error(&self) -> Option<LastError> {
-        self.state().last_error.clone()
+        let state = self.state();
+        let quarantine = state.quarantine_error.as_ref().filter(|_| state.healthy);
+        quarantine.or(state.last_error.as_ref()).cloned()
     }
 
     pub(crate) fn attempted(&self) {
@@ -137,6 +149,24 @@ impl SinkStatus {
     pub(crate) fn noted(&self, reason: ErrorReason, text: &str) {
         self.errors[reason as usize].add(1);
         self.state().last_error = Some(last_error(reason, text));
+    }
+
+    /// Refused events could not be put into quarantine and are held.
+    pub(crate) fn quarantine_failed(&self, text: &str) {
+        self.noted(ErrorReason::QuarantineFailed, text);
+        let mut state = self.state();
+        if state.quarantine_error.is_none() {
+            state.quarantine_error = Some(last_error(ErrorReason::QuarantineFailed, text));
+            drop(state);
+            tracing::warn!(destination = self.name, text, "refused events are held");
+        }
+    }
+
+    /// Refused events were put into quarantine.
+    pub(crate) fn quarantine_works(&self) {
+        if self.state().quarantine_error.take().is_some() {
+            tracing::info!(destination = self.name, "quarantine takes events again");
+        }
     }
 
     /// A failed attempt that holds events.
@@ -195,6 +225,23 @@ mod tests {
         assert_eq!(status.errors(ErrorReason::DiskFull), 1);
         assert_eq!(status.bytes_sent(), 10);
         assert!(status.last_success().is_some());
+    }
+
+    #[test]
+    fn a_quarantine_that_fails_is_an_outage_until_it_works() {
+        let status = SinkStatus::new("splunk", "splunk_hec");
+        status.quarantine_failed("full");
+        status.succeeded(10);
+        status.noted(ErrorReason::Http400, "another");
+        assert!(
+            !status.healthy(),
+            "other events that are taken do not mend it"
+        );
+        let said = status.last_error().map(|error| error.reason);
+        assert_eq!(said, Some(ErrorReason::QuarantineFailed));
+        status.quarantine_works();
+        assert!(status.healthy());
+        assert_eq!(status.errors(ErrorReason::QuarantineFailed), 1);
     }
 
     #[test]

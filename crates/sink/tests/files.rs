@@ -1,4 +1,4 @@
-//! The `file`, `stdout` and `blackhole` sinks, and quarantine, on a real file system.
+//! The `file`, `stdout` and `blackhole` sinks on a real file system.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,9 +13,7 @@ use std::time::Duration;
 use common::{MemoryFeed, MemoryQuarantine, WHEN, batch, start, until};
 use inrush_event::{Batch, ByteSize, Period, RefuseReason};
 use inrush_sink::file::{Compression, FileConfig, FileFormat, FsyncPolicy};
-use inrush_sink::{
-    ErrorReason, FileQuarantine, Quarantine, Refusal, Sink, SinkConfig, SinkStatus, build,
-};
+use inrush_sink::{ErrorReason, Sink, SinkConfig, SinkStatus, build};
 
 fn raw(path: impl Into<String>) -> FileConfig {
     FileConfig {
@@ -376,69 +374,4 @@ fn the_blackhole_takes_everything() {
     assert_eq!(feed.delivered(), ["a", "b", "c"]);
     assert_eq!(status.requests(), 2);
     assert!(status.last_success().is_some());
-}
-
-#[test]
-fn quarantine_is_on_disk_and_keeps_every_byte() {
-    let folder = tempfile::tempdir().unwrap();
-    let quarantine = FileQuarantine::new(folder.path());
-    let refusal = Refusal {
-        reason: RefuseReason::InvalidEvent,
-        code: 6,
-        text: "Invalid \"data\"".into(),
-    };
-    let bad = batch("main", 0, &[b"fine", b"\xff\x00\"", b"not this"]);
-    quarantine.put("sp/lunk", &bad, 0..2, &refusal).unwrap();
-    quarantine.put("sp/lunk", &bad, 1..2, &refusal).unwrap();
-    let path = quarantine.path("sp/lunk");
-    assert_eq!(path, folder.path().join("quarantine/sp_lunk.jsonl"));
-    let text = fs::read_to_string(path).unwrap();
-    let lines: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(lines.len(), 3);
-    assert_eq!(lines[0]["raw"], "fine");
-    assert_eq!(lines[0].get("raw_base64"), None);
-    assert_eq!(lines[0]["reason"], "invalid_event");
-    assert_eq!(lines[0]["code"], 6);
-    assert_eq!(lines[0]["text"], "Invalid \"data\"");
-    assert_eq!(lines[0]["sender"], "10.0.0.1");
-    assert_eq!(lines[1]["raw"], "\u{fffd}\u{0}\"");
-    assert_eq!(lines[1]["raw_base64"], "/wAi");
-}
-
-#[test]
-fn quarantine_that_cannot_be_written_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("quarantine"), "in the way").unwrap();
-    let quarantine = FileQuarantine::new(folder.path());
-    let refusal = Refusal {
-        reason: RefuseReason::TooLarge,
-        code: 0,
-        text: String::new(),
-    };
-    assert!(
-        quarantine
-            .put("x", &batch("main", 0, &[b"a"]), 0..1, &refusal)
-            .is_err()
-    );
-}
-
-#[test]
-fn a_torn_line_in_quarantine_does_not_take_the_next_event_with_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let quarantine = FileQuarantine::new(folder.path());
-    let refusal = Refusal {
-        reason: RefuseReason::InvalidEvent,
-        code: 6,
-        text: String::new(),
-    };
-    let bad = batch("main", 0, &[b"whole"]);
-    fs::create_dir(folder.path().join("quarantine")).unwrap();
-    fs::write(quarantine.path("x"), "{\"time\":\"2026").unwrap();
-    quarantine.put("x", &bad, 0..1, &refusal).unwrap();
-    let text = fs::read_to_string(quarantine.path("x")).unwrap();
-    let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!(last["raw"], "whole");
 }

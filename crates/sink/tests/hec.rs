@@ -170,6 +170,12 @@ fn a_named_bad_event_costs_that_event_alone() {
         assert_eq!(kept[0].1, bad[0]);
         assert_eq!(kept[0].2.reason, RefuseReason::InvalidEvent);
         assert_eq!(u64::from(kept[0].2.code), code);
+        assert_eq!(
+            *run.quarantine.puts.lock().unwrap(),
+            1,
+            "both wait for the disk once"
+        );
+        assert_eq!(*run.quarantine.attempts.lock().unwrap(), [1, 2]);
         assert!(run.status.healthy());
     }
 }

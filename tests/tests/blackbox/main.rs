@@ -14,6 +14,7 @@ mod lifecycle;
 mod load;
 mod proxy;
 mod queue;
+mod queue_tools;
 mod relp;
 mod roundtrip;
 mod tls;

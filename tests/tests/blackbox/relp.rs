@@ -293,7 +293,8 @@ fn a_full_queue_refuses_what_it_drops() {
     let dead = "out: { type: splunk_hec, endpoints: [\"http://127.0.0.1:1\"], token: t }";
     let yaml = format!(
         "sources:\n  syslog: {{ type: syslog, listen: [{RELP}] }}\ndestinations:\n  {dead}\n\
-         queue: {{ max_bytes: 16MiB, memory_bytes: 4MiB, when_full: drop_newest }}\nshutdown_timeout: 100ms\n"
+         queue: {{ durability: memory, memory_bytes: 4MiB, when_full: drop_newest }}\n\
+         shutdown_timeout: 100ms\n"
     );
     let inrush = Inrush::start(&yaml);
     let mut relp = Relp::open(inrush.address("relp"));

@@ -163,3 +163,46 @@ fn unknown_paths_and_wrong_methods_say_so_in_json() {
     assert_eq!(ask(address, "DELETE", "/api/v1/ledger", "").status, 405);
     assert_eq!(ask(address, "HEAD", "/healthz", "").status, 200);
 }
+
+#[test]
+fn quarantine_is_listed_sent_again_and_dropped() {
+    let server = serve(StandIn::default());
+    let at = server.local_addr();
+    let list = get(
+        at,
+        "/api/v1/quarantine?destination=a%20b&id=1-3&since=2h&limit=5",
+    )
+    .json();
+    assert_eq!((&list["bytes"], &list["more"]), (&61.into(), &true.into()));
+    assert_eq!(list["entries"][0]["destination"], "a b");
+    assert_eq!(list["entries"][0]["id"], "1-3");
+    let post = |path: &str| ask(at, "POST", &format!("/api/v1/quarantine/{path}"), "");
+    assert_eq!(post("replay?destination=x").json()["replayed"], 63);
+    assert_eq!(post("drop?all=true").json()["dropped"], 64);
+    let failed = post("replay?reason=too_large");
+    assert_eq!(failed.status, 503);
+    assert_eq!(failed.json()["error"], "the disk is on fire");
+}
+
+#[test]
+fn a_change_of_quarantine_says_which_entries_it_means() {
+    let server = serve(StandIn::default());
+    for (path, words) in [
+        ("replay", "which entries"),
+        ("drop", "which entries"),
+        ("drop?limit=3", "which entries"),
+        ("drop?id=x", "not the number of an entry"),
+        ("drop?since=soon", "since"),
+        ("drop?destinatoin=x", "unknown field"),
+    ] {
+        let path = format!("/api/v1/quarantine/{path}");
+        let answer = ask(server.local_addr(), "POST", &path, "");
+        assert_eq!(answer.status, 400, "{path}");
+        let error = answer.json()["error"].to_string();
+        assert!(error.contains(words), "{path}: {error}");
+    }
+    assert_eq!(
+        get(server.local_addr(), "/api/v1/quarantine/drop?all=true").status,
+        405
+    );
+}

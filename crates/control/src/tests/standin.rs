@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use inrush_event::{Ledger, LedgerSnapshot, Metric, RejectReason};
+use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_pipeline::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
@@ -106,6 +107,29 @@ impl Admin for StandIn {
             });
         }
         Err(self.problems.clone())
+    }
+
+    fn quarantine(&self, query: &QuarantineQuery) -> Result<QuarantineList, String> {
+        Ok(QuarantineList {
+            bytes: 61,
+            bytes_max: 62,
+            entries: vec![serde_json::to_value(query).unwrap()],
+            more: true,
+        })
+    }
+
+    fn replay(&self, query: &QuarantineQuery) -> Result<ReplayReport, String> {
+        match &query.destination {
+            Some(_) => Ok(ReplayReport {
+                replayed: 63,
+                ..ReplayReport::default()
+            }),
+            None => Err("the disk is on fire".to_owned()),
+        }
+    }
+
+    fn drop_quarantined(&self, _: &QuarantineQuery) -> Result<u64, String> {
+        Ok(64)
     }
 
     fn metrics(&self) -> Vec<Sample> {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use inrush_event::Protocol;
 use inrush_sink::splunk_hec::SplunkHecConfig;
-use inrush_sink::{FileQuarantine, SinkConfig, SinkError};
+use inrush_sink::{SinkConfig, SinkError};
 use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
 use inrush_transport::tls::ServerTls;
 
 use super::options::{Config, SourceConfig, SyslogSource};
 use super::problem::{Findings, Location, quoted};
 use super::tree::{self, Node};
+use crate::quarantine::Nowhere;
 
 /// Checks what follows from the text alone.
 pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
@@ -200,8 +201,7 @@ fn client_files(
     if !all_open(&named, node, findings) || !inrush_sink::validate(&destination).is_empty() {
         return;
     }
-    let quarantine = Arc::new(FileQuarantine::new(data_dir));
-    let Err(error) = inrush_sink::build(name, &destination, data_dir, quarantine) else {
+    let Err(error) = inrush_sink::build(name, &destination, data_dir, Arc::new(Nowhere)) else {
         return;
     };
     let at_fault = match &error {

@@ -14,6 +14,12 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The frame's stored payload is compressed with LZ4.
 pub(crate) const FLAG_LZ4: u16 = 1;
+/// The batch is for one destination, which the names block names.
+pub(crate) const FLAG_ONLY: u16 = 2;
+/// The names block says why the destination refused the events.
+pub(crate) const FLAG_NOTE: u16 = 4;
+/// Flags that this version understands; a frame with others is sound, but not for us to read.
+pub(crate) const FLAGS_KNOWN: u16 = FLAG_LZ4 | FLAG_ONLY | FLAG_NOTE;
 
 /// What a frame says of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,6 +6,7 @@
 //! message never pass for a frame.
 
 mod frame;
+mod note;
 mod payload;
 mod segment;
 
@@ -13,7 +14,10 @@ pub(crate) use frame::{
     FLAG_LZ4, FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES, MAGIC as FRAME_MAGIC, TRAILER_BYTES,
     TRAILER_MAGIC, Trailer,
 };
-pub(crate) use payload::{Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, encode_head};
+pub use note::Note;
+pub(crate) use payload::{
+    Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, decode_note, encode_head,
+};
 pub(crate) use segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader};
 
 /// Names a log for its whole life, and keys its checksums. Random; not shown to anyone.

@@ -8,8 +8,8 @@ use inrush_event::{
     Timestamp,
 };
 
-use super::frame::FrameHeader;
-use super::{Fields, Layout, LogId};
+use super::frame::{FLAG_NOTE, FLAG_ONLY, FLAGS_KNOWN, FrameHeader};
+use super::{Fields, Layout, LogId, Note};
 
 pub(crate) const ROW_BYTES: usize = 88;
 pub(crate) const PEER_BYTES: usize = 20;
@@ -35,13 +35,14 @@ pub(crate) fn encode_head(
     log: &LogId,
     place: (u64, u64, u32),
     batch: &Batch,
+    note: Option<&Note>,
     out: &mut Vec<u8>,
 ) -> FrameHeader {
     let (position, first_event, epoch) = place;
     let start = out.len();
     out.resize(start + super::FRAME_HEADER_BYTES, 0);
     let names = out.len();
-    push_names(batch, out);
+    push_names(batch, note, out);
     let rows = out.len();
     out.reserve(batch.len() * ROW_BYTES);
     for record in batch.records() {
@@ -59,18 +60,33 @@ pub(crate) fn encode_head(
         plain_bytes,
         payload_sum: crc32c::crc32c_append(log.checksum(&out[names..]), arena),
         names_bytes: (rows - names) as u32,
-        flags: 0,
+        flags: flags(batch, note),
     };
     out[start..names].copy_from_slice(&header.encode(log));
     header
 }
 
-fn push_names(batch: &Batch, out: &mut Vec<u8>) {
+fn flags(batch: &Batch, note: Option<&Note>) -> u16 {
+    let only = batch.only().map_or(0, |_| FLAG_ONLY);
+    only | note.map_or(0, |_| FLAG_NOTE)
+}
+
+pub(super) fn push_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn push_names(batch: &Batch, note: Option<&Note>, out: &mut Vec<u8>) {
     let source = batch.source();
     out.extend_from_slice(&batch.sequence().to_le_bytes());
     for text in [&source.name, &source.index, &source.sourcetype] {
-        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-        out.extend_from_slice(text.as_bytes());
+        push_text(text, out);
+    }
+    if let Some(only) = batch.only() {
+        push_text(only, out);
+    }
+    if let Some(note) = note {
+        note.push(out);
     }
     out.extend_from_slice(&(batch.peers().len() as u32).to_le_bytes());
     for peer in batch.peers() {
@@ -123,6 +139,9 @@ impl Names {
 
 /// The batch of a payload whose checksum was right; `None` if it contradicts itself all the same.
 pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Option<Batch> {
+    if header.flags & !FLAGS_KNOWN != 0 {
+        return None;
+    }
     let (head, rest) = payload.split_at_checked(header.names_bytes as usize)?;
     let rows_bytes = (header.events as usize).checked_mul(ROW_BYTES)?;
     let (rows, arena) = rest.split_at_checked(rows_bytes)?;
@@ -133,6 +152,13 @@ pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) ->
         index: text(&mut fields)?,
         sourcetype: text(&mut fields)?,
     };
+    let only = match header.flags & FLAG_ONLY {
+        0 => None,
+        _ => Some(Arc::from(text(&mut fields)?)),
+    };
+    if header.flags & FLAG_NOTE != 0 {
+        Note::take(&mut fields)?;
+    }
     let peers = peers(&mut fields)?;
     let records: Option<Vec<Record>> = rows
         .as_chunks::<ROW_BYTES>()
@@ -147,11 +173,27 @@ pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) ->
         source: names.share(source),
         sequence,
         received: header.received,
+        only,
     };
     Some(parts.into())
 }
 
-fn text(fields: &mut Fields<'_>) -> Option<String> {
+/// What the payload of a refused event says of the refusal.
+pub(crate) fn decode_note(header: &FrameHeader, payload: &[u8]) -> Option<Note> {
+    let wanted = FLAG_ONLY | FLAG_NOTE;
+    if header.flags & wanted != wanted {
+        return None;
+    }
+    let mut fields = Fields(payload.get(..header.names_bytes as usize)?);
+    let _sequence = fields.u64();
+    // source, index, sourcetype, destination
+    for _ in 0..4 {
+        text(&mut fields)?;
+    }
+    Note::take(&mut fields)
+}
+
+pub(super) fn text(fields: &mut Fields<'_>) -> Option<String> {
     let length = fields.u32() as usize;
     let (text, rest) = fields.0.split_at_checked(length)?;
     fields.0 = rest;

@@ -2,19 +2,29 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use nix::fcntl::OFlag;
+
+use super::direct::{Buffer, Direct};
 use super::{File, Storage};
+
+/// Files whose name ends so are written from front to back, and much of them.
+const APPENDED: &str = ".seg";
 
 /// A folder of the file system, created if it is not there.
 pub struct Disk {
     folder: PathBuf,
+    /// Of the files that are appended to; made with the first.
+    buffer: OnceLock<Arc<Mutex<Buffer>>>,
+    /// Whether nothing can be written through it.
+    read_only: bool,
 }
 
 impl Disk {
-    /// Opens the folder.
+    /// Opens the folder; makes it if it is not there.
     ///
     /// # Errors
     /// It is not there and cannot be created.
@@ -22,18 +32,54 @@ impl Disk {
         fs::create_dir_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
+            buffer: OnceLock::new(),
+            read_only: false,
         })
+    }
+
+    /// Opens the folder to be looked at: nothing can be written.
+    ///
+    /// # Errors
+    /// It is not there, or not a folder.
+    pub fn look_at(folder: &Path) -> io::Result<Self> {
+        fs::read_dir(folder)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            buffer: OnceLock::new(),
+            read_only: true,
+        })
+    }
+
+    fn writable(&self) -> io::Result<()> {
+        match self.read_only {
+            true => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            false => Ok(()),
+        }
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
         let file = options
             .read(true)
-            .write(true)
+            .write(!self.read_only)
             .open(self.folder.join(name))?;
         Ok(Arc::new(DiskFile {
             writer: Mutex::new(file.try_clone()?),
             file,
         }))
+    }
+}
+
+impl Disk {
+    fn past_cache(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let file = options.open(self.folder.join(name))?;
+        options.custom_flags(OFlag::O_DIRECT.bits());
+        let direct = options.open(self.folder.join(name))?;
+        let buffer = self
+            .buffer
+            .get_or_init(|| Arc::new(Mutex::new(Buffer::new())));
+        Ok(Arc::new(Direct::new(file, direct, Arc::clone(buffer))))
     }
 }
 
@@ -50,7 +96,13 @@ impl Storage for Disk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.file(name, OpenOptions::new().create_new(true))
+        self.writable()?;
+        let file = self.file(name, OpenOptions::new().create_new(true))?;
+        if !name.ends_with(APPENDED) {
+            return Ok(file);
+        }
+        // Not every file system can do without the page cache; then it goes through it.
+        Ok(self.past_cache(name).unwrap_or(file))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -58,10 +110,12 @@ impl Storage for Disk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.writable()?;
         fs::remove_file(self.folder.join(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.writable()?;
         let to = self.folder.join(to);
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent)?;
@@ -84,6 +138,20 @@ impl Storage for Disk {
     }
 }
 
+/// Reads until the buffer is full or the file ends.
+pub(super) fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(n) => read += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
 struct DiskFile {
     file: fs::File,
     /// The same file; its position is used by the one write under way, so that all parts go down
@@ -97,16 +165,7 @@ impl File for DiskFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut read = 0;
-        while read < buffer.len() {
-            match self.file.read_at(&mut buffer[read..], offset + read as u64) {
-                Ok(0) => break,
-                Ok(n) => read += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(read)
+        read_at(&self.file, buffer, offset)
     }
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {

@@ -10,6 +10,7 @@
 //! * A new, removed or renamed name is on stable storage once [`Storage::sync_names`] returned.
 //! * Without those calls, a power cut keeps, loses or tears what was written, in any order.
 
+mod direct;
 mod disk;
 #[cfg(feature = "simulation")]
 mod virtual_disk;
@@ -20,6 +21,10 @@ use std::sync::Arc;
 pub use disk::Disk;
 #[cfg(feature = "simulation")]
 pub use virtual_disk::{Call, Faults, VirtualDisk};
+
+/// Behind what was written a file may have zeros, fewer than these, until it is closed: the rest of
+/// a block of the disk.
+pub const BLOCK_BYTES: usize = 4096;
 
 /// A folder of files.
 pub trait Storage: Send + Sync + 'static {

@@ -18,7 +18,7 @@ use super::sync::Syncer;
 use super::template::Template;
 use super::tidy::Tidier;
 use super::{FileConfig, FileFormat, FsyncPolicy};
-use crate::quarantine::{Quarantine, Refusal, Refuser};
+use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Problem, Sink, SinkError, SinkStatus, backoff};
 
 #[cfg(test)]
@@ -322,8 +322,14 @@ impl FileSink {
             code: 0,
             text: "the path made from this event is longer than a file system takes".into(),
         };
-        self.refuser
-            .refuse(feed, delivery.position, &delivery.batch, events, &refusal);
+        let refused = Refused {
+            position: delivery.position,
+            batch: Arc::clone(&delivery.batch),
+            events,
+            refusal,
+            attempts: 1,
+        };
+        self.refuser.refuse(feed, vec![refused]);
     }
 
     /// Has what is due synced, and closes files that another program moved or deleted.

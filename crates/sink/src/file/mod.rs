@@ -5,7 +5,7 @@
 //!   is in a file twice because of an error, none is half there.
 //! * A full disk or an I/O error holds the events concerned, and those alone.
 //! * No value of an event leads out of the folder: what is put into a path is made harmless
-//!   (`file_name`), and a path that is still too long is refused to quarantine.
+//!   (`template`), and a path that is still too long is refused to quarantine.
 //! * A compressed file has its name only when it is whole and synced; the original goes after it.
 //!
 //! # Layout
@@ -32,4 +32,3 @@ mod tidy;
 pub use config::{Compression, FileConfig, FileFormat, FsyncPolicy, Rotation};
 pub use deliver::FileSink;
 pub(crate) use deliver::records;
-pub(crate) use template::file_name;

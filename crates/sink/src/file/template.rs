@@ -195,12 +195,6 @@ fn push_digits(value: i16, width: usize, out: &mut String) {
 
 /// Bytes from anywhere as one harmless file name: never empty, never hidden, never `..`, without
 /// slashes, spaces, control characters or anything that is not plain ASCII, at most 200 bytes.
-pub(crate) fn file_name(value: &[u8]) -> String {
-    let mut name = String::new();
-    push_name(value, &mut name);
-    name
-}
-
 fn push_name(value: &[u8], out: &mut String) {
     let value = &value[..value.len().min(VALUE_BYTES_MAX)];
     if value.is_empty() {

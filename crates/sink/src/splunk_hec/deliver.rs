@@ -18,7 +18,7 @@ use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
 use super::gate::Gate;
 use super::pack::Packer;
-use crate::quarantine::{Quarantine, Refusal, Refuser};
+use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
 
 /// How long requests under way may still be answered once the process stops.
@@ -190,6 +190,10 @@ struct Worker<'a> {
     searching: bool,
     /// There is no other worker.
     alone: bool,
+    /// Ranges of the body that were sent, and how often.
+    sent: Vec<(Range<usize>, u32)>,
+    /// What was refused of the body; it waits for the disk once.
+    refused: Vec<Refused>,
 }
 
 impl<'a> Worker<'a> {
@@ -204,6 +208,8 @@ impl<'a> Worker<'a> {
             todo: Vec::new(),
             searching: false,
             alone: config.workers == 1,
+            sent: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -217,6 +223,7 @@ impl<'a> Worker<'a> {
     /// Settles every event of the body.
     fn deliver(&mut self) {
         self.todo.clear();
+        self.sent.clear();
         self.todo.push(0..self.body.len());
         self.searching = false;
         while let Some(range) = self.todo.pop() {
@@ -256,6 +263,8 @@ impl<'a> Worker<'a> {
                 None => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
             }
         }
+        let refused = std::mem::take(&mut self.refused);
+        self.shared.refuser.refuse(self.feed, refused);
     }
 
     fn push(&mut self, range: Range<usize>) {
@@ -289,6 +298,10 @@ impl<'a> Worker<'a> {
             let index = shared.pick(self.feed)?;
             let begun = Instant::now();
             shared.status.attempted();
+            match self.sent.last_mut() {
+                Some((last, times)) if last == range => *times += 1,
+                _ => self.sent.push((range.clone(), 1)),
+            }
             let answer = shared
                 .client
                 .post(&self.line, index, body.clone(), encoding)?;
@@ -375,21 +388,31 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn refuse(&self, range: Range<usize>, reason: RefuseReason, mut words: Words) {
+    fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, mut words: Words) {
         if words.code == CODE_WRONG_INDEX
             && let Some((part, _)) = self.body.parts(&range).next()
         {
             let index = &part.batch.source().index;
             words.text = format!("{} (index `{index}`)", words.text);
         }
+        let sent_in = |(sent, times): &(Range<usize>, u32)| {
+            let whole = sent.start <= range.start && range.end <= sent.end;
+            whole.then_some(*times)
+        };
+        let attempts = self.sent.iter().filter_map(sent_in).sum();
         let refusal = Refusal {
             reason,
             code: words.code,
             text: words.text,
         };
         for (part, events) in self.body.parts(&range) {
-            let refuser = &self.shared.refuser;
-            refuser.refuse(self.feed, part.position, &part.batch, events, &refusal);
+            self.refused.push(Refused {
+                position: part.position,
+                batch: Arc::clone(&part.batch),
+                events,
+                refusal: refusal.clone(),
+                attempts,
+            });
         }
     }
 

@@ -13,7 +13,7 @@ use inrush_event::{
     Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Peer, Protocol, Record, SourceInfo,
     Span, Timestamp, limits,
 };
-use inrush_sink::{Quarantine, Refusal, Sink};
+use inrush_sink::{Quarantine, Refusal, Refused, Sink};
 
 pub const WHEN: Timestamp = Timestamp(1_714_979_289_123_456_789);
 
@@ -216,33 +216,33 @@ impl Feed for MemoryFeed {
     }
 }
 
-/// Quarantine in memory: (destination, raw text, reason and code), or always failing.
+/// Quarantine in memory: (destination, raw text, reason and code), failing as often as it is told.
 #[derive(Default)]
 pub struct MemoryQuarantine {
     pub kept: Mutex<Vec<(String, String, Refusal)>>,
     pub failures_left: Mutex<u32>,
+    /// Waits for the disk.
+    pub puts: Mutex<u32>,
+    /// Of each event that was kept, how often it was sent.
+    pub attempts: Mutex<Vec<u32>>,
 }
 
 impl Quarantine for MemoryQuarantine {
-    fn put(
-        &self,
-        destination: &str,
-        batch: &Batch,
-        events: Range<u32>,
-        refusal: &Refusal,
-    ) -> io::Result<()> {
+    fn put(&self, destination: &str, refused: &[Refused]) -> io::Result<()> {
         let mut failures_left = self.failures_left.lock().unwrap();
         if *failures_left > 0 {
             *failures_left -= 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
-        for event in events {
-            let raw = batch.get(batch.records()[event as usize].raw);
-            let text = String::from_utf8_lossy(raw).into_owned();
-            self.kept
-                .lock()
-                .unwrap()
-                .push((destination.to_owned(), text, refusal.clone()));
+        *self.puts.lock().unwrap() += 1;
+        for one in refused {
+            for event in one.events.clone() {
+                let raw = one.batch.get(one.batch.records()[event as usize].raw);
+                let text = String::from_utf8_lossy(raw).into_owned();
+                let kept = (destination.to_owned(), text, one.refusal.clone());
+                self.kept.lock().unwrap().push(kept);
+                self.attempts.lock().unwrap().push(one.attempts);
+            }
         }
         Ok(())
     }

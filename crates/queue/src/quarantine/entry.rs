@@ -1,0 +1,167 @@
+//! Entries: how events become some, and how they are read back.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use inrush_event::{Batch, BatchParts, Record, Span};
+
+use super::Filter;
+use crate::format::{LogId, Note};
+use crate::reader::{BadRange, Read, Reader};
+use crate::segments::Segment;
+use crate::storage::Storage;
+
+/// Events that a destination refused for the same reason.
+pub struct Refused<'a> {
+    /// Where they are.
+    pub batch: &'a Batch,
+    /// Indexes into its records.
+    pub events: Range<u32>,
+    /// Why.
+    pub note: Note,
+}
+
+/// One event in quarantine.
+#[derive(Clone)]
+pub struct Entry {
+    /// Names it for as long as it is there.
+    pub number: u64,
+    /// Who refused it.
+    pub destination: String,
+    /// Why.
+    pub note: Note,
+    /// The event, alone in its batch, for that destination.
+    pub batch: Arc<Batch>,
+}
+
+/// Each event alone in a batch of its own.
+pub(super) fn alone(to: &Arc<str>, refused: &[Refused<'_>]) -> impl Iterator<Item = (Batch, Note)> {
+    refused.iter().flat_map(move |refused| {
+        let events = refused.events.start as usize..refused.events.end as usize;
+        let records = refused.batch.records().get(events).unwrap_or_default();
+        records
+            .iter()
+            .map(|record| (copy(to, refused.batch, record), refused.note.clone()))
+    })
+}
+
+fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
+    let mut arena = batch.get(record.raw).to_vec();
+    let raw = record.raw;
+    // Fields lie in the raw record; one that does not is brought along.
+    let mut moved = |span: Span| {
+        if span.is_empty() {
+            return Span::EMPTY;
+        }
+        if span.start >= raw.start && span.end() <= raw.end() {
+            return Span {
+                start: span.start - raw.start,
+                len: span.len,
+            };
+        }
+        let start = arena.len();
+        arena.extend_from_slice(batch.get(span));
+        Span::new(start, arena.len())
+    };
+    let alone = Record {
+        raw: Span {
+            start: 0,
+            len: raw.len,
+        },
+        host: moved(record.host),
+        app: moved(record.app),
+        proc_id: moved(record.proc_id),
+        msg_id: moved(record.msg_id),
+        sdata: moved(record.sdata),
+        message: moved(record.message),
+        peer: 0,
+        ..*record
+    };
+    BatchParts {
+        arena,
+        records: vec![alone],
+        peers: batch.peer(record).copied().into_iter().collect(),
+        source: Arc::clone(batch.source()),
+        sequence: batch.sequence(),
+        received: batch.received(),
+        only: Some(Arc::clone(to)),
+    }
+    .into()
+}
+
+/// Reads entries, the oldest first. What is taken out meanwhile may or may not appear.
+pub struct Entries {
+    reader: Reader,
+    segments: Vec<Segment>,
+    /// Of the segment that is read.
+    index: usize,
+    /// Numbers from here on are not looked at.
+    end: u64,
+    filter: Filter,
+    /// Bytes that no entry could be read from.
+    bad: Vec<BadRange>,
+}
+
+impl Entries {
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        log: LogId,
+        segments: Vec<Segment>,
+        end: u64,
+        filter: Filter,
+    ) -> Self {
+        let mut entries = Self {
+            reader: Reader::new(storage, log),
+            segments,
+            index: 0,
+            end,
+            filter,
+            bad: Vec::new(),
+        };
+        entries.enter(0);
+        entries
+    }
+
+    /// What could not be read so far.
+    pub fn bad(&self) -> &[BadRange] {
+        &self.bad
+    }
+
+    fn enter(&mut self, index: usize) {
+        self.index = index;
+        let next = self.segments.get(index + 1);
+        let end = next.map_or(u64::MAX, |next| next.header.base_position);
+        if let Some(segment) = self.segments.get(index) {
+            self.reader.open(segment);
+            self.reader.end_at(u64::MAX, end);
+        }
+    }
+}
+
+impl Iterator for Entries {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        while self.index < self.segments.len() {
+            let read = self.reader.next(0);
+            self.bad.extend(self.reader.take_bad());
+            let Ok(Read::Batch(old)) = read else {
+                self.enter(self.index + 1);
+                continue;
+            };
+            let (Some(note), Some(to)) = (self.reader.take_note(), old.batch.only()) else {
+                continue;
+            };
+            let entry = Entry {
+                number: old.first_event,
+                destination: to.to_owned(),
+                note,
+                batch: Arc::clone(&old.batch),
+            };
+            if entry.number < self.end && self.filter.fits(&entry) {
+                return Some(entry);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,204 @@
+//! `inrush queue quarantine`: what destinations refused, and what is to become of it.
+
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use inrush_codec::encode::JsonLines;
+use inrush_event::limits;
+use inrush_pipeline::Owner;
+use inrush_pipeline::quarantine::{FOLDER, QuarantineQuery, drop_entries, push_entry};
+use inrush_queue::{Entries, Filter, QuarantineLog};
+use serde_json::json;
+
+use super::args::{Change, QuarantineCommand, Where, Which};
+use super::client;
+use crate::cmd::Usage;
+
+/// Runs a subcommand.
+pub(super) fn run(place: &Where, command: &QuarantineCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        QuarantineCommand::Ls(which) => ls(place, which),
+        QuarantineCommand::Cat(which) => cat(place, which),
+        QuarantineCommand::Replay(change) => replay(place, change),
+        QuarantineCommand::Drop(change) => drop_chosen(place, change),
+    }
+}
+
+fn filter(query: &QuarantineQuery) -> anyhow::Result<Filter> {
+    Ok(query.filter().map_err(Usage)?)
+}
+
+/// The entries in the files; `None` if nothing was ever refused.
+fn entries(data_dir: &Path, filter: &Filter) -> anyhow::Result<Option<Entries>> {
+    let log = super::inspect(data_dir, FOLDER)?;
+    Ok(log.map(|log| log.entries(filter)))
+}
+
+fn complain(entries: Option<&Entries>) -> ExitCode {
+    let bad = entries.map_or(&[][..], Entries::bad);
+    if bad.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let bytes: u64 = bad.iter().map(|bad| bad.bytes.end - bad.bytes.start).sum();
+    eprintln!("inrush: {bytes} bytes of quarantine could not be read");
+    ExitCode::FAILURE
+}
+
+fn ls(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
+    let mut entries = entries(&place.data_dir()?, &filter(&which.query(false))?)?;
+    let mut groups: BTreeMap<(String, String, u32), Group> = BTreeMap::new();
+    for entry in entries.iter_mut().flatten() {
+        let key = (entry.destination, entry.note.reason, entry.note.code);
+        let group = groups.entry(key).or_insert_with(|| Group {
+            events: 0,
+            first: entry.number,
+            last: entry.number,
+            refused_ns: entry.note.at.0,
+            text: String::new(),
+        });
+        group.events += 1;
+        group.last = entry.number;
+        group.refused_ns = group.refused_ns.max(entry.note.at.0);
+        group.text = entry.note.text;
+    }
+    let mut out = std::io::stdout().lock();
+    if !place.json {
+        writeln!(
+            out,
+            "DESTINATION          REASON          CODE      EVENTS        IDS       LAST REFUSED          \
+             LAST WORDS"
+        )?;
+    }
+    for ((destination, reason, code), group) in &groups {
+        if place.json {
+            let line = json!({
+                "destination": destination, "reason": reason, "code": code,
+                "events": group.events, "first_id": group.first, "last_id": group.last,
+                "last_refused_ns": group.refused_ns, "last_text": group.text,
+            });
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        let ids = format!("{}-{}", group.first, group.last);
+        let at = super::date(group.refused_ns / 1_000_000_000);
+        let (events, text) = (group.events, printable(&group.text));
+        writeln!(
+            out,
+            "{destination:<20} {reason:<15} {code:>4} {events:>11} {ids:>15}  {at}  {text}"
+        )?;
+    }
+    out.flush()?;
+    Ok(complain(entries.as_ref()))
+}
+
+/// Entries that have destination, reason and code in common.
+struct Group {
+    events: u64,
+    first: u64,
+    last: u64,
+    refused_ns: i64,
+    text: String,
+}
+
+/// A stranger's words, without what a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+fn cat(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
+    let mut entries = entries(&place.data_dir()?, &filter(&which.query(false))?)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (mut encoder, mut line) = (JsonLines::new(), Vec::new());
+    for entry in entries.iter_mut().flatten() {
+        line.clear();
+        push_entry(&entry, &mut encoder, &mut line);
+        line.push(b'\n');
+        out.write_all(&line)?;
+    }
+    out.flush()?;
+    Ok(complain(entries.as_ref()))
+}
+
+/// What a change means: something, and not all by oversight.
+fn chosen(change: &Change) -> anyhow::Result<QuarantineQuery> {
+    let query = change.which.query(change.all);
+    if !query.is_chosen() {
+        let text = "which events? --destination, --reason, --id or --since, or --all";
+        return Err(Usage(text.to_owned()).into());
+    }
+    filter(&query)?;
+    Ok(query)
+}
+
+fn admin(place: &Where, change: &Change) -> anyhow::Result<SocketAddr> {
+    match change.admin {
+        Some(admin) => Ok(admin),
+        None => Ok(crate::cmd::configuration(place.config.as_deref())?
+            .admin
+            .listen
+            .0),
+    }
+}
+
+fn replay(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
+    let query = chosen(change)?;
+    let report = client::post(admin(place, change)?, "replay", &query)?;
+    let mut out = std::io::stdout().lock();
+    let n = |key: &str| report[key].as_u64().unwrap_or_default();
+    if place.json {
+        writeln!(out, "{report}")?;
+    } else {
+        writeln!(out, "{} events are on their way again", n("replayed"))?;
+        if n("not_configured") > 0 {
+            let stay = n("not_configured");
+            writeln!(
+                out,
+                "{stay} stay: their destination is not in the configuration"
+            )?;
+        }
+        if n("left_behind") > 0 {
+            let left = n("left_behind");
+            writeln!(
+                out,
+                "{left} went out but lie here still: they may be sent twice"
+            )?;
+        }
+    }
+    out.flush()?;
+    if let Some(why) = report["stopped"].as_str() {
+        bail!("the replay ended early, the rest stays in quarantine: {why}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn drop_chosen(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
+    let query = chosen(change)?;
+    let data_dir = place.data_dir()?;
+    let dropped = match Owner::take(&data_dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+            let answer = client::post(admin(place, change)?, "drop", &query)?;
+            answer["dropped"].as_u64().unwrap_or_default()
+        }
+        Err(error) => bail!("data_dir {}: {error}", data_dir.display()),
+        Ok(_owner) if !data_dir.join(FOLDER).is_dir() => 0,
+        Ok(_owner) => {
+            let bytes_max = inrush_event::ByteSize(limits::QUARANTINE_BYTES_DEFAULT);
+            let log = QuarantineLog::new(&data_dir.join(FOLDER), bytes_max);
+            drop_entries(&log, &filter(&query)?)?
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    if place.json {
+        writeln!(out, "{}", json!({ "dropped": dropped }))?;
+    } else {
+        writeln!(out, "{dropped} events deleted")?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
