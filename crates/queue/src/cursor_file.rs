@@ -15,8 +15,10 @@ const SLOT_BYTES: usize = 16 * 1024;
 /// One for the newest durable place, two that are written by turns.
 const SLOTS: u64 = 3;
 const MAGIC: [u8; 4] = *b"IRCU";
-/// magic, checksum, turn, next event, number of ranges
-const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 4;
+/// magic, checksum, turn, durable turn, next event, number of ranges
+const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 8 + 4;
+/// In the place of a turn: there is none.
+const NO_TURN: u64 = u64::MAX;
 const RANGES_MAX: usize = (SLOT_BYTES - HEAD_BYTES) / 16;
 
 /// Where a destination stands.
@@ -36,7 +38,7 @@ impl Place {
             .map_or(self.next_event, |range| range.start)
     }
 
-    fn encode(&self, log: &LogId, turn: u64) -> Vec<u8> {
+    fn encode(&self, log: &LogId, Turns { turn, durable }: Turns) -> Vec<u8> {
         let mut ranges = self.unsettled.clone();
         if ranges.len() > RANGES_MAX {
             ranges.truncate(RANGES_MAX);
@@ -47,6 +49,7 @@ impl Place {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&turn.to_le_bytes());
+        bytes.extend_from_slice(&durable.to_le_bytes());
         bytes.extend_from_slice(&self.next_event.to_le_bytes());
         bytes.extend_from_slice(&(ranges.len() as u32).to_le_bytes());
         for range in ranges {
@@ -58,10 +61,11 @@ impl Place {
         bytes
     }
 
-    fn decode(log: &LogId, slot: &[u8]) -> Option<(u64, Self)> {
+    fn decode(log: &LogId, slot: &[u8]) -> Option<(Turns, Self)> {
         let mut fields = Fields(slot);
         let (magic, sum) = (fields.bytes::<4>(), fields.u32());
-        let (turn, next_event) = (fields.u64(), fields.u64());
+        let (turn, durable) = (fields.u64(), fields.u64());
+        let next_event = fields.u64();
         let count = fields.u32() as usize;
         if magic != MAGIC || count > RANGES_MAX {
             return None;
@@ -75,8 +79,18 @@ impl Place {
             next_event,
             unsettled,
         };
-        Some((turn, place))
+        Some((Turns { turn, durable }, place))
     }
+}
+
+/// When a place was written.
+#[derive(Clone, Copy)]
+struct Turns {
+    /// Counts the places of the file.
+    turn: u64,
+    /// The newest place that was durable then, or [`NO_TURN`]: so a later process knows which slot
+    /// to keep, though it does not know what of the file has reached the disk.
+    durable: u64,
 }
 
 /// The file name of a destination's cursor: its name, with whatever a file name cannot hold in
@@ -117,12 +131,16 @@ pub(crate) struct CursorFile {
     name: String,
     /// `None` until there is something to write.
     file: Option<Arc<dyn File>>,
+    /// Of the next place.
     turn: u64,
     /// Slot of the newest place, if there is one.
     newest: Option<u64>,
-    /// Slot of the newest place that is known to be durable: it is not written over, or a power
-    /// cut could take all there is.
-    durable: Option<u64>,
+    /// Slot and turn of the newest place that is known to be durable: it is not written over, or
+    /// a power cut could take all there is.
+    durable: Option<(u64, u64)>,
+    /// Whether the newest place may be made durable by a sync: not if one has failed, which
+    /// forgets, and not if an earlier process wrote it, in which one may have failed.
+    is_dirty: bool,
 }
 
 impl CursorFile {
@@ -147,45 +165,60 @@ impl CursorFile {
             .map_or(0, |file| file.read_at(&mut bytes, 0).unwrap_or(0));
         bytes[read..].fill(0);
         let slots = (0..SLOTS).zip(bytes.chunks(SLOT_BYTES));
-        let found = slots
-            .filter_map(|(slot, bytes)| Some((slot, Place::decode(log, bytes)?)))
-            .max_by_key(|(_, (turn, _))| *turn);
+        let mut found: Vec<(u64, Turns, Place)> = slots
+            .filter_map(|(slot, bytes)| {
+                let (turns, place) = Place::decode(log, bytes)?;
+                Some((slot, turns, place))
+            })
+            .collect();
+        found.sort_by_key(|(_, turns, _)| turns.turn);
+        let newest = found.last().map(|(slot, turns, _)| (*slot, *turns));
+        // Written over, it was followed by one that is durable: the newest that is left.
+        let kept = newest.and_then(|(_, newest)| {
+            let mut sound = found.iter();
+            sound.find(|(_, turns, _)| turns.turn == newest.durable || turns.turn == newest.turn)
+        });
         let cursor = Self {
             storage: Arc::clone(storage),
             name,
             file,
-            turn: found.as_ref().map_or(0, |(_, (turn, _))| turn + 1),
-            newest: found.as_ref().map(|(slot, _)| *slot),
-            durable: None,
+            turn: newest.map_or(0, |(_, turns)| turns.turn + 1),
+            newest: newest.map(|(slot, _)| slot),
+            durable: kept.map(|(slot, turns, _)| (*slot, turns.turn)),
+            is_dirty: false,
         };
-        Ok((cursor, found.map(|(_, (_, place))| place)))
+        Ok((cursor, found.pop().map(|(_, _, place)| place)))
     }
 
     /// Writes the place into a slot that holds neither the newest nor the newest durable one.
     pub(crate) fn write(&mut self, log: &LogId, place: &Place) -> io::Result<()> {
-        if self.durable.is_none() && self.newest.is_some() {
-            // Left by an earlier process: which of its slots are durable is not known.
-            self.sync()?;
-        }
-        let taken = [self.newest, self.durable];
+        let taken = [self.newest, self.durable.map(|(slot, _)| slot)];
         let slots = if is_on(Mutant::TwoSlots) { 2 } else { SLOTS };
         let slot = (0..slots).find(|slot| !taken.contains(&Some(*slot)));
         // There is one but under the mutant: two cannot fill three.
         let slot = slot.unwrap_or(self.turn % 2);
-        let bytes = place.encode(log, self.turn);
+        let turns = Turns {
+            turn: self.turn,
+            durable: self.durable.map_or(NO_TURN, |(_, turn)| turn),
+        };
+        let bytes = place.encode(log, turns);
         self.file()?.write_at(&[&bytes], slot * SLOT_BYTES as u64)?;
         self.newest = Some(slot);
         self.turn += 1;
+        self.is_dirty = true;
         Ok(())
     }
 
-    /// Makes the place durable. After an error it has to be written again.
+    /// Makes the place durable, if this process has written it.
+    ///
+    /// # Errors
+    /// The disk fails; the place has to be written again.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if let Some(file) = &self.file
-            && self.durable != self.newest
+            && std::mem::take(&mut self.is_dirty)
         {
             file.sync()?;
-            self.durable = self.newest;
+            self.durable = self.newest.map(|slot| (slot, self.turn - 1));
         }
         Ok(())
     }

@@ -56,9 +56,10 @@ impl Keeper {
         Reader::new(Arc::clone(&self.storage), self.id)
     }
 
-    /// Takes over the open file of a destination.
+    /// Takes over the file of a destination from an earlier process. Whether its place is durable
+    /// is not known, and a sync that fails and forgets may have been there: it is written again.
     pub(crate) fn adopt(&self, name: &str, file: CursorFile) {
-        let kept = Arc::new(Mutex::new(Kept { file, stale: false }));
+        let kept = Arc::new(Mutex::new(Kept { file, stale: true }));
         lock(&self.files).insert(name.to_owned(), kept);
     }
 
