@@ -1,6 +1,7 @@
-//! A destination's place on disk: one small file with three slots. The newest place that is known
-//! to be durable keeps its slot, the other two are written by turns: whatever a power cut tears,
-//! there is a whole one. A place that is too old costs duplicates, never an event.
+//! A destination's place on disk: one small file with four slots. The newest place that is known
+//! to be durable keeps its slot, and so does the one that a restart found, which may be; the others
+//! are written by turns: whatever a power cut tears, there is a whole one. A place that is too old
+//! costs duplicates, never an event.
 
 use std::io;
 use std::ops::Range;
@@ -12,8 +13,9 @@ use crate::storage::{File, Storage};
 
 /// Bytes of a slot. Places with more ranges than fit forget the gaps between the last ones.
 const SLOT_BYTES: usize = 16 * 1024;
-/// One for the newest durable place, two that are written by turns.
-const SLOTS: u64 = 3;
+/// One for the newest durable place, one for the place that a restart found, two that are written
+/// by turns.
+const SLOTS: u64 = 4;
 const MAGIC: [u8; 4] = *b"IRCU";
 /// magic, checksum, turn, durable turn, next event, number of ranges
 const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 8 + 4;
@@ -138,6 +140,9 @@ pub(crate) struct CursorFile {
     /// Slot and turn of the newest place that is known to be durable: it is not written over, or
     /// a power cut could take all there is.
     durable: Option<(u64, u64)>,
+    /// Slot of the place that an earlier process wrote last. It may be durable and newer than the
+    /// one that it knew to be, so it is kept as well until this process has made one durable.
+    inherited: Option<u64>,
     /// Whether the newest place may be made durable by a sync: not if one has failed, which
     /// forgets, and not if an earlier process wrote it, in which one may have failed.
     is_dirty: bool,
@@ -184,6 +189,7 @@ impl CursorFile {
             file,
             turn: newest.map_or(0, |(_, turns)| turns.turn + 1),
             newest: newest.map(|(slot, _)| slot),
+            inherited: newest.map(|(slot, _)| slot),
             durable: kept.map(|(slot, turns, _)| (*slot, turns.turn)),
             is_dirty: false,
         };
@@ -192,10 +198,11 @@ impl CursorFile {
 
     /// Writes the place into a slot that holds neither the newest nor the newest durable one.
     pub(crate) fn write(&mut self, log: &LogId, place: &Place) -> io::Result<()> {
-        let taken = [self.newest, self.durable.map(|(slot, _)| slot)];
+        let durable = self.durable.map(|(slot, _)| slot);
+        let taken = [self.newest, self.inherited, durable];
         let slots = if is_on(Mutant::TwoSlots) { 2 } else { SLOTS };
         let slot = (0..slots).find(|slot| !taken.contains(&Some(*slot)));
-        // There is one but under the mutant: two cannot fill three.
+        // There is one but under the mutant: two slots are not enough.
         let slot = slot.unwrap_or(self.turn % 2);
         let turns = Turns {
             turn: self.turn,
@@ -218,6 +225,7 @@ impl CursorFile {
             && std::mem::take(&mut self.is_dirty)
         {
             file.sync()?;
+            self.inherited = None;
             self.durable = self.newest.map(|slot| (slot, self.turn - 1));
         }
         Ok(())
