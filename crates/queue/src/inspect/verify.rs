@@ -19,9 +19,9 @@ use crate::storage::{BLOCK_BYTES, File};
 pub struct SegmentReport {
     /// Its file.
     pub file: String,
-    /// Its length.
+    /// Its length, but for the zeros that fill its last block.
     pub bytes: u64,
-    /// Bytes that belong to its head and to sound frames, and the zeros that fill its last block.
+    /// Bytes that belong to its head and to sound frames.
     pub sound_bytes: u64,
     /// Bytes that belong to neither.
     pub bad: Vec<Range<u64>>,
@@ -221,7 +221,7 @@ pub(crate) fn read(
     report.bytes = file.len()?;
     let rest = report.bytes.saturating_sub(at);
     if rest < BLOCK_BYTES as u64 {
-        report.sound_bytes += rest;
+        report.bytes -= rest;
     }
     report.seen_end = scan.seen_end.max(report.sound_end);
     Ok(report)
