@@ -205,7 +205,7 @@ impl Explainer {
         builder.parts().1.push(record);
         let batch = builder.freeze(self.number);
         let mut hec = Vec::new();
-        self.hec.encode(&batch, &record, &mut hec);
+        self.hec.encode(&batch, &record, b"", &mut hec);
         Explained {
             number: self.number,
             batch,

@@ -1,6 +1,7 @@
-//! A HEC server that answers what the test scripted and remembers what it was sent.
+//! A HEC server that answers what the test scripted and remembers what it was sent. What it says
+//! about single events it does: like Splunk it indexes what stands before a bad one.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::eventually;
@@ -32,8 +33,63 @@ impl Reply {
         Self::Status(status, format!(r#"{{"text":"{text}","code":{code}}}"#))
     }
 
-    fn success() -> Self {
-        Self::code(200, 0, "Success")
+    /// How many of so many events it says are indexed.
+    fn indexed(&self, events: usize) -> usize {
+        let Self::Status(status, body) = self else {
+            return 0;
+        };
+        let json: Value = serde_json::from_str(body).unwrap_or_default();
+        let number = json["invalid-event-number"].as_u64().map(|n| n as usize);
+        match (status, json["code"].as_u64(), number) {
+            (200, ..) => events,
+            (400, Some(6 | 12 | 13 | 15), Some(bad)) => bad.min(events),
+            (400, Some(7), Some(behind)) => behind.saturating_sub(1).min(events),
+            _ => 0,
+        }
+    }
+}
+
+impl Shared {
+    /// Takes the events before the first bad one, as Splunk does.
+    fn judge(&self, events: &[Value], channel: &str) -> (Reply, usize) {
+        let rule = self.rule.lock().unwrap();
+        let bad = |event| rule.as_ref().and_then(|rule| rule(event));
+        let found = events
+            .iter()
+            .enumerate()
+            .find_map(|(at, event)| Some((at, bad(event)?)));
+        let (status, indexed, mut body) = match found {
+            None => (200, events.len(), json!({ "text": "Success", "code": 0 })),
+            Some((at, (code, text))) => {
+                // For a wrong index it names the object behind the bad one.
+                let number = at + usize::from(code == 7);
+                let body = json!({ "text": text, "code": code, "invalid-event-number": number });
+                (400, at, body)
+            }
+        };
+        if let Some(acks) = self.acks.lock().unwrap().as_mut().filter(|_| indexed > 0) {
+            let next = acks.next.entry(channel.to_owned()).or_default();
+            body["ackId"] = (*next).into();
+            *next += 1;
+        }
+        (Reply::Status(status, body.to_string()), indexed)
+    }
+
+    /// Answers a question for acknowledgements: ids that were never given are false.
+    fn confirmations(&self, channel: &str, body: &[u8]) -> Response {
+        let question: Value = serde_json::from_slice(body).unwrap();
+        let mut acks = self.acks.lock().unwrap();
+        let acks = acks.as_mut().unwrap();
+        acks.asked += 1;
+        let given = acks.next.get(channel).copied().unwrap_or(0);
+        let confirmed = |id: &u64| *id < given && acks.asked >= acks.confirmed_from;
+        let ids = question["acks"].as_array().unwrap();
+        let answers: serde_json::Map<String, Value> = ids
+            .iter()
+            .filter_map(Value::as_u64)
+            .map(|id| (id.to_string(), confirmed(&id).into()))
+            .collect();
+        json!({ "acks": answers }).to_string().into_response()
     }
 }
 
@@ -47,6 +103,22 @@ pub struct HecRequest {
     pub events: Vec<Value>,
     /// The status it was answered with; 0 if it was left hanging.
     pub status: u16,
+    /// How many of the events were indexed, from the first one on.
+    pub indexed: usize,
+}
+
+/// What is wrong with an event: the code and text to refuse it with.
+pub(crate) type Rule = Box<dyn Fn(&Value) -> Option<(u32, &'static str)> + Send + Sync>;
+
+/// Acknowledgement of requests, as Splunk does it for a token that has it.
+#[derive(Default)]
+struct Acks {
+    /// By channel: the next `ackId`.
+    next: HashMap<String, u64>,
+    /// Questions answered so far.
+    asked: u64,
+    /// From which question on everything is confirmed.
+    confirmed_from: u64,
 }
 
 #[derive(Default)]
@@ -55,6 +127,9 @@ struct Shared {
     /// What is answered once the script is used up; success if `None`.
     otherwise: Mutex<Option<Reply>>,
     requests: Mutex<Vec<HecRequest>>,
+    rule: Mutex<Option<Rule>>,
+    /// Without it the token has no acknowledgement.
+    acks: Mutex<Option<Acks>>,
 }
 
 /// The server, on a thread of its own.
@@ -129,13 +204,39 @@ impl Hec {
         })
     }
 
-    /// The events of the requests that were answered with 200, in order.
+    /// The events that were indexed, in order.
     pub fn taken(&self) -> Vec<Value> {
-        let requests = self
-            .requests()
-            .into_iter()
-            .filter(|request| request.status == 200);
-        requests.flat_map(|request| request.events).collect()
+        let indexed = |request: HecRequest| request.events.into_iter().take(request.indexed);
+        self.requests().into_iter().flat_map(indexed).collect()
+    }
+
+    /// Judges every event from now on, where the script says nothing.
+    pub fn rule(
+        &self,
+        rule: impl Fn(&Value) -> Option<(u32, &'static str)> + Send + Sync + 'static,
+    ) {
+        *self.shared.rule.lock().unwrap() = Some(Box::new(rule));
+    }
+
+    /// Gives the token acknowledgement; nothing is confirmed.
+    pub fn acknowledge(&self) {
+        let acks = Acks {
+            confirmed_from: u64::MAX,
+            ..Acks::default()
+        };
+        *self.shared.acks.lock().unwrap() = Some(acks);
+    }
+
+    /// Confirms everything from the `n`th further question on; 1 is the next one.
+    pub fn confirm_after(&self, n: u64) {
+        let mut acks = self.shared.acks.lock().unwrap();
+        let acks = acks.as_mut().unwrap();
+        acks.confirmed_from = acks.asked + n;
+    }
+
+    /// Questions for acknowledgements so far.
+    pub fn asked(&self) -> u64 {
+        self.shared.acks.lock().unwrap().as_ref().unwrap().asked
     }
 }
 
@@ -175,15 +276,26 @@ async fn answer(
     if path.contains("/health") {
         return (StatusCode::OK, r#"{"text":"HEC is healthy","code":17}"#).into_response();
     }
+    let channel = header("x-splunk-request-channel");
+    if path.ends_with("/ack") {
+        return shared.confirmations(&channel, &body);
+    }
+    let events = objects(&body, gzip);
     let scripted = shared.script.lock().unwrap().pop_front();
     let otherwise = || shared.otherwise.lock().unwrap().clone();
-    let reply = scripted.or_else(otherwise).unwrap_or_else(Reply::success);
+    let scripted = scripted.or_else(otherwise);
+    let (reply, indexed) = match scripted {
+        Some(reply) => {
+            let indexed = reply.indexed(events.len());
+            (reply, indexed)
+        }
+        None => shared.judge(&events, &channel),
+    };
     let status = match &reply {
         Reply::Status(status, _) => *status,
         Reply::Busy { .. } => 503,
         Reply::Hang => 0,
     };
-    let events = objects(&body, gzip);
     let authorization = header("authorization");
     let request = HecRequest {
         path,
@@ -191,6 +303,7 @@ async fn answer(
         gzip,
         events,
         status,
+        indexed,
     };
     shared.requests.lock().unwrap().push(request);
     match reply {

@@ -161,6 +161,9 @@ impl Sample {
     }
 }
 
+/// Whether a sample is the last one wanted.
+type Ends = fn(&Sample) -> bool;
+
 /// A backlog that grew and shrank.
 struct Backlog {
     /// While it was dead.
@@ -183,7 +186,7 @@ fn backlog(lab: &Lab) -> Result<Backlog> {
     let amount = Amount::Seconds((DEAD + BACK_MAX).as_secs());
     let sending = sender::start(&lab.inrush, &address, &SHAPE, amount)?;
     let begun = sending.begun;
-    let samples = |until: Instant, ends: fn(&Sample) -> bool| -> Result<Vec<Sample>> {
+    let samples = |until: Instant, ends: Ends| -> Result<Vec<Sample>> {
         let mut samples = Vec::new();
         loop {
             wait_until(Instant::now() + EVERY);

@@ -6,6 +6,19 @@ use std::time::Duration;
 
 use crate::{Batch, Fate};
 
+/// Where the events of a batch stand: together with the number of an event it names that event for
+/// ever, whatever is sent again after a failure or a restart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// Names the log, 48 bits of it. Made from its secret, which it does not tell.
+    pub log: u64,
+    /// Which of the processes that had the log accepted the batch. Numbers that were lost with an
+    /// unwritten end of the log may be given out again, but not by the same process.
+    pub epoch: u32,
+    /// The number of the batch's first event; the others follow.
+    pub first_event: u64,
+}
+
 /// A batch on its way to one destination.
 #[derive(Clone)]
 pub struct Delivery {
@@ -16,6 +29,8 @@ pub struct Delivery {
     /// The events of it that are to be delivered now (indexes into its records): all of them at
     /// first, or a range that was put back with [`Fate::RetryAfter`].
     pub events: Range<u32>,
+    /// Names its events.
+    pub origin: Origin,
 }
 
 /// What [`Feed::next`] found.

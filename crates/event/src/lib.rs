@@ -29,7 +29,7 @@ mod units;
 pub use anomaly::Anomalies;
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Peer, Protocol, SourceInfo};
 pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
-pub use feed::{Delivery, Feed, Next};
+pub use feed::{Delivery, Feed, Next, Origin};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
     SourceSnapshot,

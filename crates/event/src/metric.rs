@@ -67,6 +67,7 @@ metrics! {
     DestinationQuarantined Counter "inrush_destination_quarantined_events_total" "Events that a destination refused, by reason.";
     DestinationDropped Counter "inrush_destination_dropped_events_total" "Events given up, by destination and reason.";
     DestinationRetried Counter "inrush_destination_retried_events_total" "Deliveries put back to be tried again, in events.";
+    DestinationRerouted Counter "inrush_destination_rerouted_events_total" "Events sent to another index, by the index that the destination does not take.";
     DestinationErrors Counter "inrush_destination_errors_total" "Failed attempts at a destination, by reason.";
     DestinationConcurrency Gauge "inrush_destination_concurrency" "Requests that may be in flight at once; lowered while the destination is busy.";
     DestinationPending Gauge "inrush_destination_pending_events" "Events neither delivered nor given up.";

@@ -142,6 +142,10 @@ pub struct DestinationStatus {
     pub bytes: u64,
     /// Events put back to be tried again.
     pub retried: u64,
+    /// Events sent to another index than theirs, by the index that the destination does not take.
+    /// Absent where there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rerouted: BTreeMap<String, u64>,
     /// Requests that may be in flight at once just now; lowered while the destination is busy.
     /// Absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -216,6 +216,7 @@ fn destination_status(destination: &Destination) -> DestinationStatus {
         last_success_at_ns: last_success.is_some().then_some(last_success.0),
         errors: error_counts(status),
         requests: status.requests(),
+        rerouted: status.rerouted(),
         concurrency: status.concurrency(),
         bytes: status.bytes_sent(),
         retried: destination.counters.retried.get(),
@@ -346,6 +347,10 @@ impl Page {
         );
         if let Some(requests) = destination.status.concurrency() {
             self.add(Metric::DestinationConcurrency, labels(), requests.into());
+        }
+        for (index, n) in destination.status.rerouted() {
+            let labels = vec![("destination", name), ("index", index.as_str())];
+            self.add(Metric::DestinationRerouted, labels, n as f64);
         }
         for (reason, n) in error_counts(&destination.status) {
             let labels = vec![("destination", name), ("reason", reason.as_str())];

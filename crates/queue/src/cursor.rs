@@ -14,11 +14,13 @@ use inrush_event::{Batch, DestinationCounters, DropReason, Fate};
 use crate::cursor_file::Place;
 use crate::mutant::{Mutant, is_on};
 use crate::ranges::{overlap, subtract, total};
+use crate::reader::OldBatch;
 
 /// A batch that was handed out and is not settled whole.
 struct Out {
     batch: Arc<Batch>,
     first_event: u64,
+    epoch: u32,
     /// The unsettled ranges.
     left: Vec<Range<u32>>,
 }
@@ -44,7 +46,7 @@ pub(crate) struct Cursor {
 /// What a cursor has to hand out.
 pub(crate) enum Pick {
     /// A range that was put back.
-    Again(u64, Arc<Batch>, Range<u32>),
+    Again(OldBatch, Range<u32>),
     /// Whatever follows at this position.
     Next(u64),
 }
@@ -127,7 +129,13 @@ impl Cursor {
                 break;
             };
             if let Some(out) = self.out.get(&position) {
-                return Pick::Again(position, Arc::clone(&out.batch), events);
+                let old = OldBatch {
+                    position,
+                    first_event: out.first_event,
+                    epoch: out.epoch,
+                    batch: Arc::clone(&out.batch),
+                };
+                return Pick::Again(old, events);
             }
         }
         Pick::Next(self.next)
@@ -140,13 +148,8 @@ impl Cursor {
 
     /// Takes the next batch. Returns the range to hand out now (`None` if all of it was settled by
     /// an earlier process) and how many events before it are lost.
-    pub(crate) fn hand_out(
-        &mut self,
-        position: u64,
-        first_event: u64,
-        batch: &Arc<Batch>,
-        now: Instant,
-    ) -> (Option<Range<u32>>, u64) {
+    pub(crate) fn hand_out(&mut self, old: &OldBatch, now: Instant) -> (Option<Range<u32>>, u64) {
+        let (position, first_event, batch) = (old.position, old.first_event, &old.batch);
         self.next = position + 1;
         let end_event = first_event + batch.len() as u64;
         if end_event <= self.next_event {
@@ -172,6 +175,7 @@ impl Cursor {
         let out = Out {
             batch: Arc::clone(batch),
             first_event,
+            epoch: old.epoch,
             left,
         };
         self.out.insert(position, out);

@@ -89,12 +89,9 @@ pub struct Log {
 impl Log {
     /// A log in memory whose destination side is posted to `ledger`.
     pub fn new(options: QueueOptions, ledger: Arc<Ledger>) -> Arc<Self> {
-        Arc::new(Self::around(
-            State::new(options, 0, 0),
-            ledger,
-            None,
-            Opened::default(),
-        ))
+        let mut state = State::new(options, 0, 0);
+        state.log = LogId::random().public_name();
+        Arc::new(Self::around(state, ledger, None, Opened::default()))
     }
 
     /// The log in `folder`, with whatever an earlier process left there. Nothing is written before
@@ -124,6 +121,7 @@ impl Log {
         let found = recover(&storage, fresh)?;
         let id = found.meta.id;
         let mut state = State::new(options, found.position, found.event);
+        (state.log, state.epoch) = (id.public_name(), found.meta.epoch);
         let first_event = found.segments.first_event().unwrap_or(found.event);
         let keeper = Keeper::new(Arc::clone(&storage), &found.meta, found.orphaned);
         let mut pending = Vec::new();

@@ -17,6 +17,8 @@ use crate::storage::Storage;
 pub(crate) struct OldBatch {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
+    /// Which process accepted it.
+    pub(crate) epoch: u32,
     pub(crate) batch: Arc<Batch>,
 }
 
@@ -166,6 +168,7 @@ impl Reader {
             return Ok(Read::Batch(OldBatch {
                 position: frame.position,
                 first_event: frame.first_event,
+                epoch: frame.epoch,
                 batch: Arc::new(batch),
             }));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Timestamp, limits,
+    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Origin, Timestamp, limits,
 };
 
 use crate::cursor::{Cursor, Pick};
@@ -73,6 +73,10 @@ pub(crate) struct Slot {
 }
 
 pub(crate) struct State {
+    /// The log's public name, see [`Origin::log`].
+    pub(crate) log: u64,
+    /// Of this process.
+    pub(crate) epoch: u32,
     /// Position of `entries[0]`.
     first: u64,
     entries: VecDeque<Entry>,
@@ -103,6 +107,8 @@ pub(crate) enum Taken {
 impl State {
     pub(crate) fn new(options: QueueOptions, position: u64, event: u64) -> Self {
         Self {
+            log: 0,
+            epoch: 0,
             first: position,
             entries: VecDeque::new(),
             next_event: event,
@@ -284,12 +290,8 @@ impl State {
         loop {
             let slot = &mut self.slots[index];
             let mut position = match slot.cursor.pick(now) {
-                Pick::Again(position, batch, events) => {
-                    return Taken::Delivery(Delivery {
-                        position,
-                        batch,
-                        events,
-                    });
+                Pick::Again(old, events) => {
+                    return Taken::Delivery(delivery(self.log, old, events));
                 }
                 Pick::Next(position) => position,
             };
@@ -321,6 +323,7 @@ impl State {
             let old = OldBatch {
                 position,
                 first_event: entry.first_event,
+                epoch: self.epoch,
                 batch,
             };
             if let Some(delivery) = self.hand_out(index, old, now, ledger) {
@@ -351,15 +354,11 @@ impl State {
             });
             return None;
         }
-        let (events, lost) = cursor.hand_out(old.position, old.first_event, &old.batch, now);
+        let (events, lost) = cursor.hand_out(&old, now);
         if lost > 0 {
             ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));
         }
-        Some(Delivery {
-            position: old.position,
-            batch: old.batch,
-            events: events?,
-        })
+        Some(delivery(self.log, old, events?))
     }
 
     /// A reader has come back.
@@ -550,5 +549,19 @@ impl State {
         let due = if soon { now } else { since + linger };
         let due = disk.retry_at.map_or(due, |retry| retry.max(due));
         Some(due.saturating_duration_since(now))
+    }
+}
+
+fn delivery(log: u64, old: OldBatch, events: Range<u32>) -> Delivery {
+    let origin = Origin {
+        log,
+        epoch: old.epoch,
+        first_event: old.first_event,
+    };
+    Delivery {
+        position: old.position,
+        batch: old.batch,
+        events,
+        origin,
     }
 }

@@ -1,7 +1,9 @@
 //! What an event costs the `splunk_hec` sink: CPU-µs of encoding and sending, measured against a
 //! collector in a process of its own that reads and answers.
 //!
-//! `cargo run --release -p inrush-sink --example hec_cost [EVENTS] [WORKERS] [none|gzip]`
+//! `cargo run --release -p inrush-sink --example hec_cost [EVENTS] [WORKERS] [none|gzip] [ROUNDS]`
+//!
+//! With rounds it is measured so often without and with acknowledgements in turn.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,14 +11,14 @@ use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use inrush_codec::encode::{HecEncoder, HecOptions, IndexedField};
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Format, Next, Peer, Protocol, Record,
-    Secret, SourceInfo, Span, Timestamp, limits,
+    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Format, Next, Origin, Peer, Protocol,
+    Record, Secret, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_sink::splunk_hec::{HecCompression, SplunkHecConfig};
 use inrush_sink::{Quarantine, Refused, SinkConfig, build};
@@ -38,7 +40,11 @@ fn main() {
             .map_or(default, |text| text.parse().unwrap())
     };
     let gzip = arguments.get(3).is_some_and(|text| text == "gzip");
-    measure(number(1, 3_000_000), number(2, 4) as u32, gzip);
+    let (events, workers) = (number(1, 3_000_000), number(2, 4) as u32);
+    match number(4, 0) {
+        0 => measure(events, workers, gzip, false),
+        rounds => (0..2 * rounds).for_each(|n| measure(events, workers, gzip, n % 2 == 1)),
+    }
 }
 
 /// Nothing is refused here.
@@ -50,7 +56,7 @@ impl Quarantine for Nowhere {
     }
 }
 
-fn measure(events: u64, workers: u32, gzip: bool) {
+fn measure(events: u64, workers: u32, gzip: bool, acks: bool) {
     let mut collector = Command::new(std::env::current_exe().unwrap())
         .arg("collector")
         .stdout(Stdio::piped())
@@ -61,6 +67,7 @@ fn measure(events: u64, workers: u32, gzip: bool) {
     said.read_line(&mut address).unwrap();
     let mut config = SplunkHecConfig::new(vec![address.trim().to_owned()], Secret::new("token"));
     config.workers = workers;
+    config.acknowledgements = acks;
     if gzip {
         config.compression = HecCompression::Gzip;
     }
@@ -70,15 +77,18 @@ fn measure(events: u64, workers: u32, gzip: bool) {
     let encode_us = encode_cost(&feed.batches);
     let (before, begun) = (getrusage(UsageWho::RUSAGE_SELF).unwrap(), Instant::now());
     sink.run(Arc::<Endless>::clone(&feed));
-    let (after, took) = (getrusage(UsageWho::RUSAGE_SELF).unwrap(), begun.elapsed());
+    let after = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+    // The last confirmations come later, and say nothing about the rate.
+    let took = feed.emptied.lock().unwrap().unwrap() - begun;
     collector.kill().unwrap();
     collector.wait().unwrap();
     let delivered = feed.delivered.load(Relaxed);
     let us = |pick: fn(&Usage) -> f64| (pick(&after) - pick(&before)) / delivered as f64;
     let (user, system) = (us(user_us), us(system_us));
     println!(
-        "{delivered} events, {workers} workers, {:.0}/s, {} B each on the wire: user {user:.3} + \
-         system {system:.3} = {:.3} CPU-us per event; encoding alone {encode_us:.3}",
+        "{delivered} events, {workers} workers, {}acks, {:.0}/s, {} B each on the wire: user \
+         {user:.3} + system {system:.3} = {:.3} CPU-us per event; encoding alone {encode_us:.3}",
+        if acks { "" } else { "no " },
         delivered as f64 / took.as_secs_f64(),
         status.bytes_sent() / delivered,
         user + system,
@@ -98,6 +108,7 @@ fn encode_cost(batches: &[Arc<Batch>]) -> f64 {
     let indexed_fields = IndexedField::ALL.to_vec();
     let options = HecOptions {
         source: None,
+        index: None,
         container: "cost".into(),
         indexed_fields,
     };
@@ -108,7 +119,7 @@ fn encode_cost(batches: &[Arc<Batch>]) -> f64 {
     for batch in batches.iter().cycle().take(rounds * BATCHES) {
         out.clear();
         for record in batch.records() {
-            encoder.encode(batch, record, &mut out);
+            encoder.encode(batch, record, b"", &mut out);
             out.push(b'\n');
         }
     }
@@ -122,6 +133,8 @@ struct Endless {
     next: AtomicU64,
     last: u64,
     delivered: AtomicU64,
+    /// When the last batch had been handed out.
+    emptied: Mutex<Option<Instant>>,
 }
 
 impl Endless {
@@ -133,6 +146,7 @@ impl Endless {
             next,
             last,
             delivered,
+            emptied: Mutex::new(None),
         }
     }
 }
@@ -141,6 +155,10 @@ impl Feed for Endless {
     fn next(&self, _: Duration) -> Next {
         let position = self.next.fetch_add(1, Relaxed);
         if position >= self.last {
+            self.emptied
+                .lock()
+                .unwrap()
+                .get_or_insert_with(Instant::now);
             return Next::Closed;
         }
         let batch = Arc::clone(&self.batches[position as usize % BATCHES]);
@@ -148,6 +166,7 @@ impl Feed for Endless {
             position,
             batch,
             events: 0..BATCH_EVENTS,
+            origin: Origin::default(),
         })
     }
 
@@ -198,6 +217,12 @@ fn batch(sequence: u64) -> Arc<Batch> {
     Arc::new(builder.freeze(sequence))
 }
 
+/// How long after a request was taken it is confirmed: what Splunk was seen to need.
+const CONFIRMED_AFTER: Duration = Duration::from_millis(1200);
+
+/// When each request was taken, by its `ackId`.
+static TAKEN: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
+
 /// The other process: reads requests, throws them away, answers each with success.
 fn collect() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -209,8 +234,6 @@ fn collect() {
 }
 
 fn discard(mut stream: &TcpStream) -> Option<()> {
-    const ANSWER: &[u8] =
-        b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\n{\"text\":\"Success\",\"code\":0}";
     let mut buffer = vec![0; 1 << 20];
     let mut filled = 0;
     let head = loop {
@@ -225,11 +248,45 @@ fn discard(mut stream: &TcpStream) -> Option<()> {
     let text = String::from_utf8_lossy(&buffer[..head]).to_ascii_lowercase();
     let length = text.split("content-length: ").nth(1)?.split('\r').next()?;
     let mut left = length.parse::<usize>().ok()? + head - filled;
-    while left > 0 {
-        match stream.read(&mut buffer).ok()? {
-            0 => return None,
-            n => left -= n,
+    let body = if text.starts_with("post /services/collector/ack ") {
+        stream.read_exact(&mut buffer[filled..filled + left]).ok()?;
+        confirm(&buffer[head..filled + left])
+    } else {
+        while left > 0 {
+            match stream.read(&mut buffer).ok()? {
+                0 => return None,
+                n => left -= n,
+            }
         }
+        take(text.contains("x-splunk-request-channel"))
+    };
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).ok()
+}
+
+fn take(acks: bool) -> String {
+    if !acks {
+        return r#"{"text":"Success","code":0}"#.into();
     }
-    stream.write_all(ANSWER).ok()
+    let mut taken = TAKEN.lock().unwrap();
+    taken.push(Instant::now());
+    let id = taken.len() - 1;
+    format!(r#"{{"text":"Success","code":0,"ackId":{id}}}"#)
+}
+
+fn confirm(question: &[u8]) -> String {
+    let question: serde_json::Value = serde_json::from_slice(question).unwrap();
+    let taken = TAKEN.lock().unwrap();
+    let ids = question["acks"].as_array().unwrap().iter();
+    let answers: Vec<String> = ids
+        .filter_map(serde_json::Value::as_u64)
+        .map(|id| {
+            let indexed = taken[id as usize].elapsed() >= CONFIRMED_AFTER;
+            format!(r#""{id}":{indexed}"#)
+        })
+        .collect();
+    format!(r#"{{"acks":{{{}}}}}"#, answers.join(","))
 }

@@ -1,5 +1,6 @@
 //! How a sink is doing: written by the sink, read by the admin side.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +10,9 @@ use crate::ErrorReason;
 
 /// Characters of an error's text that are kept: a server may answer with a whole page.
 const ERROR_TEXT_CHARS: usize = 300;
+
+/// Indexes whose rerouted events are counted by name; those of further ones count as `other`.
+const REROUTED_INDEXES_MAX: usize = 100;
 
 /// The last attempt that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +44,7 @@ struct State {
     healthy: bool,
     since: Timestamp,
     last_success: Timestamp,
+    rerouted: BTreeMap<String, u64>,
     last_error: Option<LastError>,
     /// Why refused events cannot be put away, until they can again. It outlasts deliveries that
     /// go well: those are other events.
@@ -60,6 +65,7 @@ impl SinkStatus {
                 healthy: true,
                 since: Timestamp::now(),
                 last_success: Timestamp::NONE,
+                rerouted: BTreeMap::new(),
                 last_error: None,
                 quarantine_error: None,
             }),
@@ -126,6 +132,18 @@ impl SinkStatus {
         let state = self.state();
         let quarantine = state.quarantine_error.as_ref().filter(|_| state.healthy);
         quarantine.or(state.last_error.as_ref()).cloned()
+    }
+
+    /// Events that were sent to another index, by the one that they were meant for.
+    pub fn rerouted(&self) -> BTreeMap<String, u64> {
+        self.state().rerouted.clone()
+    }
+
+    pub(crate) fn reroutes(&self, index: &str, events: usize) {
+        let rerouted = &mut self.state().rerouted;
+        let full = rerouted.len() >= REROUTED_INDEXES_MAX && !rerouted.contains_key(index);
+        let name = if full { "other" } else { index };
+        *rerouted.entry(name.to_owned()).or_default() += events as u64;
     }
 
     pub(crate) fn attempted(&self) {

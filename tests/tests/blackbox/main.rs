@@ -9,6 +9,7 @@ mod config;
 mod disk;
 mod framing;
 mod hec;
+mod hec_fates;
 mod hostile;
 mod lifecycle;
 mod load;

@@ -52,6 +52,7 @@ fn find(whole: &str, base: usize, part: &str) -> Span {
 
 fn options() -> HecOptions {
     HecOptions {
+        index: None,
         source: None,
         container: "inrush-1".into(),
         indexed_fields: IndexedField::ALL.to_vec(),
@@ -62,7 +63,7 @@ fn hec(batch: &Batch, options: HecOptions) -> Vec<Value> {
     let mut encoder = HecEncoder::new(options);
     let decode = |record| {
         let mut out = Vec::new();
-        encoder.encode(batch, record, &mut out);
+        encoder.encode(batch, record, b"", &mut out);
         serde_json::from_slice(&out).unwrap()
     };
     batch.records().iter().map(decode).collect()
@@ -181,7 +182,7 @@ fn one_encoder_serves_batches_of_several_sources_and_senders() {
     let mut encoder = HecEncoder::new(options());
     let mut text = |batch: &Batch| {
         let mut out = Vec::new();
-        encoder.encode(batch, &batch.records()[0], &mut out);
+        encoder.encode(batch, &batch.records()[0], b"", &mut out);
         serde_json::from_slice::<Value>(&out).unwrap()
     };
     let first = batch(&[b"one"], |_, _| {});

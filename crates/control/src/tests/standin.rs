@@ -81,6 +81,7 @@ impl Admin for StandIn {
             requests: 44,
             bytes: 45,
             retried: 46,
+            rerouted: BTreeMap::from([("typo".to_owned(), 47)]),
             concurrency: Some(4),
         }]
     }

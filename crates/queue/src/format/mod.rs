@@ -36,10 +36,25 @@ impl LogId {
         Self(bytes)
     }
 
+    /// What the log is called towards others: 48 bits. The key that it is mixed from stays secret,
+    /// since every value of the checksum's start is as likely after it as before.
+    pub(crate) fn public_name(&self) -> u64 {
+        let key = u128::from_be_bytes(self.0);
+        let mixed = mix(mix(key as u64) ^ (key >> 64) as u64);
+        mixed >> 16
+    }
+
     /// The checksum of `bytes` in this log.
     pub(crate) fn checksum(&self, bytes: &[u8]) -> u32 {
         crc32c::crc32c_append(crc32c::crc32c(&self.0), bytes)
     }
+}
+
+/// The finaliser of SplitMix64: every bit of the input changes about half of the output's.
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 /// Reads the numbers of a fixed layout one behind the other; zero beyond the end.

@@ -22,7 +22,7 @@ use crate::meta::{Known, Meta};
 use crate::quarantine::{Entries, Filter};
 use crate::recover::{heads, log_id, segments};
 use crate::segments::{Segment, Segments};
-use crate::storage::{Disk, File, Storage};
+use crate::storage::{BLOCK_BYTES, Disk, File, Storage};
 
 /// A write that is under way is over after so many looks, this far apart.
 const LOOKS: u32 = 20;
@@ -173,6 +173,9 @@ impl Inspector {
             let frame = FrameHeader::decode(&self.id, &bytes);
             let frame = frame.filter(|frame| at + frame.frame_bytes() <= info.bytes);
             let Some(frame) = frame else {
+                if is_padding(file, at, info.bytes)? {
+                    break;
+                }
                 if looks == 0 {
                     info.sound = false;
                     break;
@@ -262,4 +265,15 @@ pub fn aside(folder: &Path) -> io::Result<Vec<Aside>> {
     }
     files.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(files)
+}
+
+/// Whether nothing but the zeros that fill the last block of a segment is there.
+fn is_padding(file: &dyn File, from: u64, to: u64) -> io::Result<bool> {
+    let mut bytes = [0; BLOCK_BYTES];
+    let count = to.saturating_sub(from) as usize;
+    if count >= BLOCK_BYTES {
+        return Ok(false);
+    }
+    let read = file.read_at(&mut bytes[..count], from)?;
+    Ok(bytes[..read].iter().all(|byte| *byte == 0))
 }

@@ -12,14 +12,14 @@ use crate::format::{FLAG_LZ4, FrameHeader, LogId, Names, SEGMENT_HEADER_BYTES, d
 use crate::ranges::overlap;
 use crate::scan::{Item, Scan};
 use crate::segments::Segment;
-use crate::storage::File;
+use crate::storage::{BLOCK_BYTES, File};
 
 /// A segment that was read from front to back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SegmentReport {
     /// Its file.
     pub file: String,
-    /// Its length.
+    /// Its length, but for the zeros that fill its last block.
     pub bytes: u64,
     /// Bytes that belong to its head and to sound frames.
     pub sound_bytes: u64,
@@ -219,6 +219,10 @@ pub(crate) fn read(
         }
     }
     report.bytes = file.len()?;
+    let rest = report.bytes.saturating_sub(at);
+    if rest < BLOCK_BYTES as u64 {
+        report.bytes -= rest;
+    }
     report.seen_end = scan.seen_end.max(report.sound_end);
     Ok(report)
 }

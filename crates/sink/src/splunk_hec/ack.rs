@@ -20,6 +20,10 @@ use crate::{ErrorReason, IDLE_WAIT, SinkStatus};
 /// How often it is asked. Splunk confirms about 1.2 seconds after it took a request.
 const POLL: Duration = Duration::from_secs(1);
 
+/// How often it is asked once the process stops, or the destination changes: what is confirmed now
+/// need not be sent again.
+const POLL_AT_THE_END: Duration = Duration::from_millis(200);
+
 /// Requests that may wait for their confirmation, over all endpoints: enough for 500 MB/s of
 /// bodies of 1 MB at two seconds each. Workers wait when there are more.
 const WAITING_MAX: usize = 1000;
@@ -43,6 +47,8 @@ struct State {
     waiting: Vec<BTreeMap<u64, Waiting>>,
     /// Nothing will be added any more.
     closed: bool,
+    /// Nothing more is waited for.
+    given_up: bool,
 }
 
 struct Waiting {
@@ -66,6 +72,7 @@ impl Acks {
             state: Mutex::new(State {
                 waiting,
                 closed: false,
+                given_up: false,
             }),
             changed: Condvar::new(),
             timeout,
@@ -102,18 +109,26 @@ impl Acks {
         self.changed.notify_all();
     }
 
-    /// Asks until nothing waits and nothing will be added, or the process stops; then puts back
-    /// what still waits.
+    /// Nothing more is waited for: what is not confirmed now is put back.
+    pub(super) fn give_up(&self) {
+        self.state().given_up = true;
+        self.changed.notify_all();
+    }
+
+    /// Asks until nothing waits and nothing will be added, or it is given up; then puts back what
+    /// still waits.
     pub(super) fn run(&self, client: &Client, line: &Line, feed: &dyn Feed) {
-        let mut ask_at = Instant::now() + POLL;
-        while !feed.stopping() && !self.is_done() {
-            if Instant::now() < ask_at {
-                self.pause();
+        let mut asked_at = Instant::now();
+        while !self.is_done() {
+            let ends = feed.stopping() || self.state().closed;
+            let poll = if ends { POLL_AT_THE_END } else { POLL };
+            let Some(left) = poll.checked_sub(asked_at.elapsed()) else {
+                self.ask_all(client, line, feed);
+                self.expire(feed);
+                asked_at = Instant::now();
                 continue;
-            }
-            self.ask_all(client, line, feed);
-            self.expire(feed);
-            ask_at = Instant::now() + POLL;
+            };
+            self.pause(left.min(IDLE_WAIT));
         }
         let left: Vec<_> = self
             .state()
@@ -128,11 +143,11 @@ impl Acks {
 
     fn is_done(&self) -> bool {
         let state = self.state();
-        state.closed && state.total() == 0
+        state.given_up || state.closed && state.total() == 0
     }
 
-    fn pause(&self) {
-        let waited = self.changed.wait_timeout(self.state(), IDLE_WAIT);
+    fn pause(&self, wait: Duration) {
+        let waited = self.changed.wait_timeout(self.state(), wait);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Client {
     authorization: HeaderValue,
     /// Set once: requests under way are broken off.
     stop: watch::Sender<bool>,
+    /// The same for questions for acknowledgements, which go on a little longer.
+    stop_acks: watch::Sender<bool>,
 }
 
 /// A worker's connections.
@@ -67,8 +69,8 @@ pub(super) struct Line {
 }
 
 impl Client {
-    /// Reads certificates and the proxy environment, and makes a line for every worker, and one
-    /// more to ask for acknowledgements if there are any.
+    /// Reads certificates and the proxy environment, and makes a line for every worker, and a
+    /// last one to ask for acknowledgements if there are any.
     pub(super) fn new(config: &SplunkHecConfig) -> Result<(Self, Vec<Line>), SinkError> {
         let bad = |key: &str, message| SinkError::Config(Problem::new(key, message));
         let mut endpoints = Vec::new();
@@ -91,15 +93,18 @@ impl Client {
         authorization.set_sensitive(true);
         let (tls, proxy) = (tls::client_config(config)?, proxy_of(proxies));
         let (stop, _) = watch::channel(false);
-        let line = || Line::new(http(config, tls.clone(), proxy.clone())?, stop.subscribe());
-        let lines = std::iter::repeat_with(line)
-            .take(config.workers as usize + usize::from(config.acknowledgements))
+        let (stop_acks, _) = watch::channel(false);
+        let of_acks = config.acknowledgements.then_some(&stop_acks);
+        let lines = std::iter::repeat_n(&stop, config.workers as usize)
+            .chain(of_acks)
+            .map(|stop| Line::new(http(config, tls.clone(), proxy.clone())?, stop.subscribe()))
             .collect::<io::Result<_>>()
             .map_err(SinkError::Unstartable)?;
         let client = Self {
             endpoints,
             authorization,
             stop,
+            stop_acks,
         };
         Ok((client, lines))
     }
@@ -152,9 +157,14 @@ impl Client {
         self.endpoints[index].url.as_str()
     }
 
-    /// Breaks off every request under way.
+    /// Breaks off every request with events.
     pub(super) fn shut_down(&self) {
         self.stop.send_replace(true);
+    }
+
+    /// Breaks off a question for acknowledgements.
+    pub(super) fn shut_down_acks(&self) {
+        self.stop_acks.send_replace(true);
     }
 }
 

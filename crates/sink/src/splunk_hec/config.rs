@@ -50,6 +50,16 @@ pub struct SplunkHecConfig {
     /// With `acknowledgements`: what is not confirmed after this time is sent again.
     #[serde(default = "ack_timeout")]
     pub ack_timeout: Period,
+    /// Whether every event gets a name of its own as the indexed field `inrush_id`: the log's, the
+    /// number of the process that accepted it, and the event's own number. It stays the same when
+    /// the event is sent again, so that duplicates can be found by it.
+    #[serde(default)]
+    pub event_id: bool,
+    /// Where events go whose index the collector does not know or does not allow. They keep the
+    /// name of that index as the indexed field `inrush_index`. Without this option, or where this
+    /// index is not known either, they go to quarantine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reroute_index: Option<String>,
     /// TLS towards `https` endpoints.
     #[serde(default)]
     pub tls: HecTlsConfig,
@@ -160,6 +170,8 @@ impl SplunkHecConfig {
             connect_timeout: connect_timeout(),
             acknowledgements: false,
             ack_timeout: ack_timeout(),
+            event_id: false,
+            reroute_index: None,
             tls: HecTlsConfig::default(),
             proxy: None,
             source: None,
@@ -216,6 +228,11 @@ impl SplunkHecConfig {
             !self.ack_timeout.0.is_zero(),
             "ack_timeout",
             "must be more than 0",
+        );
+        unless(
+            self.reroute_index.as_deref() != Some(""),
+            "reroute_index",
+            "is empty",
         );
         let pair = self.tls.cert_file.is_some() == self.tls.key_file.is_some();
         unless(

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_codec::encode::HecOptions;
+use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_event::{Fate, Feed, RefuseReason};
 
 use super::ack::Acks;
@@ -17,12 +17,17 @@ use super::desk::Desks;
 use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
 use super::gate::Gate;
+use super::index::{Detour, Indexes};
 use super::pack::Packer;
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
 
 /// How long requests under way may still be answered once the process stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// How long acknowledgements are still asked for then. Splunk confirms after little more than a
+/// second.
+const ACK_GRACE: Duration = Duration::from_secs(3);
 
 /// How often it is looked whether the process stops.
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -39,8 +44,9 @@ const STUBBORN_FAILURES: u32 = 5;
 /// right.
 const STRANGER_RETRY: Duration = Duration::from_secs(5);
 
-/// Splunk's "Incorrect index".
-const CODE_WRONG_INDEX: u32 = 7;
+/// Bad events in one body after which the rest is sent in smaller pieces: else a body of nothing
+/// but bad events would be sent as often as it has events.
+const BAD_EVENTS_FREE: u32 = 8;
 
 /// What follows from an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +68,7 @@ pub struct SplunkHec {
 }
 
 /// What the workers share.
-struct Shared {
+pub(super) struct Shared {
     client: Client,
     desks: Desks,
     /// Taken for a moment before and after each request.
@@ -74,7 +80,7 @@ struct Shared {
     gate: Gate,
     acks: Option<Acks>,
     refuser: Refuser,
-    status: Arc<SinkStatus>,
+    pub(super) status: Arc<SinkStatus>,
 }
 
 impl SplunkHec {
@@ -125,10 +131,15 @@ impl Sink for SplunkHec {
         let (shared, feed) = (&shared, &*feed);
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
-            if let (Some(acks), Some(line)) =
-                (&shared.acks, lines.pop_if(|_| shared.acks.is_some()))
-            {
-                scope.spawn(move || acks.run(&shared.client, &line, feed));
+            let (asking, asker_left) = channel::<()>();
+            let ack_line = lines.pop_if(|_| shared.acks.is_some());
+            if let (Some(acks), Some(line)) = (&shared.acks, ack_line) {
+                scope.spawn(move || {
+                    acks.run(&shared.client, &line, feed);
+                    drop(asking);
+                });
+            } else {
+                drop(asking);
             }
             for line in lines {
                 let mut worker = Worker::new(&config, line, shared, feed);
@@ -139,18 +150,25 @@ impl Sink for SplunkHec {
                 });
             }
             drop(alive);
-            // Nothing is ever sent: the channel closes when the last worker ends.
             let mut stopping_since = None;
-            while workers_left.recv_timeout(STOP_POLL) == Err(RecvTimeoutError::Timeout) {
-                let since = feed
-                    .stopping()
-                    .then(|| *stopping_since.get_or_insert_with(Instant::now));
-                if since.is_some_and(|since| since.elapsed() > STOP_GRACE) {
-                    shared.client.shut_down();
+            let mut await_end = |left: Receiver<()>, grace: Duration, break_off: &dyn Fn()| {
+                // Nothing is ever sent: the channel closes when the last thread ends.
+                while left.recv_timeout(STOP_POLL) == Err(RecvTimeoutError::Timeout) {
+                    let since = feed
+                        .stopping()
+                        .then(|| *stopping_since.get_or_insert_with(Instant::now));
+                    if since.is_some_and(|since| since.elapsed() > grace) {
+                        break_off();
+                    }
                 }
-            }
+            };
+            await_end(workers_left, STOP_GRACE, &|| shared.client.shut_down());
             if let Some(acks) = &shared.acks {
                 acks.close();
+                await_end(asker_left, ACK_GRACE, &|| {
+                    acks.give_up();
+                    shared.client.shut_down_acks();
+                });
             }
         });
         shared.desks.clear(feed);
@@ -172,18 +190,19 @@ impl SplunkHecConfig {
     pub fn envelope(&self) -> HecOptions {
         HecOptions {
             source: self.source.clone(),
+            index: None,
             container: host_name(),
             indexed_fields: self.indexed_fields.clone(),
         }
     }
 }
 
-struct Worker<'a> {
-    shared: &'a Shared,
+pub(super) struct Worker<'a> {
+    pub(super) shared: &'a Shared,
     feed: &'a dyn Feed,
     line: Line,
     packer: Packer,
-    body: Body,
+    pub(super) body: Body,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
     /// The body was taken apart because it alone failed.
@@ -194,39 +213,61 @@ struct Worker<'a> {
     sent: Vec<(Range<usize>, u32)>,
     /// What was refused of the body; it waits for the disk once.
     refused: Vec<Refused>,
+    /// Bad events that the collector named in this body.
+    bad_events: u32,
+    /// Events of the body that are sent at once.
+    piece: usize,
+    pub(super) indexes: Indexes,
+    pub(super) detour: Option<Detour>,
 }
 
 impl<'a> Worker<'a> {
     fn new(config: &SplunkHecConfig, line: Line, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
         let batch = &config.batch;
+        let (bytes_max, events_max) = (batch.max_bytes.0 as usize, batch.max_events as usize);
+        let detour = config.reroute_index.as_ref().map(|index| {
+            let envelope = HecOptions {
+                index: Some(index.clone()),
+                ..config.envelope()
+            };
+            Detour::new(index.clone(), HecEncoder::new(envelope))
+        });
         Self {
             shared,
             feed,
             line,
             packer: Packer::new(config.compression),
-            body: Body::new(batch.max_bytes.0 as usize, batch.max_events as usize),
+            body: Body::new(bytes_max, events_max, config.event_id),
             todo: Vec::new(),
             searching: false,
             alone: config.workers == 1,
             sent: Vec::new(),
             refused: Vec::new(),
+            bad_events: 0,
+            piece: usize::MAX,
+            indexes: Indexes::default(),
+            detour,
         }
     }
 
     fn run(&mut self) {
         let shared = self.shared;
         while !self.feed.stopping() && shared.desks.fill(&mut self.body, self.feed) {
-            self.deliver();
+            self.deliver_body();
+            self.reroute();
         }
     }
 
-    /// Settles every event of the body.
-    fn deliver(&mut self) {
+    /// Settles every event of the body but those that are to be rerouted.
+    pub(super) fn deliver_body(&mut self) {
         self.todo.clear();
         self.sent.clear();
         self.todo.push(0..self.body.len());
         self.searching = false;
-        while let Some(range) = self.todo.pop() {
+        self.bad_events = 0;
+        self.piece = usize::MAX;
+        self.indexes.clear();
+        while let Some(range) = self.next_range() {
             let sent = self.send(&range);
             let receipt = sent
                 .as_ref()
@@ -237,6 +278,15 @@ impl<'a> Worker<'a> {
                     self.taken(range.start..bad, receipt);
                     self.refuse(bad..bad + 1, RefuseReason::InvalidEvent, words);
                     self.push(bad + 1..range.end);
+                    self.bad_events += 1;
+                    if self.bad_events > BAD_EVENTS_FREE {
+                        self.piece = (range.len() / 2).max(1);
+                    }
+                }
+                Some((Action::Index(index), words)) => {
+                    let bad = range.start + index;
+                    self.taken(range.start..bad, receipt);
+                    self.blame_index(bad, range.end, words);
                 }
                 Some((Action::Halve, words)) if range.len() == 1 => {
                     self.refuse(range, RefuseReason::TooLarge, words);
@@ -250,7 +300,9 @@ impl<'a> Worker<'a> {
                     },
                     words,
                 )) => {
-                    if range.len() == 1 || (wrong_index && self.has_one_index(&range)) {
+                    if wrong_index && self.has_one_index(&range) {
+                        self.divert(range, words);
+                    } else if range.len() == 1 {
                         self.refuse(range, RefuseReason::BadRequest, words);
                     } else {
                         self.push_around(range, suspect);
@@ -259,7 +311,10 @@ impl<'a> Worker<'a> {
                 Some((Action::Hold(_) | Action::Retry { .. }, _)) => {
                     self.settle(range, Fate::RetryAfter(STRANGER_RETRY));
                 }
-                Some((Action::Taken { .. }, _)) => self.taken(range, receipt),
+                Some((Action::Taken { .. }, _)) => {
+                    self.taken(range, receipt);
+                    self.piece = self.piece.saturating_mul(2);
+                }
                 None => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
             }
         }
@@ -267,7 +322,20 @@ impl<'a> Worker<'a> {
         self.shared.refuser.refuse(self.feed, refused);
     }
 
-    fn push(&mut self, range: Range<usize>) {
+    /// What is sent next.
+    fn next_range(&mut self) -> Option<Range<usize>> {
+        loop {
+            let range = self.todo.pop()?;
+            let range = self.without_wrong_indexes(range);
+            let end = range.start.saturating_add(self.piece).min(range.end);
+            self.push(end..range.end);
+            if range.start < end {
+                return Some(range.start..end);
+            }
+        }
+    }
+
+    pub(super) fn push(&mut self, range: Range<usize>) {
         if !range.is_empty() {
             self.todo.push(range);
         }
@@ -388,13 +456,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, mut words: Words) {
-        if words.code == CODE_WRONG_INDEX
-            && let Some((part, _)) = self.body.parts(&range).next()
-        {
-            let index = &part.batch.source().index;
-            words.text = format!("{} (index `{index}`)", words.text);
-        }
+    pub(super) fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, words: Words) {
         let sent_in = |(sent, times): &(Range<usize>, u32)| {
             let whole = sent.start <= range.start && range.end <= sent.end;
             whole.then_some(*times)
@@ -414,16 +476,6 @@ impl<'a> Worker<'a> {
                 attempts,
             });
         }
-    }
-
-    /// Whether all the events go to the same index: then none of them can be taken.
-    fn has_one_index(&self, range: &Range<usize>) -> bool {
-        let mut indexes = self
-            .body
-            .parts(range)
-            .map(|(part, _)| &part.batch.source().index);
-        let first = indexes.next();
-        indexes.all(|index| Some(index) == first)
     }
 }
 
@@ -495,7 +547,7 @@ impl Shared {
                 return Verdict::PutBack;
             }
             Action::Halve => self.status.noted(ErrorReason::Http413, &text()),
-            Action::Event(_) | Action::Search { .. } => {
+            Action::Event(_) | Action::Index(_) | Action::Search { .. } => {
                 self.status.noted(ErrorReason::Http400, &text());
             }
         }

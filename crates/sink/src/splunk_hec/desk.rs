@@ -90,7 +90,7 @@ impl Desks {
 
 impl Desk {
     fn fill(&mut self, body: &mut Body, feed: &dyn Feed, linger: Duration) -> bool {
-        body.clear();
+        body.clear(false);
         let mut send_at = None;
         loop {
             if let Some(delivery) = &mut self.held {

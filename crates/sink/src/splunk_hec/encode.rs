@@ -1,11 +1,12 @@
 //! A request body under construction, and where each of its events came from.
 
+use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use inrush_codec::encode::HecEncoder;
-use inrush_event::{Batch, Delivery};
+use inrush_codec::encode::{HecEncoder, json_escape};
+use inrush_event::{Batch, Delivery, Origin};
 
 use super::pack::Buffer;
 use crate::file::records;
@@ -14,6 +15,7 @@ use crate::file::records;
 pub(super) struct Part {
     pub(super) position: u64,
     pub(super) batch: Arc<Batch>,
+    pub(super) origin: Origin,
     /// Which of the batch's records.
     pub(super) events: Range<u32>,
     /// The index in the body of the first of them.
@@ -41,21 +43,31 @@ pub(super) struct Body {
     parts: Vec<Part>,
     bytes_max: usize,
     events_max: usize,
+    /// Whether events get their `inrush_id`.
+    ids: bool,
+    /// Whether they are sent to another index than theirs, and get `inrush_index`.
+    rerouted: bool,
+    /// Further indexed fields of the event that is being encoded.
+    more: Vec<u8>,
 }
 
 impl Body {
-    pub(super) fn new(bytes_max: usize, events_max: usize) -> Self {
-        let (bytes, ends, parts) = (Buffer::default(), Vec::new(), Vec::new());
+    pub(super) fn new(bytes_max: usize, events_max: usize, ids: bool) -> Self {
         Self {
-            bytes,
-            ends,
-            parts,
+            bytes: Buffer::default(),
+            ends: Vec::new(),
+            parts: Vec::new(),
             bytes_max,
             events_max,
+            ids,
+            rerouted: false,
+            more: Vec::new(),
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Empties it, for events that go to their own index or to another.
+    pub(super) fn clear(&mut self, rerouted: bool) {
+        self.rerouted = rerouted;
         self.bytes.empty();
         self.ends.clear();
         self.parts.clear();
@@ -75,15 +87,15 @@ impl Body {
     pub(super) fn fill(&mut self, encoder: &mut HecEncoder, delivery: &mut Delivery) -> bool {
         let first = self.ends.len();
         let start = delivery.events.start;
-        let room = self.append(encoder, &delivery.batch, &delivery.events);
+        let room = self.append(encoder, delivery);
         let taken = (self.ends.len() - first) as u32;
         delivery.events.start += taken;
         if taken > 0 {
             let events = start..start + taken;
-            let (position, batch) = (delivery.position, Arc::clone(&delivery.batch));
             self.parts.push(Part {
-                position,
-                batch,
+                position: delivery.position,
+                batch: Arc::clone(&delivery.batch),
+                origin: delivery.origin,
                 events,
                 first,
             });
@@ -91,9 +103,17 @@ impl Body {
         room
     }
 
-    fn append(&mut self, encoder: &mut HecEncoder, batch: &Batch, events: &Range<u32>) -> bool {
+    fn append(&mut self, encoder: &mut HecEncoder, delivery: &Delivery) -> bool {
+        let (batch, events) = (&*delivery.batch, &delivery.events);
         let bytes = self.bytes.edit();
-        for record in records(batch, events) {
+        self.more.clear();
+        if self.rerouted {
+            self.more.extend_from_slice(b",\"inrush_index\":\"");
+            json_escape(batch.source().index.as_bytes(), &mut self.more);
+            self.more.push(b'"');
+        }
+        let common = self.more.len();
+        for (event, record) in events.clone().zip(records(batch, events)) {
             if self.ends.len() >= self.events_max {
                 return false;
             }
@@ -101,7 +121,11 @@ impl Body {
             if before > 0 {
                 bytes.push(b'\n');
             }
-            encoder.encode(batch, record, bytes);
+            if self.ids {
+                self.more.truncate(common);
+                push_id(&delivery.origin, event, &mut self.more);
+            }
+            encoder.encode(batch, record, &self.more, bytes);
             if bytes.len() > self.bytes_max && before > 0 {
                 bytes.truncate(before);
                 return false;
@@ -124,6 +148,17 @@ impl Body {
         self.bytes.share().slice(start..end)
     }
 
+    /// The same, with which events of the body they are.
+    pub(super) fn spans(
+        &self,
+        range: &Range<usize>,
+    ) -> impl Iterator<Item = (&Part, Range<usize>)> {
+        self.parts(range).map(|(part, events)| {
+            let first = part.first + (events.start - part.events.start) as usize;
+            (part, first..first + events.len())
+        })
+    }
+
     /// Where the events in `range` came from, in order.
     pub(super) fn parts(&self, range: &Range<usize>) -> impl Iterator<Item = (&Part, Range<u32>)> {
         let range = range.clone();
@@ -133,6 +168,14 @@ impl Body {
             .map(of_part)
             .filter(|(_, events)| !events.is_empty())
     }
+}
+
+/// Appends the field that names an event: `LOG-EPOCH-NUMBER`.
+fn push_id(origin: &Origin, event: u32, out: &mut Vec<u8>) {
+    let (log, epoch) = (origin.log, origin.epoch);
+    let number = origin.first_event + u64::from(event);
+    // Writing into a Vec cannot fail.
+    let _ = write!(out, ",\"inrush_id\":\"{log:012x}-{epoch}-{number}\"");
 }
 
 #[cfg(test)]
@@ -164,12 +207,14 @@ mod tests {
             position,
             batch,
             events: 0..texts.len() as u32,
+            origin: Origin::default(),
         }
     }
 
     fn encoder() -> HecEncoder {
         let options = HecOptions {
             source: None,
+            index: None,
             container: String::new(),
             indexed_fields: vec![],
         };
@@ -187,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_body_knows_where_its_events_came_from() {
-        let (mut body, mut encoder) = (Body::new(1 << 20, 100), encoder());
+        let (mut body, mut encoder) = (Body::new(1 << 20, 100, false), encoder());
         let (mut one, mut two) = (delivery(7, &["a", "b", "c"]), delivery(8, &["d", "e"]));
         one.events.start = 1;
         assert!(body.fill(&mut encoder, &mut one));
@@ -208,19 +253,19 @@ mod tests {
 
     #[test]
     fn limits_leave_the_rest_in_the_delivery() {
-        let (mut body, mut encoder) = (Body::new(250, 100), encoder());
+        let (mut body, mut encoder) = (Body::new(250, 100, false), encoder());
         let mut many = delivery(0, &["a", "b", "c", "d", "e", "f"]);
         assert!(!body.fill(&mut encoder, &mut many));
         assert!(body.slice(&(0..body.len())).len() <= 250);
         assert_eq!(many.events.start as usize, body.len());
-        let (mut body, mut many) = (Body::new(1 << 20, 2), delivery(0, &["a", "b", "c"]));
+        let (mut body, mut many) = (Body::new(1 << 20, 2, false), delivery(0, &["a", "b", "c"]));
         assert!(!body.fill(&mut encoder, &mut many));
         assert_eq!(many.events, 2..3);
     }
 
     #[test]
     fn an_event_beyond_the_limit_is_sent_alone() {
-        let (mut body, mut encoder) = (Body::new(250, 100), encoder());
+        let (mut body, mut encoder) = (Body::new(250, 100, false), encoder());
         let long = "x".repeat(1000);
         let mut two = delivery(0, &[&long, "b"]);
         assert!(!body.fill(&mut encoder, &mut two));

@@ -8,7 +8,8 @@
 //!   is what Splunk does) and the ones after it are sent again. Where it names none, the request
 //!   is halved until the bad event stands alone.
 //! * With `acknowledgements`, an event counts as delivered when the collector has confirmed that it
-//!   is indexed, not before; what is not confirmed in time is sent again.
+//!   is indexed, not before; what is not confirmed in time is sent again. At the end it is asked
+//!   for a little longer; what is not confirmed then stays pending.
 //! * A body that alone fails while others are taken is taken apart, so that it holds up only
 //!   itself.
 //! * An unreachable, busy or wrongly configured collector holds the events; the other endpoints
@@ -20,7 +21,7 @@
 //! Each worker is a thread with one request in flight: it encodes events straight into a body
 //! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
 //! (`endpoint`), sends (`client`, through `proxy` and `tls`), and turns the answer into what to do
-//! next (`answer`); `deliver` ties them together. How many may send at once follows what the
+//! next (`answer`, `index` for wrong indexes); `deliver` ties them together. How many may send at once follows what the
 //! collector can take (`gate`). With `acknowledgements`, what was taken waits in `ack`.
 //!
 //! # Limits
@@ -38,6 +39,7 @@ mod desk;
 mod encode;
 mod endpoint;
 mod gate;
+mod index;
 mod pack;
 mod proxy;
 mod tls;

@@ -227,6 +227,7 @@ mod tests {
             position: 0,
             batch: Arc::new(builder.freeze(0)),
             events: 0..count,
+            origin: inrush_event::Origin::default(),
         }
     }
 

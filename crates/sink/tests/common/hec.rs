@@ -20,8 +20,11 @@ pub enum Reply {
     Success,
     /// 200 with this body, everything indexed.
     Rubbish(&'static str),
-    /// 400 with this code and number; the events before the named one are indexed.
+    /// 400 with this code and number, as Splunk gives them: the events before the bad one are
+    /// indexed, which is the named one, or the one before it for a wrong index (code 7).
     Named(u64, u64),
+    /// 400 with this code and number, and so many events indexed.
+    Partly(u64, Option<u64>, usize),
     /// This status and body, nothing indexed.
     Status(u16, &'static str),
     /// This status with `Retry-After`.
@@ -182,6 +185,8 @@ async fn answer(
     let indexed = match reply {
         Reply::Success | Reply::Rubbish(_) => events.len(),
         Reply::Named(6 | 12 | 13 | 15, bad) => events.len().min(bad as usize),
+        Reply::Named(7, behind) => behind as usize - 1,
+        Reply::Partly(_, _, indexed) => indexed,
         _ => 0,
     };
     collector
@@ -224,6 +229,13 @@ async fn respond(reply: Reply, ack: Option<u64>) -> Response {
         Reply::Named(code, number) => {
             let mut body = json!({ "text": "no", "code": code, "invalid-event-number": number });
             add_ack(&mut body, ack.filter(|_| number > 0));
+            (status(400), body.to_string()).into_response()
+        }
+        Reply::Partly(code, number, _) => {
+            let mut body = json!({ "text": "no", "code": code });
+            if let Some(number) = number {
+                body["invalid-event-number"] = number.into();
+            }
             (status(400), body.to_string()).into_response()
         }
         Reply::Status(code, body) => (status(code), body).into_response(),

@@ -10,8 +10,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Peer, Protocol, Record, SourceInfo,
-    Span, Timestamp, limits,
+    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Origin, Peer, Protocol, Record,
+    SourceInfo, Span, Timestamp, limits,
 };
 use inrush_sink::{Quarantine, Refusal, Refused, Sink};
 
@@ -61,6 +61,15 @@ impl State {
     }
 }
 
+/// Where a batch would stand in a log of batches of up to 2^16 events.
+fn origin(position: u64) -> Origin {
+    Origin {
+        log: 0xabc,
+        epoch: 3,
+        first_event: position << 16,
+    }
+}
+
 /// A feed in memory that insists on every event being settled exactly once. What is put back is
 /// handed out again at once.
 #[derive(Default)]
@@ -92,6 +101,7 @@ impl MemoryFeed {
             position,
             batch: Arc::clone(batch),
             events,
+            origin: origin(position),
         });
         self.changed.notify_all();
     }
@@ -206,6 +216,7 @@ impl Feed for MemoryFeed {
                 position,
                 batch,
                 events,
+                origin: origin(position),
             });
         }
         self.changed.notify_all();

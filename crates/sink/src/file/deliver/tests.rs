@@ -118,6 +118,7 @@ impl Bench {
             position: 0,
             batch: Arc::new(builder.freeze(0)),
             events: 0..1,
+            origin: inrush_event::Origin::default(),
         };
         self.sink.deliver(&self.feed, &delivery);
         self.feed.0.lock().unwrap().pop().unwrap()
