@@ -58,6 +58,8 @@ struct Slot {
 pub(crate) struct Destination {
     /// Whether it is configured.
     pub attached: bool,
+    /// Whether it has left the configuration: what came then may not have been kept for it.
+    was_away: bool,
     slots: Vec<Slot>,
     /// When its cursor was last written.
     recorded: Option<Step>,
@@ -199,7 +201,7 @@ impl Oracle {
             return Ok(());
         };
         destination.dropped_now = events;
-        match events > unsure && !may_drop {
+        match events > unsure && !may_drop && !destination.was_away {
             true => Err(format!(
                 "{name} dropped {events} events, of which {unsure} may be lost"
             )),
@@ -221,6 +223,8 @@ impl Oracle {
             return;
         };
         destination.attached = false;
+        destination.was_away = true;
+        destination.seen.clear();
         for slot in &mut destination.slots {
             slot.owed = false;
             slot.may_repeat = true;
