@@ -2,6 +2,7 @@
 //! acknowledgement across a stop, and the names that events keep when they are sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use inrush_tests::*;
 use serde_json::Value;
@@ -28,7 +29,11 @@ fn start_in(dir: TempDir, yaml: &str) -> Inrush {
 
 /// What lies in quarantine.
 fn quarantine(inrush: &Inrush) -> Vec<Value> {
-    json_lines(&inrush.path("data/quarantine/splunk.jsonl"))
+    let mut cat = Command::new(binary());
+    cat.args(["queue", "quarantine", "cat", "--data-dir"]);
+    let text = run_ok(cat.arg(inrush.path("data")));
+    let line = |line: &str| serde_json::from_str(line).unwrap();
+    text.lines().map(line).collect()
 }
 
 /// Waits until so many events have a fate.
@@ -58,7 +63,7 @@ fn poisoned(poison: &[usize], requests_max: usize) {
     let good: Vec<usize> = (0..SENT).filter(|n| !poison.contains(n)).collect();
     assert_eq!(numbers(&hec.taken()), good, "indexed exactly once");
     let kept = quarantine(&inrush);
-    let raw = |line: &Value| line["raw"].as_str().unwrap().to_owned();
+    let raw = |line: &Value| line["event"]["raw"].as_str().unwrap().to_owned();
     let wanted: Vec<String> = poison.iter().map(|n| numbered(*n)).collect();
     assert_eq!(kept.iter().map(raw).collect::<Vec<_>>(), wanted);
     for line in &kept {

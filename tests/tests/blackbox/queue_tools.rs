@@ -268,6 +268,11 @@ fn damage_is_counted_to_the_byte_and_repaired_once_nobody_uses_it() {
     );
     assert!(std::fs::read_dir(data.join("queue/bad")).unwrap().count() == 1);
 
+    every_event_gets_its_fate(dir, kept);
+}
+
+/// A repaired queue delivers the events that were kept, and counts the others.
+fn every_event_gets_its_fate(dir: TempDir, kept: u64) {
     let hec = Hec::start();
     let inrush = start_in(dir, &both(&hec.url(), ""));
     let ledger = inrush.wait_until("all with a fate", |l| l.destinations["splunk"].pending == 0);

@@ -21,8 +21,9 @@
 //! Each worker is a thread with one request in flight: it encodes events straight into a body
 //! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
 //! (`endpoint`), sends (`client`, through `proxy` and `tls`), and turns the answer into what to do
-//! next (`answer`, `index` for wrong indexes); `deliver` ties them together. How many may send at once follows what the
-//! collector can take (`gate`). With `acknowledgements`, what was taken waits in `ack`.
+//! next (`answer`, `index` for wrong indexes); `deliver` ties them together. How many may send at
+//! once follows what the collector can take (`gate`). With `acknowledgements`, what was taken
+//! waits in `ack`.
 //!
 //! # Limits
 //! A body holds `batch.max_bytes` or a single event that is larger; a worker holds one body and
