@@ -63,7 +63,7 @@ fn measure(events: u64, workers: u32, gzip: bool, acks: bool) {
         config.compression = HecCompression::Gzip;
     }
     let quarantine = Arc::new(FileQuarantine::new(Path::new("/nonexistent")));
-    let config = SinkConfig::SplunkHec(config);
+    let config = SinkConfig::SplunkHec(config.into());
     let (sink, status) = build("cost", &config, Path::new("."), quarantine).unwrap();
     let feed = Arc::new(Endless::new(events / u64::from(BATCH_EVENTS)));
     let encode_us = encode_cost(&feed.batches);
