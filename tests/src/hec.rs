@@ -108,7 +108,7 @@ pub struct HecRequest {
 }
 
 /// What is wrong with an event: the code and text to refuse it with.
-pub(crate) type Rule = Box<dyn Fn(&Value) -> Option<(u32, &'static str)> + Send + Sync>;
+type Rule = Box<dyn Fn(&Value) -> Option<(u32, &'static str)> + Send + Sync>;
 
 /// Acknowledgement of requests, as Splunk does it for a token that has it.
 #[derive(Default)]

@@ -385,3 +385,39 @@ fn a_foreign_a_missing_and_a_swapped_segment_are_met() {
     let gone = segments(one.path());
     assert!(!gone.is_empty());
 }
+
+#[test]
+fn an_event_has_one_name_and_a_number_that_was_lost_makes_another() {
+    let folder = TempDir::new().unwrap();
+    let process = Process::start(folder.path(), hasty());
+    let feed = process.attach("a");
+    process.append(&texts(0..3));
+    process.append(&texts(3..5));
+    let (first, second) = (take(&feed).unwrap(), take(&feed).unwrap());
+    let behind = first.origin.first_event + 3;
+    assert_eq!(second.origin.first_event, behind);
+    let again = Fate::RetryAfter(Duration::ZERO);
+    feed.settle(first.position, first.events.clone(), again);
+    assert_eq!(take(&feed).unwrap().origin, first.origin, "put back");
+    process.stop();
+
+    // Nothing is written, and yet a destination has what the process accepted.
+    let lost = {
+        let log = Log::open(folder.path(), hasty(), Ledger::new()).unwrap();
+        let feed = log.attach(&Ledger::new().destination("a"));
+        assert_eq!(take(&feed).unwrap().origin, first.origin, "from disk");
+        assert_eq!(take(&feed).unwrap().origin, second.origin, "from disk");
+        log.append(batch(&texts(5..6)), false, || {}).unwrap();
+        take(&feed).unwrap().origin
+    };
+    let process = Process::start(folder.path(), hasty());
+    let feed = process.attach("a");
+    process.append(&texts(6..7));
+    let last = std::iter::from_fn(|| take(&feed)).take(3).last().unwrap();
+    assert_eq!(last.origin.log, first.origin.log);
+    assert_eq!(last.origin.first_event, lost.first_event);
+    // From disk, from memory, from disk: another event of the same number.
+    let epochs = [first.origin.epoch, lost.epoch, last.origin.epoch];
+    assert_eq!(epochs, [0, 1, 2]);
+    process.stop();
+}

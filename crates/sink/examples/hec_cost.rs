@@ -71,7 +71,7 @@ fn measure(events: u64, workers: u32, gzip: bool, acks: bool) {
     if gzip {
         config.compression = HecCompression::Gzip;
     }
-    let config = SinkConfig::SplunkHec(config);
+    let config = SinkConfig::SplunkHec(config.into());
     let (sink, status) = build("cost", &config, Path::new("."), Arc::new(Nowhere)).unwrap();
     let feed = Arc::new(Endless::new(events / u64::from(BATCH_EVENTS)));
     let encode_us = encode_cost(&feed.batches);

@@ -19,7 +19,7 @@ pub enum SinkConfig {
     /// Writes JSON lines to standard output.
     Stdout(StdoutConfig),
     /// Sends events to Splunk's HTTP Event Collector, or to anything that speaks it.
-    SplunkHec(SplunkHecConfig),
+    SplunkHec(Box<SplunkHecConfig>),
 }
 
 impl SinkConfig {

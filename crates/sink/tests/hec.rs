@@ -46,7 +46,7 @@ struct Run {
 fn run(config: SplunkHecConfig, feed: Arc<MemoryFeed>) -> Run {
     let quarantine = Arc::new(MemoryQuarantine::default());
     let keep = Arc::<MemoryQuarantine>::clone(&quarantine);
-    let config = SinkConfig::SplunkHec(config);
+    let config = SinkConfig::SplunkHec(config.into());
     let (sink, status) = build("splunk", &config, Path::new("."), keep).unwrap();
     sink.run(Arc::<MemoryFeed>::clone(&feed));
     Run {
@@ -328,7 +328,7 @@ fn a_collector_that_comes_up_late_gets_everything() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let feed = feed_of(&texts(10));
-    let sink_config = SinkConfig::SplunkHec(config(&[format!("http://{address}")]));
+    let sink_config = SinkConfig::SplunkHec(config(&[format!("http://{address}")]).into());
     let quarantine = Arc::new(MemoryQuarantine::default());
     let (sink, status) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
     let sink = start(sink, &feed);
@@ -366,7 +366,7 @@ fn a_dead_endpoint_is_passed_over_and_a_revived_one_used() {
     let alive = HecServer::start(|_, _| Reply::Success);
     let feed = Arc::new(MemoryFeed::default());
     let endpoints = [format!("http://{dead}"), alive.url()];
-    let sink_config = SinkConfig::SplunkHec(config(&endpoints));
+    let sink_config = SinkConfig::SplunkHec(config(&endpoints).into());
     let quarantine = Arc::new(MemoryQuarantine::default());
     let (sink, status) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
     let sink = start(sink, &feed);
@@ -396,7 +396,7 @@ fn a_stopping_process_waits_for_nothing_and_keeps_everything() {
     let feed = feed_of(&texts(10));
     let mut hec = config(&[server.url()]);
     hec.batch.max_events = 4;
-    let sink_config = SinkConfig::SplunkHec(hec);
+    let sink_config = SinkConfig::SplunkHec(hec.into());
     let quarantine = Arc::new(MemoryQuarantine::default());
     let (sink, _) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
     let sink = start(sink, &feed);
@@ -419,7 +419,7 @@ fn an_event_that_cannot_be_quarantined_stays_pending() {
     let quarantine = Arc::new(MemoryQuarantine::default());
     *quarantine.failures_left.lock().unwrap() = 2;
     let feed = feed_of(&texts(10));
-    let sink_config = SinkConfig::SplunkHec(config(&[server.url()]));
+    let sink_config = SinkConfig::SplunkHec(config(&[server.url()]).into());
     let keep = Arc::<MemoryQuarantine>::clone(&quarantine);
     let (sink, status) = build("splunk", &sink_config, Path::new("."), keep).unwrap();
     sink.run(Arc::<MemoryFeed>::clone(&feed));
@@ -462,7 +462,7 @@ fn a_proxy_is_asked_to_connect_to_a_tls_endpoint() {
 fn a_connection_that_was_closed_while_idle_is_not_used_again() {
     let (address, close, closed) = closing_server();
     let feed = Arc::new(MemoryFeed::default());
-    let sink_config = SinkConfig::SplunkHec(config(&[format!("http://{address}")]));
+    let sink_config = SinkConfig::SplunkHec(config(&[format!("http://{address}")]).into());
     let quarantine = Arc::new(MemoryQuarantine::default());
     let (sink, status) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
     let sink = start(sink, &feed);
@@ -609,7 +609,7 @@ fn a_certificate_of_another_authority_or_name_holds_the_events() {
         let mut hec = config(&[format!("https://{address}")]);
         hec.tls.ca_file = Some(ca_file.clone());
         let quarantine = Arc::new(MemoryQuarantine::default());
-        let sink_config = SinkConfig::SplunkHec(hec);
+        let sink_config = SinkConfig::SplunkHec(hec.into());
         let (sink, status) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
         let sink = start(sink, &feed);
         until("refused", || status.errors(ErrorReason::Tls) > 0);
@@ -636,7 +636,7 @@ fn certificates_that_cannot_be_used_are_named_before_anything_starts() {
         let quarantine = Arc::new(MemoryQuarantine::default());
         build(
             "splunk",
-            &SinkConfig::SplunkHec(config),
+            &SinkConfig::SplunkHec(config.into()),
             Path::new("."),
             quarantine,
         )

@@ -56,7 +56,7 @@ fn run(
     config.event_id = true;
     let quarantine = Arc::new(MemoryQuarantine::default());
     let keep = Arc::<MemoryQuarantine>::clone(&quarantine);
-    let config = SinkConfig::SplunkHec(config);
+    let config = SinkConfig::SplunkHec(config.into());
     let (sink, status) = build("splunk", &config, Path::new("."), keep).unwrap();
     let batches: Vec<_> = batches
         .iter()
@@ -77,8 +77,8 @@ fn run(
     }
 }
 
-fn first(events: &[Value], mut bad: impl FnMut(&Value) -> bool) -> Option<usize> {
-    events.iter().position(|event| bad(event))
+fn first(events: &[Value], bad: impl FnMut(&Value) -> bool) -> Option<usize> {
+    events.iter().position(bad)
 }
 
 fn is_bad(event: &Value) -> bool {

@@ -37,7 +37,7 @@ fn open(
     let keep = Arc::<MemoryQuarantine>::clone(quarantine);
     build(
         "splunk",
-        &SinkConfig::SplunkHec(config),
+        &SinkConfig::SplunkHec(config.into()),
         Path::new("."),
         keep,
     )

@@ -197,7 +197,7 @@ fn client_files(
         ("key_file", tls.key_file.as_ref()),
     ];
     // What `validate` finds is already reported, and would stop `build` before it reads a file.
-    let destination = SinkConfig::SplunkHec(options.clone());
+    let destination = SinkConfig::SplunkHec(options.clone().into());
     if !all_open(&named, node, findings) || !inrush_sink::validate(&destination).is_empty() {
         return;
     }
