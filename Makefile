@@ -10,7 +10,7 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 
-.PHONY: run test bench lint docs fuzz tools help
+.PHONY: run test bench lint docs sim fuzz tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools
@@ -40,6 +40,10 @@ bench: tools
 	$(CARGO) build --release --locked --package inrush --package inrush-bench
 	$(TARGET_DIR)/release/inrush-bench run $(BENCH)
 	$(TARGET_DIR)/release/inrush-bench report
+
+## sim: the simulation of the log for SIM_SEEDS seeds (default 20,000)
+sim: tools
+	$(CARGO) xtask sim --seeds $(or $(SIM_SEEDS),20000)
 
 ## fuzz: every fuzz target for FUZZ_SECONDS seconds (default 20)
 fuzz: tools

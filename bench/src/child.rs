@@ -121,6 +121,13 @@ impl Served {
         writeln!(stdin, "{question}").with_context(|| format!("{} has ended", self.name))
     }
 
+    /// Kills it, and waits until it is gone.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        self.signal(Signal::SIGKILL);
+        self.child.wait().with_context(|| self.name.clone())?;
+        Ok(())
+    }
+
     /// Whether it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

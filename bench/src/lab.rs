@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::RunArgs;
 use crate::child::wait_until;
 use crate::meter::{Machine, Window, calibrate_ms, process_rss_peak_mib, softnet_dropped};
 use crate::results::{Run, Scenario};
@@ -30,6 +31,8 @@ pub(crate) struct Lab {
     pub(crate) seconds: f64,
     /// How long `soak` lasts.
     pub(crate) soak_minutes: u64,
+    /// Size of the backlog of `startup`.
+    pub(crate) gib: u64,
     /// Whether peers are measured too.
     pub(crate) peers: bool,
     scratch: TempDir,
@@ -43,14 +46,10 @@ pub(crate) struct Meanwhile<'a> {
 
 impl Lab {
     /// Sets the bench up. The scratch directory is open to all: one scenario runs as nobody.
-    pub(crate) fn new(
-        inrush: &Path,
-        runs: usize,
-        seconds: f64,
-        soak_minutes: u64,
-        peers: bool,
-    ) -> Result<Self> {
-        let scratch = tempfile::Builder::new().prefix("inrush-bench-").tempdir()?;
+    pub(crate) fn new(inrush: &Path, args: &RunArgs) -> Result<Self> {
+        let scratch = tempfile::Builder::new()
+            .prefix("inrush-bench-")
+            .tempdir_in(&args.scratch)?;
         open_to_all(scratch.path())?;
         let inrush = inrush
             .canonicalize()
@@ -61,10 +60,11 @@ impl Lab {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
         Ok(Self {
             inrush: copy,
-            runs,
-            seconds,
-            soak_minutes,
-            peers,
+            runs: args.runs.max(1),
+            seconds: args.seconds,
+            soak_minutes: args.soak_minutes,
+            gib: args.gib,
+            peers: !args.no_peers,
             scratch,
         })
     }
@@ -93,9 +93,38 @@ impl Lab {
         Inrush::start(&self.inrush, Some(&config), &dir, user)
     }
 
+    /// Where a running Inrush keeps its data.
+    pub(crate) fn inrush_dir(&self) -> PathBuf {
+        self.scratch.path().join(INRUSH_DIR)
+    }
+
+    /// Deletes what Inrush kept there.
+    pub(crate) fn clear_inrush_dir(&self) -> Result<()> {
+        self.dir(INRUSH_DIR).map(|_| ())
+    }
+
     /// Where the configuration of a running Inrush is.
     pub(crate) fn inrush_config(&self) -> PathBuf {
-        self.scratch.path().join(INRUSH_DIR).join("inrush.yaml")
+        self.inrush_dir().join("inrush.yaml")
+    }
+
+    /// The segments of its queue.
+    pub(crate) fn queue_files(&self) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(self.inrush_dir().join("queue")).context("the queue's folder")? {
+            let file = entry?.path();
+            if file.extension().is_some_and(|ending| ending == "seg") {
+                files.push(file);
+            }
+        }
+        Ok(files)
+    }
+
+    /// The bytes of its queue's segments on disk; a segment that goes while they are counted does
+    /// not count.
+    pub(crate) fn queue_bytes(&self) -> Result<u64> {
+        let length = |file: &PathBuf| fs::metadata(file).map_or(0, |meta| meta.len());
+        Ok(self.queue_files()?.iter().map(length).sum())
     }
 
     /// Writes the configuration made of `template`.
@@ -105,7 +134,7 @@ impl Lab {
         template: &str,
         sink: Option<&Sink>,
     ) -> Result<()> {
-        let dir = self.scratch.path().join(INRUSH_DIR).display().to_string();
+        let dir = self.inrush_dir().display().to_string();
         let sink_port = sink.map_or(String::new(), |sink| sink.port.to_string());
         write_config(file, template, &[("@DIR@", &dir), ("@SINK@", &sink_port)])
     }
@@ -158,6 +187,12 @@ impl Lab {
             rss_peak_mib: process_rss_peak_mib(subject.pid())?,
             calibration_ms,
             sink_pct: metered.helper_pct,
+            sender_pct: metered.ours_pct,
+            disk_bytes: metered.disk_bytes,
+            latency: sink
+                .map(Sink::counts)
+                .transpose()?
+                .and_then(|counts| counts.latency),
             others_pct: metered.others_pct,
             steal_pct: metered.steal_pct,
             noisy: metered.noisy(),

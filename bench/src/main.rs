@@ -66,6 +66,12 @@ struct RunArgs {
     /// How long `soak` lasts
     #[arg(long, default_value_t = 10)]
     soak_minutes: u64,
+    /// Size of the backlog of `startup`
+    #[arg(long, default_value_t = 10)]
+    gib: u64,
+    /// Where the subjects keep their data: on the disk that is to be measured
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
     /// Leave the peers out
     #[arg(long)]
     no_peers: bool,
@@ -114,14 +120,7 @@ fn run(args: &RunArgs) -> Result<bool> {
         .inrush
         .clone()
         .map_or_else(subject::default_binary, Ok)?;
-    let runs = args.runs.max(1);
-    let lab = Lab::new(
-        &inrush,
-        runs,
-        args.seconds,
-        args.soak_minutes,
-        !args.no_peers,
-    )?;
+    let lab = Lab::new(&inrush, args)?;
     let mut results = Results::load(&args.out)?;
     let mut all_passed = true;
     for name in Name::expand(&args.scenarios) {

@@ -59,6 +59,20 @@ fn parse_process_cpu(text: &str) -> Option<Cpu> {
     })
 }
 
+/// Bytes that a process has had the kernel write to disks since it began.
+pub(crate) fn process_disk_bytes(pid: u32) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io"))
+        .with_context(|| format!("process {pid} has ended, or is not ours"))?;
+    parse_disk_bytes(&text).with_context(|| format!("/proc/{pid}/io reads {text:?}"))
+}
+
+fn parse_disk_bytes(text: &str) -> Option<u64> {
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes:"))?;
+    value.trim().parse().ok()
+}
+
 /// Resident memory of a process now, in MiB.
 pub(crate) fn process_rss_mib(pid: u32) -> Result<f64> {
     status_mib(pid, "VmRSS:")
@@ -146,6 +160,7 @@ pub(crate) struct Window {
     begun: Instant,
     process: Cpu,
     helper_cpu: Cpu,
+    disk_bytes: u64,
     ours_us: f64,
     cores: Cores,
 }
@@ -157,6 +172,10 @@ pub(crate) struct Metered {
     pub(crate) cpu: Cpu,
     /// The sink's share of one core, per cent.
     pub(crate) helper_pct: f64,
+    /// The share of one core of this process and of the sender, per cent.
+    pub(crate) ours_pct: f64,
+    /// What the process had the kernel write to disks, in bytes.
+    pub(crate) disk_bytes: u64,
     /// What processes that are no part of the run used of one core, per cent.
     pub(crate) others_pct: f64,
     /// What the hypervisor took of one core, per cent.
@@ -178,6 +197,7 @@ impl Window {
             ours_us: ours_us()?,
             cores: cores()?,
             helper_cpu: helper.map_or(Ok(Cpu::default()), process_cpu)?,
+            disk_bytes: process_disk_bytes(pid)?,
             process: process_cpu(pid)?,
             begun: Instant::now(),
         })
@@ -193,12 +213,15 @@ impl Window {
             .since(self.helper_cpu);
         let now = cores()?;
         let wall_us = wall.as_secs_f64() * 1e6;
-        let known = cpu.total_us() + helper.total_us() + ours_us()? - self.ours_us;
+        let ours_us = ours_us()? - self.ours_us;
+        let known = cpu.total_us() + helper.total_us() + ours_us;
         let others = (now.busy_us - self.cores.busy_us - known).max(0.0);
         Ok(Metered {
             wall,
             cpu,
             helper_pct: 100.0 * helper.total_us() / wall_us,
+            ours_pct: 100.0 * ours_us / wall_us,
+            disk_bytes: process_disk_bytes(self.pid)? - self.disk_bytes,
             others_pct: 100.0 * others / wall_us,
             steal_pct: 100.0 * (now.steal_us - self.cores.steal_us) / wall_us,
         })
@@ -303,6 +326,13 @@ mod tests {
         assert_eq!(parse_status_mib(status, "VmRSS:"), Some(1.5));
         assert_eq!(parse_status_mib(status, "VmHWM:"), Some(2.0));
         assert_eq!(parse_status_mib(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn what_went_to_disks_is_not_what_was_written_to_sockets() {
+        let io = "rchar: 1\nwchar: 2\nsyscr: 3\nread_bytes: 4\nwrite_bytes: 5\n";
+        assert_eq!(parse_disk_bytes(io), Some(5));
+        assert_eq!(parse_disk_bytes("wchar: 2\n"), None);
     }
 
     #[test]

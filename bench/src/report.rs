@@ -78,8 +78,8 @@ fn best_peer(cells: &[Cell]) -> Option<(&str, f64)> {
 fn table(page: &mut String, cells: &[Cell]) {
     page.push_str(
         "\n| subject | load | CPU-µs per event | scaled | × bare | user / sys | k events/s \
-         | RSS MiB | lost | sink % | others % | calibration ms | runs (clean) |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | p99 ms | disk MB/s | RSS MiB | lost | sink % | others % | calibration ms | runs (clean) |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for cell in cells {
         let _ = writeln!(page, "| {} |", row(cell).join(" | "));
@@ -112,7 +112,9 @@ fn row(cell: &Cell) -> Vec<String> {
         spread(cell.scaled(), 3),
         spread(cell.ratio(), 2),
         format!("{} / {}", middle(user, 3), middle(sys, 3)),
-        spread(cell.rate().map(thousands), 0),
+        spread(cell.rate().map(|events| by(events, 1e3)), 0),
+        spread(cell.p99_us().map(|us| by(us, 1e3)), 1),
+        spread(cell.disk_rate().map(|bytes| by(bytes, 1e6)), 0),
         middle(of(|run| run.rss_peak_mib), 0),
         spread(of(|run| run.sent.saturating_sub(run.delivered) as f64), 0),
         middle(of(|run| run.sink_pct), 1),
@@ -122,12 +124,13 @@ fn row(cell: &Cell) -> Vec<String> {
     ]
 }
 
-fn thousands(events: Spread) -> Spread {
+/// In units of so many.
+fn by(spread: Spread, unit: f64) -> Spread {
     Spread {
-        median: events.median / 1e3,
-        min: events.min / 1e3,
-        max: events.max / 1e3,
-        n: events.n,
+        median: spread.median / unit,
+        min: spread.min / unit,
+        max: spread.max / unit,
+        n: spread.n,
     }
 }
 

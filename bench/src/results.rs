@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::meter::Machine;
+use crate::sink::Latency;
 use crate::stats::{Spread, clean_or_all};
 
 /// All that was measured.
@@ -65,6 +66,15 @@ pub(crate) struct Run {
     pub(crate) sink_pct: f64,
     pub(crate) others_pct: f64,
     pub(crate) steal_pct: f64,
+    /// Of what the sender and this program used of one core, per cent.
+    #[serde(default)]
+    pub(crate) sender_pct: f64,
+    /// What the process had the kernel write to disks, in bytes.
+    #[serde(default)]
+    pub(crate) disk_bytes: u64,
+    /// From the generator to the endpoint; absent where it was not noted.
+    #[serde(default)]
+    pub(crate) latency: Option<Latency>,
     pub(crate) noisy: bool,
     /// What is wrong with the ledger or the generator's run; nothing if both agree.
     pub(crate) wrong: Option<String>,
@@ -89,6 +99,19 @@ impl Check {
 }
 
 impl Cell {
+    /// A cell that has only what its runs cost, CPU-µs per event.
+    #[cfg(test)]
+    pub(crate) fn costing(figures: &[f64]) -> Self {
+        let run = |us: &f64| Run {
+            us_per_event: *us,
+            ..Run::default()
+        };
+        Self {
+            runs: figures.iter().map(run).collect(),
+            ..Self::default()
+        }
+    }
+
     fn spread(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         let counted = clean_or_all(&self.runs, |run| run.noisy);
         Spread::of(&counted.into_iter().filter_map(value).collect::<Vec<_>>())
@@ -112,6 +135,16 @@ impl Cell {
     /// Events a second, over the runs that count.
     pub(crate) fn rate(&self) -> Option<Spread> {
         self.spread(|run| (run.seconds > 0.0).then(|| run.delivered as f64 / run.seconds))
+    }
+
+    /// Bytes to disk a second, over the runs that count.
+    pub(crate) fn disk_rate(&self) -> Option<Spread> {
+        self.spread(|run| (run.disk_bytes > 0).then(|| run.disk_bytes as f64 / run.seconds))
+    }
+
+    /// Microseconds within which 99 of 100 events were delivered, over the runs that count.
+    pub(crate) fn p99_us(&self) -> Option<Spread> {
+        self.spread(|run| Some(run.latency?.p99_us))
     }
 
     /// Runs that were not disturbed.
@@ -142,6 +175,17 @@ impl Cell {
 }
 
 impl Scenario {
+    /// Takes in what Inrush did under one load, and whether its accounts are right.
+    pub(crate) fn add_inrush(&mut self, load: impl Into<String>, runs: Vec<Run>) {
+        let cell = Cell {
+            subject: "inrush".to_owned(),
+            load: load.into(),
+            runs,
+        };
+        self.checks.push(cell.accounts());
+        self.cells.push(cell);
+    }
+
     pub(crate) fn passed(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(|check| check.passed)
     }

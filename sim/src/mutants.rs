@@ -1,7 +1,7 @@
 //! Deliberate bugs: each must be found, or the simulation proves nothing.
 
 #[cfg(feature = "mutants")]
-pub use with::{hunt_all, switch_on};
+pub(crate) use with::{hunt_all, switch_on};
 #[cfg(not(feature = "mutants"))]
 pub(crate) use without::{hunt_all, switch_on};
 
@@ -10,13 +10,13 @@ mod with {
     use std::io::{self, Write};
 
     use anyhow::{Context, ensure};
-    use inrush_queue::mutant::{Mutant, switch};
+    use inrush_queue::{Mutant, switch_mutant as switch};
 
     /// Seeds within which each must be found.
     const SEEDS_MAX: u64 = 10_000;
 
     /// Switches a mutant on for the rest of the process.
-    pub fn switch_on(name: &str) -> anyhow::Result<()> {
+    pub(crate) fn switch_on(name: &str) -> anyhow::Result<()> {
         let named = |mutant: &&Mutant| mutant.name() == name;
         let names: Vec<&str> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
         let mutant = Mutant::ALL.iter().find(named);
@@ -27,7 +27,7 @@ mod with {
     }
 
     /// Hunts each of them; says whether all were found.
-    pub fn hunt_all(jobs: Option<usize>) -> anyhow::Result<bool> {
+    pub(crate) fn hunt_all(jobs: Option<usize>) -> anyhow::Result<bool> {
         let mut all = true;
         for mutant in Mutant::ALL {
             switch(Some(*mutant));

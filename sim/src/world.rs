@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use inrush_event::{BatchPool, DropReason, Ledger, RefuseReason};
+use inrush_event::{BatchPool, DestinationCounters, DropReason, Ledger, RefuseReason};
 use inrush_queue::storage::{Faults, VirtualDisk};
 
 use crate::event::Maker;
 use crate::oracle::{End, Oracle, Step, Verdict};
 use crate::scenario::Scenario;
 use crate::sink::Sink;
-use crate::subject::{Round, Subject};
+use crate::subject::{Round, Subject, cursor_file};
 
 /// Names that destinations may have.
 const NAMES: [&str; 5] = ["alpha", "beta", "gamma", "delta", "new/er"];
@@ -85,12 +85,19 @@ pub(crate) struct World {
     pub(crate) counts: Counts,
     /// Whether sinks and disk behave from now on.
     pub(crate) calm: bool,
+    watched: Vec<Watched>,
     origin: Instant,
     clock: Duration,
     step: Step,
     tracing: bool,
     trace: String,
     hash: u64,
+}
+
+/// A destination whose account is checked.
+struct Watched {
+    counters: Arc<DestinationCounters>,
+    cursor_file: String,
 }
 
 /// Runs a seed to its end; what is known of it is in `report` even if it panics.
@@ -148,6 +155,7 @@ impl World {
             offers: Vec::new(),
             counts: Counts::default(),
             calm: false,
+            watched: Vec::new(),
             origin,
             clock: Duration::ZERO,
             step: 0,
@@ -298,37 +306,73 @@ impl World {
         self.check_ledger()
     }
 
+    /// Every event that a destination was to have is delivered, quarantined, dropped or pending.
     fn check_ledger(&mut self) -> Verdict {
-        for (name, fact) in &mut self.oracle.destinations {
-            let counters = self.ledger.destination(name);
+        for Watched {
+            counters,
+            cursor_file,
+        } in &self.watched
+        {
+            let name = &counters.name;
             let quarantined = RefuseReason::ALL
                 .iter()
                 .map(|r| counters.quarantined(*r).get());
-            let kept = |reason: &&DropReason| **reason != DropReason::Removed;
-            let reasons = DropReason::ALL.iter();
-            let dropped: u64 = reasons.clone().map(|r| counters.dropped(*r).get()).sum();
-            let ended = counters.delivered.get() + quarantined.sum::<u64>() + dropped;
+            let dropped = |reason: &DropReason| counters.dropped(*reason).get();
+            let all_dropped: u64 = DropReason::ALL.iter().map(dropped).sum();
+            let ended = counters.delivered.get() + quarantined.sum::<u64>() + all_dropped;
             let (accepted, pending) = (counters.accepted.get(), counters.pending.get());
             if accepted != ended.wrapping_add(pending) {
                 return Err(format!(
                     "{name}: accepted {accepted} ≠ ended {ended} + pending {pending}"
                 ));
             }
-            let kept = reasons.filter(kept).map(|r| counters.dropped(*r).get());
-            let kept = kept.sum();
-            if self.tracing && kept != fact.dropped_now() {
-                let _ = writeln!(self.trace, "{:17}{name} has dropped {kept}", "");
+            let kept = all_dropped - dropped(&DropReason::Removed);
+            let Some(fact) = self.oracle.destinations.get_mut(name) else {
+                continue;
+            };
+            fact.recorded(self.disk.written_since(cursor_file));
+            if kept == fact.dropped_now() {
+                continue;
             }
-            fact.count_dropped(kept);
-            if let Some(step) = self.disk.written_since(&crate::subject::cursor_file(name)) {
-                fact.recorded(step);
+            if self.tracing {
+                let of = |reason: &DropReason| (reason.name(), dropped(reason));
+                let reasons: Vec<_> = DropReason::ALL.iter().map(of).collect();
+                let _ = writeln!(self.trace, "{:17}{name} has dropped {reasons:?}", "");
             }
+            // What a dying process took for lost is not.
+            let counted = self.oracle.count_dropped(name, kept);
+            counted.or_else(|wrong| {
+                if self.disk.is_dead() {
+                    Ok(())
+                } else {
+                    Err(wrong)
+                }
+            })?;
         }
         Ok(())
     }
 
+    /// Every destination of this run has its counters in every process.
+    fn watch(&mut self) {
+        let watched = |name: &String| Watched {
+            counters: self.ledger.destination(name),
+            cursor_file: cursor_file(name),
+        };
+        self.watched = self.oracle.destinations.keys().map(watched).collect();
+    }
+
     /// Ends the process and starts a new one.
-    fn restart(&mut self, end: End) -> Verdict {
+    fn restart(&mut self, mut end: End) -> Verdict {
+        loop {
+            self.restart_once(end)?;
+            if !self.disk.is_dead() {
+                return Ok(());
+            }
+            end = self.some_end();
+        }
+    }
+
+    fn restart_once(&mut self, end: End) -> Verdict {
         self.note(|_| format!("{end:?}"));
         // Counted before the death, even if the step that it came in was not looked at.
         self.check_ledger()?;
@@ -345,7 +389,7 @@ impl World {
 
     fn end_process(&mut self, end: End) {
         let disk = &self.disk;
-        let synced = |name: &str| disk.durable_since(&crate::subject::cursor_file(name));
+        let synced = |name: &str| disk.durable_since(&cursor_file(name));
         self.oracle.process_ended(end, synced);
         match end {
             End::Killed => {
@@ -363,6 +407,7 @@ impl World {
         for attempt in 0.. {
             self.tick();
             self.ledger = Ledger::new();
+            self.watch();
             if attempt == STARTS_MAX {
                 self.disk.set_faults(Faults::default());
             } else if !self.calm && self.scenario.weights.end > 0 && self.rng.u8(..8) == 0 {
@@ -417,6 +462,7 @@ impl World {
             subject.attach(&counters);
         }
         self.oracle.attach(name);
+        self.watch();
         self.sinks.push(Sink::new(name));
         self.note(|_| format!("{name} is attached"));
     }

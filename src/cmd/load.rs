@@ -13,7 +13,8 @@ const EXIT_USAGE: u8 = 2;
 
 /// Runs the generator and prints its report. Exit code 0 if all is well, 1 if a connection
 /// failed or something was lost, duplicated or unbalanced, 2 for a wrong command line. The first
-/// Ctrl-C ends the sending and still reports; the second ends the process.
+/// Ctrl-C ends the sending and still reports, with exit code 1 if `--number` was not reached; the
+/// second ends the process.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -14,6 +14,7 @@ mod http;
 mod inrush;
 mod lines;
 mod pki;
+mod relp;
 mod send;
 mod tools;
 
@@ -22,6 +23,7 @@ pub use http::{HttpAnswer, http};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use lines::{field, json_lines, sorted};
 pub use pki::{Pki, TlsStream, tls_connect};
+pub use relp::{Relp, Rsp, relp_frame};
 pub use send::{Tcp, lines, numbered, send_udp};
 pub use tools::{is_root, run_ok, tool};
 

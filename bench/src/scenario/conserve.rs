@@ -13,7 +13,7 @@ use super::{REFERENCE, tell};
 use crate::child::wait;
 use crate::lab::{Lab, Meanwhile};
 use crate::meter::is_root;
-use crate::results::{Cell, Check, Run, Scenario};
+use crate::results::{Check, Run, Scenario};
 use crate::sender::{Amount, Shape, Wire};
 use crate::subject::{Subject, User};
 
@@ -35,7 +35,7 @@ const SHAPE: Shape = Shape {
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "UDP overload as an ordinary user: sent = accepted + kernel_dropped, exactly";
+    let shows = "UDP overload as an ordinary user, queue in memory: sent = accepted + kernel_dropped, exactly";
     tell(shows);
     let mut runs = Vec::new();
     for _ in 0..RUNS {
@@ -57,14 +57,8 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         ),
         Check::new("sent = accepted + kernel_dropped", of(exact), exact == RUNS),
     ];
-    let load = "unlimited, bursts of 64, receiver stopped for 150 ms".to_owned();
-    let cell = Cell {
-        subject: "inrush".to_owned(),
-        load,
-        runs,
-    };
-    scenario.checks.push(cell.accounts());
-    scenario.cells.push(cell);
+    let load = "unlimited, bursts of 64, receiver stopped for 150 ms";
+    scenario.add_inrush(load, runs);
     Ok(scenario)
 }
 

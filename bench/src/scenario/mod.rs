@@ -2,9 +2,15 @@
 
 mod conserve;
 mod cost;
+mod dead;
+mod durable;
 mod noloss;
 mod reload;
+mod rounds;
+mod saturate;
 mod soak;
+mod startup;
+mod turns;
 mod udp;
 
 use anyhow::Result;
@@ -41,6 +47,16 @@ pub(crate) enum Name {
     Soak,
     /// A reload each second under full load.
     Reload,
+    /// What fsync costs beside memory, to a blackhole.
+    Durable,
+    /// TCP, 10 connections, 800 B, to a HEC endpoint, with the default queue.
+    DurableHec,
+    /// As fast as it goes with fsync, beside `dd`.
+    Saturate,
+    /// A dead destination beside one that lives, and its return.
+    DeadDestination,
+    /// Killed with gigabytes of backlog, and started again.
+    Startup,
 }
 
 impl Name {
@@ -79,6 +95,11 @@ impl Name {
             Self::UdpConserve => conserve::run(lab),
             Self::Soak => soak::run(lab),
             Self::Reload => reload::run(lab),
+            Self::Durable => durable::run(lab),
+            Self::DurableHec => durable::run_hec(lab),
+            Self::Saturate => saturate::run(lab),
+            Self::DeadDestination => dead::run(lab),
+            Self::Startup => startup::run(lab),
         }
     }
 }

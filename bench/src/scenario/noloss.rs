@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{REFERENCE, tell};
 use crate::lab::{INRUSH_DIR, Lab};
 use crate::meter::is_root;
-use crate::results::{Cell, Check, Scenario};
+use crate::results::{Check, Scenario};
 use crate::sender::{Amount, Shape, Wire};
 use crate::subject::{Inrush, User};
 
@@ -31,10 +31,10 @@ pub(super) enum Configuration {
 pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
     let shows = match configuration {
         Configuration::Blackhole => {
-            "UDP at 150,000/s in bursts of 8 for 60 s, default socket options, to a blackhole"
+            "UDP at 150,000/s in bursts of 8 for 60 s, default socket options, queue in memory, to a blackhole"
         }
         Configuration::BuiltIn => {
-            "UDP at 150,000/s in bursts of 8 for 60 s, the built-in default configuration"
+            "UDP at 150,000/s in bursts of 8 for 60 s, the built-in default configuration, queue on disk and fsync"
         }
     };
     tell(shows);
@@ -74,14 +74,8 @@ pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
         found,
         lost == 0 && run.kernel_dropped == 0,
     ));
-    let load = "150,000/s, bursts of 8, 60 s".to_owned();
-    let cell = Cell {
-        subject: "inrush".to_owned(),
-        load,
-        runs: vec![run],
-    };
-    scenario.checks.push(cell.accounts());
-    scenario.cells.push(cell);
+    let load = "150,000/s, bursts of 8, 60 s";
+    scenario.add_inrush(load, vec![run]);
     Ok(scenario)
 }
 

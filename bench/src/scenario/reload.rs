@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::{REFERENCE, tell};
 use crate::lab::{Lab, Meanwhile};
-use crate::results::{Cell, Check, Scenario};
+use crate::results::{Check, Scenario};
 use crate::sender::Amount;
 use crate::sink::Counts;
 use crate::subject::{Inrush, Sink, User};
@@ -30,9 +30,10 @@ const SPARE: &str = "spare";
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "a reload each second for 60 s under full TCP load, to a HEC endpoint";
+    let shows =
+        "a reload each second for 60 s under full TCP load, queue in memory, to a HEC endpoint";
     tell(shows);
-    let sink = Sink::start(true)?;
+    let sink = Sink::start(&["--verify"])?;
     let mut inrush = started(lab, &sink)?;
     let (mut done, mut failed) = (0_u64, Vec::new());
     let (url, config) = (inrush.reload_url(), lab.inrush_config());
@@ -69,14 +70,8 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         .checks
         .push(Check::new("the graph was swapped", found, swapped > 0));
     scenario.checks.push(arrived(&counts, run.sent));
-    let load = "unlimited, 10 conn, 800 B, a reload each second".to_owned();
-    let cell = Cell {
-        subject: "inrush".to_owned(),
-        load,
-        runs: vec![run],
-    };
-    scenario.checks.push(cell.accounts());
-    scenario.cells.push(cell);
+    let load = "unlimited, 10 conn, 800 B, a reload each second";
+    scenario.add_inrush(load, vec![run]);
     Ok(scenario)
 }
 

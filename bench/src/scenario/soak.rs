@@ -8,7 +8,7 @@ use super::noloss::rate_held;
 use super::{REFERENCE, tell};
 use crate::lab::{Lab, Meanwhile};
 use crate::meter::process_rss_mib;
-use crate::results::{Cell, Check, Scenario};
+use crate::results::{Check, Scenario};
 use crate::sender::{Amount, Shape};
 use crate::stats::{Spread, growth};
 use crate::subject::{Subject, User};
@@ -25,7 +25,10 @@ const GROWTH_MAX: f64 = 0.05;
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let seconds = lab.soak_minutes * 60;
-    let shows = format!("TCP at 500,000/s for {} minutes: memory", lab.soak_minutes);
+    let shows = format!(
+        "TCP at 500,000/s for {} minutes, queue in memory: memory",
+        lab.soak_minutes
+    );
     tell(&shows);
     let template = include_str!("../../inrush/tcp-blackhole.yaml");
     let mut inrush = lab.start_inrush(template, None, User::Ours)?;
@@ -61,13 +64,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     scenario.checks = checks(&rss);
     scenario.checks.push(rate_held(run.offered_rate, RATE));
     let load = format!("500,000/s, 10 conn, 800 B, {seconds} s");
-    let cell = Cell {
-        subject: "inrush".to_owned(),
-        load,
-        runs: vec![run],
-    };
-    scenario.checks.push(cell.accounts());
-    scenario.cells.push(cell);
+    scenario.add_inrush(load, vec![run]);
     Ok(scenario)
 }
 

@@ -2,19 +2,22 @@
 
 use anyhow::Result;
 
+use super::turns::{Setup, Who, go_on};
 use super::{REFERENCE, tell};
 use crate::lab::Lab;
 use crate::results::{Cell, Check, Run, Scenario};
 use crate::sender::{Amount, Shape, Wire};
 use crate::stats::bare_ratio;
-use crate::subject::{BareUdp, Rsyslog, Subject, SyslogNg, User};
 
 /// Times the CPU of the bare loop that are allowed.
 const RATIO_MAX: f64 = 1.15;
 
-const INRUSH: &str = include_str!("../../inrush/udp-blackhole.yaml");
-const SYSLOG_NG: &str = include_str!("../../peers/syslog-ng-udp.conf");
-const RSYSLOG: &str = include_str!("../../peers/rsyslog-udp.conf");
+const SETUP: Setup = Setup {
+    wire: Wire::Udp,
+    inrush: include_str!("../../inrush/udp-blackhole.yaml"),
+    syslog_ng: include_str!("../../peers/syslog-ng-udp.conf"),
+    rsyslog: Some(include_str!("../../peers/rsyslog-udp.conf")),
+};
 
 /// A datagram a call; the rate is what one sender can hold on two shared cores.
 const PLAIN: Shape = Shape {
@@ -36,17 +39,10 @@ const LOADS: [(&str, Shape); 2] = [
     ("150,000/s, bursts of 8", BURSTS),
 ];
 
-#[derive(Clone, Copy, PartialEq)]
-enum Who {
-    Bare,
-    Inrush,
-    SyslogNg,
-    Rsyslog,
-}
-
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "UDP, 800 B, to a blackhole, beside a bare recvmmsg-and-discard loop";
+    let shows =
+        "UDP, 800 B, queue in memory, to a blackhole, beside a bare recvmmsg-and-discard loop";
     tell(shows);
     let mut scenario = lab.scenario(shows);
     for (load, shape) in LOADS {
@@ -61,28 +57,26 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 
 /// The cells of one load: the bare loop first, then Inrush, then the peers that are there.
 fn load_cells(lab: &Lab, load: &str, shape: &Shape) -> Result<Vec<Cell>> {
-    let mut subjects = vec![(Who::Bare, "bare loop"), (Who::Inrush, "inrush")];
-    if lab.peers && SyslogNg::installed() {
-        subjects.push((Who::SyslogNg, "syslog-ng"));
-    }
-    if lab.peers && Rsyslog::program().is_some() {
-        subjects.push((Who::Rsyslog, "rsyslog"));
-    }
-    let cell = |name: &str| Cell {
-        subject: name.to_owned(),
+    let mut subjects = SETUP.subjects(lab);
+    subjects.insert(0, Who::Bare);
+    let cell = |who: &Who| Cell {
+        subject: who.name().to_owned(),
         load: load.to_owned(),
         runs: vec![],
     };
-    let mut cells: Vec<Cell> = subjects.iter().map(|(_, name)| cell(name)).collect();
+    let mut cells: Vec<Cell> = subjects.iter().map(cell).collect();
     let number = (shape.rate as f64 * lab.seconds) as u64;
     let mut rounds = 0;
-    while rounds < lab.runs || (rounds < 2 * lab.runs && cells[1].clean() < lab.runs) {
+    while go_on(lab, rounds, cells[1].clean()) {
         rounds += 1;
-        for (cell, (who, name)) in cells.iter_mut().zip(&subjects) {
+        for (cell, who) in cells.iter_mut().zip(&subjects) {
             let run = one(lab, *who, shape, number)?;
             tell(&format!(
-                "  {name:<10} {:>8.3} µs/event, {} lost, others {:>4.1} %  ({load})",
-                run.us_per_event, run.kernel_dropped, run.others_pct
+                "  {:<10} {:>8.3} µs/event, {} lost, others {:>4.1} %  ({load})",
+                who.name(),
+                run.us_per_event,
+                run.kernel_dropped,
+                run.others_pct
             ));
             cell.runs.push(run);
         }
@@ -108,17 +102,7 @@ fn compare(cells: &mut [Cell]) {
 }
 
 fn one(lab: &Lab, who: Who, shape: &Shape, number: u64) -> Result<Run> {
-    let mut subject: Box<dyn Subject> = match who {
-        Who::Bare => Box::new(BareUdp::start()?),
-        Who::Inrush => Box::new(lab.start_inrush(INRUSH, None, User::Ours)?),
-        Who::SyslogNg => Box::new(SyslogNg::start(
-            SYSLOG_NG,
-            Wire::Udp,
-            &lab.dir("syslog-ng")?,
-            None,
-        )?),
-        Who::Rsyslog => Box::new(Rsyslog::start(RSYSLOG, Wire::Udp, &lab.dir("rsyslog")?)?),
-    };
+    let mut subject = SETUP.start(lab, who, None)?;
     lab.measure(subject.as_mut(), None, shape, Amount::Number(number), None)
 }
 
@@ -140,20 +124,9 @@ mod tests {
 
     use super::*;
 
-    fn cell(figures: &[f64]) -> Cell {
-        let run = |us: &f64| Run {
-            us_per_event: *us,
-            ..Run::default()
-        };
-        Cell {
-            runs: figures.iter().map(run).collect(),
-            ..Cell::default()
-        }
-    }
-
     #[test]
     fn a_run_stands_between_two_bare_runs() {
-        let mut cells = [cell(&[1.0, 3.0, 5.0]), cell(&[2.2, 4.0])];
+        let mut cells = [Cell::costing(&[1.0, 3.0, 5.0]), Cell::costing(&[2.2, 4.0])];
         compare(&mut cells);
         let ratios: Vec<f64> = cells[1]
             .runs

@@ -15,6 +15,18 @@ const SEQUENCE_KEY: &[u8] = b"seq=";
 /// What stands before the number of the connection that the message went out on.
 const SENDER_KEY: &[u8] = b"conn=";
 
+/// What stands before the time of sending in a message of the generator, nanoseconds since 1970.
+const SENT_KEY: &[u8] = b"sent=";
+
+/// Digits of that time.
+const SENT_DIGITS: usize = 19;
+
+/// How far behind the start of an event its time of sending stands at most.
+const SENT_WITHIN: usize = 256;
+
+/// One event in so many is looked at for its time of sending, so that looking costs little.
+const SENT_EVERY: usize = 16;
+
 /// Sequence numbers from here on are not the generator's: one is never asked for so many.
 const SEQUENCE_MAX: u64 = 1 << 31;
 
@@ -31,12 +43,38 @@ pub(crate) struct Counts {
     pub(crate) duplicates: u64,
     /// Events in which no sequence number was found.
     pub(crate) unnumbered: u64,
+    /// How long events took from the generator to here; absent if it was not noted.
+    pub(crate) latency: Option<Latency>,
+}
+
+/// Quantiles of the time from sending to arrival, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) samples: usize,
+}
+
+impl Latency {
+    /// Of some times in microseconds; nothing if there are none.
+    fn of(times: &[u32]) -> Option<Self> {
+        let mut sorted = times.to_vec();
+        sorted.sort_unstable();
+        let at = |percent: usize| sorted.get((sorted.len() * percent / 100).min(sorted.len() - 1));
+        (!sorted.is_empty()).then(|| Self {
+            p50_us: at(50).copied().map_or(0.0, f64::from),
+            p99_us: at(99).copied().map_or(0.0, f64::from),
+            samples: sorted.len(),
+        })
+    }
 }
 
 /// All of it.
 pub(super) struct Counter {
     counts: Counts,
     seen: Option<HashMap<u64, Seen>>,
+    /// How long events took, in microseconds.
+    times: Option<Vec<u32>>,
 }
 
 /// The sequence numbers of one connection that were seen: a bit each.
@@ -57,15 +95,17 @@ impl Seen {
 }
 
 impl Counter {
-    pub(super) fn new(verify: bool) -> Self {
+    pub(super) fn new(verify: bool, latency: bool) -> Self {
         Self {
             counts: Counts::default(),
             seen: verify.then(HashMap::new),
+            times: latency.then(Vec::new),
         }
     }
 
-    pub(super) fn verifies(&self) -> bool {
-        self.seen.is_some()
+    /// What counts the body that comes next.
+    pub(super) fn begin_body(&self) -> BodyCounter {
+        BodyCounter::new(self.seen.is_some(), self.times.is_some())
     }
 
     #[cfg(test)]
@@ -81,13 +121,21 @@ impl Counter {
     pub(super) fn body(&mut self, body: BodyCounter) {
         self.counts.requests += 1;
         self.counts.events += body.events;
+        if let (Some(times), Some(new)) = (&mut self.times, &body.times) {
+            times.extend_from_slice(new);
+        }
         if let (Some(seen), Some(kept)) = (&mut self.seen, &body.kept) {
             note_sequences(kept, seen, &mut self.counts);
         }
     }
 
     pub(super) fn json(&self) -> String {
-        serde_json::to_string(&self.counts).unwrap_or_default()
+        let latency = self.times.as_deref().and_then(Latency::of);
+        let counts = Counts {
+            latency,
+            ..self.counts
+        };
+        serde_json::to_string(&counts).unwrap_or_default()
     }
 }
 
@@ -99,17 +147,39 @@ pub(super) struct BodyCounter {
     tail: Vec<u8>,
     events: u64,
     kept: Option<Vec<u8>>,
+    times: Option<Vec<u32>>,
 }
 
 impl BodyCounter {
-    pub(super) fn new(keep: bool) -> Self {
+    fn new(keep: bool, latency: bool) -> Self {
         let tail = Vec::with_capacity(2 * EVENT_KEY.len());
         Self {
             finder: Finder::new(EVENT_KEY),
             tail,
             events: 0,
             kept: keep.then(Vec::new),
+            times: latency.then(Vec::new),
         }
+    }
+
+    /// Notes how long ago some of the events in `bytes` were sent. Those that a read has cut are
+    /// left out: where it cuts has nothing to do with how long they took.
+    fn note_times(&mut self, bytes: &[u8]) {
+        let Some(times) = &mut self.times else { return };
+        let now_ns = jiff::Timestamp::now().as_nanosecond();
+        let took = |at: usize| {
+            let event = &bytes[at..bytes.len().min(at + SENT_WITHIN)];
+            let sent = memchr::memmem::find(event, SENT_KEY)? + SENT_KEY.len();
+            let digits = std::str::from_utf8(event.get(sent..sent + SENT_DIGITS)?).ok()?;
+            let us = (now_ns - digits.parse::<i128>().ok()?) / 1000;
+            Some(u32::try_from(us.max(0)).unwrap_or(u32::MAX))
+        };
+        times.extend(
+            self.finder
+                .find_iter(bytes)
+                .step_by(SENT_EVERY)
+                .filter_map(took),
+        );
     }
 
     /// Keys that lie across the border between what came before and `bytes`.
@@ -133,6 +203,7 @@ impl Write for BodyCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.count_border(bytes);
         self.events += self.finder.find_iter(bytes).count() as u64;
+        self.note_times(bytes);
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(bytes);
         }
@@ -191,9 +262,9 @@ mod tests {
     }
 
     fn counted(bodies: &[&[u8]]) -> Counts {
-        let mut counter = Counter::new(true);
+        let mut counter = Counter::new(true, false);
         for bytes in bodies {
-            let mut body = BodyCounter::new(true);
+            let mut body = counter.begin_body();
             body.write_all(bytes).unwrap();
             counter.body(body);
         }
@@ -219,10 +290,38 @@ mod tests {
     }
 
     #[test]
+    fn of_some_events_it_is_noted_how_long_they_took() {
+        let second_ago = jiff::Timestamp::now().as_nanosecond() - 1_000_000_000;
+        let event = format!("{{\"event\":\"p[1]: seq=1 conn=1 run=5eed sent={second_ago} PADD\"}}");
+        let mut counter = Counter::new(false, true);
+        let mut body = counter.begin_body();
+        body.write_all(event.repeat(2 * SENT_EVERY).as_bytes())
+            .unwrap();
+        // A time that is cut, and one that is none.
+        body.write_all(&event.as_bytes()[..50]).unwrap();
+        body.write_all(b"{\"event\":\"sent=the day before yesterday\"}")
+            .unwrap();
+        counter.body(body);
+        let counts: Counts = serde_json::from_str(&counter.json()).unwrap();
+        let latency = counts.latency.unwrap();
+        assert_eq!(latency.samples, 2);
+        assert!(latency.p50_us >= 1e6 && latency.p99_us >= latency.p50_us);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_times() {
+        let times: Vec<u32> = (0..1000).rev().collect();
+        let latency = Latency::of(&times).unwrap();
+        assert_eq!((latency.p50_us, latency.p99_us), (500.0, 990.0));
+        assert_eq!(Latency::of(&[7]).unwrap().p99_us, 7.0);
+        assert_eq!(Latency::of(&[]), None);
+    }
+
+    #[test]
     fn a_key_cut_in_two_counts_once_wherever_the_cut_is() {
         let body = numbered(&[(0, 0), (0, 1), (0, 2)]);
         for cut in 0..body.len() {
-            let mut counter = BodyCounter::new(false);
+            let mut counter = BodyCounter::new(false, false);
             counter.write_all(&body[..cut]).unwrap();
             counter.write_all(&body[cut..]).unwrap();
             assert_eq!(counter.events, 3, "cut at {cut}");

@@ -87,7 +87,7 @@ impl Exchange {
         if head.expects_continue {
             out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
-        let plain = Box::new(BodyCounter::new(counter.verifies()));
+        let plain = Box::new(counter.begin_body());
         let body = match head.gzip {
             true => Body::Gzip(Box::new(MultiGzDecoder::new(plain))),
             false => Body::Plain(plain),
@@ -238,7 +238,7 @@ mod tests {
 
     /// Feeds `wire` in pieces of `piece` bytes; gives the events counted and the answers.
     fn fed(wire: &[u8], piece: usize) -> Option<(u64, String)> {
-        let (mut exchange, mut counter) = (Exchange::default(), Counter::new(false));
+        let (mut exchange, mut counter) = (Exchange::default(), Counter::new(false, false));
         let mut out = Vec::new();
         for part in wire.chunks(piece) {
             exchange.feed(part, &mut counter, &mut out)?;

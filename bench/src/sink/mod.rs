@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use count::Counter;
-pub(crate) use count::Counts;
+pub(crate) use count::{Counts, Latency};
 use http::Exchange;
 
 use crate::bare::say;
@@ -37,6 +37,9 @@ pub(crate) struct HecSink {
     /// Also note the sequence number of every event, to tell what is missing or came twice.
     #[arg(long)]
     verify: bool,
+    /// Also note, of every 16th event, how long ago the generator sent it.
+    #[arg(long)]
+    latency: bool,
 }
 
 struct Connection {
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &HecSink) -> Result<()> {
     epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
     say(&format!("ready {}", listener.local_addr()?.port()))?;
     let (connections, buffer) = (Vec::new(), vec![0; READ_BYTES]);
-    let counter = Counter::new(args.verify);
+    let counter = Counter::new(args.verify, args.latency);
     let mut server = Server {
         epoll,
         listener,

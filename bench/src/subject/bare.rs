@@ -98,14 +98,10 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Starts it; with `verify` it also notes sequence numbers.
-    pub(crate) fn start(verify: bool) -> Result<Self> {
-        let words: &[&str] = if verify {
-            &["hec-sink", "--verify"]
-        } else {
-            &["hec-sink"]
-        };
-        Loop::start(words).map(|Loop { process, port }| Self { process, port })
+    /// Starts it, with options of [`crate::sink::HecSink`].
+    pub(crate) fn start(options: &[&str]) -> Result<Self> {
+        let words = [&["hec-sink"], options].concat();
+        Loop::start(&words).map(|Loop { process, port }| Self { process, port })
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -79,6 +79,11 @@ impl Inrush {
         format!("{}/api/v1/reload", self.admin)
     }
 
+    /// Kills it: nothing of it runs afterwards, and nothing in it was told.
+    pub(crate) fn kill(self) -> Result<()> {
+        self.process.kill()
+    }
+
     /// Its ledger at this moment.
     pub(crate) fn ledger(&self) -> Result<Value> {
         let text = crate::http::get(&format!("{}/api/v1/ledger", self.admin))?;

@@ -6,18 +6,21 @@
 //! * Any byte sequence is accepted. What is odd is named in the record's anomalies; what is not
 //!   understood stays in the record, whole.
 //! * Nothing is allocated per event, and what a decoder needs to keep of a connection's stream is
-//!   bounded by `max_message_bytes` plus 32 bytes, on every framing path.
+//!   bounded by `max_message_bytes` plus 32 bytes, on every framing path; in RELP plus
+//!   [`relp::FRAME_SLACK`].
 //!
 //! # In reading order
 //! 1. [`config`]: the options of a syslog source.
 //! 2. [`frame`]: where one record ends and the next begins (RFC 6587, RFC 5425, RFC 5426).
 //! 3. [`syslog`]: what stands in a record's header (RFC 5424, and RFC 3164 as it is really sent).
-//! 4. [`encode`]: records as destinations want them.
+//! 4. [`relp`]: streams whose messages are answered.
+//! 5. [`encode`]: records as destinations want them.
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod encode;
 pub mod frame;
+pub mod relp;
 pub mod syslog;
 
 pub use config::{Framing, OptionsError, SyslogOptions};

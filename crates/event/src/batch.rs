@@ -20,6 +20,10 @@ pub enum Protocol {
     Tcp,
     /// RFC 5425.
     Tls,
+    /// RELP over TCP.
+    Relp,
+    /// RELP over TLS.
+    Relps,
 }
 
 impl Protocol {
@@ -29,7 +33,19 @@ impl Protocol {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Relp => "relp",
+            Self::Relps => "relps",
         }
+    }
+
+    /// Whether TLS lies between it and the wire.
+    pub const fn is_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::Relps)
+    }
+
+    /// Whether every message of it is answered.
+    pub const fn is_relp(self) -> bool {
+        matches!(self, Self::Relp | Self::Relps)
     }
 }
 

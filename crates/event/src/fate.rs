@@ -28,7 +28,7 @@ macro_rules! reasons {
 reasons! {
     /// Why something that reached a source did not become an event.
     RejectReason {
-        Empty "empty" "A datagram without a byte, or only line ends.",
+        Empty "empty" "A datagram or a RELP message without a byte, or only line ends.",
         Shutdown "shutdown" "Received, but the queue closed before it could be taken.",
         QueueFull "queue_full" "The queue was full and its policy is to drop the newest.",
     }

@@ -68,6 +68,7 @@ metrics! {
     DestinationDropped Counter "inrush_destination_dropped_events_total" "Events given up, by destination and reason.";
     DestinationRetried Counter "inrush_destination_retried_events_total" "Deliveries put back to be tried again, in events.";
     DestinationErrors Counter "inrush_destination_errors_total" "Failed attempts at a destination, by reason.";
+    DestinationConcurrency Gauge "inrush_destination_concurrency" "Requests that may be in flight at once; lowered while the destination is busy.";
     DestinationPending Gauge "inrush_destination_pending_events" "Events neither delivered nor given up.";
     DestinationOldestPending Gauge "inrush_destination_oldest_pending_seconds" "Age of the oldest pending event.";
     LedgerBalanced Gauge "inrush_ledger_balanced" "1 if every event has a fate, else 0.";

@@ -37,6 +37,10 @@ pub enum Transport {
     Udp,
     /// A stream under TLS.
     Tls,
+    /// A stream whose messages are answered.
+    Relp,
+    /// The same under TLS.
+    Relps,
 }
 
 impl Transport {
@@ -46,11 +50,24 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
             Self::Tls => "tls",
+            Self::Relp => "relp",
+            Self::Relps => "relps",
         }
+    }
+
+    /// Whether it is encrypted.
+    pub const fn is_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::Relps)
+    }
+
+    /// Whether messages are answered.
+    pub const fn is_relp(self) -> bool {
+        matches!(self, Self::Relp | Self::Relps)
     }
 }
 
-/// Where to send: `HOST:PORT`, with or without `tcp://`, `udp://` or `tls://`.
+/// Where to send: `HOST:PORT`, with or without `tcp://`, `udp://`, `tls://`, `relp://` or
+/// `relps://`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// The scheme, if one was given.
@@ -70,8 +87,12 @@ impl FromStr for Target {
             Some(("tcp", rest)) => (Some(Transport::Tcp), rest),
             Some(("udp", rest)) => (Some(Transport::Udp), rest),
             Some(("tls", rest)) => (Some(Transport::Tls), rest),
+            Some(("relp", rest)) => (Some(Transport::Relp), rest),
+            Some(("relps", rest)) => (Some(Transport::Relps), rest),
             Some((other, _)) => {
-                return Err(format!("unknown scheme `{other}`; use tcp, udp or tls"));
+                return Err(format!(
+                    "unknown scheme `{other}`; use tcp, udp, tls, relp or relps"
+                ));
             }
         };
         let (host, port) = rest
@@ -110,7 +131,8 @@ impl Target {
 /// Options of `inrush load`; the names follow loggen's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Where to send: HOST:PORT, tcp://, udp:// or tls://HOST:PORT; IPv6 in brackets
+    /// Where to send: HOST:PORT, or tcp://, udp://, tls://, relp:// or relps://HOST:PORT; IPv6 in
+    /// brackets
     #[arg(value_name = "TARGET")]
     pub target: Target,
 
@@ -190,6 +212,17 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub gso: u64,
 
+    /// RELP only: messages on their way without an answer, on each connection
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub window: usize,
+    /// RELP only: when a connection breaks, connect again and send what was not answered again
+    #[arg(long)]
+    pub reconnect: bool,
+    /// RELP only: write the numbers (`seq`) that were answered to this file at the end, one JSON
+    /// line a connection: `{"run":"…","conn":0,"acked":[[first,last],…]}`
+    #[arg(long, value_name = "FILE")]
+    pub acked_file: Option<PathBuf>,
+
     /// Print one JSON report on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -203,7 +236,7 @@ pub struct Args {
     /// Address of the receiver's ledger; the run ends when it has taken and settled everything
     #[arg(long, value_name = "URL")]
     pub ledger: Option<String>,
-    /// How long to wait after sending for the receiver to settle
+    /// How long to wait after sending for answers, and for the receiver to settle
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub drain_timeout: Period,
 }

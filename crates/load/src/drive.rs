@@ -33,8 +33,12 @@ pub(crate) trait Lane {
     fn blocked(&self) -> bool;
     /// The kernel has room again.
     fn unblock(&mut self);
-    /// What to poll.
-    fn fd(&self) -> BorrowedFd<'_>;
+    /// What to poll; `None` while there is no connection.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    /// What to poll it for while it is blocked.
+    fn interest(&self) -> PollFlags {
+        PollFlags::POLLOUT
+    }
     /// Sends up to `want` messages, and first whatever was left of a cut one.
     fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed;
 }
@@ -158,11 +162,10 @@ fn pause<L: Lane>(lanes: &mut [L], pause_ns: u64, stuck: bool, until: &Until<'_>
 
 /// Asks the kernel which blocked lanes have room, waiting up to `wait_ms` for the first.
 pub(crate) fn poll_writable<L: Lane>(lanes: &mut [L], wait_ms: u16) {
-    let waiting: Vec<usize> = (0..lanes.len()).filter(|i| lanes[*i].blocked()).collect();
-    let mut asked: Vec<PollFd<'_>> = waiting
-        .iter()
-        .map(|i| PollFd::new(lanes[*i].fd(), PollFlags::POLLOUT))
-        .collect();
+    let blocked = lanes.iter().enumerate().filter(|(_, lane)| lane.blocked());
+    let (waiting, mut asked): (Vec<usize>, Vec<PollFd<'_>>) = blocked
+        .filter_map(|(i, lane)| Some((i, PollFd::new(lane.fd()?, lane.interest()))))
+        .unzip();
     if poll(&mut asked, PollTimeout::from(wait_ms)).is_err() {
         return;
     }

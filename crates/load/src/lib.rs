@@ -22,12 +22,15 @@
 //!
 //! # Reading order
 //! `args` (options) → `plan` (what they mean together) → `run` (the whole course) → `drive` (the
-//! loop of a thread) with `pace`, `message`, `clock` → `stream` over `tcp` and `tls`, or `udp` →
+//! loop of a thread) with `pace`, `message`, `clock` → `stream` over `dial`, `tcp` and `tls`,
+//! `relp` over the same with `acked`, or `udp` →
 //! `fault`, `report` → `verify` with `tally` and `ledger` → [`meter`].
 #![forbid(unsafe_code)]
 
+mod acked;
 mod args;
 mod clock;
+mod dial;
 mod drive;
 mod error;
 mod fault;
@@ -37,6 +40,7 @@ mod message;
 pub mod meter;
 mod pace;
 mod plan;
+mod relp;
 mod report;
 mod run;
 mod stream;
@@ -50,7 +54,7 @@ pub use args::{Args, Framing, SyslogProto, Target, Transport};
 pub use error::LoadError;
 pub use ledger::{DestinationCheck, LedgerCheck};
 pub use meter::{ProcessMeter, ProcessReport, Reading, Sample};
-pub use report::{Connections, Report};
+pub use report::{Answers, Connections, Report};
 pub use run::{run, run_until};
 pub use tally::{Latency, Loss, MarkerCheck};
 pub use verify::Verify;

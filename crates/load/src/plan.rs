@@ -8,6 +8,7 @@ use crate::args::{Args, Framing, SyslogProto, Transport};
 use crate::clock::Clock;
 use crate::error::LoadError;
 use crate::message::{SEQ_MAX, Style, TAPE_BYTES, Tape};
+use crate::relp::RelpPlan;
 use crate::udp::{BATCH, BURST_BYTES_MAX, PAYLOAD_BYTES_MAX, SEGMENTS_MAX};
 
 /// Seconds to send when neither `--number` nor `--interval` is given.
@@ -40,6 +41,7 @@ pub(crate) struct Plan {
     /// Messages in one UDP burst; 1 without UDP_SEGMENT.
     pub(crate) segments: u64,
     pub(crate) threads: usize,
+    pub(crate) relp: RelpPlan,
 }
 
 impl Plan {
@@ -56,7 +58,7 @@ impl Plan {
             return usage(format!("{senders} connections: use 1 to {SENDERS_MAX}"));
         }
         let framing = match transport {
-            Transport::Udp => None,
+            Transport::Udp | Transport::Relp | Transport::Relps => None,
             _ => Some(args.framing.unwrap_or(Framing::Newline)),
         };
         let style = Style {
@@ -90,6 +92,11 @@ impl Plan {
             rate: args.rate,
             segments: args.gso.max(1),
             threads: args.threads.clamp(1, senders.max(1) as usize),
+            relp: RelpPlan {
+                window: args.window,
+                reconnect: args.reconnect,
+                drain: args.drain_timeout.0,
+            },
         })
     }
 
@@ -136,6 +143,8 @@ fn transport(args: &Args) -> Result<Transport, LoadError> {
     };
     match (args.target.scheme, flag) {
         (Some(Transport::Tls), Some(Transport::Tcp)) => Ok(Transport::Tls),
+        (Some(Transport::Relp | Transport::Relps), Some(Transport::Tls)) => Ok(Transport::Relps),
+        (Some(relp), Some(Transport::Tcp)) if relp.is_relp() => Ok(relp),
         (Some(scheme), Some(flag)) if scheme != flag => usage(format!(
             "the target says {} and the flag says {}: leave one out",
             scheme.name(),
@@ -146,20 +155,26 @@ fn transport(args: &Args) -> Result<Transport, LoadError> {
 }
 
 fn check_transport(args: &Args, transport: Transport) -> Result<(), LoadError> {
-    let udp = transport == Transport::Udp;
+    let (udp, relp) = (transport == Transport::Udp, transport.is_relp());
+    let relp_option = args.reconnect || args.acked_file.is_some();
     let tls_option =
         args.ca.is_some() || args.cert.is_some() || args.key.is_some() || args.insecure;
     let wrong = [
         (
-            udp && args.framing.is_some(),
-            "--framing is for TCP and TLS: a datagram is one message",
+            (udp || relp) && args.framing.is_some(),
+            "--framing is for TCP and TLS: a datagram is one message, and so is a RELP frame",
         ),
+        (
+            !relp && relp_option,
+            "--reconnect and --acked-file are for RELP: nothing else is answered; use relp://",
+        ),
+        (relp && args.window == 0, "--window 0: use at least 1"),
         (
             udp && args.proxy_protocol.is_some(),
             "--proxy-protocol is for TCP and TLS",
         ),
         (
-            udp && args.idle_connections > 0,
+            (udp || relp) && args.idle_connections > 0,
             "--idle-connections is for TCP and TLS",
         ),
         (!udp && args.gso > 0, "--gso is for UDP: add --dgram"),
@@ -172,7 +187,7 @@ fn check_transport(args: &Args, transport: Transport) -> Result<(), LoadError> {
             "--gso needs messages of one size: not a file",
         ),
         (
-            transport != Transport::Tls && tls_option,
+            !transport.is_tls() && tls_option,
             "--ca, --cert, --key and --insecure are for TLS: add --tls",
         ),
         (
@@ -320,6 +335,11 @@ mod tests {
             ("udp://h:1 --inet", "leave one out"),
             ("h:1 --gso 4", "--dgram"),
             ("udp://h:1 --framing octet", "--framing"),
+            ("relp://h:1 --framing octet", "--framing"),
+            ("relp://h:1 --window 0", "--window"),
+            ("h:1 --reconnect", "relp://"),
+            ("tls://h:1 --acked-file x", "relp://"),
+            ("relp://h:1 --ca x", "--tls"),
             ("h:1 --sdata [a]", "rfc5424"),
             ("h:1 -s 20", "take"),
             ("-D h:1 -s 70000", "65507"),
@@ -343,6 +363,9 @@ mod tests {
             ("udp://h:1", Transport::Udp),
             ("tls://h:1 -i", Transport::Tls),
             ("h:1 --tls", Transport::Tls),
+            ("relp://h:1", Transport::Relp),
+            ("relp://h:1 --tls", Transport::Relps),
+            ("relps://h:1 --insecure", Transport::Relps),
         ] {
             assert_eq!(plan(words).unwrap().transport, transport, "{words}");
         }

@@ -22,6 +22,12 @@ pub struct Report {
     pub requested: Option<u64>,
     /// Messages of which the kernel took every byte.
     pub sent: u64,
+    /// Messages that were answered with 200; only over RELP.
+    #[serde(default)]
+    pub acked: Option<u64>,
+    /// What else became of messages and connections; only over RELP.
+    #[serde(default)]
+    pub answers: Option<Answers>,
     /// Bytes given to the kernel, framing included; under TLS before encryption.
     pub bytes: u64,
     /// From the first message until the last was with the kernel.
@@ -44,6 +50,17 @@ pub struct Report {
     pub verify: Option<Verify>,
 }
 
+/// What became of RELP messages that were not answered with 200 at once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Answers {
+    /// Messages that the receiver refused; they are not sent again.
+    pub refused: u64,
+    /// Messages sent again because their connection broke before the answer.
+    pub resent: u64,
+    /// Connections made again.
+    pub reconnects: u64,
+}
+
 /// Connections of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Connections {
@@ -56,15 +73,21 @@ pub struct Connections {
 }
 
 impl Report {
-    /// Whether everything that was begun arrived at least in the kernel, and whatever was verified
-    /// is in order.
+    /// Whether everything that was begun arrived at least in the kernel, `--number` was reached or
+    /// `--interval` was over first, and whatever was verified is in order.
     pub fn ok(&self) -> bool {
         self.connections.failed == 0
+            && self.acked.is_none_or(|acked| acked >= self.sent)
             && self
                 .errors
                 .keys()
                 .all(|kind| HARMLESS.contains(&kind.as_str()))
             && self.verify.as_ref().is_none_or(Verify::ok)
+    }
+
+    pub(crate) fn add_error(&mut self, kind: &str, words: String) {
+        *self.errors.entry(kind.to_owned()).or_default() += 1;
+        self.first_errors.entry(kind.to_owned()).or_insert(words);
     }
 }
 
@@ -82,6 +105,16 @@ impl fmt::Display for Report {
                 writeln!(f, " of {} messages", grouped(requested))?;
             }
             _ => writeln!(f, " messages")?,
+        }
+        if let (Some(acked), Some(answers)) = (self.acked, &self.answers) {
+            writeln!(
+                f,
+                "answered      {} with 200, {} refused, {} sent again over {} new connections",
+                grouped(acked),
+                answers.refused,
+                answers.resent,
+                answers.reconnects
+            )?;
         }
         writeln!(
             f,

@@ -1,7 +1,9 @@
 //! A run from start to end: connect, send, watch, settle, verify, report.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -10,18 +12,19 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::args::{Args, Transport};
 use crate::clock::Clock;
+use crate::dial::Dialer;
 use crate::drive::{Progress, Until, drive};
 use crate::error::LoadError;
 use crate::fault::Faults;
 use crate::meter::Metering;
 use crate::pace::Pacer;
 use crate::plan::Plan;
-use crate::report::{Connections, Report, grouped};
+use crate::relp::{RelpLane, RelpTally};
+use crate::report::{Answers, Connections, Report, grouped};
 use crate::stream::{Link, StreamLane};
-use crate::tls::TlsSetup;
 use crate::udp::UdpLane;
 use crate::verify::{Verifier, Verify};
-use crate::{stream, tcp, udp};
+use crate::{acked, relp, stream, tcp, udp};
 
 /// How often the progress line is written and the process measured.
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,6 +43,17 @@ pub(crate) struct SenderTally {
     pub(crate) bytes: u64,
     pub(crate) failed: bool,
     pub(crate) faults: Faults,
+    /// What was answered, over RELP.
+    pub(crate) relp: Option<RelpTally>,
+}
+
+impl SenderTally {
+    /// Messages with numbers below this must have arrived: those sent, over RELP those answered.
+    pub(crate) fn certain(&self) -> u64 {
+        self.relp
+            .as_ref()
+            .map_or(self.sent, |relp| relp.acked.prefix())
+    }
 }
 
 /// Sends as `args` say and gives the account.
@@ -51,14 +65,16 @@ pub fn run(args: &Args) -> Result<Report, LoadError> {
 }
 
 /// [`run`], ended early when `stop` becomes true; what was sent is then settled and verified as
-/// usual.
+/// usual. If `--number` was not reached by then, that is an error in the report.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
     let plan = Plan::resolve(args)?;
     let verifier = Verifier::start(args.verify.as_deref(), args.ledger.as_deref())?;
-    let (parts, held) = connect(args, &plan)?;
+    let acked_file = create(args)?;
+    let dialer = Dialer::new(args, &plan)?;
+    let (parts, held) = connect(&dialer, &plan)?;
     let mut metering = args.target_pid.map(Metering::start).transpose()?;
 
     let cpu_before = own_cpu_seconds();
@@ -68,13 +84,28 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
         interval: plan.interval,
         stop,
     };
-    let outcome = send(&plan, parts, &until, metering.as_mut(), !args.json);
+    let outcome = send(&plan, &dialer, parts, &until, metering.as_mut(), !args.json);
     let cpu_seconds = own_cpu_seconds() - cpu_before;
 
     let mut faults = Faults::default();
     tcp::closed_while_idle(&held, &mut faults);
     let mut report = account(&plan, args, &outcome, faults);
     report.cpu_seconds = cpu_seconds;
+    if let Some((mut file, path)) = acked_file
+        && let Err(error) = acked::write(&mut file, &plan.style.run, &outcome.senders)
+    {
+        let what = error.to_string();
+        let path = path.to_owned();
+        report.add_error("acked_file", LoadError::File { path, what }.to_string());
+    }
+    let short = report.requested.filter(|number| report.sent < *number);
+    if let Some(number) = short.filter(|_| args.number.is_some() && stop.load(Relaxed)) {
+        let (sent, number) = (grouped(report.sent), grouped(number));
+        report.add_error(
+            "interrupted",
+            format!("{sent} of {number} messages were sent"),
+        );
+    }
     let deadline = Instant::now() + args.drain_timeout.0;
     let ledger = verifier.settle(report.sent, deadline);
     let ledger = keep_going(&mut report, ledger);
@@ -97,13 +128,21 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
 /// Turns a failed verification into an error in the report: what was sent is still worth telling.
 fn keep_going<T>(report: &mut Report, result: Result<Option<T>, LoadError>) -> Option<T> {
     result.unwrap_or_else(|error| {
-        *report.errors.entry("verify".to_owned()).or_default() += 1;
-        report
-            .first_errors
-            .entry("verify".to_owned())
-            .or_insert_with(|| error.to_string());
+        report.add_error("verify", error.to_string());
         None
     })
+}
+
+/// The file for what was answered, made before anything is sent.
+fn create(args: &Args) -> Result<Option<(File, &Path)>, LoadError> {
+    let Some(path) = args.acked_file.as_deref() else {
+        return Ok(None);
+    };
+    let file = File::create(path).map_err(|error| LoadError::File {
+        path: path.to_owned(),
+        what: error.to_string(),
+    })?;
+    Ok(Some((file, path)))
 }
 
 /// One sender before its thread makes a lane of it.
@@ -119,34 +158,13 @@ enum Door {
 }
 
 /// Makes every connection, the idle ones too, before the first message.
-fn connect(args: &Args, plan: &Plan) -> Result<(Vec<Part>, Vec<TcpStream>), LoadError> {
+fn connect(dialer: &Dialer, plan: &Plan) -> Result<(Vec<Part>, Vec<TcpStream>), LoadError> {
     tcp::raise_descriptor_limit(plan.senders + plan.idle);
-    let addresses = tcp::resolve(&args.target)?;
-    let tls = match plan.transport {
-        Transport::Tls => Some(TlsSetup::new(args)?),
-        _ => None,
-    };
-    let stream = || -> Result<Link, LoadError> {
-        let socket = tcp::connect(&addresses, args.proxy_protocol)?;
-        match &tls {
-            Some(tls) => Ok(Link::Tls(Box::new(tls.link(socket, &args.target)?))),
-            None => {
-                socket
-                    .set_nonblocking(true)
-                    .map_err(|source| LoadError::Connect {
-                        target: args.target.authority(),
-                        source,
-                        hint: "the kernel refused to make the socket non-blocking",
-                    })?;
-                Ok(Link::Plain(socket))
-            }
-        }
-    };
     let mut parts = Vec::new();
     for id in 0..plan.senders {
         let door = match plan.transport {
-            Transport::Udp => Door::Udp(udp::open(addresses[0])?),
-            _ => Door::Stream(stream()?),
+            Transport::Udp => Door::Udp(udp::open(dialer.address())?),
+            _ => Door::Stream(dialer.stream()?),
         };
         parts.push(Part {
             id,
@@ -156,7 +174,7 @@ fn connect(args: &Args, plan: &Plan) -> Result<(Vec<Part>, Vec<TcpStream>), Load
     }
     let mut held = Vec::new();
     for _ in 0..plan.idle {
-        held.push(stream()?.into_socket());
+        held.push(dialer.stream()?.into_socket());
     }
     Ok((parts, held))
 }
@@ -170,6 +188,7 @@ struct Outcome {
 /// Sends on `plan.threads` threads while this one watches.
 fn send(
     plan: &Plan,
+    dialer: &Dialer,
     parts: Vec<Part>,
     until: &Until<'_>,
     metering: Option<&mut Metering>,
@@ -188,7 +207,7 @@ fn send(
     std::thread::scope(|scope| {
         for (share, progress) in shares.into_iter().zip(&progress) {
             let done = done.clone();
-            scope.spawn(move || work(plan, share, until, progress, &done));
+            scope.spawn(move || work(plan, dialer, share, until, progress, &done));
         }
         drop(done);
         outcome = watch(
@@ -206,6 +225,7 @@ fn send(
 /// One thread: its lanes until they are done, then their account.
 fn work(
     plan: &Plan,
+    dialer: &Dialer,
     parts: Vec<Part>,
     until: &Until<'_>,
     progress: &Progress,
@@ -213,9 +233,12 @@ fn work(
 ) {
     let pacer = (plan.rate > 0 && !parts.is_empty())
         .then(|| Pacer::new(plan.rate, parts.len() as u64, plan.senders, plan.segments));
-    let (mut streams, mut sockets) = (Vec::new(), Vec::new());
+    let (mut streams, mut sockets, mut sessions) = (Vec::new(), Vec::new(), Vec::new());
     for Part { id, quota, door } in parts {
         match door {
+            Door::Stream(link) if plan.transport.is_relp() => {
+                sessions.push(RelpLane::new(dialer, plan.relp, link, id, quota));
+            }
             Door::Stream(link) => streams.push(StreamLane::new(link, id, quota)),
             Door::Udp(socket) => {
                 let segments = plan.segments as usize;
@@ -226,7 +249,7 @@ fn work(
     let mut clock = Clock::new(plan.style.proto);
     let mut seconds = 0.0;
     let mut senders = Vec::new();
-    if streams.is_empty() && sockets.is_empty() {
+    if streams.is_empty() && sockets.is_empty() && sessions.is_empty() {
         hold(until);
     } else {
         let mut tape = plan.tape(&clock);
@@ -236,9 +259,14 @@ fn work(
             drive(&mut streams, &mut tape, &mut clock, pacer, until, progress);
             stream::flush(&mut streams, &mut tape, &mut clock);
         }
+        if !sessions.is_empty() {
+            drive(&mut sessions, &mut tape, &mut clock, pacer, until, progress);
+            relp::settle(&mut sessions, &mut tape, &mut clock);
+        }
         seconds = until.start.elapsed().as_secs_f64();
         senders.extend(sockets.into_iter().map(UdpLane::finish));
         senders.extend(stream::finish(streams));
+        senders.extend(relp::finish(sessions));
     }
     // The receiver outlives this thread: it is in the scope around it.
     let _ = done.send(Outcome { senders, seconds });
@@ -345,6 +373,8 @@ fn account(plan: &Plan, args: &Args, outcome: &Outcome, mut faults: Faults) -> R
         target: format!("{}://{}", plan.transport.name(), args.target.authority()),
         requested: plan.total.filter(|_| plan.senders > 0),
         sent,
+        acked: answers(senders).map(|(acked, _)| acked),
+        answers: answers(senders).map(|(_, answers)| answers),
         bytes,
         seconds: outcome.seconds,
         rate: per_second(sent),
@@ -366,6 +396,19 @@ fn account(plan: &Plan, args: &Args, outcome: &Outcome, mut faults: Faults) -> R
         process: None,
         verify: None,
     }
+}
+
+/// What was answered over RELP: messages acknowledged, and the rest.
+fn answers(senders: &[SenderTally]) -> Option<(u64, Answers)> {
+    let relp = || senders.iter().filter_map(|sender| sender.relp.as_ref());
+    relp().next()?;
+    let sum = |get: fn(&RelpTally) -> u64| relp().map(get).sum::<u64>();
+    let answers = Answers {
+        refused: sum(|relp| relp.refused),
+        resent: sum(|relp| relp.resent),
+        reconnects: sum(|relp| relp.reconnects),
+    };
+    Some((sum(|relp| relp.acked.count()), answers))
 }
 
 /// CPU time of this process so far.

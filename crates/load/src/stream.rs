@@ -27,7 +27,7 @@ use crate::tls::TlsLink;
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 /// How long to wait for peers to close after us.
-const CLOSE_MAX: Duration = Duration::from_secs(2);
+pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// What carries the bytes of one connection.
 pub(crate) enum Link {
@@ -38,10 +38,22 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(tls) => tls.socket(),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket().as_fd()
+    }
+
+    /// Reads what has come; 0 at the end of the stream.
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(into),
+            Self::Tls(tls) => tls.receive(into),
         }
     }
 
@@ -55,7 +67,7 @@ impl Link {
 
     /// Writes the start of `first` then `second`; the bytes taken, and whether there is no room
     /// for more.
-    fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<(usize, bool)> {
+    pub(crate) fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<(usize, bool)> {
         match self {
             Self::Plain(socket) => {
                 let taken = if first.is_empty() {
@@ -70,7 +82,7 @@ impl Link {
     }
 
     /// Whether the kernel has taken all that [`Link::send`] took.
-    fn flushed(&self) -> bool {
+    pub(crate) fn flushed(&self) -> bool {
         match self {
             Self::Plain(_) => true,
             Self::Tls(tls) => tls.flushed(),
@@ -175,6 +187,7 @@ impl StreamLane {
             bytes: self.bytes,
             failed: self.failed,
             faults: self.faults,
+            relp: None,
         }
     }
 }
@@ -192,8 +205,8 @@ impl Lane for StreamLane {
         self.blocked = false;
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.link.socket().as_fd()
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.link.fd())
     }
 
     fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed {
@@ -262,7 +275,7 @@ pub(crate) fn finish(mut lanes: Vec<StreamLane>) -> Vec<SenderTally> {
     lanes.into_iter().map(StreamLane::into_tally).collect()
 }
 
-fn read_to_end(mut socket: &TcpStream, deadline: Instant) -> io::Result<()> {
+pub(crate) fn read_to_end(mut socket: &TcpStream, deadline: Instant) -> io::Result<()> {
     let mut scratch = [0; 4096];
     socket.set_nonblocking(false)?;
     loop {

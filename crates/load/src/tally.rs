@@ -151,7 +151,7 @@ impl Tally {
     /// Counts what `senders` sent in run `run`.
     pub(crate) fn new(run: &str, senders: &[SenderTally]) -> Self {
         let arrivals = |sender: &SenderTally| {
-            let (sent, begun) = (sender.sent, sender.attempted);
+            let (sent, begun) = (sender.certain(), sender.attempted);
             (
                 sender.id,
                 Arrivals {

@@ -1,6 +1,6 @@
 //! TLS over one TCP connection, non-blocking once the handshake is done.
 
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -182,6 +182,22 @@ impl TlsLink {
     /// Whether the kernel has taken every record.
     pub(crate) fn flushed(&self) -> bool {
         !self.session.wants_write()
+    }
+
+    /// Decrypts what has come; 0 at the end of the stream.
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // The socket ended without close_notify: an end all the same.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                outcome => return outcome,
+            }
+            self.session.read_tls(&mut self.socket)?;
+            self.session
+                .process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
     }
 
     /// What the peer said as it hung up, if it did say something.

@@ -122,6 +122,7 @@ impl UdpLane {
             bytes: self.bytes,
             failed: self.failed,
             faults: self.faults,
+            relp: None,
         }
     }
 
@@ -161,8 +162,8 @@ impl Lane for UdpLane {
 
     fn unblock(&mut self) {}
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed {

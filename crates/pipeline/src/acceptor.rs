@@ -8,7 +8,6 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_event::Protocol;
 use inrush_transport::config::{ListenAddr, ProxyProtocol};
 use inrush_transport::stream::{Connection, EndReason, Opening};
 use mio::net::{TcpListener, TcpStream};
@@ -190,12 +189,11 @@ impl Worker {
             source.end(EndReason::TooMany);
             return;
         }
-        let tls = match door.configured.protocol {
-            Protocol::Tls => settings.tls.as_ref().map(|tls| tls.config()),
-            Protocol::Tcp | Protocol::Udp => None,
-        };
+        let protocol = door.configured.protocol;
+        let tls = settings.tls.as_ref().filter(|_| protocol.is_tls());
         let opening = Opening {
-            tls,
+            protocol,
+            tls: tls.map(|tls| tls.config()),
             proxy: settings.stream.proxy_protocol == ProxyProtocol::Required,
             deadline: Instant::now() + settings.stream.handshake_timeout.0,
         };

@@ -142,6 +142,10 @@ pub struct DestinationStatus {
     pub bytes: u64,
     /// Events put back to be tried again.
     pub retried: u64,
+    /// Requests that may be in flight at once just now; lowered while the destination is busy.
+    /// Absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
 }
 
 /// One sender.

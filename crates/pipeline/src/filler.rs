@@ -14,6 +14,7 @@ use inrush_queue::{AppendError, Log};
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
+use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::source::{Settings, Source};
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
@@ -50,18 +51,50 @@ pub(crate) struct Doors {
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
 pub(crate) struct StreamState {
-    decoder: FrameDecoder,
+    framer: Framer,
     carry: Vec<u8>,
 }
 
+/// How the stream is cut into messages.
+enum Framer {
+    Syslog(FrameDecoder),
+    Relp(Box<Debt>),
+}
+
 impl StreamState {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// Of a connection for `protocol`, whose answers go to `id`.
+    pub(crate) fn new(settings: &Settings, protocol: Protocol, id: ConnectionId) -> Self {
         let syslog = &settings.syslog;
-        let decoder = FrameDecoder::new(syslog.framing, syslog.message_bytes_max());
+        let max = syslog.message_bytes_max();
+        let framer = if protocol.is_relp() {
+            Framer::Relp(Box::new(Debt::new(id, max)))
+        } else {
+            Framer::Syslog(FrameDecoder::new(syslog.framing, max))
+        };
         Self {
-            decoder,
+            framer,
             carry: Vec::new(),
         }
+    }
+
+    /// What a RELP connection owes; `None` for all others.
+    pub(crate) fn debt(&self) -> Option<&Debt> {
+        match &self.framer {
+            Framer::Syslog(_) => None,
+            Framer::Relp(debt) => Some(debt),
+        }
+    }
+
+    pub(crate) fn debt_mut(&mut self) -> Option<&mut Debt> {
+        match &mut self.framer {
+            Framer::Syslog(_) => None,
+            Framer::Relp(debt) => Some(debt),
+        }
+    }
+
+    /// Bytes to read at once, at most.
+    fn window_bytes(&self) -> usize {
+        self.debt().map_or(limits::READ_BYTES, Debt::window_bytes)
     }
 
     /// Keeps `rest` for the next read; gives memory back once nothing is kept.
@@ -170,6 +203,20 @@ impl<'a> Intake<'a> {
         self.records.push(record);
     }
 
+    /// Takes what a RELP frame has brought.
+    #[inline]
+    fn keep(&mut self, kept: Kept) {
+        let (span, anomalies) = match kept {
+            Kept::Whole(span) => (span, Anomalies::NONE),
+            Kept::Cut(span) => (span, Anomalies::OVERSIZE),
+            Kept::Nothing => {
+                self.tally.empty += 1;
+                return;
+            }
+        };
+        self.take(Frame { span, anomalies });
+    }
+
     fn end(self, ip: IpAddr) {
         self.tally.add_peer(self.peer, ip, self.events, self.bytes);
     }
@@ -186,6 +233,8 @@ pub(crate) struct Filler {
     /// When the open batch got its first event.
     since: Instant,
     tally: Tally,
+    /// Answers that wait for batches.
+    owed: Owed,
 }
 
 impl Filler {
@@ -206,6 +255,7 @@ impl Filler {
             builder,
             since,
             tally,
+            owed: Owed::default(),
         }
     }
 
@@ -226,7 +276,7 @@ impl Filler {
         let start = self.builder.filled();
         self.builder.extend(&state.carry);
         let space = self.builder.space();
-        let window = space.len().min(limits::READ_BYTES);
+        let window = space.len().min(state.window_bytes());
         let outcome = connection.read(&mut space[..window], cipher);
         match outcome {
             Read::Data(n) | Read::Drained(n) => {
@@ -300,22 +350,29 @@ impl Filler {
         self.stamp(now);
         let (arena, records) = self.builder.parts();
         let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, peer);
-        let keep = state
-            .decoder
-            .decode(&arena[..end], start, |frame| intake.take(frame));
+        let arena = &arena[..end];
+        let keep = match &mut state.framer {
+            Framer::Syslog(decoder) => decoder.decode(arena, start, |frame| intake.take(frame)),
+            Framer::Relp(debt) => {
+                debt.decode(arena, start, &mut self.owed, |kept| intake.keep(kept))
+            }
+        };
         intake.end(connection.peer());
         keep
     }
 
-    /// Takes the unfinished frame from `start` on.
+    /// Takes the unfinished frame from `start` on. That of a RELP stream is dropped: it was not
+    /// answered, so its sender has it and sends it again.
     fn finish(&mut self, connection: &Connection, state: &mut StreamState, start: usize, now: Now) {
+        let decoder = match &mut state.framer {
+            Framer::Syslog(decoder) => decoder,
+            Framer::Relp(debt) => return debt.end_stream(self.builder.filled() - start),
+        };
         let peer = self.peer_of(connection);
         self.stamp(now);
         let (arena, records) = self.builder.parts();
         let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, peer);
-        state
-            .decoder
-            .finish(arena, start, |frame| intake.take(frame));
+        decoder.finish(arena, start, |frame| intake.take(frame));
         intake.end(connection.peer());
     }
 
@@ -398,8 +455,25 @@ impl Filler {
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let waiting = !self.builder.is_empty() || self.tally.empty > 0;
+        let waiting = !self.builder.is_empty() || self.tally.empty > 0 || self.owed.is_open();
         waiting.then(|| self.since + LINGER)
+    }
+
+    /// Hands the batch on if someone waits for an answer to it.
+    pub(crate) fn flush_if_owed(&mut self, now: Now) {
+        if self.owed.is_open() {
+            self.flush(now);
+        }
+    }
+
+    /// The answers that wait for batches.
+    pub(crate) fn owed(&self) -> &Owed {
+        &self.owed
+    }
+
+    /// The acks of the oldest batch handed on, once it is durable.
+    pub(crate) fn next_due(&mut self, durable_end: u64) -> Option<Handed> {
+        self.owed.next_due(durable_end)
     }
 
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
@@ -410,6 +484,7 @@ impl Filler {
             // Bytes that became no event (the middle of an endless line) would fill the arena
             // until a read had no room, which looks like the end of the stream.
             self.builder.truncate(0);
+            self.owed.hand(Outcome::Nothing);
             return;
         }
         let next = self.next_builder();
@@ -459,10 +534,19 @@ impl Filler {
             received();
             counters.accepted.add(events);
         };
-        match self.doors.log.append(batch, false, accept) {
-            Ok(_) => self.note(now),
-            Err(AppendError::Full) => reject(RejectReason::QueueFull),
-            Err(AppendError::Closed) => reject(RejectReason::Shutdown),
+        match self.doors.log.append(batch, self.owed.is_open(), accept) {
+            Ok(position) => {
+                self.note(now);
+                self.owed.hand(Outcome::At(position));
+            }
+            Err(AppendError::Full) => {
+                reject(RejectReason::QueueFull);
+                self.owed.hand(Outcome::Refused);
+            }
+            Err(AppendError::Closed) => {
+                reject(RejectReason::Shutdown);
+                self.owed.forget();
+            }
         }
     }
 

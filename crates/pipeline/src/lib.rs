@@ -12,7 +12,8 @@
 //! 1. [`config`]: from a file to checked options.
 //! 2. `pipeline`: starts, reloads and stops everything.
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
-//! 4. `filler`: from bytes to batches; `source`: what the workers of a source share.
+//! 4. `filler`: from bytes to batches; `relp`: who is answered when; `source`: what the workers
+//!    of a source share.
 //! 5. `destination`: the threads that deliver.
 //! 6. [`quarantine`]: where refused events go, and the way back.
 //! 7. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
@@ -29,6 +30,7 @@ mod owner;
 mod pipeline;
 pub mod quarantine;
 mod queue;
+mod relp;
 mod source;
 mod status;
 mod stream;

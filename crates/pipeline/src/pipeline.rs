@@ -330,7 +330,7 @@ impl Shared {
             }
             let opened = match address.protocol {
                 Protocol::Udp => self.open_udp(running, *address),
-                Protocol::Tcp | Protocol::Tls => self.open_stream(running, *address),
+                _ => self.open_stream(running, *address),
             };
             match opened {
                 Ok(listener) => running.listeners.push(listener),

@@ -216,6 +216,7 @@ fn destination_status(destination: &Destination) -> DestinationStatus {
         last_success_at_ns: last_success.is_some().then_some(last_success.0),
         errors: error_counts(status),
         requests: status.requests(),
+        concurrency: status.concurrency(),
         bytes: status.bytes_sent(),
         retried: destination.counters.retried.get(),
     }
@@ -343,6 +344,9 @@ impl Page {
             labels(),
             counters.retried.get() as f64,
         );
+        if let Some(requests) = destination.status.concurrency() {
+            self.add(Metric::DestinationConcurrency, labels(), requests.into());
+        }
         for (reason, n) in error_counts(&destination.status) {
             let labels = vec![("destination", name), ("reason", reason.as_str())];
             self.add(Metric::DestinationErrors, labels, n as f64);

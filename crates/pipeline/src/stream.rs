@@ -1,18 +1,23 @@
-//! The stream workers: each drives many TCP and TLS connections of all sources by readiness.
+//! The stream workers: each drives many TCP, TLS and RELP connections of all sources by
+//! readiness. What is particular to RELP, whose messages are answered, is in `answers`.
+
+mod answers;
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use inrush_queue::DurableHook;
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, Read};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use crate::filler::{Doors, Filler, Now, StreamState};
+use crate::relp::ConnectionId;
 use crate::source::Source;
 
 const WAKE: Token = Token(usize::MAX);
@@ -85,6 +90,7 @@ impl StreamWorker {
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let (orders, inbox) = mpsc::channel();
         let load = Arc::new(AtomicUsize::new(0));
+        let (awaiting, hook) = answers::wake_when_durable(&doors.log, &waker);
         let worker = Worker {
             poll,
             inbox,
@@ -93,6 +99,9 @@ impl StreamWorker {
             slots: Slab::new(),
             ready: VecDeque::new(),
             fillers: Vec::new(),
+            serial: 0,
+            awaiting,
+            _hook: hook,
             cipher: vec![0; CIPHER_READ_BYTES],
             sweep_at: Instant::now() + SWEEP,
             stop_at: None,
@@ -147,6 +156,19 @@ struct Slot {
     queued: bool,
     /// The peer has shut down its side: read on until the end is seen.
     hang_up: bool,
+    /// When the session of a RELP connection must be open.
+    open_by: Instant,
+    /// Set once a RELP connection is only written to.
+    closing: Option<Closing>,
+}
+
+/// A RELP connection that ends when all is answered.
+struct Closing {
+    reason: Option<EndReason>,
+    /// Whether the peer is to be told, and has not been yet.
+    hint: bool,
+    /// When it ends even if answers are missing.
+    deadline: Instant,
 }
 
 struct Worker {
@@ -158,6 +180,11 @@ struct Worker {
     /// Connections that have something to read, each at most once.
     ready: VecDeque<usize>,
     fillers: Vec<Filler>,
+    /// Connections so far.
+    serial: u64,
+    /// Whether to be woken when more becomes durable.
+    awaiting: Arc<AtomicBool>,
+    _hook: DurableHook,
     cipher: Vec<u8>,
     sweep_at: Instant,
     /// Set once we were asked to stop: when to end even if senders go on.
@@ -176,6 +203,7 @@ impl Worker {
                 }
             }
             self.read_round();
+            self.settle();
             if Instant::now() >= self.sweep_at {
                 self.sweep();
             }
@@ -185,6 +213,7 @@ impl Worker {
             self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
         }
         self.fillers.iter_mut().for_each(|filler| filler.flush(now));
+        self.answer_last(&mut events);
     }
 
     fn finished(&self) -> bool {
@@ -227,19 +256,26 @@ impl Worker {
 
     fn take(&mut self, source: &Arc<Source>, connection: Connection) {
         let (_, settings) = source.settings();
+        self.serial += 1;
+        let id = ConnectionId {
+            key: self.slots.vacant_key(),
+            serial: self.serial,
+        };
         let slot = Slot {
+            state: StreamState::new(&settings, connection.protocol(), id),
             connection,
-            state: StreamState::new(&settings),
             filler: self.filler_of(source),
             last_data: Instant::now(),
             idle_timeout: settings.stream.idle_timeout.map(|period| period.0),
             queued: false,
             hang_up: false,
+            open_by: Instant::now() + settings.stream.handshake_timeout.0 * 2,
+            closing: None,
         };
         let key = self.slots.insert(slot);
         let slot = &mut self.slots[key];
         let socket = slot.connection.socket_mut();
-        // Writability matters to TLS alone, and as an edge it costs nothing.
+        // Writability matters to TLS and RELP alone, and as an edge it costs nothing.
         let interest = Interest::READABLE | Interest::WRITABLE;
         if let Err(error) = self.poll.registry().register(socket, Token(key), interest) {
             tracing::warn!(%error, source = source.name, "cannot watch a connection");
@@ -282,9 +318,14 @@ impl Worker {
             };
             self.read(key, now);
         }
-        self.fillers
-            .iter_mut()
-            .for_each(|filler| filler.flush_if_due(now));
+        // While more is ready it may join the batch; then nothing will, and answers wait for it.
+        let idle = self.ready.is_empty();
+        for filler in &mut self.fillers {
+            if idle {
+                filler.flush_if_owed(now);
+            }
+            filler.flush_if_due(now);
+        }
     }
 
     fn read(&mut self, key: usize, now: Now) {
@@ -292,6 +333,9 @@ impl Worker {
             return;
         };
         slot.queued = false;
+        if slot.state.debt().is_some() {
+            return self.serve(key, now);
+        }
         let filler = &mut self.fillers[slot.filler];
         let outcome =
             filler.read_stream(&mut slot.connection, &mut slot.state, &mut self.cipher, now);
@@ -377,7 +421,11 @@ impl Worker {
             }
             if let Some(slot) = self.slots.get_mut(key) {
                 self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
-                self.close(key, None);
+                if slot.state.debt().is_some() {
+                    self.begin_close(key, None, true, now);
+                } else {
+                    self.close(key, None);
+                }
             }
         }
         self.fillers.iter_mut().for_each(|filler| filler.flush(now));
@@ -388,6 +436,11 @@ fn overdue(slot: &Slot, now: Instant) -> Option<EndReason> {
     if slot.connection.overdue(now) {
         return Some(EndReason::HandshakeTimeout);
     }
+    if let Some(reason) = answers::overdue(slot, now) {
+        return Some(reason);
+    }
     let idle = slot.idle_timeout?;
-    (now.duration_since(slot.last_data) >= idle).then_some(EndReason::IdleTimeout)
+    // Who waits for our answer is not idle.
+    let owed = slot.state.debt().is_some_and(|debt| !debt.is_clear());
+    (!owed && now.duration_since(slot.last_data) >= idle).then_some(EndReason::IdleTimeout)
 }

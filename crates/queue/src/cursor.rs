@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate};
 
 use crate::cursor_file::Place;
+use crate::mutant::{Mutant, is_on};
 use crate::ranges::{overlap, subtract, total};
 
 /// A batch that was handed out and is not settled whole.
@@ -63,15 +64,11 @@ impl Cursor {
         }
     }
 
-    /// The cursor that an earlier process left, in a log that begins with event `first` and ends
-    /// before `end`. Its batches are looked for from the log's front on.
-    pub(crate) fn restored(
-        counters: Arc<DestinationCounters>,
-        place: &Place,
-        first: u64,
-        end: u64,
-    ) -> Self {
-        let floor = place.floor().clamp(first, end);
+    /// The cursor that an earlier process left, in a log that ends before event `end`. Its batches
+    /// are looked for from the log's front on; what the log does not hold any more is found to be
+    /// lost then.
+    pub(crate) fn restored(counters: Arc<DestinationCounters>, place: &Place, end: u64) -> Self {
+        let floor = place.floor().min(end);
         let mut cursor = Self::new(counters, 0, floor);
         let mut settled: Vec<Range<u64>> = std::iter::once(floor..place.next_event).collect();
         for range in &place.unsettled {
@@ -102,7 +99,7 @@ impl Cursor {
             }
         }
         Place {
-            next_event,
+            next_event: next_event + u64::from(is_on(Mutant::CursorOffByOne)),
             unsettled,
         }
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::format::{Fields, LogId};
+use crate::mutant::{Mutant, is_on};
 use crate::storage::{File, Storage};
 
 /// Bytes of a slot. Places with more ranges than fit forget the gaps between the last ones.
@@ -167,8 +168,10 @@ impl CursorFile {
             self.sync()?;
         }
         let taken = [self.newest, self.durable];
-        let slot = (0..SLOTS).find(|slot| !taken.contains(&Some(*slot)));
-        let slot = slot.unwrap_or_default();
+        let slots = if is_on(Mutant::TwoSlots) { 2 } else { SLOTS };
+        let slot = (0..slots).find(|slot| !taken.contains(&Some(*slot)));
+        // There is one but under the mutant: two cannot fill three.
+        let slot = slot.unwrap_or(self.turn % 2);
         let bytes = place.encode(log, self.turn);
         self.file()?.write_at(&[&bytes], slot * SLOT_BYTES as u64)?;
         self.newest = Some(slot);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cursor_file::{CursorFile, Place, file_name};
@@ -27,7 +28,8 @@ pub(crate) struct Keeper {
     /// Whether there are events of which nobody knows whose they are.
     pub(crate) orphaned: bool,
     files: Mutex<HashMap<String, Arc<Mutex<Kept>>>>,
-    /// What the file says; `None` until it was written by this process.
+    behind: AtomicBool,
+    /// What the file says; `None` while that is not known.
     written: Mutex<Option<Vec<Known>>>,
     bad: Mutex<HashSet<(String, u64)>>,
 }
@@ -44,6 +46,7 @@ impl Keeper {
             epoch: meta.epoch,
             orphaned,
             files: Mutex::default(),
+            behind: AtomicBool::new(true),
             written: Mutex::default(),
             bad: Mutex::default(),
         }
@@ -59,23 +62,44 @@ impl Keeper {
         lock(&self.files).insert(name.to_owned(), kept);
     }
 
-    /// Writes down whose cursors there are, if that has changed.
-    pub(crate) fn remember(&self, cursors: Vec<Known>) {
+    /// Whose cursors there are has changed; until that is written down, nothing that they wait for
+    /// may count as durable.
+    pub(crate) fn cursors_changed(&self) {
+        self.behind.store(true, Relaxed);
+    }
+
+    /// Whether the file does not say whose cursors there are.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind.load(Relaxed)
+    }
+
+    /// Writes down whose cursors there are, if that has changed. `cursors` is asked once it is
+    /// this thread's turn.
+    ///
+    /// # Errors
+    /// The disk fails. It is tried again with the next change and with every round of writing.
+    pub(crate) fn remember(&self, cursors: impl FnOnce() -> Vec<Known>) -> io::Result<()> {
         let mut written = lock(&self.written);
+        self.behind.store(false, Relaxed);
+        let cursors = cursors();
         if written.as_ref() == Some(&cursors) {
-            return;
+            return Ok(());
         }
         let meta = Meta {
             id: self.id,
             epoch: self.epoch,
             cursors: cursors.clone(),
         };
-        match meta.write(&*self.storage) {
+        *written = None;
+        let end = meta.write(&*self.storage);
+        match &end {
             Ok(()) => *written = Some(cursors),
-            // It is tried again with the next change and each time that segments are deleted. Until
-            // then a restart finds the cursors by their files.
-            Err(error) => tracing::warn!(%error, "queue: log.json cannot be written"),
+            Err(error) => {
+                self.behind.store(true, Relaxed);
+                tracing::warn!(%error, "queue: log.json cannot be written");
+            }
         }
+        end
     }
 
     fn kept(&self, name: &str) -> io::Result<Arc<Mutex<Kept>>> {
@@ -118,7 +142,7 @@ impl Keeper {
     /// Deletes the file of a destination that is gone.
     pub(crate) fn forget(&self, name: &str) {
         lock(&self.files).remove(name);
-        // Left behind, it counts as the cursor of a destination that has nothing pending.
+        // Left behind, the next start deletes it.
         let _ = self.storage.remove(&file_name(name));
     }
 

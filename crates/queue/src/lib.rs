@@ -23,10 +23,13 @@ mod cursor;
 mod cursor_file;
 mod feed;
 mod format;
+#[cfg(feature = "simulation")]
+pub mod fuzz;
 mod inspect;
 mod keeper;
 mod log;
 mod meta;
+mod mutant;
 mod quarantine;
 mod ranges;
 mod reader;
@@ -51,6 +54,8 @@ pub use inspect::{
     aside,
 };
 pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, switch_mutant};
 pub use quarantine::{Entries, Entry, Filter, QuarantineLog, Refused};
 pub use reader::BadRange;
 pub use repair::{Repair, RepairKind, repair};

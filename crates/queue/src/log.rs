@@ -4,12 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
 
 use crate::cursor::Cursor;
+use crate::cursor_file::Place;
 use crate::feed::DestinationFeed;
 use crate::format::LogId;
 use crate::keeper::Keeper;
@@ -129,9 +130,11 @@ impl Log {
         for cursor in found.cursors {
             let counters = ledger.destination(&cursor.known.name);
             // Without its file, a destination begins with the oldest event: that may repeat some.
-            let place = cursor.place.unwrap_or_default();
-            let restored =
-                Cursor::restored(Arc::clone(&counters), &place, first_event, found.event);
+            let place = cursor.place.unwrap_or(Place {
+                next_event: first_event,
+                unsettled: Vec::new(),
+            });
+            let restored = Cursor::restored(Arc::clone(&counters), &place, found.event);
             let events = restored.pending(found.event);
             ledger.post(|| {
                 counters.accepted.add(events);
@@ -143,6 +146,7 @@ impl Log {
                 cursor: restored,
                 reader: Some(Reader::new(Arc::clone(&storage), id)),
                 reading: false,
+                advanced_at: None,
                 read_again_at: None,
                 abandoned_since: cursor.known.abandoned_since,
             });
@@ -299,7 +303,7 @@ impl Log {
         let number = self.wakes_given.fetch_add(1, Relaxed);
         self.wakes().push((number, wake));
         DurableHook {
-            log: Arc::clone(self),
+            log: Arc::downgrade(self),
             number,
         }
     }
@@ -335,17 +339,15 @@ impl Log {
             if !known && keeper.orphaned {
                 self.give_everything(&mut state, name);
             }
-            let cursors = Self::known(&state);
+            keeper.cursors_changed();
             drop(state);
+            // If it fails, the next round tries again before it writes what the destination waits for.
+            let _ = self.remember(keeper);
             if !known {
-                // A destination without a place begins with the oldest event: with what came
-                // before it was there.
+                // Without it, a restart would have the destination begin with the oldest event.
                 self.save_cursor(name);
-                if let Err(error) = keeper.sync(name) {
-                    tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
-                }
+                let _ = keeper.sync(name);
             }
-            keeper.remember(cursors);
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
     }
@@ -369,7 +371,12 @@ impl Log {
         }
     }
 
-    pub(crate) fn known(state: &State) -> Vec<Known> {
+    /// Writes down whose cursors there are.
+    pub(crate) fn remember(&self, keeper: &Keeper) -> io::Result<()> {
+        keeper.remember(|| Self::known(&self.lock()))
+    }
+
+    fn known(state: &State) -> Vec<Known> {
         let known = |slot: &Slot| Known {
             name: slot.cursor.counters.name.clone(),
             abandoned_since: slot.abandoned_since,
@@ -396,12 +403,24 @@ impl Log {
         } else {
             self.remove(&mut state, name, reason);
         }
-        let cursors = Self::known(&state);
         drop(state);
         if let Some(keeper) = &self.keeper {
-            keeper.remember(cursors);
+            keeper.cursors_changed();
+            self.forget_removed(keeper, &[name.to_owned()]);
         }
         self.room.notify_all();
+    }
+
+    /// Deletes the files of cursors, as far as they are removed, once it is written down that they
+    /// are: a file that is left behind means nothing then.
+    pub(crate) fn forget_removed(&self, keeper: &Keeper, names: &[String]) {
+        if self.remember(keeper).is_err() {
+            return;
+        }
+        let known = self.names();
+        for name in names.iter().filter(|name| !known.contains(name)) {
+            keeper.forget(name);
+        }
     }
 
     pub(crate) fn remove(&self, state: &mut State, name: &str, reason: DropReason) {
@@ -525,9 +544,9 @@ impl Log {
         let aim = {
             let mut state = self.lock();
             let from_event = state.slot(name).map(|slot| slot.cursor.next_event);
-            let first = state.first();
+            let memory = state.memory_start();
             let disk = state.disk.as_ref()?;
-            aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), first)
+            aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), memory)
         };
         let read = reader.next(aim.from_event);
         if let Some(keeper) = &self.keeper {
@@ -544,7 +563,7 @@ impl Log {
             Ok(Read::End) => {
                 match slot.reader.as_mut().filter(|_| aim.is_complete) {
                     Some(reader) => reader.leave(),
-                    None => slot.cursor.next = slot.cursor.next.max(aim.first_in_memory),
+                    None => state.go_on_in_memory(index, aim.memory, &self.ledger),
                 }
                 None
             }
@@ -644,12 +663,12 @@ struct Aim {
     from_event: u64,
     /// Whether nothing will ever be added to the segment.
     is_complete: bool,
-    /// Position of the first batch in memory when the read began.
-    first_in_memory: u64,
+    /// Where the memory began when the read did.
+    memory: (u64, u64),
 }
 
 /// Has the reader stand in the segment where event `from` is to be looked for.
-fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64) -> Aim {
+fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, memory: (u64, u64)) -> Aim {
     let segments = &disk.segments;
     let index = match reader.serial {
         Some(serial) if reader.has_left() => segments.index_after(serial),
@@ -662,25 +681,27 @@ fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, first_in_memory: u64
         if reader.serial != Some(segment.header.serial) {
             reader.open(segment);
         }
-        reader.end_at(segment.bytes, next.map(|next| next.header.base_position));
+        // Recovery may have missed frames that can be read now: their places were given out again.
+        let end = next.map_or(disk.durable_end, |next| next.header.base_position);
+        reader.end_at(segment.bytes, end);
     }
     Aim {
         from_event,
         is_complete: next.is_some(),
-        first_in_memory,
+        memory,
     }
 }
 
 /// Keeps a wake of [`Log::on_durable`] in place.
 pub struct DurableHook {
-    log: Arc<Log>,
+    log: Weak<Log>,
     number: u64,
 }
 
 impl Drop for DurableHook {
     fn drop(&mut self) {
-        self.log
-            .wakes()
-            .retain(|(number, _)| *number != self.number);
+        if let Some(log) = self.log.upgrade() {
+            log.wakes().retain(|(number, _)| *number != self.number);
+        }
     }
 }

@@ -17,6 +17,18 @@ struct Document {
     id: String,
     epoch: u32,
     cursors: Vec<Known>,
+    /// CRC-32C of this document with nothing here, in hexadecimal: a flipped bit would rename a
+    /// destination.
+    #[serde(default)]
+    checksum: String,
+}
+
+impl Document {
+    fn sealed(mut self) -> io::Result<Self> {
+        self.checksum.clear();
+        self.checksum = format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&self)?));
+        Ok(self)
+    }
 }
 
 /// A destination that has a cursor.
@@ -43,6 +55,9 @@ impl Meta {
         let mut bytes = vec![0; len.min(BYTES_MAX)];
         let read = file.read_at(&mut bytes, 0).ok()?;
         let document: Document = serde_json::from_slice(&bytes[..read]).ok()?;
+        if document.clone().sealed().ok()? != document {
+            return None;
+        }
         let id = u128::from_str_radix(&document.id, 16).ok()?;
         Some(Self {
             id: LogId(id.to_be_bytes()),
@@ -57,7 +72,9 @@ impl Meta {
             id: format!("{:032x}", u128::from_be_bytes(self.id.0)),
             epoch: self.epoch,
             cursors: self.cursors.clone(),
+            checksum: String::new(),
         };
+        let document = document.sealed()?;
         let text = serde_json::to_vec_pretty(&document)?;
         match storage.remove(NEW_NAME) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use inrush_event::Batch;
 
-use crate::format::{
-    FLAG_LZ4, LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_payload,
-};
+use crate::format::{LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_payload};
 use crate::scan::{Item, Scan};
 use crate::segments::Segment;
 use crate::storage::Storage;
@@ -35,6 +33,8 @@ pub(crate) struct Reader {
     /// Serial of the segment that is open.
     pub(crate) serial: Option<u64>,
     scan: Option<Scan>,
+    /// Why the segment could not be opened, though it is there.
+    unopened: Option<io::Error>,
     /// Whether the segment was read to its end.
     left: bool,
     name: String,
@@ -63,6 +63,7 @@ impl Reader {
             names: Names::default(),
             serial: None,
             scan: None,
+            unopened: None,
             left: false,
             name: String::new(),
             end_position: u64::MAX,
@@ -72,16 +73,19 @@ impl Reader {
         }
     }
 
-    /// Goes to the front of a segment. One that cannot be opened reads as empty.
+    /// Goes to the front of a segment. One that is not there reads as empty.
     pub(crate) fn open(&mut self, segment: &Segment) {
         self.serial = Some(segment.header.serial);
         self.left = false;
         self.name.clone_from(&segment.name);
         let front = SEGMENT_HEADER_BYTES as u64;
-        let file = self.storage.open(&segment.name);
-        self.scan = file
-            .ok()
-            .map(|file| Scan::new(file, self.log, front, front));
+        self.scan = None;
+        self.unopened = None;
+        match self.storage.open(&segment.name) {
+            Ok(file) => self.scan = Some(Scan::new(file, self.log, front, front)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.unopened = Some(error),
+        }
         self.next_position = self.next_position.max(segment.header.base_position);
     }
 
@@ -95,12 +99,13 @@ impl Reader {
         self.left
     }
 
-    /// Tells how much of the segment may be read, and where the next one begins, if there is one.
-    pub(crate) fn end_at(&mut self, bytes: u64, position: Option<u64>) {
+    /// Tells how much of the segment may be read, and from which position on its frames do not
+    /// count.
+    pub(crate) fn end_at(&mut self, bytes: u64, position: u64) {
         if let Some(scan) = &mut self.scan {
             scan.set_limit(bytes);
         }
-        self.end_position = position.unwrap_or(u64::MAX);
+        self.end_position = position;
     }
 
     /// What the batch that was just read says of its refusal, in quarantine.
@@ -118,6 +123,10 @@ impl Reader {
     /// # Errors
     /// The disk does not answer; it can be tried again.
     pub(crate) fn next(&mut self, from_event: u64) -> io::Result<Read> {
+        if let Some(error) = self.unopened.take() {
+            self.serial = None;
+            return Err(error);
+        }
         let Some(scan) = &mut self.scan else {
             return Ok(Read::End);
         };
@@ -137,14 +146,7 @@ impl Reader {
             if frame.position < self.next_position || frame.end_event() <= from_event {
                 continue;
             }
-            let plain;
-            let payload = if frame.flags & FLAG_LZ4 == 0 {
-                scan.payload()
-            } else {
-                let bytes = frame.plain_bytes as usize;
-                plain = lz4_flex::block::decompress(scan.payload(), bytes).unwrap_or_default();
-                &plain
-            };
+            let payload = scan.payload();
             // A payload whose checksum is right and whose content is not was written by a fault of
             // ours; its events count as lost like any others.
             let Some(batch) = decode_payload(&frame, payload, &mut self.names) else {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use inrush_event::Timestamp;
 
-use crate::cursor_file::{CursorFile, Place, destination_in};
+use crate::cursor_file::{CursorFile, Place, destination_in, file_name};
 use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::meta::{Known, Meta};
+use crate::mutant::{Mutant, is_on};
 use crate::scan::{Item, Scan};
 use crate::segments::{Segment, Segments, read_header, serial_in};
-use crate::storage::Storage;
+use crate::storage::{Storage, insist};
 
 /// A destination that an earlier process served.
 pub(crate) struct Found {
@@ -54,26 +55,34 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let mut aside = Vec::new();
     let segments = segments(&**storage, id, heads, &mut aside);
     let (mut position, mut event) = tail(&**storage, id, &segments);
-    let orphaned = meta.is_none() && !segments.0.is_empty();
+    let is_told = meta.is_some();
+    let orphaned = !is_told && !segments.0.is_empty();
     let mut meta = Meta {
         id,
         epoch: epoch.map_or(0, |epoch| epoch + 1),
         cursors: meta.map(|meta| meta.cursors).unwrap_or_default(),
     };
-    let strangers = names.iter().filter_map(|name| destination_in(name));
-    for name in strangers {
-        if !meta.cursors.iter().any(|known| known.name == name) {
-            let abandoned_since = None;
-            meta.cursors.push(Known {
-                name,
-                abandoned_since,
-            });
+    for name in names.iter().filter_map(|name| destination_in(name)) {
+        if meta.cursors.iter().any(|known| known.name == name) {
+            continue;
         }
+        if is_told {
+            // Left behind when its destination was removed.
+            let _ = storage.remove(&file_name(&name));
+            continue;
+        }
+        let abandoned_since = None;
+        meta.cursors.push(Known {
+            name,
+            abandoned_since,
+        });
     }
     let cursors = cursors(storage, &meta)?;
     for place in cursors.iter().filter_map(|found| found.place.as_ref()) {
         // A tail that was lost had been delivered here: its numbers are not given out again.
-        event = event.max(place.next_event);
+        if !is_on(Mutant::ReuseNumbers) {
+            event = event.max(place.next_event);
+        }
     }
     position = position.max(1);
     for name in &aside {
@@ -105,8 +114,8 @@ pub(crate) type Heads = Vec<(String, Option<SegmentHeader>)>;
 pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
     let is_segment = |name: &&String| name.ends_with(".seg");
     let head = |name: &String| {
-        let file = storage.open(name).ok();
-        (name.clone(), file.as_ref().and_then(read_header))
+        let head = insist(|| read_header(&storage.open(name)?));
+        (name.clone(), head.ok().flatten())
     };
     names.iter().filter(is_segment).map(head).collect()
 }
@@ -124,7 +133,7 @@ pub(crate) fn segments(
             aside.push(name);
             continue;
         };
-        let bytes = storage.open(&name).and_then(|file| file.len());
+        let bytes = insist(|| storage.open(&name)?.len());
         if header.log != id {
             aside.push(name);
             continue;
@@ -155,7 +164,7 @@ pub(crate) fn segments(
 /// The head of a segment whose own is damaged, from its first sound frame and its name.
 fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeader> {
     let serial = serial_in(name)?;
-    let file = storage.open(name).ok()?;
+    let file = insist(|| storage.open(name)).ok()?;
     let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
     loop {
         match scan.next().ok()? {
@@ -181,7 +190,7 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
         return (0, 0);
     };
     let base = (last.header.base_position, last.header.base_event);
-    let Ok(file) = storage.open(&last.name) else {
+    let Ok(file) = insist(|| storage.open(&last.name)) else {
         return base;
     };
     let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);

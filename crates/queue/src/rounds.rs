@@ -1,12 +1,14 @@
 //! The writer's work, in steps: begin a round, write, finish it; and delete what nobody needs.
 //! Each step is atomic, and others run between them.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{DropReason, Timestamp, limits};
 
 use crate::log::Log;
+use crate::mutant::{Mutant, is_on};
 use crate::segments::Segment;
 use crate::state::{OnDisk, Stall};
 use crate::writer::{Change, Manner, Outcome, Pending, Writer};
@@ -62,6 +64,16 @@ impl Log {
 
     /// Takes what is not yet written; `None` if there is nothing, or no room for it.
     pub fn begin_round(&self, now: Instant) -> Option<Round> {
+        let keeper = self.keeper.as_ref()?;
+        if keeper.is_behind()
+            && let Err(error) = self.remember(keeper)
+        {
+            if let Some(disk) = &mut self.lock().disk {
+                stalled_by(disk, &error, now);
+            }
+            self.skip_needless(now);
+            return None;
+        }
         let space = self.space();
         let mut state = self.lock();
         let (options, from) = (state.options.clone(), state.durable_end());
@@ -69,6 +81,7 @@ impl Log {
         let bytes: u64 = batches.iter().map(Pending::bytes).sum();
         let disk = state.disk.as_mut()?;
         if batches.is_empty() {
+            disk.unwritten_since = None;
             return None;
         }
         let over = disk.segments.bytes() + bytes > options.max_bytes.0;
@@ -116,18 +129,7 @@ impl Log {
         }
         let failed = outcome.error.is_some();
         match outcome.error {
-            Some(error) => {
-                let full = matches!(
-                    error.kind(),
-                    std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-                );
-                stalled(
-                    disk,
-                    format!("the queue cannot be written: {error}"),
-                    full,
-                    now,
-                );
-            }
+            Some(error) => stalled_by(disk, &error, now),
             None => {
                 disk.stall = None;
                 disk.retry_at = None;
@@ -158,7 +160,7 @@ impl Log {
     }
 
     /// Writes every cursor's place down and makes it durable.
-    fn sync_cursors(&self) -> std::io::Result<()> {
+    fn sync_cursors(&self) -> io::Result<()> {
         let Some(keeper) = &self.keeper else {
             return Ok(());
         };
@@ -182,10 +184,14 @@ impl Log {
     pub fn reclaim(&self, now: Timestamp) {
         let Some(keeper) = &self.keeper else { return };
         self.expire(now);
+        // Those that could not be written when they moved.
+        for name in self.names() {
+            self.save_cursor(&name);
+        }
         let floor = self.lock().floor();
         if self.would_reclaim(floor) {
             // A cursor that a power cut sets back must not find its events gone.
-            if self.sync_cursors().is_err() {
+            if !is_on(Mutant::DeleteEarly) && self.sync_cursors().is_err() {
                 return;
             }
             let gone = {
@@ -198,8 +204,13 @@ impl Log {
             self.delete(gone.unwrap_or_default());
         }
         self.drop_oldest_segment();
-        let known = Self::known(&self.lock());
-        keeper.remember(known);
+        if let Some(disk) = &mut self.lock().disk
+            && disk.unwritten_since.is_none()
+        {
+            // Nothing waits to be written; whether it could be, the next round finds out.
+            disk.stall = None;
+        }
+        let _ = self.remember(keeper);
     }
 
     fn would_reclaim(&self, floor: u64) -> bool {
@@ -271,8 +282,9 @@ impl Log {
             self.remove(&mut state, name, DropReason::Removed);
         }
         drop(state);
-        for name in &gone {
-            keeper.forget(name);
+        if !gone.is_empty() {
+            keeper.cursors_changed();
+            self.forget_removed(keeper, &gone);
         }
     }
 
@@ -281,7 +293,7 @@ impl Log {
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(self: &Arc<Self>) -> std::io::Result<Option<std::thread::JoinHandle<()>>> {
+    pub fn start(self: &Arc<Self>) -> io::Result<Option<std::thread::JoinHandle<()>>> {
         if self.keeper.is_none() {
             return Ok(None);
         }
@@ -339,6 +351,15 @@ impl Log {
             }
         }
     }
+}
+
+fn stalled_by(disk: &mut OnDisk, error: &io::Error, now: Instant) {
+    let full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    );
+    let text = format!("the queue cannot be written: {error}");
+    stalled(disk, text, full, now);
 }
 
 fn stalled(disk: &mut OnDisk, text: String, full: bool, now: Instant) {

@@ -9,7 +9,7 @@ use memchr::memmem;
 use crate::format::{
     FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, LogId, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
 };
-use crate::storage::File;
+use crate::storage::{BLOCK_BYTES as PADDING_BYTES_MAX, File, insist};
 
 /// Bytes asked of the file at once.
 const READ_BYTES: usize = 1024 * 1024;
@@ -75,7 +75,7 @@ impl Scan {
     /// # Errors
     /// The length of the file cannot be told.
     pub(crate) fn next(&mut self) -> io::Result<Item> {
-        let len = self.file.len()?.min(self.limit);
+        let len = insist(|| self.file.len())?.min(self.limit);
         if self.offset >= len {
             return Ok(Item::End);
         }
@@ -89,7 +89,16 @@ impl Scan {
             }
         }
         self.offset = self.next_header(from + 1, len);
+        if self.offset == len && self.is_padding(from, len) {
+            return Ok(Item::End);
+        }
         Ok(Item::Bad(from..self.offset))
+    }
+
+    /// Whether nothing but the rest of a block is there.
+    fn is_padding(&mut self, from: u64, len: u64) -> bool {
+        let count = (len - from) as usize;
+        count < PADDING_BYTES_MAX && self.bytes(from, count, len).iter().all(|byte| *byte == 0)
     }
 
     fn saw(&mut self, position: u64, event: u64) {

@@ -1,5 +1,6 @@
 //! The segment files that the log holds, oldest first.
 
+use std::io;
 use std::sync::Arc;
 
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -24,20 +25,19 @@ pub(crate) fn serial_in(name: &str) -> Option<u64> {
     name.strip_suffix(".seg")?.parse().ok()
 }
 
-/// Whether the file begins with a head that is sound.
-pub(crate) fn is_sound(file: &dyn File) -> bool {
-    head_of(file).is_some()
-}
-
-fn head_of(file: &dyn File) -> Option<SegmentHeader> {
-    let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    let read = file.read_at(&mut bytes, 0).ok()?;
-    SegmentHeader::decode(&bytes[..read])
-}
-
 /// The head of the file; `None` if it is not one of ours, or damaged.
-pub(crate) fn read_header(file: &Arc<dyn File>) -> Option<SegmentHeader> {
-    head_of(&**file)
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read_header(file: &Arc<dyn File>) -> io::Result<Option<SegmentHeader>> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(SegmentHeader::decode(&bytes[..read]))
+}
+
+/// Whether the file begins with a head that is sound.
+pub(crate) fn is_sound(file: &Arc<dyn File>) -> bool {
+    matches!(read_header(file), Ok(Some(_)))
 }
 
 /// All of them, by serial.

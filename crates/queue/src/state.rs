@@ -15,6 +15,9 @@ use crate::segments::Segments;
 use crate::writer::{Pending, Writer};
 use crate::{QueueOptions, WhenFull};
 
+/// A destination that has taken nothing for this long reads from disk when it comes back.
+const STUCK_AFTER: Duration = Duration::from_secs(1);
+
 /// A batch near the end of the log.
 struct Entry {
     /// `None` once every cursor has settled it and it needs not be written any more, though an
@@ -61,6 +64,8 @@ pub(crate) struct Slot {
     /// Where it reads what has left the memory; taken while someone reads.
     pub(crate) reader: Option<Reader>,
     pub(crate) reading: bool,
+    /// When it last took a batch that it had not had before.
+    pub(crate) advanced_at: Option<Instant>,
     /// When a disk that did not answer is asked again.
     pub(crate) read_again_at: Option<Instant>,
     /// Since when its destination is not configured: seconds since 1970.
@@ -111,9 +116,23 @@ impl State {
         }
     }
 
-    /// Position of the first batch in memory.
-    pub(crate) fn first(&self) -> u64 {
-        self.first
+    /// Where the memory begins: a position, and the number of its first event.
+    pub(crate) fn memory_start(&self) -> (u64, u64) {
+        let front = self.entries.front();
+        (
+            self.first,
+            front.map_or(self.next_event, |entry| entry.first_event),
+        )
+    }
+
+    /// Nothing more below `to` is on disk: what the cursor still lacks there is lost.
+    pub(crate) fn go_on_in_memory(&mut self, index: usize, to: (u64, u64), ledger: &Ledger) {
+        let cursor = &mut self.slots[index].cursor;
+        cursor.next = cursor.next.max(to.0);
+        let lost = cursor.skip_to(to.1);
+        if lost > 0 {
+            ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));
+        }
     }
 
     /// Position behind the last batch.
@@ -320,6 +339,7 @@ impl State {
         now: Instant,
         ledger: &Ledger,
     ) -> Option<Delivery> {
+        self.slots[index].advanced_at = Some(now);
         let cursor = &mut self.slots[index].cursor;
         if !cursor.is_meant(&old.batch) {
             // Mostly this is known and counted since the append; a restart may have forgotten it.
@@ -416,7 +436,23 @@ impl State {
         let left = position < self.first + self.entries.len() as u64;
         disk.unwritten_since = left.then_some(now);
         self.trim();
+        self.leave_the_stuck_behind(now, &mut freed);
         freed
+    }
+
+    /// Lets go what is on disk and is kept in memory only for destinations that take nothing: they
+    /// will read it. So a dead destination does not push the others' batches out of the cache.
+    fn leave_the_stuck_behind(&mut self, now: Instant, freed: &mut Vec<Arc<Batch>>) {
+        let advances = |slot: &&Slot| {
+            slot.advanced_at
+                .is_some_and(|at| now.saturating_duration_since(at) < STUCK_AFTER)
+        };
+        let wanted = self.slots.iter().filter(advances);
+        let from = wanted.map(|slot| slot.cursor.next).min();
+        let to = from.unwrap_or(u64::MAX).min(self.durable_end());
+        while self.first < to && !self.entries.is_empty() {
+            freed.extend(self.pop());
+        }
     }
 
     /// Position behind the batches at the front of what is unwritten that nobody waits for: they
@@ -490,6 +526,7 @@ impl State {
             cursor,
             reader,
             reading: false,
+            advanced_at: None,
             read_again_at: None,
             abandoned_since: None,
         });

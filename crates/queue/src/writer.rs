@@ -10,6 +10,7 @@ use crate::format::{
     LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES,
     encode_head,
 };
+use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
 use crate::storage::{File, Storage};
 
@@ -208,8 +209,16 @@ impl Writer {
         let Some(current) = &mut self.current else {
             return Ok(());
         };
-        if durability == Durability::Fsync && current.durable < current.offset {
-            current.file.sync()?;
+        if is_on(Mutant::AckEarly) {
+            outcome.durable_end = end;
+        }
+        let synced = current.durable == current.offset || is_on(Mutant::SkipSync);
+        if durability == Durability::Fsync && !synced {
+            let mut end = current.file.sync();
+            if is_on(Mutant::SyncAgain) {
+                end = end.or_else(|_| current.file.sync());
+            }
+            end?;
             if current.durable == 0 {
                 self.storage.sync_names()?;
             }

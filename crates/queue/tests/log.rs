@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -61,14 +62,13 @@ impl World {
         builder.freeze(0)
     }
 
-    fn append(&self, events: usize) -> Result<(), AppendError> {
+    fn append(&self, events: usize) -> Result<u64, AppendError> {
         let counters = self.ledger.source("s");
         let accept = || {
             counters.received.add(events as u64);
             counters.accepted.add(events as u64);
         };
-        let appended = self.log.append(self.batch(events), false, accept);
-        appended.map(|_position| ())
+        self.log.append(self.batch(events), false, accept)
     }
 
     fn attach(&self, name: &str) -> Arc<DestinationFeed> {
@@ -333,4 +333,27 @@ proptest! {
         prop_assert!(snapshot.balanced);
         prop_assert!(snapshot.destinations.values().all(|row| row.pending == 0));
     }
+}
+
+#[test]
+fn who_waits_is_told_that_a_batch_is_durable_until_the_hook_is_dropped() {
+    let world = World::new(u64::MAX, WhenFull::Block);
+    let told = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&told);
+    let hook = world.log.on_durable(Arc::new(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }));
+    let feed = world.attach("d");
+    for position in 0..3 {
+        assert_eq!(world.append(1), Ok(position));
+        assert_eq!(world.log.durable_end(), position + 1);
+        let delivery = take(&feed).unwrap();
+        feed.settle(delivery.position, delivery.events, Fate::Delivered);
+    }
+    assert_eq!(told.load(Ordering::Relaxed), 0, "nobody waited");
+    assert_eq!(world.log.append(world.batch(1), true, || {}), Ok(3));
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    drop(hook);
+    assert_eq!(world.log.append(world.batch(1), true, || {}), Ok(4));
+    assert_eq!(told.load(Ordering::Relaxed), 1);
 }

@@ -27,6 +27,9 @@ pub enum SinkError {
         /// What is wrong with it.
         what: String,
     },
+    /// The system did not give what any sink of this kind needs.
+    #[error("cannot start: {0}")]
+    Unstartable(std::io::Error),
 }
 
 macro_rules! error_reasons {
@@ -66,6 +69,7 @@ error_reasons! {
     Http429 "http_429" "The collector asked to slow down; it is obeyed.";
     Http5xx "http_5xx" "The collector or something before it failed; the request is sent again.";
     HttpOther "http_other" "Another status that is no success; the events are held.";
+    AckFailed "ack_failed" "A request that was taken was not acknowledged in time and is sent again, or acknowledgements could not be asked for.";
     DiskFull "disk_full" "No room on the disk or in the quota; tried again until there is.";
     QuarantineFailed "quarantine_failed" "A refused event could not be written to quarantine; it stays pending.";
 }

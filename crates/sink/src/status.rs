@@ -1,5 +1,6 @@
 //! How a sink is doing: written by the sink, read by the admin side.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use inrush_event::{Counter, Timestamp};
@@ -28,6 +29,8 @@ pub struct SinkStatus {
     requests: Counter,
     bytes_sent: Counter,
     errors: [Counter; ErrorReason::ALL.len()],
+    /// Requests that may be in flight; 0 for a sink that has none.
+    concurrency: AtomicU32,
     /// Taken once a batch or request, never held across I/O.
     state: Mutex<State>,
 }
@@ -52,6 +55,7 @@ impl SinkStatus {
             requests: Counter::default(),
             bytes_sent: Counter::default(),
             errors: Default::default(),
+            concurrency: AtomicU32::new(0),
             state: Mutex::new(State {
                 healthy: true,
                 since: Timestamp::now(),
@@ -80,6 +84,15 @@ impl SinkStatus {
     /// Bytes that the destination has taken, as they were encoded (and compressed).
     pub fn bytes_sent(&self) -> u64 {
         self.bytes_sent.get()
+    }
+
+    /// Requests that may be in flight at once just now; `None` for a sink without requests.
+    pub fn concurrency(&self) -> Option<u32> {
+        Some(self.concurrency.load(Relaxed)).filter(|n| *n > 0)
+    }
+
+    pub(crate) fn set_concurrency(&self, requests: u32) {
+        self.concurrency.store(requests, Relaxed);
     }
 
     /// Failed attempts for this reason.

@@ -16,7 +16,7 @@ use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
 use inrush_event::{ByteSize, Fate, Period, RefuseReason, Secret};
 use inrush_sink::splunk_hec::{HecCompression, HecTlsConfig, SplunkHecConfig};
 use inrush_sink::{ErrorReason, SinkConfig, SinkError, SinkStatus, build};
-use server::{HecServer, Reply, connect_proxy, raw_server};
+use server::{HecServer, Reply, closing_server, connect_proxy, raw_server};
 
 fn config(endpoints: &[String]) -> SplunkHecConfig {
     let mut config = SplunkHecConfig::new(endpoints.to_vec(), Secret::new("the-token"));
@@ -430,14 +430,52 @@ fn an_event_that_cannot_be_quarantined_stays_pending() {
 }
 
 #[test]
-fn a_proxy_is_asked_to_connect() {
-    let server = HecServer::start(|_, _| Reply::Success);
-    let (proxy, targets) = connect_proxy();
-    let mut config = config(&[server.url()]);
-    config.proxy = Some(Secret::new(format!("http://{proxy}")));
+fn a_proxy_is_handed_what_goes_to_a_plain_endpoint() {
+    let proxy = HecServer::start(|_, _| Reply::Success);
+    let mut config = config(&["http://idx1.invalid:8088".to_owned()]);
+    config.proxy = Some(Secret::new(format!(
+        "http://us%40er:pass@{}",
+        proxy.address
+    )));
     run(config, feed_of(&texts(10)));
-    assert_eq!(server.texts(), texts(10));
-    assert_eq!(targets.lock().unwrap()[0], server.address.to_string());
+    assert_eq!(proxy.texts(), texts(10));
+    let headers = &proxy.seen()[0].headers;
+    assert_eq!(headers["host"], "idx1.invalid:8088");
+    assert_eq!(headers["proxy-authorization"], "Basic dXNAZXI6cGFzcw==");
+}
+
+#[test]
+fn a_proxy_is_asked_to_connect_to_a_tls_endpoint() {
+    let authority = tls::Authority::new();
+    let address = tls::serve(&authority, "127.0.0.1");
+    let folder = tempfile::tempdir().unwrap();
+    let (proxy, targets) = connect_proxy();
+    let mut config = config(&[format!("https://{address}")]);
+    config.proxy = Some(Secret::new(format!("http://{proxy}")));
+    config.tls = tls::options(&authority, folder.path());
+    let run = run(config, feed_of(&texts(10)));
+    assert_eq!(run.feed.delivered().len(), 10);
+    assert_eq!(targets.lock().unwrap()[0], address.to_string());
+}
+
+#[test]
+fn a_connection_that_was_closed_while_idle_is_not_used_again() {
+    let (address, close, closed) = closing_server();
+    let feed = Arc::new(MemoryFeed::default());
+    let sink_config = SinkConfig::SplunkHec(config(&[format!("http://{address}")]));
+    let quarantine = Arc::new(MemoryQuarantine::default());
+    let (sink, status) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
+    let sink = start(sink, &feed);
+    for n in 0..10 {
+        feed.push(&batch("main", n, &[b"event"]));
+        until("delivered", || feed.pending() == 0);
+        close.send(()).unwrap();
+        closed.recv().unwrap();
+    }
+    feed.close();
+    sink.join().unwrap();
+    assert_eq!(status.errors(ErrorReason::Io), 0);
+    assert_eq!(status.requests(), 10);
 }
 
 mod tls {
@@ -480,6 +518,22 @@ mod tls {
         }
     }
 
+    /// What a client needs to be let in: the authority's files, written to `folder`.
+    pub(super) fn options(authority: &Authority, folder: &Path) -> HecTlsConfig {
+        let file = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).unwrap();
+            Some(path)
+        };
+        let (certificate, key) = authority.issue("inrush");
+        HecTlsConfig {
+            ca_file: file("ca.pem", &authority.pem),
+            cert_file: file("cert.pem", &certificate.pem()),
+            key_file: file("key.pem", &key.serialize_pem()),
+            verify: true,
+        }
+    }
+
     /// A collector behind TLS that wants a certificate of the same authority from its clients.
     pub(super) fn serve(authority: &Authority, name: &str) -> SocketAddr {
         let (certificate, key) = authority.issue(name);
@@ -517,24 +571,28 @@ mod tls {
 #[test]
 fn tls_with_an_own_authority_and_a_client_certificate() {
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    };
     let authority = tls::Authority::new();
     let address = tls::serve(&authority, "127.0.0.1");
-    let (certificate, key) = authority.issue("inrush");
     let mut config = config(&[format!("https://{address}")]);
-    config.tls = HecTlsConfig {
-        ca_file: Some(file("ca.pem", &authority.pem)),
-        cert_file: Some(file("cert.pem", &certificate.pem())),
-        key_file: Some(file("key.pem", &key.serialize_pem())),
-        verify: true,
-    };
+    config.tls = tls::options(&authority, folder.path());
     let run = run(config, feed_of(&texts(10)));
     assert_eq!(run.feed.delivered().len(), 10);
     assert!(run.status.healthy());
+}
+
+#[test]
+fn an_unknown_authority_and_a_wrong_name_do_not_matter_where_nothing_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = tls::Authority::new();
+    let address = tls::serve(&authority, "other.example");
+    let mut config = config(&[format!("https://{address}")]);
+    config.tls = HecTlsConfig {
+        ca_file: None,
+        verify: false,
+        ..tls::options(&authority, folder.path())
+    };
+    let run = run(config, feed_of(&texts(10)));
+    assert_eq!(run.feed.delivered().len(), 10);
 }
 
 #[test]

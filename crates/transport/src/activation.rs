@@ -126,7 +126,7 @@ fn serves(
 ) -> bool {
     let kind = match listen.protocol {
         Protocol::Udp => Type::DGRAM,
-        Protocol::Tcp | Protocol::Tls => Type::STREAM,
+        _ => Type::STREAM,
     };
     let listening = || kind == Type::DGRAM || socket.is_listener().unwrap_or(false);
     socket.r#type().is_ok_and(|t| t == kind)

@@ -16,7 +16,8 @@ use inrush_event::{ByteSize, Period, Protocol, limits};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Where to listen, and for what: `udp://0.0.0.0:5514`, `tcp://[::]:514`, `tls://0.0.0.0:6514`.
+/// Where to listen, and for what: `udp://0.0.0.0:5514`, `tcp://[::]:514`, `tls://0.0.0.0:6514`,
+/// `relp://0.0.0.0:2514`, or `relps://0.0.0.0:2515` for RELP under TLS from the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenAddr {
     /// The transport.
@@ -29,11 +30,14 @@ pub struct ListenAddr {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenAddrError {
     /// No `scheme://` in front.
-    #[error("`{0}` does not say which transport; write udp://{0}, tcp://{0} or tls://{0}")]
+    #[error(
+        "`{0}` does not say which transport; \
+         write udp://{0}, tcp://{0}, tls://{0}, relp://{0} or relps://{0}"
+    )]
     NoScheme(String),
     /// A scheme that is not one of ours.
     #[error(
-        "`{scheme}://` is not a transport; use udp://, tcp:// or tls://{}",
+        "`{scheme}://` is not a transport; use udp://, tcp://, tls://, relp:// or relps://{}",
         nearest(scheme)
     )]
     UnknownScheme {
@@ -67,7 +71,13 @@ fn nearest(scheme: &str) -> String {
     }
 }
 
-const PROTOCOLS: [Protocol; 3] = [Protocol::Udp, Protocol::Tcp, Protocol::Tls];
+const PROTOCOLS: [Protocol; 5] = [
+    Protocol::Udp,
+    Protocol::Tcp,
+    Protocol::Tls,
+    Protocol::Relp,
+    Protocol::Relps,
+];
 
 impl FromStr for ListenAddr {
     type Err = ListenAddrError;
@@ -150,13 +160,18 @@ impl JsonSchema for ListenAddr {
         json_schema!({
             "type": "string",
             "format": "listen-address",
-            "examples": ["udp://0.0.0.0:514", "tcp://[::]:514", "tls://0.0.0.0:6514"]
+            "examples": [
+                "udp://0.0.0.0:514",
+                "tcp://[::]:514",
+                "tls://0.0.0.0:6514",
+                "relp://0.0.0.0:2514"
+            ]
         })
     }
 }
 
-/// TLS of a listener (RFC 5425). The files are read again when they change; a pair that does not
-/// load leaves the last good one in use.
+/// TLS of `tls://` (RFC 5425) and `relps://` listeners. The files are read again when they change;
+/// a pair that does not load leaves the last good one in use.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsServerOptions {
@@ -301,18 +316,19 @@ pub enum UdpBalance {
     Random,
 }
 
-/// TCP and TLS connections (RFC 6587, RFC 5425).
+/// TCP, TLS and RELP connections (RFC 6587, RFC 5425).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamOptions {
     /// Connections open at once on each listener; one more is refused and counted.
     pub max_connections: NonZeroUsize,
     /// Closes a connection that has sent nothing for this long. Default: never, because a syslog
-    /// sender does not notice the close and loses what it writes next; dead peers are found by
-    /// `keepalive`.
+    /// sender does not notice the close and loses what it writes next (over RELP it notices, and
+    /// sends again); dead peers are found by `keepalive`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Period>,
-    /// Time that a new connection has for its PROXY header and TLS handshake together.
+    /// Time that a new connection has for its PROXY header and TLS handshake together, and then
+    /// for the `open` of a RELP session.
     pub handshake_timeout: Period,
     /// A silent connection's peer is probed after this long, and the connection closed when it
     /// does not answer; `0s` leaves it be.
@@ -364,6 +380,8 @@ mod tests {
             "udp://0.0.0.0:5514",
             "tcp://[::]:514",
             "tls://127.0.0.1:6514",
+            "relp://127.0.0.1:2514",
+            "relps://[::]:2515",
             "tcp://[::1]:0",
         ] {
             let addr: ListenAddr = text.parse().unwrap();
@@ -385,7 +403,11 @@ mod tests {
         for (text, said) in [
             ("0.0.0.0:514", "write udp://0.0.0.0:514"),
             ("514", "does not say which transport"),
-            ("relp://0.0.0.0:2514", "use udp://, tcp:// or tls://"),
+            (
+                "http://0.0.0.0:2514",
+                "use udp://, tcp://, tls://, relp:// or relps://",
+            ),
+            ("relpx://0.0.0.0:2514", "did you mean relp"),
             ("ucp://0.0.0.0:514", "did you mean udp://?"),
             ("tcp://0.0.0.0:65536", "port `65536` is out of range"),
             ("tcp://[::]:-1", "port `-1` is out of range"),

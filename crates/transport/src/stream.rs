@@ -4,7 +4,7 @@
 //! says [`Read::Blocked`]. It never blocks and never allocates while data flows; an idle plain
 //! connection holds no buffer at all.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +33,14 @@ pub enum EndReason {
     IdleTimeout,
     /// The peer reset the connection, or the network failed.
     Reset,
+    /// What the peer sent is no RELP frame.
+    RelpFrame,
+    /// A RELP frame that has no place in its session, such as a message before `open`.
+    RelpProtocol,
+    /// The peer finished inside a RELP frame, which was not answered.
+    RelpCutShort,
+    /// Closed before the last RELP messages could be answered.
+    RelpUnanswered,
 }
 
 impl EndReason {
@@ -44,6 +52,10 @@ impl EndReason {
         Self::Tls,
         Self::IdleTimeout,
         Self::Reset,
+        Self::RelpFrame,
+        Self::RelpProtocol,
+        Self::RelpCutShort,
+        Self::RelpUnanswered,
     ];
 
     /// The label in metrics.
@@ -55,6 +67,10 @@ impl EndReason {
             Self::Tls => "tls",
             Self::IdleTimeout => "idle_timeout",
             Self::Reset => "reset",
+            Self::RelpFrame => "bad_relp_frame",
+            Self::RelpProtocol => "relp_protocol",
+            Self::RelpCutShort => "relp_cut_short",
+            Self::RelpUnanswered => "relp_unanswered",
         }
     }
 }
@@ -101,6 +117,7 @@ enum Stage {
 /// An accepted TCP or TLS connection.
 pub struct Connection {
     socket: TcpStream,
+    protocol: Protocol,
     tls: Option<Box<ServerConnection>>,
     /// TLS has ended, perhaps after bytes that are still good: they go first, then the end.
     end: Option<TlsEnd>,
@@ -112,7 +129,9 @@ pub struct Connection {
 
 /// What a new connection has to do before its data counts.
 pub struct Opening {
-    /// The TLS configuration, for a `tls://` listener.
+    /// What the listener is for.
+    pub protocol: Protocol,
+    /// The TLS configuration, for a `tls://` or `relps://` listener.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Whether a PROXY header comes first.
     pub proxy: bool,
@@ -127,6 +146,10 @@ impl Connection {
     /// If the TLS configuration is unusable or the socket has no local address any more.
     pub fn new(socket: TcpStream, peer: SocketAddr, opening: Opening) -> io::Result<Self> {
         let local_port = socket.local_addr()?.port();
+        if opening.protocol.is_relp() {
+            // Answers are small, and a sender whose window is full waits for each of them.
+            socket.set_nodelay(true)?;
+        }
         let tls = match opening.tls {
             Some(config) => Some(Box::new(
                 ServerConnection::new(config).map_err(io::Error::other)?,
@@ -142,6 +165,7 @@ impl Connection {
         let peer = peer.ip().to_canonical();
         Ok(Self {
             socket,
+            protocol: opening.protocol,
             tls,
             end: None,
             stage,
@@ -163,11 +187,7 @@ impl Connection {
 
     /// What carries it.
     pub fn protocol(&self) -> Protocol {
-        if self.tls.is_some() {
-            Protocol::Tls
-        } else {
-            Protocol::Tcp
-        }
+        self.protocol
     }
 
     /// Whether header and handshake are overdue at `now`.
@@ -203,6 +223,46 @@ impl Connection {
                 outcome
             }
         }
+    }
+
+    /// Writes the start of `bytes`, as much as there is room for without waiting; says how much
+    /// that was. After less than all, readiness says when there is room again. Also sends what
+    /// TLS had left from before, so that it is of use without bytes.
+    ///
+    /// # Errors
+    /// The connection is of no more use.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, EndReason> {
+        let Some(tls) = &mut self.tls else {
+            return write_plain(&mut self.socket, bytes);
+        };
+        let mut written = 0;
+        loop {
+            flush(tls, &mut self.socket).map_err(|_| EndReason::Reset)?;
+            // Once the kernel has no room, TLS is not to pile up records either.
+            if written == bytes.len() || tls.wants_write() {
+                return Ok(written);
+            }
+            written += tls
+                .writer()
+                .write(&bytes[written..])
+                .map_err(|_| EndReason::Tls)?;
+        }
+    }
+
+    /// Whether all that was written is with the kernel.
+    pub fn is_flushed(&self) -> bool {
+        self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
+    }
+
+    /// Says that we write no more, under TLS by close_notify first. What the peer still sends is
+    /// not read; that is no matter once it has its answers.
+    pub fn finish(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            // That the peer is gone changes nothing now.
+            let _ = flush(tls, &mut self.socket);
+        }
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
     /// `Data(0)` once the header is read and taken off the stream.
@@ -244,6 +304,19 @@ fn read_plain(socket: &mut TcpStream, space: &mut [u8]) -> Read {
         Ok(n) => Read::Data(n),
         Err(error) => failed(&error),
     }
+}
+
+fn write_plain(socket: &mut TcpStream, bytes: &[u8]) -> Result<usize, EndReason> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match socket.write(&bytes[written..]) {
+            Ok(n) => written += n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(EndReason::Reset),
+        }
+    }
+    Ok(written)
 }
 
 fn failed(error: &io::Error) -> Read {

@@ -19,6 +19,11 @@ const SLOT_BYTES: usize = 64 * 1024;
 /// sets of the caches; 64 KiB apart they would all compete for the same few.
 const STRIDE_BYTES: usize = SLOT_BYTES + 1024;
 
+const CACHE_LINE_BYTES: usize = 64;
+
+/// Bytes of a datagram that are fetched ahead; the processor foresees the rest of a longer one.
+const FETCH_BYTES_MAX: usize = 1024;
+
 /// One datagram of the last read.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
@@ -127,6 +132,21 @@ impl UdpReceiver {
         })
     }
 
+    /// Has the processor fetch datagram `index` of the last [`Self::receive`] while the caller works
+    /// on another. What the kernel has just written lies in a far cache: reading it costs 80 ns a
+    /// datagram where nothing else is done meanwhile.
+    pub fn fetch(&self, index: usize) {
+        let Some(header) = self.headers[..self.received].get(index) else {
+            return;
+        };
+        prefetch(std::ptr::from_ref(&self.names[index]).cast());
+        let bytes = &self.slots[index * STRIDE_BYTES..];
+        let len = (header.msg_len as usize).min(FETCH_BYTES_MAX);
+        for line in bytes[..len].chunks(CACHE_LINE_BYTES) {
+            prefetch(line.as_ptr());
+        }
+    }
+
     /// Has the kernel drop, and count, every datagram that comes from now on, so that after the
     /// queue is emptied nothing can be lost unseen between the last read and the close. What the
     /// kernel refuses here is only that exactness; the socket works on.
@@ -145,6 +165,16 @@ impl UdpReceiver {
         })
     }
 }
+
+/// Asks for the cache line of `address`; a hint that changes nothing.
+#[cfg(target_arch = "x86_64")]
+fn prefetch(address: *const u8) {
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
+    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast()) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_address: *const u8) {}
 
 impl AsRawFd for UdpReceiver {
     fn as_raw_fd(&self) -> RawFd {

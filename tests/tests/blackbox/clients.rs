@@ -218,42 +218,105 @@ fn assert_in_order(events: &[Value]) {
     }
 }
 
+/// The rsyslogd to test with: RSYSLOGD names one that was unpacked beside the system, with its
+/// libraries and modules, which are then in the folder that comes second.
+fn rsyslogd() -> Option<(PathBuf, PathBuf)> {
+    let own = std::env::var_os("RSYSLOGD").map(PathBuf::from);
+    let root = match &own {
+        Some(path) => path.ancestors().nth(3)?.to_owned(),
+        None => "/".into(),
+    };
+    Some((
+        own.or_else(|| tool("rsyslogd"))?,
+        root.join("usr/lib/x86_64-linux-gnu"),
+    ))
+}
+
+/// Starts rsyslogd with what its Unix socket `relay.sock` gets going to `action`.
+fn start_rsyslogd(
+    inrush: &Inrush,
+    (program, libraries): (PathBuf, PathBuf),
+    action: &str,
+) -> Daemon {
+    let config = format!(
+        "module(load=\"imuxsock\" SysSock.Use=\"off\")\n\
+         input(type=\"imuxsock\" Socket=\"{socket}\" CreatePath=\"on\" RateLimit.Interval=\"0\")\n\
+         global(workDirectory=\"{work}\")\n{action}\n",
+        socket = inrush.path("relay.sock").display(),
+        work = inrush.path("").display(),
+    );
+    std::fs::write(inrush.path("rsyslog.conf"), config).unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(["-n", "-C", "-f"])
+        .arg(inrush.path("rsyslog.conf"));
+    command.arg("-i").arg(inrush.path("rsyslogd.pid"));
+    if !libraries.starts_with("/usr") {
+        command
+            .arg("-M")
+            .arg(libraries.join("rsyslog"))
+            .env("LD_LIBRARY_PATH", &libraries);
+    }
+    Daemon::start(&mut command)
+}
+
 #[test]
 fn rsyslogd_relays_with_octet_counting() {
-    // RSYSLOGD names one that was unpacked beside the system, with its libraries.
-    let own = std::env::var_os("RSYSLOGD").map(PathBuf::from);
-    let Some(rsyslogd) = own.clone().or_else(|| tool("rsyslogd")) else {
+    let Some(rsyslogd) = rsyslogd() else {
         skip!("rsyslogd is not installed, and RSYSLOGD names none");
     };
     if tool("logger").is_none() {
         skip!("logger is not installed");
     }
     let inrush = Inrush::start(&to_file(TCP, ""));
-    let config = format!(
-        "module(load=\"imuxsock\" SysSock.Use=\"off\")\n\
-         input(type=\"imuxsock\" Socket=\"{socket}\" CreatePath=\"on\" RateLimit.Interval=\"0\")\n\
-         global(workDirectory=\"{work}\")\n\
-         action(type=\"omfwd\" target=\"127.0.0.1\" port=\"{port}\" protocol=\"tcp\" \
-         tcp_framing=\"octet-counted\" template=\"RSYSLOG_SyslogProtocol23Format\")\n",
-        socket = inrush.path("relay.sock").display(),
-        work = inrush.path("").display(),
-        port = inrush.address("tcp").port(),
+    let action = format!(
+        "action(type=\"omfwd\" target=\"127.0.0.1\" port=\"{}\" protocol=\"tcp\" \
+         tcp_framing=\"octet-counted\" template=\"RSYSLOG_SyslogProtocol23Format\")",
+        inrush.address("tcp").port(),
     );
-    std::fs::write(inrush.path("rsyslog.conf"), config).unwrap();
-    let mut command = Command::new(&rsyslogd);
-    command
-        .args(["-n", "-C", "-f"])
-        .arg(inrush.path("rsyslog.conf"));
-    command.arg("-i").arg(inrush.path("rsyslogd.pid"));
-    if let Some(root) = own.as_ref().and_then(|path| path.ancestors().nth(3)) {
-        let libraries = root.join("usr/lib/x86_64-linux-gnu");
-        command
-            .arg("-M")
-            .arg(libraries.join("rsyslog"))
-            .env("LD_LIBRARY_PATH", &libraries);
-    }
-    let _rsyslogd = Daemon::start(&mut command);
+    let _rsyslogd = start_rsyslogd(&inrush, rsyslogd, &action);
     assert_in_order(&through_relay(&inrush, 200));
+}
+
+/// rsyslog's own RELP client, more messages than its window of 128, with and without TLS.
+#[test]
+fn rsyslogds_omrelp_gets_its_answers() {
+    let Some(rsyslogd) = rsyslogd().filter(|(_, libs)| libs.join("rsyslog/omrelp.so").is_file())
+    else {
+        skip!("rsyslogd with its module omrelp is not installed, and RSYSLOGD names none");
+    };
+    if tool("logger").is_none() {
+        skip!("logger is not installed");
+    }
+    for (scheme, tls) in [
+        ("relp", String::new()),
+        (
+            "relps",
+            " tls=\"on\" tls.caCert=\"{dir}/ca.pem\"".to_owned(),
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        Pki::new(dir.path()).issue("server");
+        let tls = tls.replace("{dir}", dir.path().to_str().unwrap());
+        let files = "tls: { cert_file: \"{dir}/server.pem\", key_file: \"{dir}/server.key\" }";
+        let options = Options {
+            dir: Some(dir),
+            ..Options::default()
+        };
+        let inrush = Inrush::with(&to_file(&format!("{scheme}://127.0.0.1:0"), files), options);
+        let action = format!(
+            "module(load=\"omrelp\" tls.tlslib=\"openssl\")\naction(type=\"omrelp\" target=\"127.0.0.1\" port=\"{}\" \
+             template=\"RSYSLOG_SyslogProtocol23Format\"{tls})",
+            inrush.address(scheme).port(),
+        );
+        let _rsyslogd = start_rsyslogd(&inrush, rsyslogd.clone(), &action);
+        let events = through_relay(&inrush, 1000);
+        assert_in_order(&events);
+        assert_eq!(events[0]["protocol"], scheme);
+        // A sender whose answers it does not understand connects again.
+        assert_eq!(inrush.source()["connection_errors"], serde_json::json!({}));
+        assert_eq!(inrush.source()["connections"], 1);
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! `inrush load` against `inrush run`: two counts made apart agree to the event.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use inrush_tests::*;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::to_file;
@@ -85,4 +87,108 @@ fn udp_loss_is_the_kernels_to_the_packet() {
         "{report:#}"
     );
     assert_eq!(report["verify"]["markers"]["received"], count("received"));
+}
+
+#[test]
+fn over_relp_all_is_answered_and_has_arrived() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::new(dir.path());
+    pki.issue("server");
+    let options = Options {
+        dir: Some(dir),
+        ..Options::default()
+    };
+    let listen = "relp://127.0.0.1:0, relps://127.0.0.1:0";
+    let tls = "tls: { cert_file: \"{dir}/server.pem\", key_file: \"{dir}/server.key\" }";
+    let inrush = Inrush::with(&to_file(listen, tls), options);
+    let several = ["--active-connections", "3", "--window", "1000"];
+    assert_all_arrived(&inrush, "relp", &several, 20_000);
+    assert_all_arrived(&inrush, "relps", &["--insecure"], 5_000);
+    inrush.conserved(25_000);
+}
+
+/// The receiver stops in good order and comes back in the middle of a run: whatever the sender was
+/// told is in the file, and nothing is missing at the end.
+#[test]
+fn a_restart_under_relp_loses_nothing() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let yaml = to_file(&format!("relp://127.0.0.1:{port}"), "");
+    let mut inrush = Inrush::start(&yaml);
+    let acked = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new(binary());
+    command.args([
+        "load",
+        &format!("relp://127.0.0.1:{port}"),
+        "--json",
+        "--reconnect",
+    ]);
+    command.args(["--rate", "10000", "--number", "20000", "--acked-file"]);
+    let sender = command
+        .arg(acked.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    for n in 1..=3 {
+        inrush.wait_until("some messages", |l| l.sources["syslog"].accepted > n * 500);
+        let (exit, dir) = inrush.stop();
+        assert_eq!(exit.status.code(), Some(0), "{}", exit.stderr);
+        let dir = Some(dir);
+        let options = Options {
+            dir,
+            ..Options::default()
+        };
+        inrush = Inrush::with(&yaml, options);
+    }
+    let output = sender.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{report:#}");
+    assert_eq!(
+        (&report["sent"], &report["acked"]),
+        (&20_000.into(), &20_000.into())
+    );
+    assert_eq!(report["answers"]["reconnects"], 3, "{report:#}");
+    let ranges: Value = serde_json::from_reader(acked.as_file()).unwrap();
+    assert_eq!(ranges["acked"], serde_json::json!([[0, 19_999]]));
+    inrush.wait_until("all delivered", |l| l.destinations["out"].pending == 0);
+    let mut seen = vec![false; 20_000];
+    for message in field(&inrush.events("out.jsonl"), "message") {
+        let seq: usize = message[4..14].parse().unwrap();
+        seen[seq] = true;
+    }
+    assert!(seen.iter().all(|seen| *seen));
+}
+
+/// Starts a long run with these options, interrupts it once it sends; its exit code and report.
+fn interrupted(args: &[&str]) -> (Option<i32>, Value) {
+    let inrush = Inrush::start(&to_file(crate::TCP, ""));
+    let target = format!("tcp://{}", inrush.address("tcp"));
+    let child = Command::new(binary())
+        .args(["load", &target, "--json", "--rate", "1000"])
+        .args(args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    inrush.wait_until("it sends", |ledger| ledger.sources["syslog"].received > 0);
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    inrush.conserved(report["sent"].as_u64().unwrap());
+    (output.status.code(), report)
+}
+
+#[test]
+fn a_number_that_is_cut_short_is_a_failure_and_an_open_end_is_not() {
+    let (code, report) = interrupted(&["--number", "100000000"]);
+    assert_eq!(code, Some(1), "{report:#}");
+    let words = report["first_errors"]["interrupted"].as_str().unwrap();
+    assert!(
+        words.ends_with(" of 100,000,000 messages were sent"),
+        "{words}"
+    );
+    let (code, report) = interrupted(&["--interval", "1d"]);
+    assert_eq!(code, Some(0), "{report:#}");
 }

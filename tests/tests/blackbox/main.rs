@@ -15,6 +15,7 @@ mod load;
 mod proxy;
 mod queue;
 mod queue_tools;
+mod relp;
 mod roundtrip;
 mod tls;
 

@@ -14,12 +14,23 @@ pub(super) struct Second {
 }
 
 impl Second {
-    /// Appends `1714979289.123`.
-    pub(super) fn push_epoch_ms(&mut self, at: Timestamp, out: &mut Vec<u8>) {
+    /// Appends `before`, `1714979289.123` and `after`. A caller always gives the same `before`: it
+    /// is kept together with the second.
+    pub(super) fn push_epoch_ms<const N: usize>(
+        &mut self,
+        before: &[u8],
+        at: Timestamp,
+        after: &[u8; N],
+        out: &mut Vec<u8>,
+    ) {
         let (second, nanos) = split(at);
-        self.render(second, push_decimal);
+        self.render(second, |second, text| {
+            text.extend_from_slice(before);
+            push_decimal(second, text);
+        });
         out.extend_from_slice(&self.text);
-        push_fraction(nanos / NS_PER_MS, 3, out);
+        out.extend_from_slice(&fraction(nanos / NS_PER_MS, 3)[..4]);
+        out.extend_from_slice(after);
     }
 
     /// Appends `2024-05-06T07:08:09.123Z`, with 3 or 9 decimals.
@@ -42,7 +53,7 @@ impl Second {
 
 /// Appends a time as epoch seconds with milliseconds, `1714979289.123`.
 pub fn push_epoch_ms(at: Timestamp, out: &mut Vec<u8>) {
-    Second::default().push_epoch_ms(at, out);
+    Second::default().push_epoch_ms(b"", at, b"", out);
 }
 
 /// Appends a time as RFC 3339 in UTC with milliseconds, `2024-05-06T07:08:09.123Z`.
@@ -63,13 +74,18 @@ fn split(at: Timestamp) -> (i64, u32) {
 }
 
 fn push_fraction(value: u32, decimals: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&fraction(value, decimals)[..=decimals as usize]);
+}
+
+/// A point and that many digits, then zeros.
+fn fraction(value: u32, decimals: u32) -> [u8; 10] {
     let mut digits = *b".000000000";
     let mut left = value;
     for digit in digits[1..=decimals as usize].iter_mut().rev() {
         *digit = b'0' + (left % 10) as u8;
         left /= 10;
     }
-    out.extend_from_slice(&digits[..=decimals as usize]);
+    digits
 }
 
 /// Appends a whole number in decimal.

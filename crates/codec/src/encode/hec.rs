@@ -75,27 +75,34 @@ pub struct HecEncoder {
     source: Option<Arc<SourceInfo>>,
     /// `","source":"…","sourcetype":"…","index":"…","event":"`
     names: Vec<u8>,
-    /// The senders' fields, by their index in the batch.
+    /// What stands between an event and its PRI's fields, by the sender's index in the batch.
     peers: Vec<Option<(Peer, Vec<u8>)>>,
+    /// The same for an event without a sender: the key and our own name.
+    ours: Vec<u8>,
     /// The fields of each PRI, by its number.
-    pris: Vec<Vec<u8>>,
-    /// The receive time whose field is in `recv_time`.
-    received: Timestamp,
-    recv_time: Vec<u8>,
-    /// `,"sc4s_container":"…"` or nothing.
-    container: Vec<u8>,
+    pris: Vec<PriFields>,
 }
+
+/// What is appended for a PRI.
+struct PriFields {
+    /// The receive time that `text` ends with.
+    received: Timestamp,
+    /// `,"sc4s_syslog_facility":"…","sc4s_syslog_severity":"…","sc4s_recv_time":"…"`
+    text: Vec<u8>,
+    /// Where the receive time's field begins.
+    received_at: usize,
+}
+
+/// Ends the event and begins its fields. Every field starts with a comma; the first one's becomes
+/// the brace.
+const FIELDS: &[u8] = b"\",\"fields\":";
 
 impl HecEncoder {
     /// An encoder for these options.
     pub fn new(options: HecOptions) -> Self {
-        let mut container = Vec::new();
+        let mut ours = FIELDS.to_vec();
         if options.indexed_fields.contains(&IndexedField::Container) {
-            push_field(
-                &mut container,
-                "sc4s_container",
-                options.container.as_bytes(),
-            );
+            push_field(&mut ours, "sc4s_container", options.container.as_bytes());
         }
         let facility = options.indexed_fields.contains(&IndexedField::Facility);
         let severity = options.indexed_fields.contains(&IndexedField::Severity);
@@ -105,28 +112,26 @@ impl HecEncoder {
             source: None,
             names: Vec::new(),
             peers: Vec::new(),
+            ours,
             pris: (0..=Record::PRI_NONE)
-                .map(|pri| pri_fields(pri, facility, severity))
+                .map(|pri| PriFields::new(pri, facility, severity))
                 .collect(),
-            received: Timestamp::NONE,
-            recv_time: Vec::new(),
-            container,
             options,
         }
     }
 
-    /// Appends the envelope of one event; no separator.
+    /// Appends the envelope of one event; no separator. What events have in common is kept in few,
+    /// long pieces. That takes encoding and `memmove` together from 13.5-15.8 % of the samples of
+    /// a process that sends to HEC to 12.6-14.0 % (three profiles each, in turn): the total moves
+    /// less than the noise.
     pub fn encode(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"time\":\"");
+        let time = record.time().or(Timestamp(0));
         self.event_second
-            .push_epoch_ms(record.time().or(Timestamp(0)), out);
-        out.extend_from_slice(b"\",\"host\":\"");
+            .push_epoch_ms(b"{\"time\":\"", time, b"\",\"host\":\"", out);
         push_host(batch, record, out);
         self.push_names(batch, out);
         push_event(batch, record, out);
-        out.push(b'"');
         self.push_fields(batch, record, out);
-        out.push(b'}');
     }
 
     fn push_names(&mut self, batch: &Batch, out: &mut Vec<u8>) {
@@ -142,31 +147,31 @@ impl HecEncoder {
         out.extend_from_slice(&self.names);
     }
 
-    /// Appends `,"fields":{…}`. Every part starts with a comma; the first one becomes the brace.
+    /// Ends the event and appends its fields and the last brace.
     fn push_fields(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-        const KEY: &[u8] = b",\"fields\":";
-        out.extend_from_slice(KEY);
-        let start = out.len();
-        out.extend_from_slice(&self.container);
+        let start = out.len() + FIELDS.len();
         self.push_peer(batch, record, out);
-        out.extend_from_slice(&self.pris[usize::from(record.pri)]);
-        self.push_recv_time(record, out);
+        self.push_pri(record, out);
         push_anomalies(record, out);
         match out.get_mut(start) {
             Some(comma) => {
                 *comma = b'{';
-                out.push(b'}');
+                out.extend_from_slice(b"}}");
             }
-            None => out.truncate(start - KEY.len()),
+            None => {
+                out.truncate(start - FIELDS.len());
+                out.extend_from_slice(b"\"}");
+            }
         }
     }
 
     fn push_peer(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         let Some(peer) = batch.peer(record) else {
-            return;
+            return out.extend_from_slice(&self.ours);
         };
         let slot = record.peer as usize;
         if slot >= PEERS_KEPT {
+            out.extend_from_slice(&self.ours);
             return push_peer_fields(peer, &self.options.indexed_fields, out);
         }
         if self.peers.len() <= slot {
@@ -178,6 +183,7 @@ impl HecEncoder {
             _ => {
                 let mut text = entry.take().map_or_else(Vec::new, |(_, text)| text);
                 text.clear();
+                text.extend_from_slice(&self.ours);
                 push_peer_fields(peer, &self.options.indexed_fields, &mut text);
                 out.extend_from_slice(&text);
                 *entry = Some((*peer, text));
@@ -185,25 +191,20 @@ impl HecEncoder {
         }
     }
 
-    fn push_recv_time(&mut self, record: &Record, out: &mut Vec<u8>) {
-        if !record.received.is_some() {
-            return;
-        }
-        if self.received != record.received {
-            self.received = record.received;
-            self.recv_time.clear();
-            if self
-                .options
-                .indexed_fields
-                .contains(&IndexedField::RecvTime)
-            {
-                self.recv_time.extend_from_slice(b",\"sc4s_recv_time\":\"");
-                self.received_second
-                    .push_epoch_ms(record.received, &mut self.recv_time);
-                self.recv_time.push(b'"');
+    /// Appends the fields of the record's PRI and its receive time.
+    fn push_pri(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let pri = &mut self.pris[usize::from(record.pri)];
+        if pri.received != record.received {
+            let options = &self.options.indexed_fields;
+            pri.received = record.received;
+            pri.text.truncate(pri.received_at);
+            if record.received.is_some() && options.contains(&IndexedField::RecvTime) {
+                const KEY: &[u8] = b",\"sc4s_recv_time\":\"";
+                let (second, text) = (&mut self.received_second, &mut pri.text);
+                second.push_epoch_ms(KEY, record.received, b"\"", text);
             }
         }
-        out.extend_from_slice(&self.recv_time);
+        out.extend_from_slice(&pri.text);
     }
 }
 
@@ -289,32 +290,29 @@ fn push_peer_fields(peer: &Peer, fields: &[IndexedField], out: &mut Vec<u8>) {
     if fields.contains(&IndexedField::Proto) {
         let name: &[u8] = match peer.protocol {
             Protocol::Udp => b"UDP",
-            Protocol::Tcp | Protocol::Tls => b"TCP",
+            _ => b"TCP",
         };
         push_field(out, "sc4s_proto", name);
     }
 }
 
-fn pri_fields(pri: u8, facility: bool, severity: bool) -> Vec<u8> {
-    let mut text = Vec::new();
-    if pri == Record::PRI_NONE {
-        return text;
+impl PriFields {
+    fn new(pri: u8, facility: bool, severity: bool) -> Self {
+        let mut text = Vec::new();
+        if facility && pri != Record::PRI_NONE {
+            let name = facility_name(pri >> 3).as_bytes();
+            push_field(&mut text, "sc4s_syslog_facility", name);
+        }
+        if severity && pri != Record::PRI_NONE {
+            let name = severity_name(pri & 7).as_bytes();
+            push_field(&mut text, "sc4s_syslog_severity", name);
+        }
+        Self {
+            received: Timestamp::NONE,
+            received_at: text.len(),
+            text,
+        }
     }
-    if facility {
-        push_field(
-            &mut text,
-            "sc4s_syslog_facility",
-            facility_name(pri >> 3).as_bytes(),
-        );
-    }
-    if severity {
-        push_field(
-            &mut text,
-            "sc4s_syslog_severity",
-            severity_name(pri & 7).as_bytes(),
-        );
-    }
-    text
 }
 
 fn push_anomalies(record: &Record, out: &mut Vec<u8>) {

@@ -81,6 +81,7 @@ impl Admin for StandIn {
             requests: 44,
             bytes: 45,
             retried: 46,
+            concurrency: Some(4),
         }]
     }
 

@@ -143,7 +143,7 @@ fn tls(name: &str, source: &SyslogSource, node: &Node, findings: &mut Findings) 
     let first = source
         .listen
         .iter()
-        .position(|listen| listen.protocol == Protocol::Tls);
+        .position(|listen| listen.protocol.is_tls());
     let Some(tls) = &source.tls else {
         if let Some(first) = first {
             let nodes = node.get("listen").map(Node::items).unwrap_or_default();
@@ -205,6 +205,8 @@ fn client_files(
         return;
     };
     let at_fault = match &error {
+        // No fault of the configuration; it will be met again when the sink is to run.
+        SinkError::Unstartable(_) => return,
         SinkError::Config(_) => None,
         SinkError::Unreadable { path, .. } | SinkError::BadCertificate { path, .. } => Some(path),
     };

@@ -233,11 +233,11 @@ fn wrong_values_say_what_to_give() {
 #[test]
 fn wrong_addresses_are_named() {
     finds(
-        &with_source("    listen: [udp://0.0.0.0:99999, 0.0.0.0:514, relp://1.1.1.1:1]\n"),
+        &with_source("    listen: [udp://0.0.0.0:99999, 0.0.0.0:514, http://1.1.1.1:1]\n"),
         &[
             "5:14: port `99999` is out of range; a port is a number from 1 to 65535",
-            "5:35: `0.0.0.0:514` does not say which transport; write udp://0.0.0.0:514, tcp://0.0.0.0:514 or tls://0.0.0.0:514",
-            "5:48: `relp://` is not a transport; use udp://, tcp:// or tls://",
+            "5:35: `0.0.0.0:514` does not say which transport; write udp://0.0.0.0:514, tcp://0.0.0.0:514, tls://0.0.0.0:514, relp://0.0.0.0:514 or relps://0.0.0.0:514",
+            "5:48: `http://` is not a transport; use udp://, tcp://, tls://, relp:// or relps://",
         ],
     );
     finds(
@@ -293,6 +293,12 @@ fn tls_needs_its_files() {
         &with_source("    listen: [\"tcp://[::1]:1\", \"tls://[::1]:2\"]\n"),
         &[
             "5:31: `s` listens for TLS without a certificate; add `tls: { cert_file: …, key_file: … }`",
+        ],
+    );
+    finds(
+        &with_source("    listen: [\"relp://[::1]:1\", \"relps://[::1]:2\"]\n"),
+        &[
+            "5:32: `s` listens for TLS without a certificate; add `tls: { cert_file: …, key_file: … }`",
         ],
     );
     finds(

@@ -21,7 +21,13 @@ const FORMATS: [Format; 4] = [
     Format::Cisco,
     Format::Rfc5424,
 ];
-const PROTOCOLS: [Protocol; 3] = [Protocol::Udp, Protocol::Tcp, Protocol::Tls];
+const PROTOCOLS: [Protocol; 5] = [
+    Protocol::Udp,
+    Protocol::Tcp,
+    Protocol::Tls,
+    Protocol::Relp,
+    Protocol::Relps,
+];
 
 /// Appends the frame's header and everything of the payload but the arena, which is written from
 /// where it lies. Returns the header.

@@ -59,7 +59,7 @@ impl Inspector {
                 break;
             }
             reader.open(segment);
-            reader.end_at(u64::MAX, next.map(|next| next.base_position));
+            reader.end_at(u64::MAX, next.map_or(u64::MAX, |next| next.base_position));
             while let Read::Batch(old) = reader.next(query.events.start)? {
                 let OldBatch {
                     first_event, batch, ..

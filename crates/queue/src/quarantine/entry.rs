@@ -130,7 +130,7 @@ impl Entries {
     fn enter(&mut self, index: usize) {
         self.index = index;
         let next = self.segments.get(index + 1);
-        let end = next.map(|next| next.header.base_position);
+        let end = next.map_or(u64::MAX, |next| next.header.base_position);
         if let Some(segment) = self.segments.get(index) {
             self.reader.open(segment);
             self.reader.end_at(u64::MAX, end);

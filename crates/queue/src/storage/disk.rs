@@ -2,17 +2,25 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use nix::fcntl::OFlag;
+
+use super::direct::{Buffer, Direct};
 use super::{File, Storage};
+
+/// Files whose name ends so are written from front to back, and much of them.
+const APPENDED: &str = ".seg";
 
 /// A folder of the file system.
 pub struct Disk {
     folder: PathBuf,
     /// Whether nothing can be written through it.
     read_only: bool,
+    /// Of the files that are appended to; made with the first.
+    buffer: OnceLock<Arc<Mutex<Buffer>>>,
 }
 
 impl Disk {
@@ -25,6 +33,7 @@ impl Disk {
         Ok(Self {
             folder: folder.to_owned(),
             read_only: false,
+            buffer: OnceLock::new(),
         })
     }
 
@@ -37,6 +46,7 @@ impl Disk {
         Ok(Self {
             folder: folder.to_owned(),
             read_only: true,
+            buffer: OnceLock::new(),
         })
     }
 
@@ -57,6 +67,18 @@ impl Disk {
             file,
         }))
     }
+
+    fn past_cache(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let file = options.open(self.folder.join(name))?;
+        options.custom_flags(OFlag::O_DIRECT.bits());
+        let direct = options.open(self.folder.join(name))?;
+        let buffer = self
+            .buffer
+            .get_or_init(|| Arc::new(Mutex::new(Buffer::new())));
+        Ok(Arc::new(Direct::new(file, direct, Arc::clone(buffer))))
+    }
 }
 
 impl Storage for Disk {
@@ -73,7 +95,12 @@ impl Storage for Disk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.writable()?;
-        self.file(name, OpenOptions::new().create_new(true))
+        let file = self.file(name, OpenOptions::new().create_new(true))?;
+        if !name.ends_with(APPENDED) {
+            return Ok(file);
+        }
+        // Not every file system can do without the page cache; then it goes through it.
+        Ok(self.past_cache(name).unwrap_or(file))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -109,6 +136,20 @@ impl Storage for Disk {
     }
 }
 
+/// Reads until the buffer is full or the file ends.
+pub(super) fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(n) => read += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
 struct DiskFile {
     file: fs::File,
     /// The same file; its position is used by the one write under way, so that all parts go down
@@ -122,16 +163,7 @@ impl File for DiskFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut read = 0;
-        while read < buffer.len() {
-            match self.file.read_at(&mut buffer[read..], offset + read as u64) {
-                Ok(0) => break,
-                Ok(n) => read += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(read)
+        read_at(&self.file, buffer, offset)
     }
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {

@@ -10,6 +10,7 @@
 //! * A new, removed or renamed name is on stable storage once [`Storage::sync_names`] returned.
 //! * Without those calls, a power cut keeps, loses or tears what was written, in any order.
 
+mod direct;
 mod disk;
 #[cfg(feature = "simulation")]
 mod virtual_disk;
@@ -20,6 +21,10 @@ use std::sync::Arc;
 pub use disk::Disk;
 #[cfg(feature = "simulation")]
 pub use virtual_disk::{Call, Faults, VirtualDisk};
+
+/// Behind what was written a file may have zeros, fewer than these, until it is closed: the rest of
+/// a block of the disk.
+pub const BLOCK_BYTES: usize = 4096;
 
 /// A folder of files.
 pub trait Storage: Send + Sync + 'static {
@@ -50,6 +55,7 @@ pub trait Storage: Send + Sync + 'static {
 }
 
 /// One open file. All calls may run at the same time from several threads.
+#[expect(clippy::len_without_is_empty, reason = "a file is not a collection")]
 pub trait File: Send + Sync {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
@@ -66,4 +72,17 @@ pub trait File: Send + Sync {
 
     /// Cuts the file, or fills it with zeros, to this length.
     fn set_len(&self, bytes: u64) -> io::Result<()>;
+}
+
+/// Asks again a few times what fails, but for what is not there: a disk that stumbles once must not
+/// make a file look damaged.
+pub(crate) fn insist<T>(ask: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    const TRIES: usize = 3;
+    for _ in 1..TRIES {
+        match ask() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+            answer => return answer,
+        }
+    }
+    ask()
 }

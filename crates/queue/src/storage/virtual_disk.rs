@@ -243,8 +243,8 @@ impl VirtualDisk {
         self.lock().mark = mark;
     }
 
-    /// The mark at which the file was last synced, if its name is durable too: what was written
-    /// before that survives everything but rot.
+    /// The mark of the last write to the file that went well and was then synced, if the name is
+    /// durable too: this and what was written before survives everything but rot.
     pub fn durable_since(&self, name: &str) -> Option<u64> {
         let state = self.lock();
         let node = state.durable_names.get(name)?;
@@ -541,13 +541,11 @@ impl File for Handle {
         let mut state = self.lock()?;
         let course = state.begin(Call::Sync, self.node as u64, 0)?;
         let dead = state.dead;
-        let State {
-            nodes, rng, mark, ..
-        } = &mut *state;
+        let State { nodes, rng, .. } = &mut *state;
         let node = &mut nodes[self.node];
         match course {
             Course::Well => {
-                node.sync(*mark);
+                node.sync();
                 Ok(())
             }
             Course::Fails => {

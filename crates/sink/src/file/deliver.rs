@@ -21,6 +21,9 @@ use super::{FileConfig, FileFormat, FsyncPolicy};
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Problem, Sink, SinkError, SinkStatus, backoff};
 
+#[cfg(test)]
+mod tests;
+
 /// Bytes of encoded events in memory before they are written, whatever their files.
 pub(super) const BUFFERED_BYTES: usize = 4 * 1024 * 1024;
 
@@ -202,8 +205,12 @@ impl FileSink {
             Err(error) => {
                 // Whatever is wrong with it, a fresh look at the path is the better next try;
                 // but a file that still ends in half a write must be cut first.
-                if self.open.get(path).is_some_and(OpenFile::is_whole) {
-                    self.open.remove(path);
+                if let Some(file) = self.open.remove(path) {
+                    if file.is_whole() {
+                        self.close(file);
+                    } else {
+                        self.open.insert(path.to_owned(), file);
+                    }
                 }
                 let text = format!("{path}: {error}");
                 if error.kind() == io::ErrorKind::InvalidFilename {
@@ -231,7 +238,7 @@ impl FileSink {
 
     fn opened(&mut self, path: &str, now: Timestamp) -> io::Result<&mut OpenFile> {
         if !self.open.contains_key(path) {
-            self.close_oldest()?;
+            self.close_oldest();
             let every = self.config.rotate.every.map(|every| every.0);
             let file = OpenFile::open(&self.data_dir.join(path), every, now)?;
             self.open.insert(path.to_owned(), file);
@@ -242,28 +249,33 @@ impl FileSink {
     }
 
     /// Makes room for one more open file.
-    fn close_oldest(&mut self) -> io::Result<()> {
+    fn close_oldest(&mut self) {
         while self.open.len() >= self.config.max_open_files as usize {
             let oldest = self.open.iter().min_by_key(|(_, file)| file.last_used);
             let Some(path) = oldest.map(|(path, _)| path.clone()) else {
-                return Ok(());
+                return;
             };
-            if let Some(mut file) = self.open.remove(&path)
-                && self.config.fsync != FsyncPolicy::Never
-            {
-                file.sync()?;
+            if let Some(file) = self.open.remove(&path) {
+                self.close(file);
             }
         }
-        Ok(())
+    }
+
+    /// Closes a file. Its events may have been settled long before, so whatever the reason, what
+    /// was written to it is still forced to the disk.
+    fn close(&self, file: OpenFile) {
+        if self.config.fsync != FsyncPolicy::Never
+            && let Some(unsynced) = file.into_unsynced()
+        {
+            self.syncer.sync_closed(unsynced);
+        }
     }
 
     fn rotate(&mut self, path: &str, now: Timestamp) -> io::Result<()> {
-        if let Some(mut file) = self.open.remove(path) {
-            if self.config.fsync == FsyncPolicy::Interval {
-                self.syncer
-                    .sync(file.take_unsynced()?.into_iter().collect());
-            }
-            file.rotate(now)?;
+        if let Some(file) = self.open.remove(path) {
+            let renamed = file.rotate(now);
+            self.close(file);
+            renamed?;
         }
         if let Some(rotated) = &self.rotated {
             // The thread is gone only while the process stops; the next run tidies up then.
@@ -329,13 +341,15 @@ impl FileSink {
                 .filter_map(|file| file.take_unsynced().transpose())
                 .collect();
             let (files, errors): (Vec<_>, Vec<_>) = taken.into_iter().partition(Result::is_ok);
-            self.syncer.sync(files.into_iter().flatten().collect());
+            self.syncer.sync_open(files.into_iter().flatten().collect());
             errors
                 .iter()
                 .filter_map(|one| one.as_ref().err())
                 .for_each(|e| self.note_fsync(e));
         }
-        self.open.retain(|_, file| file.is_in_place());
+        let moved = self.open.extract_if(|_, file| !file.is_in_place());
+        let moved: Vec<OpenFile> = moved.map(|(_, file)| file).collect();
+        moved.into_iter().for_each(|file| self.close(file));
         self.rotate_late();
     }
 

@@ -14,6 +14,7 @@
 //!
 //! # Limits
 //! At most `max_open_files` files are open; the least recently used one is closed for the next.
+//! Beside them at most 256 wait for their last sync, then writing waits for the disk too.
 //! The encoded events in memory are bounded to 4 MiB and one event.
 //!
 //! # After a crash

@@ -133,6 +133,11 @@ impl OpenFile {
         Ok(Some(handle))
     }
 
+    /// Ends the writing; gives the file back if something in it is not yet on the disk.
+    pub(super) fn into_unsynced(self) -> Option<File> {
+        self.dirty.then_some(self.file)
+    }
+
     /// Whether the path still names this file: another program may have moved or deleted it.
     pub(super) fn is_in_place(&self) -> bool {
         let (Ok(ours), Ok(theirs)) = (self.file.metadata(), self.path.metadata()) else {
@@ -142,7 +147,7 @@ impl OpenFile {
     }
 
     /// Gives the file its rotated name; the path is free then.
-    pub(super) fn rotate(self, now: Timestamp) -> io::Result<()> {
+    pub(super) fn rotate(&self, now: Timestamp) -> io::Result<()> {
         std::fs::rename(&self.path, tidy::rotated_name(&self.path, now))
     }
 }

@@ -1,57 +1,108 @@
-//! `fsync: interval` beside the writing: a disk takes most of a second to sync what a surge writes
-//! in one, and a sink that waits for it makes the queue grow meanwhile.
+//! Syncing beside the writing: a disk takes most of a second to sync what a surge writes in one,
+//! and a sink that waits for it makes the queue grow meanwhile.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use crate::{ErrorReason, SinkStatus};
 
+/// Files that are closed but for their sync: a disk that is slower than they come would collect
+/// descriptors until the process has none left.
+pub(super) const CLOSED_MAX: usize = 256;
+
+/// What forces a file to the disk: [`File::sync_data`], but in tests.
+type Force = dyn Fn(&File) -> io::Result<()> + Send + Sync;
+
 /// A thread that syncs files while others are written. Dropped, it finishes what it was given.
 pub(super) struct Syncer {
     /// `None` once it is dropped.
-    files: Option<Sender<Vec<File>>>,
-    /// A round of files is being synced.
-    busy: Arc<AtomicBool>,
+    rounds: Option<Sender<Round>>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+enum Round {
+    /// Second handles of files that are written to meanwhile.
+    Open(Vec<File>),
+    /// The last handle of a file.
+    Closed(File),
+}
+
+struct Shared {
+    force: Box<Force>,
+    status: Arc<SinkStatus>,
+    /// The round of open files is not done. Only rounds of that kind count: where files are closed
+    /// all the time, the open ones would otherwise never have their turn.
+    busy: AtomicBool,
+    /// Closed files that wait or are being synced. Only the sink's thread adds to it.
+    closed: AtomicUsize,
 }
 
 impl Syncer {
     pub(super) fn start(status: Arc<SinkStatus>) -> Self {
-        let (files, rounds) = channel();
-        let busy = Arc::new(AtomicBool::new(false));
-        let done = Arc::clone(&busy);
-        let thread = std::thread::spawn(move || run(&rounds, &done, &status));
+        Self::with(status, File::sync_data)
+    }
+
+    /// A syncer that forces files to the disk in this way.
+    pub(super) fn with(
+        status: Arc<SinkStatus>,
+        force: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let (rounds, received) = channel();
+        let shared = Arc::new(Shared {
+            force: Box::new(force),
+            status,
+            busy: AtomicBool::new(false),
+            closed: AtomicUsize::new(0),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || theirs.run(&received));
         Self {
-            files: Some(files),
-            busy,
+            rounds: Some(rounds),
+            shared,
             thread: Some(thread),
         }
     }
 
-    /// Whether the round before is still on its way; another one would only queue up behind it.
+    /// Whether the open files given last are still on their way; more of them would only queue up
+    /// behind.
     pub(super) fn busy(&self) -> bool {
-        self.busy.load(Acquire)
+        self.shared.busy.load(Acquire)
     }
 
-    /// Syncs these files, after those given before. They may be renamed meanwhile.
-    pub(super) fn sync(&self, files: Vec<File>) {
-        if files.is_empty() {
-            return;
+    /// Syncs files that stay open. They may be renamed meanwhile.
+    pub(super) fn sync_open(&self, files: Vec<File>) {
+        if !files.is_empty() {
+            self.shared.busy.store(true, Release);
+            self.give(Round::Open(files));
         }
-        self.busy.swap(true, AcqRel);
-        if let Some(queue) = &self.files {
+    }
+
+    /// Syncs a file that nobody writes to any more, then closes it. With [`CLOSED_MAX`] of them on
+    /// their way it waits for the disk instead.
+    pub(super) fn sync_closed(&self, file: File) {
+        if self.shared.closed.load(Acquire) >= CLOSED_MAX {
+            return self.shared.sync(&file);
+        }
+        self.shared.closed.fetch_add(1, Release);
+        self.give(Round::Closed(file));
+    }
+
+    fn give(&self, round: Round) {
+        if let Some(rounds) = &self.rounds {
             // The thread lives as long as this sender.
-            let _ = queue.send(files);
+            let _ = rounds.send(round);
         }
     }
 }
 
 impl Drop for Syncer {
     fn drop(&mut self) {
-        self.files = None;
+        self.rounds = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -60,13 +111,27 @@ impl Drop for Syncer {
     }
 }
 
-fn run(rounds: &Receiver<Vec<File>>, busy: &AtomicBool, status: &SinkStatus) {
-    for files in rounds {
-        for file in files {
-            if let Err(error) = file.sync_data() {
-                status.noted(ErrorReason::of_file(&error), &format!("fsync: {error}"));
+impl Shared {
+    fn run(&self, rounds: &Receiver<Round>) {
+        for round in rounds {
+            match round {
+                Round::Open(files) => {
+                    files.iter().for_each(|file| self.sync(file));
+                    self.busy.store(false, Release);
+                }
+                Round::Closed(file) => {
+                    self.sync(&file);
+                    drop(file);
+                    self.closed.fetch_sub(1, Release);
+                }
             }
         }
-        busy.store(false, Release);
+    }
+
+    fn sync(&self, file: &File) {
+        if let Err(error) = (self.force)(file) {
+            let text = format!("fsync: {error}");
+            self.status.noted(ErrorReason::of_file(&error), &text);
+        }
     }
 }

@@ -51,6 +51,26 @@ pub(super) struct Words {
     pub(super) code: u32,
     /// `text` of the answer, or the start of whatever the body was.
     pub(super) text: String,
+    /// `ackId` of the answer: what was taken is confirmed under this number.
+    pub(super) ack: Option<u64>,
+}
+
+/// Whether the collector says that it has, or soon will have, more than it can take.
+pub(super) fn is_busy(status: u16, code: u32) -> bool {
+    // 24 and 25 come with a 200.
+    status == 429 || matches!(code, 9 | 24..=27)
+}
+
+/// The ids that an answer to a question for acknowledgements confirms:
+/// `{"acks":{"0":true,"1":false}}`.
+pub(super) fn confirmed(body: &[u8]) -> Vec<u64> {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    let acks = json.get("acks").and_then(Value::as_object);
+    acks.into_iter()
+        .flatten()
+        .filter(|(_, indexed)| **indexed == Value::Bool(true))
+        .filter_map(|(id, _)| id.parse().ok())
+        .collect()
 }
 
 /// What an answer of this status, `Retry-After` header and body to a request of `events` means.
@@ -130,6 +150,7 @@ fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Words {
     Words {
         code: code.and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
         text,
+        ack: json.and_then(|json| json.get("ackId")?.as_u64()),
     }
 }
 
@@ -308,7 +329,8 @@ mod tests {
             words,
             Words {
                 code: 4,
-                text: "Invalid token".into()
+                text: "Invalid token".into(),
+                ack: None,
             }
         );
         let (_, words) = judge(502, None, "<html>".repeat(100).as_bytes(), 1);
@@ -318,8 +340,21 @@ mod tests {
             words,
             Words {
                 code: 0,
-                text: "[1,2]".into()
+                text: "[1,2]".into(),
+                ack: None,
             }
         );
+    }
+
+    #[test]
+    fn only_what_is_said_to_be_indexed_is_confirmed() {
+        let (_, words) = judge(200, None, br#"{"text":"Success","code":0,"ackId":7}"#, 1);
+        assert_eq!(words.ack, Some(7));
+        let body = br#"{"acks":{"0":true,"1":false,"x":true,"3":"true","12":true}}"#;
+        let mut ids = confirmed(body);
+        ids.sort_unstable();
+        assert_eq!(ids, [0, 12]);
+        assert!(confirmed(b"<html>").is_empty());
+        assert!(confirmed(br#"{"acks":[0,1]}"#).is_empty());
     }
 }

@@ -1,35 +1,31 @@
 //! One request to one endpoint over a kept connection.
+//!
+//! A worker has a runtime, a client and so its connections to itself: a request is driven by the
+//! thread that encoded its body, whose cache still holds it, and no lock or wake-up lies between.
+//! The body is lent to the connection, not copied.
 
+use std::error::Error;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
-use libdeflater::{CompressionLvl, Compressor};
-use rustls::crypto::ring;
-use ureq::http::{HeaderValue, Uri, header};
-use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts};
-use ureq::{Agent, Proxy};
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::{Proxy, Url};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
 
-use super::config::{HecCompression, HecTlsConfig, SplunkHecConfig, endpoint_uri};
-use super::proxy;
+use super::config::{SplunkHecConfig, endpoint_url};
+use super::{proxy, tls};
 use crate::{ErrorReason, Problem, SinkError};
 
 /// Splunk takes a client without a User-Agent for one that cannot keep a connection.
 const USER_AGENT: &str = concat!("inrush/", env!("CARGO_PKG_VERSION"));
 
-/// Bytes written in one call. The body is copied through a buffer of this size: large enough that
-/// calls cost nothing beside the bytes, small enough to stay in the second-level cache. Measured
-/// for 800 B events, CPU of the whole sink: 64 KiB 0.67 µs, 256 KiB 0.55 µs, 1 MiB 0.58 µs.
-const WRITE_BYTES: usize = 256 * 1024;
-
 /// Bytes of an answer that are read; HEC's have about 100.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Seconds that an idle connection is kept: Splunk closes idle ones after 12 when it is busy.
-const IDLE_SECONDS: u64 = 10;
-
-/// The fastest level that compresses.
-const GZIP_LEVEL: i32 = 1;
+/// How long an idle connection is kept: Splunk closes idle ones after 12 s when it is busy.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// What came back.
 pub(super) struct Answer {
@@ -44,257 +40,302 @@ pub(super) struct SendError {
     pub(super) text: String,
 }
 
-/// An endpoint's address and its connections, shared by all workers.
-pub(super) struct Endpoint {
-    uri: Uri,
-    agent: Agent,
+/// Names the channel on which acknowledgements are given.
+const CHANNEL: &str = "x-splunk-request-channel";
+
+/// Where requests go.
+struct Endpoint {
+    url: Url,
+    /// With acknowledgements: the channel, and where they are asked for.
+    acks: Option<(HeaderValue, Url)>,
 }
 
 /// What all requests have in common.
 pub(super) struct Client {
-    pub(super) endpoints: Vec<Endpoint>,
+    endpoints: Vec<Endpoint>,
     authorization: HeaderValue,
+    /// Set once: requests under way are broken off.
+    stop: watch::Sender<bool>,
+}
+
+/// A worker's connections.
+pub(super) struct Line {
+    http: reqwest::Client,
+    stop: watch::Receiver<bool>,
+    /// `None` only while it is being dropped.
+    runtime: Option<Runtime>,
 }
 
 impl Client {
-    /// Reads certificates and the proxy environment.
-    pub(super) fn new(config: &SplunkHecConfig) -> Result<Self, SinkError> {
-        let tls = tls(&config.tls, config)?;
+    /// Reads certificates and the proxy environment, and makes a line for every worker, and one
+    /// more to ask for acknowledgements if there are any.
+    pub(super) fn new(config: &SplunkHecConfig) -> Result<(Self, Vec<Line>), SinkError> {
         let bad = |key: &str, message| SinkError::Config(Problem::new(key, message));
         let mut endpoints = Vec::new();
+        let mut proxies = Vec::new();
         for text in &config.endpoints {
-            let uri = endpoint_uri(text).map_err(|message| bad("endpoints", message))?;
+            let url = endpoint_url(text).map_err(|message| bad("endpoints", message))?;
             let proxy = match &config.proxy {
                 Some(text) => proxy::parse(text.expose()).map_err(|m| bad("proxy", m))?,
-                None => proxy::from_environment(&uri, |name| std::env::var(name).ok()),
+                None => proxy::from_environment(&url, |name| std::env::var(name).ok()),
             };
-            endpoints.push(Endpoint {
-                uri,
-                agent: agent(config, tls.clone(), proxy),
-            });
+            proxies.push((url.clone(), proxy));
+            let channel = config.acknowledgements.then(new_channel).transpose();
+            let channel = channel.map_err(|e| SinkError::Unstartable(io::Error::other(e)))?;
+            let acks = channel.map(|channel| (channel, ack_url(&url)));
+            endpoints.push(Endpoint { url, acks });
         }
         let token = format!("Splunk {}", config.token.expose());
         let mut authorization = HeaderValue::from_str(&token)
             .map_err(|_| bad("token", "has a character that HTTP does not allow".into()))?;
         authorization.set_sensitive(true);
-        Ok(Self {
+        let (tls, proxy) = (tls::client_config(config)?, proxy_of(proxies));
+        let (stop, _) = watch::channel(false);
+        let line = || Line::new(http(config, tls.clone(), proxy.clone())?, stop.subscribe());
+        let lines = std::iter::repeat_with(line)
+            .take(config.workers as usize + usize::from(config.acknowledgements))
+            .collect::<io::Result<_>>()
+            .map_err(SinkError::Unstartable)?;
+        let client = Self {
             endpoints,
             authorization,
-        })
+            stop,
+        };
+        Ok((client, lines))
     }
 
-    /// Sends a body and reads the answer.
+    /// Sends a body and reads the answer; `None` if the process stops first.
     pub(super) fn post(
         &self,
+        line: &Line,
         index: usize,
-        body: &[u8],
+        body: Bytes,
         encoding: Option<&'static str>,
-    ) -> Result<Answer, SendError> {
-        let endpoint = &self.endpoints[index];
-        let mut request = endpoint
-            .agent
-            .post(endpoint.uri.clone())
-            .header(header::AUTHORIZATION, self.authorization.clone())
-            .header(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static("application/json"),
-            );
+    ) -> Option<Result<Answer, SendError>> {
+        let url = &self.endpoints[index].url;
+        let mut request = self.request(line, index, url).body(body);
         if let Some(encoding) = encoding {
-            request = request.header(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
+            request = request.header(CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
-        let failed = |error| send_error(&endpoint.uri, &error);
-        let response = request.send(body).map_err(failed)?;
-        let (parts, mut body) = response.into_parts();
-        let retry_after = parts
-            .headers
-            .get(header::RETRY_AFTER)
-            .and_then(|v| v.to_str().ok());
-        // The status line is the verdict: an answer whose body breaks off is still an answer.
-        let body = body
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_vec()
-            .unwrap_or_default();
-        let retry_after = retry_after.map(str::to_owned);
-        Ok(Answer {
-            status: parts.status.as_u16(),
-            retry_after,
-            body,
-        })
+        let answer = line.run(ask(request))?;
+        Some(answer.map_err(|error| send_error(url, error)))
+    }
+
+    /// Asks which of these are acknowledged; `None` if the process stops first, or without
+    /// acknowledgements.
+    pub(super) fn ask_acks(
+        &self,
+        line: &Line,
+        index: usize,
+        ids: &[u64],
+    ) -> Option<Result<Answer, SendError>> {
+        let (_, url) = self.endpoints[index].acks.as_ref()?;
+        let body = serde_json::json!({ "acks": ids }).to_string();
+        let answer = line.run(ask(self.request(line, index, url).body(body)))?;
+        Some(answer.map_err(|error| send_error(url, error)))
+    }
+
+    fn request(&self, line: &Line, index: usize, url: &Url) -> reqwest::RequestBuilder {
+        let request = line
+            .http
+            .post(url.clone())
+            .header(AUTHORIZATION, self.authorization.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match &self.endpoints[index].acks {
+            Some((channel, _)) => request.header(CHANNEL, channel.clone()),
+            None => request,
+        }
     }
 
     /// How an endpoint is called in messages.
-    pub(super) fn name(&self, index: usize) -> String {
-        self.endpoints[index].uri.to_string()
+    pub(super) fn name(&self, index: usize) -> &str {
+        self.endpoints[index].url.as_str()
     }
 
     /// Breaks off every request under way.
     pub(super) fn shut_down(&self) {
-        for endpoint in &self.endpoints {
-            endpoint.agent.clone().shutdown();
+        self.stop.send_replace(true);
+    }
+}
+
+impl Line {
+    fn new(http: reqwest::Client, stop: watch::Receiver<bool>) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            // For names that have to be resolved; one request at a time needs one.
+            .max_blocking_threads(1)
+            .build()?;
+        Ok(Self {
+            http,
+            stop,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// The outcome, or `None` if the process stops first.
+    fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut stop = self.stop.clone();
+        self.runtime.as_ref()?.block_on(async {
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => None,
+                done = work => Some(done),
+            }
+        })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // A name that is being resolved cannot be broken off and must not hold up the end.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
         }
     }
 }
 
-fn agent(config: &SplunkHecConfig, tls: ureq::tls::TlsConfig, proxy: Option<Proxy>) -> Agent {
-    let connections = config.workers as usize;
-    Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .user_agent(USER_AGENT)
-        .output_buffer_size(WRITE_BYTES)
-        .max_idle_connections(connections)
-        .max_idle_connections_per_host(connections)
-        .max_idle_age(std::time::Duration::from_secs(IDLE_SECONDS))
-        .timeout_global(Some(config.request_timeout.0))
-        .timeout_connect(Some(config.connect_timeout.0))
-        .proxy(proxy)
-        .tls_config(tls)
-        .build()
-        .new_agent()
+/// A GUID that nobody else has: Splunk takes nothing else for a channel.
+fn new_channel() -> Result<HeaderValue, reqwest::header::InvalidHeaderValue> {
+    let (a, b) = (fastrand::u64(..), fastrand::u64(..));
+    // Version 4, variant 1 (RFC 9562 section 5.4).
+    let (b_high, b_low) = (0x8000 | (b >> 48) & 0x3fff, b & 0xffff_ffff_ffff);
+    let (a_high, a_mid, a_low) = (a >> 32, (a >> 16) & 0xffff, 0x4000 | a & 0x0fff);
+    let text = format!("{a_high:08x}-{a_mid:04x}-{a_low:04x}-{b_high:04x}-{b_low:012x}");
+    HeaderValue::from_str(&text)
 }
 
-fn tls(
-    options: &HecTlsConfig,
+/// Where the acknowledgements of an endpoint are asked for: beside the path for events.
+fn ack_url(endpoint: &Url) -> Url {
+    let path = endpoint.path();
+    let base = match path.find("/services/collector") {
+        Some(at) => &path[..at],
+        None => "",
+    };
+    let mut url = endpoint.clone();
+    url.set_path(&format!("{base}/services/collector/ack"));
+    url
+}
+
+/// What chooses the proxy of a request, if any endpoint has one; it is asked for every request.
+fn proxy_of(proxies: Vec<(Url, Option<Url>)>) -> Option<Proxy> {
+    if proxies.iter().all(|(_, proxy)| proxy.is_none()) {
+        return None;
+    }
+    Some(Proxy::custom(move |url| {
+        let known = proxies
+            .iter()
+            .find(|(known, _)| known.origin() == url.origin());
+        known.and_then(|(_, proxy)| proxy.clone())
+    }))
+}
+
+fn http(
     config: &SplunkHecConfig,
-) -> Result<ureq::tls::TlsConfig, SinkError> {
-    let mut builder = ureq::tls::TlsConfig::builder()
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-        .disable_verification(!options.verify);
-    if config
-        .endpoints
-        .iter()
-        .any(|endpoint| endpoint.starts_with("https"))
-    {
-        builder = builder.root_certs(RootCerts::Specific(Arc::new(roots(options)?)));
-    } else {
-        builder = builder.root_certs(RootCerts::Specific(Arc::default()));
-    }
-    if let (Some(cert), Some(key)) = (&options.cert_file, &options.key_file) {
-        builder = builder.client_cert(Some(client_cert(cert, key)?));
-    }
-    Ok(builder.build())
+    tls: rustls::ClientConfig,
+    proxy: Option<Proxy>,
+) -> io::Result<reqwest::Client> {
+    let builder = match proxy {
+        Some(proxy) => reqwest::Client::builder().proxy(proxy),
+        None => reqwest::Client::builder().no_proxy(),
+    };
+    builder
+        .user_agent(USER_AGENT)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .timeout(config.request_timeout.0)
+        .connect_timeout(config.connect_timeout.0)
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(1)
+        .tls_backend_preconfigured(tls)
+        .build()
+        .map_err(io::Error::other)
 }
 
-fn roots(options: &HecTlsConfig) -> Result<Vec<Certificate<'static>>, SinkError> {
-    match &options.ca_file {
-        Some(path) => certificates(path),
-        None => {
-            let system = rustls_native_certs::load_native_certs().certs;
-            Ok(system
-                .iter()
-                .map(|cert| Certificate::from_der(cert).to_owned())
-                .collect())
+async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
+    // Nobody watched the kept connection since the last request. Two rounds: one to learn from
+    // the kernel that it was closed, one for the connection to act on it; else the request would
+    // be sent into it and its fate be unknown.
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+    let mut response = request.send().await?;
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get(RETRY_AFTER);
+    let retry_after = retry_after.and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let mut body = Vec::new();
+    // The status line is the verdict: an answer whose body breaks off is still an answer.
+    while let Ok(Some(part)) = response.chunk().await {
+        let room = ANSWER_BYTES_MAX - body.len();
+        body.extend_from_slice(&part[..part.len().min(room)]);
+        if body.len() == ANSWER_BYTES_MAX {
+            break;
         }
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, SinkError> {
-    std::fs::read(path).map_err(|cause| SinkError::Unreadable {
-        path: path.to_owned(),
-        cause,
+    Ok(Answer {
+        status,
+        retry_after,
+        body,
     })
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, SinkError> {
-    let pem = read(path)?;
-    let certificate = |item| match item {
-        Ok(ureq::tls::PemItem::Certificate(certificate)) => Some(certificate),
-        _ => None,
-    };
-    let found: Vec<_> = ureq::tls::parse_pem(&pem).filter_map(certificate).collect();
-    if found.is_empty() {
-        let what = "holds no certificate in PEM form".into();
-        return Err(SinkError::BadCertificate {
-            path: path.to_owned(),
-            what,
-        });
+fn send_error(url: &Url, error: reqwest::Error) -> SendError {
+    // Its address may hold the proxy's password; ours is the endpoint's.
+    let error = error.without_url();
+    let mut text = format!("{url}: {error}");
+    for cause in causes(&error) {
+        let cause = cause.to_string();
+        // Some say the same as what they wrap.
+        if !text.ends_with(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
     }
-    Ok(found)
-}
-
-/// Our own certificate, tried out here: a key that does not fit would end the worker later.
-fn client_cert(cert: &Path, key: &Path) -> Result<ClientCert, SinkError> {
-    let chain = certificates(cert)?;
-    let bad = |what: String| SinkError::BadCertificate {
-        path: key.to_owned(),
-        what,
-    };
-    let key = PrivateKey::from_pem(&read(key)?).map_err(|e| bad(format!("holds no key: {e}")))?;
-    let provider = ring::default_provider();
-    let der = rustls::pki_types::PrivateKeyDer::try_from(key.der().to_vec())
-        .map_err(|e| bad(format!("holds no usable key: {e}")))?;
-    let chain_der = chain.iter().map(|c| c.der().to_vec().into()).collect();
-    rustls::sign::CertifiedKey::from_der(chain_der, der, &provider)
-        .map_err(|e| bad(format!("does not fit {}: {e}", cert.display())))?;
-    Ok(ClientCert::new_with_certs(&chain, key))
-}
-
-fn send_error(uri: &Uri, error: &ureq::Error) -> SendError {
-    let reason = match error {
-        ureq::Error::Timeout(_) => ErrorReason::Timeout,
-        ureq::Error::HostNotFound
-        | ureq::Error::ConnectionFailed
-        | ureq::Error::ConnectProxyFailed(_) => ErrorReason::ConnectFailed,
-        ureq::Error::Tls(_) | ureq::Error::Pem(_) | ureq::Error::Rustls(_) => ErrorReason::Tls,
-        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => ErrorReason::BadAnswer,
-        ureq::Error::Io(error) => io_reason(error),
-        _ => ErrorReason::Io,
-    };
     SendError {
-        reason,
-        text: format!("{uri}: {error}"),
+        reason: reason(&error),
+        text,
     }
 }
 
-fn io_reason(error: &io::Error) -> ErrorReason {
-    use io::ErrorKind::{
-        AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut,
-    };
-    if error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<rustls::Error>())
-    {
+/// What lies below an error, from the outside in.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(cause(error), |&error| cause(error))
+}
+
+/// What an error is wrapped around. An I/O error passes over the one that it wraps itself.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let wrapped = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    wrapped.map_or_else(|| error.source(), |inner| Some(inner))
+}
+
+fn reason(error: &reqwest::Error) -> ErrorReason {
+    if error.is_timeout() {
+        return ErrorReason::Timeout;
+    }
+    if causes(error).any(|cause| cause.is::<rustls::Error>()) {
         return ErrorReason::Tls;
     }
-    match error.kind() {
-        ConnectionRefused | HostUnreachable | NetworkUnreachable | AddrNotAvailable => {
-            ErrorReason::ConnectFailed
-        }
-        TimedOut => ErrorReason::Timeout,
-        _ => ErrorReason::Io,
+    if causes(error).any(is_no_http) {
+        return ErrorReason::BadAnswer;
     }
+    if error.is_connect() && !causes(error).any(is_breach) {
+        return ErrorReason::ConnectFailed;
+    }
+    ErrorReason::Io
 }
 
-/// Compresses bodies where the configuration asks for it. One a worker.
-pub(super) struct Packer {
-    gzip: Option<(Compressor, Vec<u8>)>,
+fn is_no_http(cause: &(dyn Error + 'static)) -> bool {
+    let hyper = cause.downcast_ref::<hyper::Error>();
+    hyper.is_some_and(|error| error.is_parse() || error.is_parse_too_large())
 }
 
-impl Packer {
-    pub(super) fn new(compression: HecCompression) -> Self {
-        let gzip = match compression {
-            HecCompression::None => None,
-            HecCompression::Gzip => {
-                // The library's own "fastest" is level 0, which does not compress.
-                let level = CompressionLvl::new(GZIP_LEVEL).unwrap_or_default();
-                Some((Compressor::new(level), Vec::new()))
-            }
-        };
-        Self { gzip }
-    }
-
-    /// The bytes to send, and their `Content-Encoding`.
-    pub(super) fn pack<'a>(&'a mut self, body: &'a [u8]) -> (&'a [u8], Option<&'static str>) {
-        let Some((compressor, packed)) = &mut self.gzip else {
-            return (body, None);
-        };
-        packed.resize(compressor.gzip_compress_bound(body.len()), 0);
-        // The room is what the library itself says is enough for any input.
-        match compressor.gzip_compress(body, packed) {
-            Ok(len) => (&packed[..len], Some("gzip")),
-            Err(_) => (body, None),
-        }
-    }
+/// Whether a connection broke that had been there.
+fn is_breach(cause: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(
+        io,
+        Some(BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+    )
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use inrush_codec::encode::IndexedField;
 use inrush_event::{ByteSize, Period, Secret};
+use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use ureq::http::Uri;
 
 use crate::Problem;
 
@@ -42,6 +42,14 @@ pub struct SplunkHecConfig {
     /// To open a connection, TLS included.
     #[serde(default = "connect_timeout")]
     pub connect_timeout: Period,
+    /// Whether an event counts as delivered only when the collector has confirmed that it is
+    /// indexed. The token needs indexer acknowledgement; an endpoint that is a load balancer needs
+    /// sticky sessions.
+    #[serde(default)]
+    pub acknowledgements: bool,
+    /// With `acknowledgements`: what is not confirmed after this time is sent again.
+    #[serde(default = "ack_timeout")]
+    pub ack_timeout: Period,
     /// TLS towards `https` endpoints.
     #[serde(default)]
     pub tls: HecTlsConfig,
@@ -67,6 +75,10 @@ fn request_timeout() -> Period {
 
 fn connect_timeout() -> Period {
     Period(Duration::from_secs(5))
+}
+
+fn ack_timeout() -> Period {
+    Period(Duration::from_secs(300))
 }
 
 fn indexed_fields() -> Vec<IndexedField> {
@@ -146,6 +158,8 @@ impl SplunkHecConfig {
             workers: workers(),
             request_timeout: request_timeout(),
             connect_timeout: connect_timeout(),
+            acknowledgements: false,
+            ack_timeout: ack_timeout(),
             tls: HecTlsConfig::default(),
             proxy: None,
             source: None,
@@ -198,6 +212,11 @@ impl SplunkHecConfig {
             "connect_timeout",
             "must be more than 0",
         );
+        unless(
+            !self.ack_timeout.0.is_zero(),
+            "ack_timeout",
+            "must be more than 0",
+        );
         let pair = self.tls.cert_file.is_some() == self.tls.key_file.is_some();
         unless(
             pair,
@@ -205,7 +224,7 @@ impl SplunkHecConfig {
             "needs `key_file`, and the other way round",
         );
         for (index, endpoint) in self.endpoints.iter().enumerate() {
-            if let Err(message) = endpoint_uri(endpoint) {
+            if let Err(message) = endpoint_url(endpoint) {
                 problems.push(Problem::new(format!("endpoints[{index}]"), message));
             }
         }
@@ -217,28 +236,18 @@ impl SplunkHecConfig {
 }
 
 /// An endpoint with its path; the error is for the operator.
-pub(super) fn endpoint_uri(text: &str) -> Result<Uri, String> {
-    let uri: Uri = text
-        .parse()
-        .map_err(|e| format!("`{text}` is no URL: {e}"))?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+pub(super) fn endpoint_url(text: &str) -> Result<Url, String> {
+    let mut url = Url::parse(text).map_err(|e| format!("`{text}` is no URL: {e}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("`{text}` must begin with https:// or http://"));
     }
-    if uri.host().is_none_or(str::is_empty) {
-        return Err(format!("`{text}` names no host"));
-    }
-    if uri
-        .authority()
-        .is_some_and(|authority| authority.as_str().contains('@'))
-    {
+    if !url.username().is_empty() || url.password().is_some() {
         return Err("must not contain a user or password; the token goes into `token`".into());
     }
-    if !matches!(uri.path(), "" | "/") {
-        return Ok(uri);
+    if url.path() == "/" {
+        url.set_path(EVENT_PATH);
     }
-    let mut parts = uri.into_parts();
-    parts.path_and_query = Some(ureq::http::uri::PathAndQuery::from_static(EVENT_PATH));
-    Uri::from_parts(parts).map_err(|e| format!("`{text}` is no URL: {e}"))
+    Ok(url)
 }
 
 #[cfg(test)]
@@ -248,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_event_path_is_added_where_none_is_given() {
-        for (text, uri) in [
+        for (text, url) in [
             (
                 "https://idx1:8088",
                 "https://idx1:8088/services/collector/event",
@@ -259,7 +268,7 @@ mod tests {
             ),
             ("http://[::1]:8088/x/y?z=1", "http://[::1]:8088/x/y?z=1"),
         ] {
-            assert_eq!(endpoint_uri(text).unwrap().to_string(), uri);
+            assert_eq!(endpoint_url(text).unwrap().as_str(), url);
         }
         for bad in [
             "",
@@ -268,7 +277,7 @@ mod tests {
             "https://",
             "https://u:p@idx1:8088",
         ] {
-            assert!(endpoint_uri(bad).is_err(), "{bad}");
+            assert!(endpoint_url(bad).is_err(), "{bad}");
         }
     }
 

@@ -1,19 +1,23 @@
 //! The workers: fill a body, send it, settle its events by what the answer means.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_codec::encode::{HecEncoder, HecOptions};
-use inrush_event::{Delivery, Fate, Feed, Next, RefuseReason};
+use inrush_codec::encode::HecOptions;
+use inrush_event::{Fate, Feed, RefuseReason};
 
-use super::answer::{Action, Words, judge};
-use super::client::{Client, Packer};
+use super::ack::Acks;
+use super::answer::{Action, Words, is_busy, judge};
+use super::client::{Client, Line};
 use super::config::SplunkHecConfig;
+use super::desk::Desks;
 use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
+use super::gate::Gate;
+use super::pack::Packer;
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
 
@@ -27,9 +31,16 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 /// requests that were taken. Beyond that it is the address that is wrong, not the events.
 const STRANGER_REFUSALS_MAX: u32 = 100;
 
-/// When an event that a stranger's 400 refused is tried again, while others show whether the
-/// address is right.
+/// Failures in a row after which a body is taken apart, if others were taken meanwhile: something
+/// in it offends the collector or what stands before it.
+const STUBBORN_FAILURES: u32 = 5;
+
+/// When a single event that alone fails is tried again, while others show whether the address is
+/// right.
 const STRANGER_RETRY: Duration = Duration::from_secs(5);
+
+/// Splunk's "Incorrect index".
+const CODE_WRONG_INDEX: u32 = 7;
 
 /// What follows from an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,15 +57,22 @@ enum Verdict {
 pub struct SplunkHec {
     config: SplunkHecConfig,
     shared: Shared,
+    /// One a worker, and one to ask for acknowledgements.
+    lines: Vec<Line>,
 }
 
 /// What the workers share.
 struct Shared {
     client: Client,
+    desks: Desks,
     /// Taken for a moment before and after each request.
     endpoints: Mutex<Endpoints>,
     /// See [`STRANGER_REFUSALS_MAX`]; nothing is believed before something was taken.
     stranger_refusals_left: AtomicU32,
+    /// Requests that were taken.
+    taken: AtomicU64,
+    gate: Gate,
+    acks: Option<Acks>,
     refuser: Refuser,
     status: Arc<SinkStatus>,
 }
@@ -73,27 +91,47 @@ impl SplunkHec {
             quarantine,
             status: Arc::clone(&status),
         };
+        let acks = || {
+            let endpoints = config.endpoints.len();
+            Acks::new(endpoints, config.ack_timeout.0, Arc::clone(&status))
+        };
+        let (client, lines) = Client::new(config)?;
         let shared = Shared {
-            client: Client::new(config)?,
+            client,
+            desks: Desks::new(config),
             endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
             stranger_refusals_left: AtomicU32::new(0),
+            taken: AtomicU64::new(0),
+            gate: Gate::new(config.workers, Arc::clone(&status)),
+            acks: config.acknowledgements.then(acks),
             refuser,
             status,
         };
         Ok(Self {
             config: config.clone(),
             shared,
+            lines,
         })
     }
 }
 
 impl Sink for SplunkHec {
     fn run(self: Box<Self>, feed: Arc<dyn Feed>) {
-        let (shared, feed) = (&self.shared, &*feed);
+        let Self {
+            config,
+            shared,
+            mut lines,
+        } = *self;
+        let (shared, feed) = (&shared, &*feed);
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
-            for _ in 0..self.config.workers {
-                let mut worker = Worker::new(&self.config, shared, feed);
+            if let (Some(acks), Some(line)) =
+                (&shared.acks, lines.pop_if(|_| shared.acks.is_some()))
+            {
+                scope.spawn(move || acks.run(&shared.client, &line, feed));
+            }
+            for line in lines {
+                let mut worker = Worker::new(&config, line, shared, feed);
                 let alive = alive.clone();
                 scope.spawn(move || {
                     worker.run();
@@ -111,7 +149,11 @@ impl Sink for SplunkHec {
                     shared.client.shut_down();
                 }
             }
+            if let Some(acks) = &shared.acks {
+                acks.close();
+            }
         });
+        shared.desks.clear(feed);
     }
 }
 
@@ -139,71 +181,42 @@ impl SplunkHecConfig {
 struct Worker<'a> {
     shared: &'a Shared,
     feed: &'a dyn Feed,
-    encoder: HecEncoder,
+    line: Line,
     packer: Packer,
     body: Body,
-    /// Time from the first event of a body until it is sent.
-    linger: Duration,
-    /// A delivery that did not fit into the body whole.
-    held: Option<Delivery>,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
     /// Ranges of the body that were sent, and how often.
     sent: Vec<(Range<usize>, u32)>,
     /// What was refused of the body; it waits for the disk once.
     refused: Vec<Refused>,
+    /// The body was taken apart because it alone failed.
+    searching: bool,
+    /// There is no other worker.
+    alone: bool,
 }
 
 impl<'a> Worker<'a> {
-    fn new(config: &SplunkHecConfig, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
-        let options = config.envelope();
+    fn new(config: &SplunkHecConfig, line: Line, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
         let batch = &config.batch;
         Self {
             shared,
             feed,
-            encoder: HecEncoder::new(options),
+            line,
             packer: Packer::new(config.compression),
             body: Body::new(batch.max_bytes.0 as usize, batch.max_events as usize),
-            linger: batch.timeout.0,
-            held: None,
             todo: Vec::new(),
             sent: Vec::new(),
             refused: Vec::new(),
+            searching: false,
+            alone: config.workers == 1,
         }
     }
 
     fn run(&mut self) {
-        while !self.feed.stopping() && self.collect() {
+        let shared = self.shared;
+        while !self.feed.stopping() && shared.desks.fill(&mut self.body, self.feed) {
             self.deliver();
-        }
-        put_back(self.feed, self.held.take());
-    }
-
-    /// Fills the body; false when there is nothing more to do.
-    fn collect(&mut self) -> bool {
-        self.body.clear();
-        let mut send_at = None;
-        loop {
-            if let Some(delivery) = &mut self.held {
-                let room = self.body.fill(&mut self.encoder, delivery);
-                self.held.take_if(|delivery| delivery.events.is_empty());
-                if !room {
-                    return true;
-                }
-                let now = Instant::now();
-                if *send_at.get_or_insert(now + self.linger) <= now {
-                    return true;
-                }
-            }
-            let left = send_at.map(|at| at.saturating_duration_since(Instant::now()));
-            match self.feed.next(left.unwrap_or(IDLE_WAIT)) {
-                Next::Batch(delivery) => self.held = Some(delivery),
-                Next::Closed => return !self.body.is_empty(),
-                Next::Idle if self.feed.stopping() => return !self.body.is_empty(),
-                Next::Idle if left.is_some_and(|left| !left.is_zero()) => {}
-                Next::Idle if !self.body.is_empty() => return true,
-                Next::Idle => {}
-            }
         }
     }
 
@@ -212,11 +225,16 @@ impl<'a> Worker<'a> {
         self.todo.clear();
         self.sent.clear();
         self.todo.push(0..self.body.len());
+        self.searching = false;
         while let Some(range) = self.todo.pop() {
-            match self.send(&range) {
+            let sent = self.send(&range);
+            let receipt = sent
+                .as_ref()
+                .and_then(|(_, words, at)| Some((*at, words.ack?)));
+            match sent.map(|(action, words, _)| (action, words)) {
                 Some((Action::Event(index), words)) => {
                     let bad = range.start + index;
-                    self.settle(range.start..bad, Fate::Delivered);
+                    self.taken(range.start..bad, receipt);
                     self.refuse(bad..bad + 1, RefuseReason::InvalidEvent, words);
                     self.push(bad + 1..range.end);
                 }
@@ -241,7 +259,7 @@ impl<'a> Worker<'a> {
                 Some((Action::Hold(_) | Action::Retry { .. }, _)) => {
                     self.settle(range, Fate::RetryAfter(STRANGER_RETRY));
                 }
-                Some((Action::Taken { .. }, _)) => self.settle(range, Fate::Delivered),
+                Some((Action::Taken { .. }, _)) => self.taken(range, receipt),
                 None => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
             }
         }
@@ -266,44 +284,101 @@ impl<'a> Worker<'a> {
         self.push(range.start..from);
     }
 
-    /// Sends the events until an answer says what to do about them; `None` if the process stops
-    /// first.
-    fn send(&mut self, range: &Range<usize>) -> Option<(Action, Words)> {
+    /// Sends the events until an answer says what to do about them, and which endpoint gave it;
+    /// `None` if the process stops first.
+    fn send(&mut self, range: &Range<usize>) -> Option<(Action, Words, usize)> {
         let (body, encoding) = self.packer.pack(self.body.slice(range));
+        let (shared, mut failures) = (self.shared, 0);
+        let taken_before = shared.taken.load(Relaxed);
         loop {
-            let index = self.shared.pick(self.feed)?;
+            if let Some(acks) = &shared.acks {
+                acks.await_room(self.feed)?;
+            }
+            let place = shared.gate.enter(self.feed)?;
+            let index = shared.pick(self.feed)?;
             let begun = Instant::now();
-            self.shared.status.attempted();
+            shared.status.attempted();
             match self.sent.last_mut() {
                 Some((last, times)) if last == range => *times += 1,
                 _ => self.sent.push((range.clone(), 1)),
             }
-            match self.shared.client.post(index, body, encoding) {
+            let answer = shared
+                .client
+                .post(&self.line, index, body.clone(), encoding)?;
+            drop(place);
+            let answer = match answer {
                 Err(error) => {
                     let wrong = (error.reason, error.text.as_str());
-                    self.shared.failed(index, Failure::Passing, begun, wrong);
+                    shared.failed(index, Failure::Passing, begun, wrong);
+                    continue;
                 }
-                Ok(answer) => {
-                    let after = answer.retry_after.as_deref();
-                    let judged = judge(answer.status, after, &answer.body, range.len());
-                    let sent = Sent {
-                        index,
-                        begun,
-                        status: answer.status,
-                        events: range.len(),
-                    };
-                    let bytes = body.len();
-                    match self.shared.digest(&sent, &judged, bytes) {
-                        Verdict::Final => return Some(judged),
-                        Verdict::PutBack => {
-                            return Some((Action::Hold(ErrorReason::Http400), judged.1));
-                        }
-                        Verdict::Again => {}
+                Ok(answer) => answer,
+            };
+            let after = answer.retry_after.as_deref();
+            let judged = judge(answer.status, after, &answer.body, range.len());
+            let busy = is_busy(answer.status, judged.1.code);
+            if busy {
+                shared.gate.lower(begun);
+            }
+            let sent = Sent {
+                index,
+                begun,
+                status: answer.status,
+                events: range.len(),
+                busy,
+            };
+            match shared.digest(&sent, &judged, body.len()) {
+                Verdict::Final => return Some((judged.0, judged.1, index)),
+                Verdict::PutBack => {
+                    return Some((Action::Hold(ErrorReason::Http400), judged.1, index));
+                }
+                Verdict::Again if busy => {}
+                Verdict::Again => {
+                    failures += 1;
+                    if self.is_stubborn(failures, taken_before) {
+                        return Some((self.take_apart(range), judged.1, index));
                     }
                 }
             }
-            // What is not in this request need not wait for it.
-            put_back(self.feed, self.held.take());
+        }
+    }
+
+    /// Whether it is the body that fails, not the endpoint. The parts of one that was taken apart
+    /// have one chance each. A worker that is alone cannot know, and looks.
+    fn is_stubborn(&self, failures: u32, taken_before: u64) -> bool {
+        let others_taken = self.shared.taken.load(Relaxed) > taken_before;
+        match self.searching {
+            true => true,
+            false => failures >= STUBBORN_FAILURES && (others_taken || self.alone),
+        }
+    }
+
+    /// What to do with events that fail while others are taken. A single one is tried later.
+    fn take_apart(&mut self, range: &Range<usize>) -> Action {
+        self.searching = true;
+        match range.len() {
+            1 => Action::Hold(ErrorReason::Http5xx),
+            _ => Action::Halve,
+        }
+    }
+
+    /// Settles events that a collector took, or has them wait for its confirmation.
+    fn taken(&self, range: Range<usize>, receipt: Option<(usize, u64)>) {
+        if range.is_empty() {
+            return;
+        }
+        match (&self.shared.acks, receipt) {
+            (Some(acks), Some((endpoint, id))) => {
+                let parts = self.body.parts(&range);
+                let events = parts.map(|(part, events)| (part.position, events));
+                acks.add(endpoint, id, events.collect(), self.feed);
+            }
+            (Some(_), None) => {
+                let text = "no ackId: the token is not set up for acknowledgement";
+                self.shared.status.noted(ErrorReason::AckFailed, text);
+                self.settle(range, Fate::Delivered);
+            }
+            (None, _) => self.settle(range, Fate::Delivered),
         }
     }
 
@@ -313,12 +388,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, words: Words) {
+    fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, mut words: Words) {
         let sent_in = |(sent, times): &(Range<usize>, u32)| {
             let whole = sent.start <= range.start && range.end <= sent.end;
             whole.then_some(*times)
         };
         let attempts = self.sent.iter().filter_map(sent_in).sum();
+        if words.code == CODE_WRONG_INDEX
+            && let Some((part, _)) = self.body.parts(&range).next()
+        {
+            let index = &part.batch.source().index;
+            words.text = format!("{} (index `{index}`)", words.text);
+        }
         let refusal = Refusal {
             reason,
             code: words.code,
@@ -346,15 +427,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn put_back(feed: &dyn Feed, delivery: Option<Delivery>) {
-    if let Some(Delivery {
-        position, events, ..
-    }) = delivery
-    {
-        feed.settle(position, events, Fate::RetryAfter(Duration::ZERO));
-    }
-}
-
 /// A request that was answered.
 struct Sent {
     /// Which endpoint.
@@ -362,6 +434,8 @@ struct Sent {
     begun: Instant,
     status: u16,
     events: usize,
+    /// The collector says that it is.
+    busy: bool,
 }
 
 impl Shared {
@@ -395,6 +469,10 @@ impl Shared {
             Action::Taken { rubbish } => {
                 self.stranger_refusals_left
                     .store(STRANGER_REFUSALS_MAX, Relaxed);
+                self.taken.fetch_add(1, Relaxed);
+                if !sent.busy {
+                    self.gate.raise();
+                }
                 self.status.succeeded(bytes);
                 if *rubbish {
                     self.status.noted(ErrorReason::BadAnswer, &text());

@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use inrush_codec::encode::HecEncoder;
 use inrush_event::{Batch, Delivery};
 
+use super::pack::Buffer;
 use crate::file::records;
 
 /// Events of one delivery in a body.
@@ -33,7 +35,7 @@ impl Part {
 
 /// Envelopes joined by line feeds. The buffers are kept from request to request.
 pub(super) struct Body {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     /// Where each event ends, its line feed not included.
     ends: Vec<usize>,
     parts: Vec<Part>,
@@ -43,7 +45,7 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn new(bytes_max: usize, events_max: usize) -> Self {
-        let (bytes, ends, parts) = (Vec::new(), Vec::new(), Vec::new());
+        let (bytes, ends, parts) = (Buffer::default(), Vec::new(), Vec::new());
         Self {
             bytes,
             ends,
@@ -54,7 +56,7 @@ impl Body {
     }
 
     pub(super) fn clear(&mut self) {
-        self.bytes.clear();
+        self.bytes.empty();
         self.ends.clear();
         self.parts.clear();
     }
@@ -90,37 +92,36 @@ impl Body {
     }
 
     fn append(&mut self, encoder: &mut HecEncoder, batch: &Batch, events: &Range<u32>) -> bool {
+        let bytes = self.bytes.edit();
         for record in records(batch, events) {
             if self.ends.len() >= self.events_max {
                 return false;
             }
-            let before = self.bytes.len();
+            let before = bytes.len();
             if before > 0 {
-                self.bytes.push(b'\n');
+                bytes.push(b'\n');
             }
-            encoder.encode(batch, record, &mut self.bytes);
-            if self.bytes.len() > self.bytes_max && before > 0 {
-                self.bytes.truncate(before);
+            encoder.encode(batch, record, bytes);
+            if bytes.len() > self.bytes_max && before > 0 {
+                bytes.truncate(before);
                 return false;
             }
-            self.ends.push(self.bytes.len());
+            self.ends.push(bytes.len());
         }
-        self.bytes.len() < self.bytes_max && self.ends.len() < self.events_max
+        bytes.len() < self.bytes_max && self.ends.len() < self.events_max
     }
 
-    /// The envelopes of the events in `range`.
-    pub(super) fn slice(&self, range: &Range<usize>) -> &[u8] {
-        let start = if range.start == 0 {
-            0
-        } else {
-            self.ends[range.start - 1] + 1
+    /// The envelopes of the events in `range`, lent.
+    pub(super) fn slice(&self, range: &Range<usize>) -> Bytes {
+        let start = match range.start {
+            0 => 0,
+            first => self.ends[first - 1] + 1,
         };
-        let end = if range.is_empty() {
-            start
-        } else {
-            self.ends[range.end - 1]
+        let end = match range.is_empty() {
+            true => start,
+            false => self.ends[range.end - 1],
         };
-        &self.bytes[start..end]
+        self.bytes.share().slice(start..end)
     }
 
     /// Where the events in `range` came from, in order.
@@ -192,8 +193,8 @@ mod tests {
         assert!(body.fill(&mut encoder, &mut one));
         assert!(body.fill(&mut encoder, &mut two));
         assert!(one.events.is_empty() && two.events.is_empty());
-        assert_eq!(texts(body.slice(&(0..4))), ["b", "c", "d", "e"]);
-        assert_eq!(texts(body.slice(&(1..3))), ["c", "d"]);
+        assert_eq!(texts(&body.slice(&(0..4))), ["b", "c", "d", "e"]);
+        assert_eq!(texts(&body.slice(&(1..3))), ["c", "d"]);
         let parts = |range| -> Vec<(u64, Range<u32>)> {
             body.parts(&range)
                 .map(|(part, events)| (part.position, events))
@@ -223,6 +224,6 @@ mod tests {
         let long = "x".repeat(1000);
         let mut two = delivery(0, &[&long, "b"]);
         assert!(!body.fill(&mut encoder, &mut two));
-        assert_eq!(texts(body.slice(&(0..body.len()))), [long]);
+        assert_eq!(texts(&body.slice(&(0..body.len()))), [long]);
     }
 }

@@ -7,6 +7,10 @@
 //! * An event that the collector names as bad is refused; the ones before it count as taken (that
 //!   is what Splunk does) and the ones after it are sent again. Where it names none, the request
 //!   is halved until the bad event stands alone.
+//! * With `acknowledgements`, an event counts as delivered when the collector has confirmed that it
+//!   is indexed, not before; what is not confirmed in time is sent again.
+//! * A body that alone fails while others are taken is taken apart, so that it holds up only
+//!   itself.
 //! * An unreachable, busy or wrongly configured collector holds the events; the other endpoints
 //!   are used meanwhile.
 //! * A request without an answer is sent again, so its events may be indexed twice. Order is kept
@@ -14,21 +18,29 @@
 //!
 //! # Layout
 //! Each worker is a thread with one request in flight: it encodes events straight into a body
-//! (`encode`), picks an endpoint (`endpoint`), sends (`client`), and turns the answer into what to
-//! do next (`answer`); `deliver` ties them together.
+//! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
+//! (`endpoint`), sends (`client`, through `proxy` and `tls`), and turns the answer into what to do
+//! next (`answer`); `deliver` ties them together. How many may send at once follows what the
+//! collector can take (`gate`). With `acknowledgements`, what was taken waits in `ack`.
 //!
 //! # Limits
 //! A body holds `batch.max_bytes` or a single event that is larger; a worker holds one body and
-//! one batch. Pauses grow to 30 seconds (60 where a person has to mend something), `Retry-After`
-//! counts up to 5 minutes.
+//! one batch. At most 1000 requests wait for acknowledgement, as positions, not as bytes. Pauses
+//! grow to 30 seconds (60 where a person has to mend something), `Retry-After` counts up to 5
+//! minutes.
 
+mod ack;
 mod answer;
 mod client;
 mod config;
 mod deliver;
+mod desk;
 mod encode;
 mod endpoint;
+mod gate;
+mod pack;
 mod proxy;
+mod tls;
 
 pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};
 pub use deliver::SplunkHec;

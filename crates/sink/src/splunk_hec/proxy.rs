@@ -3,19 +3,23 @@
 
 use std::net::IpAddr;
 
-use ureq::Proxy;
-use ureq::http::Uri;
+use reqwest::Url;
 
 /// Reads a proxy address; `None` for the empty one. The error is for the operator.
-pub(super) fn parse(text: &str) -> Result<Option<Proxy>, String> {
+pub(super) fn parse(text: &str) -> Result<Option<Url>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let bad = || "is no proxy address; write http://host:port".to_owned();
-    let proxy = Proxy::new(text).map_err(|_| bad())?;
-    match proxy.protocol() {
-        ureq::ProxyProtocol::Http | ureq::ProxyProtocol::Https => Ok(Some(proxy)),
-        _ => Err("only http and https proxies are supported".into()),
+    let with_scheme = match text.contains("://") {
+        true => Url::parse(text),
+        false => Url::parse(&format!("http://{text}")),
+    };
+    match with_scheme {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
+            Err("only http and https proxies are supported".into())
+        }
+        Ok(url) if url.has_host() => Ok(Some(url)),
+        _ => Err("is no proxy address; write http://host:port".into()),
     }
 }
 
@@ -23,20 +27,20 @@ pub(super) fn parse(text: &str) -> Result<Option<Proxy>, String> {
 /// `ALL_PROXY`, unless `NO_PROXY` names its host. Names in lower case go first; a proxy that
 /// cannot be read is passed over.
 pub(super) fn from_environment(
-    endpoint: &Uri,
+    endpoint: &Url,
     variable: impl Fn(&str) -> Option<String>,
-) -> Option<Proxy> {
+) -> Option<Url> {
     let either = |name: &str| {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         set(&name.to_ascii_lowercase()).or_else(|| set(name))
     };
-    let of_scheme = if endpoint.scheme_str() == Some("https") {
+    let of_scheme = if endpoint.scheme() == "https" {
         "HTTPS_PROXY"
     } else {
         "HTTP_PROXY"
     };
     let text = either(of_scheme).or_else(|| either("ALL_PROXY"))?;
-    let host = endpoint.host().unwrap_or_default();
+    let host = endpoint.host_str().unwrap_or_default();
     if either("NO_PROXY").is_some_and(|list| bypasses(&list, host)) {
         return None;
     }
@@ -96,7 +100,8 @@ mod tests {
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        from_environment(&endpoint.parse().unwrap(), find).map(|p| p.host().to_owned())
+        from_environment(&endpoint.parse().unwrap(), find)
+            .and_then(|p| p.host_str().map(str::to_owned))
     }
 
     #[test]
@@ -144,10 +149,10 @@ mod tests {
     #[test]
     fn a_proxy_option_is_read_or_refused() {
         assert!(parse("").unwrap().is_none());
-        assert_eq!(
-            parse("http://u:p@proxy:3128").unwrap().unwrap().port(),
-            3128
-        );
+        for text in ["http://u:p@proxy:3128", "proxy:3128"] {
+            let port = parse(text).unwrap().unwrap().port();
+            assert_eq!(port, Some(3128), "{text}");
+        }
         assert!(parse("socks5://proxy").is_err());
         assert!(parse("not a url").is_err());
     }

@@ -1,9 +1,10 @@
 //! A collector whose answers are scripted, and which indexes as Splunk does.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -41,8 +42,15 @@ pub struct Seen {
 
 type Rule = Box<dyn Fn(usize, &[Value]) -> Reply + Send + Sync>;
 
+/// Whether the request of this `ackId` is indexed by now.
+type Confirm = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
 struct Collector {
     rule: Rule,
+    /// Without it the token has no acknowledgement.
+    confirm: Option<Confirm>,
+    /// By channel: the next `ackId`.
+    next_acks: Mutex<HashMap<String, u64>>,
     seen: Mutex<Vec<Seen>>,
     indexed: Mutex<Vec<Value>>,
 }
@@ -62,12 +70,27 @@ impl HecServer {
         address: SocketAddr,
         rule: impl Fn(usize, &[Value]) -> Reply + Send + Sync + 'static,
     ) -> Self {
+        Self::serve(address, Box::new(rule), None)
+    }
+
+    /// A collector that acknowledges; `confirm` says whether the request of an `ackId` is indexed.
+    pub fn start_acking(
+        rule: impl Fn(usize, &[Value]) -> Reply + Send + Sync + 'static,
+        confirm: impl Fn(u64) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let address = "127.0.0.1:0".parse().unwrap();
+        Self::serve(address, Box::new(rule), Some(Box::new(confirm)))
+    }
+
+    fn serve(address: SocketAddr, rule: Rule, confirm: Option<Confirm>) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, indexed) = (Mutex::default(), Mutex::default());
         let collector = Arc::new(Collector {
-            rule: Box::new(rule),
+            rule,
+            confirm,
+            next_acks: Mutex::default(),
             seen,
             indexed,
         });
@@ -123,6 +146,11 @@ async fn answer(
     if method != Method::POST {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
+    let channel = headers.get("x-splunk-request-channel");
+    let channel = channel.map_or("", |c| c.to_str().unwrap()).to_owned();
+    if uri.path().ends_with("/ack") {
+        return confirmations(&collector, &channel, &body);
+    }
     let body_bytes = body.len();
     let plain = match headers.get("content-encoding").map(|v| v.as_bytes()) {
         Some(b"gzip") => {
@@ -161,23 +189,52 @@ async fn answer(
         .lock()
         .unwrap()
         .extend_from_slice(&events[..indexed]);
-    respond(reply).await
+    let ack = collector.confirm.as_ref().map(|_| {
+        let mut next = collector.next_acks.lock().unwrap();
+        let id = next.entry(channel).or_default();
+        *id += 1;
+        *id - 1
+    });
+    respond(reply, ack).await
 }
 
-async fn respond(reply: Reply) -> Response {
+/// Answers a question for acknowledgements, as Splunk does: ids of another channel are false.
+fn confirmations(collector: &Collector, channel: &str, body: &[u8]) -> Response {
+    let asked: Value = serde_json::from_slice(body).unwrap();
+    let given = collector.next_acks.lock().unwrap().get(channel).copied();
+    let confirm = collector.confirm.as_ref().unwrap();
+    let mut acks = serde_json::Map::new();
+    for id in asked["acks"].as_array().unwrap() {
+        let id = id.as_u64().unwrap();
+        let known = given.is_some_and(|next| id < next);
+        acks.insert(id.to_string(), (known && confirm(id)).into());
+    }
+    json!({ "acks": acks }).to_string().into_response()
+}
+
+async fn respond(reply: Reply, ack: Option<u64>) -> Response {
     let status = |status: u16| StatusCode::from_u16(status).unwrap();
     match reply {
-        Reply::Success => json!({ "text": "Success", "code": 0 })
-            .to_string()
-            .into_response(),
+        Reply::Success => {
+            let mut body = json!({ "text": "Success", "code": 0 });
+            add_ack(&mut body, ack);
+            body.to_string().into_response()
+        }
         Reply::Rubbish(body) => body.into_response(),
         Reply::Named(code, number) => {
-            let body = json!({ "text": "no", "code": code, "invalid-event-number": number });
+            let mut body = json!({ "text": "no", "code": code, "invalid-event-number": number });
+            add_ack(&mut body, ack.filter(|_| number > 0));
             (status(400), body.to_string()).into_response()
         }
         Reply::Status(code, body) => (status(code), body).into_response(),
         Reply::Later(code, after) => (status(code), [("retry-after", after)], "").into_response(),
         Reply::Hang => std::future::pending().await,
+    }
+}
+
+fn add_ack(body: &mut Value, ack: Option<u64>) {
+    if let Some(id) = ack {
+        body["ackId"] = id.into();
     }
 }
 
@@ -218,6 +275,30 @@ pub fn raw_server(answers: Vec<&'static [u8]>) -> SocketAddr {
     });
     address
 }
+
+/// A server that takes one request a connection, promises to keep it, and closes it when it is
+/// told to; then it says that it has.
+pub fn closing_server() -> (SocketAddr, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (close, asked) = mpsc::channel();
+    let (closed, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            if read_request(&mut stream).is_some() {
+                stream.write_all(SUCCESS_AND_STAY).unwrap();
+                let _ = asked.recv();
+                drop(stream);
+                let _ = closed.send(());
+            }
+        }
+    });
+    (address, close, told)
+}
+
+const SUCCESS_AND_STAY: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\n{\"text\":\"Success\",\"code\":0}";
 
 pub const SUCCESS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\nConnection: close\r\n\r\n\
 {\"text\":\"Success\",\"code\":0}";

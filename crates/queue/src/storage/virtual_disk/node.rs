@@ -13,10 +13,12 @@ pub(super) struct Node {
     durable: Vec<u8>,
     /// What was done since the last sync, oldest first.
     unsynced: Vec<Change>,
-    /// When it was last synced with success; `None` if never.
+    /// When the last write went well, of those that a power cut cannot take.
     pub(super) synced_mark: Option<u64>,
-    /// When it was last written with success.
+    /// When the last write went well, of those that reads show.
     pub(super) written_mark: Option<u64>,
+    /// Whether a sync has failed since that write: then no later one makes it durable.
+    forgotten: bool,
 }
 
 enum Change {
@@ -69,7 +71,10 @@ impl Node {
 
     /// Writes; `mark` says when, if the whole of what was asked for.
     pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>, mark: Option<u64>) {
-        self.written_mark = mark.or(self.written_mark);
+        if mark.is_some() {
+            self.written_mark = mark;
+            self.forgotten = false;
+        }
         put(&mut self.cached, offset, &bytes);
         self.unsynced.push(Change::Write { offset, bytes });
     }
@@ -79,19 +84,23 @@ impl Node {
         self.unsynced.push(Change::SetLen(bytes));
     }
 
-    pub(super) fn sync(&mut self, mark: u64) {
+    pub(super) fn sync(&mut self) {
         for change in std::mem::take(&mut self.unsynced) {
             change.survive(&mut self.durable);
         }
-        self.synced_mark = Some(mark);
+        if !self.forgotten {
+            self.synced_mark = self.written_mark;
+        }
     }
 
     /// A sync failed: what was dirty counts as clean from now on, wherever it got to.
     pub(super) fn forget_dirty(&mut self, rng: &mut Rng) {
         self.settle(Survival::of_power_cut(rng), rng);
+        self.forgotten = true;
         if rng.bool() {
             // The pages were evicted: reads show the disk.
             self.cached.clone_from(&self.durable);
+            self.written_mark = self.synced_mark;
         }
     }
 

@@ -1,0 +1,313 @@
+//! One destination dead beside one that lives: it costs disk, and the other one nothing.
+//!
+//! First the living one is measured with and without the dead one by turns. Then a backlog grows,
+//! the dead one comes back under the same load, and what it takes is held against what comes in.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{REFERENCE, tell};
+use crate::child::{free_port, wait_until};
+use crate::lab::Lab;
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{self, Amount, Shape, Wire};
+use crate::stats::{Spread, median};
+use crate::subject::{Inrush, Sink, Subject, User};
+
+const RATE: u64 = 100_000;
+
+const SHAPE: Shape = Shape {
+    rate: RATE,
+    ..REFERENCE
+};
+
+/// The living one may cost, and wait, this part more.
+const MORE_MAX: f64 = 0.02;
+
+/// A shorter run does not tell such a part from the ticks in which CPU time is told.
+const SECONDS_MIN: f64 = 10.0;
+
+/// Bytes of a segment (`docs/specs/queue.md`).
+const SEGMENT_BYTES: f64 = 64.0 * 1024.0 * 1024.0;
+
+/// Bytes of an event on disk: the message, the line feed, and its row (`docs/specs/queue.md`).
+pub(super) const EVENT_BYTES: u64 = REFERENCE.size + 1 + 88;
+
+/// How long the backlog grows, and how long it is given to shrink.
+const DEAD: Duration = Duration::from_secs(15);
+const BACK_MAX: Duration = Duration::from_secs(60);
+
+/// How often both are looked at.
+const EVERY: Duration = Duration::from_millis(250);
+
+const ALONE: &str = include_str!("../../inrush/durable-hec.yaml");
+const BESIDE: &str = include_str!("../../inrush/durable-hec-dead.yaml");
+const LIVING: &str = "splunk";
+const DYING: &str = "dead";
+
+/// Runs it.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let shows = "one HEC destination at 100,000/s beside one that is dead, default queue (fsync)";
+    tell(shows);
+    let (mut alone, mut beside) = (vec![one(lab, false)?], Vec::new());
+    for _ in 0..lab.runs {
+        beside.push(one(lab, true)?);
+        alone.push(one(lab, false)?);
+    }
+    let cell = |subject: &str, runs| Cell {
+        subject: subject.to_owned(),
+        load: "100,000/s, 10 conn, 800 B, to HEC".to_owned(),
+        runs,
+    };
+    let (alone, beside) = (
+        cell("inrush, alone", alone),
+        cell("inrush, beside a dead one", beside),
+    );
+    let mut scenario = lab.scenario(shows);
+    scenario.checks = vec![
+        more("CPU per event", &alone, &beside, |run| {
+            Some(run.us_per_event)
+        }),
+        more("p99 latency", &alone, &beside, |run| {
+            Some(run.latency?.p99_us)
+        }),
+    ];
+    scenario.checks.extend(returned(&backlog(lab)?)?);
+    scenario
+        .checks
+        .extend([alone.accounts(), beside.accounts()]);
+    scenario.cells.extend([alone, beside]);
+    scenario.ended = lab.scenario(shows).ended;
+    Ok(scenario)
+}
+
+fn one(lab: &Lab, with_dead: bool) -> Result<Run> {
+    let sink = Sink::start(&["--latency"])?;
+    let template = if with_dead { BESIDE } else { ALONE };
+    let template = template.replace("@DEAD@", &free_port()?.to_string());
+    let mut inrush = lab
+        .start_inrush(&template, Some(&sink), User::Ours)?
+        .watching(LIVING);
+    let amount = Amount::Number((RATE as f64 * lab.seconds.max(SECONDS_MIN)) as u64);
+    let run = lab.measure(&mut inrush, Some(&sink), &SHAPE, amount, None)?;
+    let latency = run.latency.unwrap_or_default();
+    tell(&format!(
+        "  {:<6} {:.4} µs/event, p50 {:.2} ms, p99 {:.2} ms, others {:.1} %",
+        if with_dead { "beside" } else { "alone" },
+        run.us_per_event,
+        latency.p50_us / 1e3,
+        latency.p99_us / 1e3,
+        run.others_pct,
+    ));
+    Ok(run)
+}
+
+/// Each run beside a dead destination against the runs without on both sides.
+fn more(what: &str, alone: &Cell, beside: &Cell, value: fn(&Run) -> Option<f64>) -> Check {
+    let without: Vec<f64> = alone.runs.iter().filter_map(value).collect();
+    let neighbours = without.windows(2).filter_map(median);
+    let with = beside.runs.iter().filter_map(value);
+    let parts: Vec<f64> = with.zip(neighbours).map(|(a, b)| a / b - 1.0).collect();
+    let part = Spread::of(&parts);
+    Check::new(
+        format!(
+            "{what}: at most {:.0} % more than without it",
+            100.0 * MORE_MAX
+        ),
+        part.map_or("no figure".to_owned(), |part| {
+            format!(
+                "{:+.1} % ({:+.1}…{:+.1}, {} pairs)",
+                100.0 * part.median,
+                100.0 * part.min,
+                100.0 * part.max,
+                part.n
+            )
+        }),
+        part.is_some_and(|part| part.median <= MORE_MAX),
+    )
+}
+
+/// The queue at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sample {
+    /// Since the load began.
+    seconds: f64,
+    accepted: u64,
+    /// Of the one that was dead.
+    delivered: u64,
+    pending: u64,
+    disk_bytes: u64,
+}
+
+impl Sample {
+    fn of(lab: &Lab, inrush: &Inrush, begun: Instant) -> Result<Self> {
+        let ledger = inrush.ledger()?;
+        let account = &ledger["destinations"][DYING];
+        let count = |value: &Value| value.as_u64().context("the ledger lacks a count");
+        Ok(Self {
+            seconds: begun.elapsed().as_secs_f64(),
+            accepted: count(&account["accepted"])?,
+            delivered: count(&account["delivered"])?,
+            pending: count(&account["pending"])?,
+            disk_bytes: lab.queue_bytes()?,
+        })
+    }
+
+    /// Bytes on disk beyond those of the backlog.
+    fn excess(&self) -> f64 {
+        self.disk_bytes as f64 - (self.pending * EVENT_BYTES) as f64
+    }
+}
+
+/// A backlog that grew and shrank.
+struct Backlog {
+    /// While it was dead.
+    dead: Vec<Sample>,
+    /// From when it was back until it had caught up.
+    back: Vec<Sample>,
+    /// When all had been delivered.
+    end: Sample,
+    arrived: u64,
+}
+
+fn backlog(lab: &Lab) -> Result<Backlog> {
+    let port = free_port()?;
+    let living = Sink::start(&[])?;
+    let template = BESIDE.replace("@DEAD@", &port.to_string());
+    let mut inrush = lab
+        .start_inrush(&template, Some(&living), User::Ours)?
+        .watching(DYING);
+    let address = inrush.address(Wire::Tcp)?;
+    let amount = Amount::Seconds((DEAD + BACK_MAX).as_secs());
+    let sending = sender::start(&lab.inrush, &address, &SHAPE, amount)?;
+    let begun = sending.begun;
+    let samples = |until: Instant, ends: fn(&Sample) -> bool| -> Result<Vec<Sample>> {
+        let mut samples = Vec::new();
+        loop {
+            wait_until(Instant::now() + EVERY);
+            samples.push(Sample::of(lab, &inrush, begun)?);
+            if Instant::now() >= until || samples.last().is_some_and(ends) {
+                return Ok(samples);
+            }
+        }
+    };
+    let dead = samples(begun + DEAD, |_| false)?;
+    let back_again = Sink::start(&[&format!("--listen=127.0.0.1:{port}")])?;
+    let back = samples(begun + DEAD + BACK_MAX, |sample| sample.pending < RATE / 2)?;
+    let sent = sending.finish()?;
+    crate::subject::drain(&mut inrush, sent.events)?;
+    // Segments are looked for twice a second.
+    wait_until(Instant::now() + Duration::from_secs(2));
+    let end = Sample::of(lab, &inrush, begun)?;
+    ensure!(
+        end.accepted == sent.events,
+        "{} of {} accepted",
+        end.accepted,
+        sent.events
+    );
+    let arrived = back_again.counts()?.events;
+    Ok(Backlog {
+        dead,
+        back,
+        end,
+        arrived,
+    })
+}
+
+fn returned(backlog: &Backlog) -> Result<Vec<Check>> {
+    let (first, last) = backlog
+        .back
+        .first()
+        .zip(backlog.back.last())
+        .context("no sample")?;
+    let (filled, top) = (backlog.dead.last().context("no sample")?, 1e6);
+    let seconds = (last.seconds - filled.seconds).max(1e-9);
+    let out = (last.delivered - filled.delivered) as f64 / seconds;
+    let into = (last.accepted - filled.accepted) as f64 / seconds;
+    let worst = |samples: &[Sample]| {
+        let excess = samples.iter().map(Sample::excess);
+        excess
+            .max_by(|a, b| a.abs().total_cmp(&b.abs()))
+            .unwrap_or(0.0)
+    };
+    let (dead, back) = (worst(&backlog.dead), worst(&backlog.back));
+    let caught_up = last.pending < RATE / 2;
+    tell(&format!("  back: {first:?} … {last:?}"));
+    let end = &backlog.end;
+    Ok(vec![
+        Check::new(
+            "disk use is the backlog ± one segment (67 MB) while it is dead",
+            format!(
+                "{:.0} MB for {:.0} MB of events, at worst {:+.0} MB; while it drains {:+.0} MB",
+                filled.disk_bytes as f64 / top,
+                (filled.pending * EVENT_BYTES) as f64 / top,
+                dead / top,
+                back / top,
+            ),
+            dead.abs() <= SEGMENT_BYTES,
+        ),
+        Check::new(
+            "back again, it drains faster than the load fills",
+            format!("{out:.0}/s out, {into:.0}/s in, {seconds:.1} s to catch up"),
+            caught_up && out > into,
+        ),
+        Check::new(
+            "all of it arrived, once, and the disk is free again but for a segment",
+            format!(
+                "{} of {}, {:.0} MB left",
+                backlog.arrived,
+                end.accepted,
+                end.disk_bytes as f64 / top
+            ),
+            backlog.arrived == end.accepted
+                && end.pending == 0
+                && (end.disk_bytes as f64) < 1.5 * SEGMENT_BYTES,
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn each_run_is_held_against_both_neighbours_without_the_dead_one() {
+        let check = |alone: &[f64], beside: &[f64]| {
+            let cost = |run: &Run| Some(run.us_per_event);
+            more("x", &Cell::costing(alone), &Cell::costing(beside), cost)
+        };
+        assert!(check(&[1.0, 1.2, 1.4], &[1.12, 1.32]).passed);
+        assert!(!check(&[1.0, 1.2, 1.4], &[1.13, 1.33]).passed);
+        assert!(!check(&[1.0], &[]).passed);
+    }
+
+    #[test]
+    fn disk_that_is_not_given_back_is_seen() {
+        let at = |seconds: f64, delivered, pending, disk_bytes| Sample {
+            seconds,
+            accepted: delivered + pending,
+            delivered,
+            pending,
+            disk_bytes,
+        };
+        let mut backlog = Backlog {
+            dead: vec![at(15.0, 0, 1_500_000, 1_500_000 * EVENT_BYTES)],
+            back: vec![at(20.0, 1_960_000, 40_000, 80 << 20)],
+            end: at(30.0, 3_000_000, 0, 64 << 20),
+            arrived: 3_000_000,
+        };
+        let passed = |backlog: &Backlog| {
+            let checks = returned(backlog).unwrap();
+            checks.iter().map(|check| check.passed).collect::<Vec<_>>()
+        };
+        assert_eq!(passed(&backlog), [true, true, true]);
+        backlog.dead[0].disk_bytes += 65 << 20;
+        backlog.back[0].pending = 900_000;
+        backlog.end.disk_bytes = 200 << 20;
+        assert_eq!(passed(&backlog), [false, false, false]);
+    }
+}

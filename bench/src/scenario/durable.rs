@@ -1,0 +1,173 @@
+//! What it costs that events survive: `fsync` and `os` beside `memory`, and the default queue in
+//! the path to a HEC endpoint.
+
+use anyhow::{Context, Result};
+
+use super::cost::{bare_arm, load_of, pilot};
+use super::rounds::{Arm, limit, rounds};
+use super::{REFERENCE, tell};
+use crate::lab::Lab;
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{Amount, Shape};
+use crate::subject::{Sink, User};
+
+/// The rate at which throughput and price are compared.
+const RATE: u64 = 100_000;
+
+/// CPU-µs per event that `fsync` may cost more than `memory`.
+const PRICE_MAX_US: f64 = 0.30;
+
+/// CPU-µs per event with `fsync` as fast as it goes: what `tcp10` and `tcp1` may cost, and the
+/// price.
+const UNLIMITED_MAX_US: f64 = 0.40 + PRICE_MAX_US;
+
+/// The part of the throughput of `memory` that is to be kept.
+const KEPT_MIN: f64 = 0.90;
+
+/// CPU-µs per event to a HEC endpoint.
+const HEC_MAX_US: f64 = 1.5;
+
+const PACED: Shape = Shape {
+    rate: RATE,
+    ..REFERENCE
+};
+
+const ONE: Shape = Shape {
+    connections: 1,
+    ..REFERENCE
+};
+
+/// The price of durability, to a blackhole.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let shows = "TCP, 800 B, to a blackhole: what fsync and os cost beside memory";
+    tell(shows);
+    let number = (RATE as f64 * lab.seconds) as u64;
+    let paced = |durability: &'static str| {
+        let load = format!("100,000/s, {}", load_of(&PACED));
+        let once = move || one(lab, durability, &PACED, number);
+        Arm::new(subject(durability), load, once)
+    };
+    let unlimited = |shape: &'static Shape| -> Result<Arm<'_>> {
+        let number = pilot(lab, |number| one(lab, "fsync", shape, number))?;
+        let load = format!("unlimited, {}", load_of(shape));
+        let once = move || one(lab, "fsync", shape, number);
+        Ok(Arm::new(subject("fsync"), load, once))
+    };
+    let arms = vec![
+        paced("memory"),
+        paced("fsync"),
+        paced("os"),
+        unlimited(&REFERENCE)?,
+        unlimited(&ONE)?,
+    ];
+    let judged = arms.len();
+    let (bare, cells) = rounds(lab, bare_arm(lab)?, arms, judged)?;
+    let mut scenario = lab.scenario(shows);
+    scenario.checks = checks(&cells)?;
+    scenario.checks.extend(cells.iter().map(Cell::accounts));
+    scenario.cells.push(bare);
+    scenario.cells.extend(cells);
+    Ok(scenario)
+}
+
+fn subject(durability: &str) -> String {
+    format!("inrush, {durability}")
+}
+
+fn checks(cells: &[Cell]) -> Result<Vec<Check>> {
+    let [memory, fsync, os, unlimited @ ..] = cells else {
+        anyhow::bail!("a cell is missing");
+    };
+    let mut checks = vec![kept(memory, fsync)?];
+    checks.extend([price(memory, fsync)?, price(memory, os)?]);
+    for cell in unlimited {
+        let mut check = limit(cell, UNLIMITED_MAX_US);
+        check.what = format!("{} ({}, {})", check.what, cell.subject, cell.load);
+        checks.push(check);
+    }
+    Ok(checks)
+}
+
+fn kept(memory: &Cell, fsync: &Cell) -> Result<Check> {
+    let rate = |cell: &Cell| cell.rate().context("no rate").map(|rate| rate.median);
+    let part = rate(fsync)? / rate(memory)?;
+    Ok(Check::new(
+        format!(
+            "at 100,000/s, fsync keeps {:.0} % of memory's rate",
+            100.0 * KEPT_MIN
+        ),
+        format!("{:.1} %", 100.0 * part),
+        part >= KEPT_MIN,
+    ))
+}
+
+fn price(memory: &Cell, other: &Cell) -> Result<Check> {
+    let us = |cell: &Cell| cell.scaled().context("no figure").map(|us| us.median);
+    let price = us(other)? - us(memory)?;
+    Ok(Check::new(
+        format!(
+            "{} costs at most {PRICE_MAX_US:.2} CPU-µs more than memory",
+            other.subject
+        ),
+        format!("{price:+.3}"),
+        price <= PRICE_MAX_US,
+    ))
+}
+
+fn one(lab: &Lab, durability: &str, shape: &Shape, number: u64) -> Result<Run> {
+    let template = include_str!("../../inrush/durability.yaml").replace("@DURABILITY@", durability);
+    let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
+    lab.measure(&mut inrush, None, shape, Amount::Number(number), None)
+}
+
+/// The default queue, to a HEC endpoint.
+pub(super) fn run_hec(lab: &Lab) -> Result<Scenario> {
+    let shows = "TCP, 10 connections, 800 B, default queue (fsync), to a HEC endpoint without gzip";
+    tell(shows);
+    let number = pilot(lab, |number| one_hec(lab, number))?;
+    let arm = Arm::new(subject("fsync"), load_of(&REFERENCE), move || {
+        one_hec(lab, number)
+    });
+    let (bare, cells) = rounds(lab, bare_arm(lab)?, vec![arm], 1)?;
+    let mut scenario = lab.scenario(shows);
+    scenario.checks = vec![limit(&cells[0], HEC_MAX_US), cells[0].accounts()];
+    scenario.cells.push(bare);
+    scenario.cells.extend(cells);
+    Ok(scenario)
+}
+
+fn one_hec(lab: &Lab, number: u64) -> Result<Run> {
+    let sink = Sink::start(&[])?;
+    let template = include_str!("../../inrush/durable-hec.yaml");
+    let mut inrush = lab.start_inrush(template, Some(&sink), User::Ours)?;
+    let amount = Amount::Number(number);
+    lab.measure(&mut inrush, Some(&sink), &REFERENCE, amount, None)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn cell(scaled: f64, seconds: f64) -> Cell {
+        let mut cell = Cell::costing(&[9.0]);
+        cell.runs[0].scaled_us = Some(scaled);
+        cell.runs[0].delivered = 1000;
+        cell.runs[0].seconds = seconds;
+        cell
+    }
+
+    #[test]
+    fn the_price_is_what_is_paid_above_memory_in_the_reference_state() {
+        assert!(price(&cell(0.30, 1.0), &cell(0.59, 1.0)).unwrap().passed);
+        assert!(!price(&cell(0.30, 1.0), &cell(0.61, 1.0)).unwrap().passed);
+        assert!(price(&Cell::costing(&[1.0]), &cell(0.3, 1.0)).is_err());
+    }
+
+    #[test]
+    fn a_tenth_of_the_rate_may_be_lost_and_no_more() {
+        assert!(kept(&cell(0.3, 0.95), &cell(0.3, 1.0)).unwrap().passed);
+        assert!(!kept(&cell(0.3, 0.85), &cell(0.3, 1.0)).unwrap().passed);
+    }
+}

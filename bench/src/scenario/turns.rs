@@ -1,0 +1,80 @@
+//! Subjects that take turns under one load: the bare loop, Inrush, and the peers that are there.
+
+use anyhow::Result;
+
+use crate::lab::Lab;
+use crate::sender::Wire;
+use crate::subject::{BareTcp, BareUdp, Rsyslog, Sink, Subject, SyslogNg, User};
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Who {
+    Bare,
+    Inrush,
+    SyslogNg,
+    Rsyslog,
+}
+
+impl Who {
+    /// As the results have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare loop",
+            Self::Inrush => "inrush",
+            Self::SyslogNg => "syslog-ng",
+            Self::Rsyslog => "rsyslog",
+        }
+    }
+}
+
+/// The configurations that do the same work, as templates.
+#[derive(Clone, Copy)]
+pub(super) struct Setup {
+    pub(super) wire: Wire,
+    pub(super) inrush: &'static str,
+    pub(super) syslog_ng: &'static str,
+    /// Absent where rsyslog has no such destination.
+    pub(super) rsyslog: Option<&'static str>,
+}
+
+impl Setup {
+    /// Who is measured beside the bare loop: Inrush first, then the peers that are there.
+    pub(super) fn subjects(&self, lab: &Lab) -> Vec<Who> {
+        let mut subjects = vec![Who::Inrush];
+        if lab.peers && SyslogNg::installed() {
+            subjects.push(Who::SyslogNg);
+        }
+        if lab.peers && self.rsyslog.is_some() && Rsyslog::program().is_some() {
+            subjects.push(Who::Rsyslog);
+        }
+        subjects
+    }
+
+    /// A fresh process.
+    pub(super) fn start(
+        &self,
+        lab: &Lab,
+        who: Who,
+        sink: Option<&Sink>,
+    ) -> Result<Box<dyn Subject>> {
+        let dir = || lab.dir(who.name());
+        Ok(match who {
+            Who::Bare if self.wire == Wire::Udp => Box::new(BareUdp::start()?),
+            Who::Bare => Box::new(BareTcp::start()?),
+            Who::Inrush => Box::new(lab.start_inrush(self.inrush, sink, User::Ours)?),
+            Who::SyslogNg => {
+                let started = SyslogNg::start(self.syslog_ng, self.wire, &dir()?, sink)?;
+                Box::new(started)
+            }
+            Who::Rsyslog => {
+                let template = self.rsyslog.unwrap_or_default();
+                Box::new(Rsyslog::start(template, self.wire, &dir()?)?)
+            }
+        })
+    }
+}
+
+/// Whether another round is due: until there are enough `clean` runs, or twice as many as that.
+pub(super) fn go_on(lab: &Lab, rounds: usize, clean: usize) -> bool {
+    rounds < lab.runs || (rounds < 2 * lab.runs && clean < lab.runs)
+}

@@ -1,0 +1,292 @@
+//! The receiver's side of a session: what each frame means and in which order it is answered.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use inrush_event::Span;
+
+use super::frame::{Command, Decoder, FrameError, Item};
+
+/// Frames of a session that may be refused; one more ends it. Each costs its sender six bytes and
+/// us an answer of fifty.
+pub const REFUSALS_MAX: u32 = 64;
+
+/// The hint that we are about to close: the sender connects elsewhere, or again.
+pub const SERVER_CLOSE: &[u8] = b"0 serverclose 0\n";
+
+/// What an answer says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Taken: the sender may forget it.
+    Ok,
+    /// Not taken, because there is no room.
+    Full,
+    /// A command that we do not know, or at the wrong time.
+    Unknown,
+    /// The session is not open.
+    NotOpen,
+    /// Offers that we cannot meet.
+    BadOffers,
+    /// The end of the session is granted; this answer has no data.
+    Closed,
+}
+
+impl Answer {
+    fn data(self) -> &'static str {
+        match self {
+            Self::Ok => "200 OK",
+            Self::Full => "500 the queue is full",
+            Self::Unknown => "500 unknown command",
+            Self::NotOpen => "500 open first",
+            Self::BadOffers => "500 offer relp_version=0 and commands=syslog",
+            Self::Closed => "",
+        }
+    }
+}
+
+/// What the caller has to do, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// Keep this message, and answer when it is safe.
+    Message {
+        /// Its transaction.
+        txnr: u32,
+        /// Where it lies; without terminators at its end, never empty.
+        data: Span,
+    },
+    /// Keep the start of a message that is too long; it is answered after [`Taken::CutEnd`].
+    Cut {
+        /// What is kept.
+        data: Span,
+    },
+    /// All of that message has come: answer when its start is safe.
+    CutEnd {
+        /// Its transaction.
+        txnr: u32,
+    },
+    /// A message without a byte: answer after what came before.
+    Empty {
+        /// Its transaction.
+        txnr: u32,
+    },
+    /// Nothing to keep: answer this after what came before.
+    Answer {
+        /// The transaction.
+        txnr: u32,
+        /// What to answer.
+        answer: Answer,
+    },
+}
+
+/// Why no more is read of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The sender asked for it.
+    Closed,
+    /// The stream is broken.
+    Frame(FrameError),
+    /// A frame that has no place in a session: a message before it was opened, a second opening,
+    /// transaction 0, offers that cannot be met, too many unknown commands.
+    Protocol,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    New,
+    Open,
+    Ended(End),
+}
+
+/// One connection's session.
+#[derive(Debug)]
+pub struct Session {
+    decoder: Decoder,
+    rules: Rules,
+}
+
+/// All but the decoder, so that it can be had while that is borrowed.
+#[derive(Debug)]
+struct Rules {
+    state: State,
+    refusals: u32,
+}
+
+impl Session {
+    /// A session that is not open yet. Messages are cut at `max_message_bytes`.
+    pub fn new(max_message_bytes: usize) -> Self {
+        Self {
+            decoder: Decoder::new(max_message_bytes),
+            rules: Rules {
+                state: State::New,
+                refusals: 0,
+            },
+        }
+    }
+
+    /// Takes what is complete out of `arena[start..]` and returns the offset from which bytes
+    /// must be kept, as [`Decoder::decode`] does; all of them are dropped once the session has
+    /// ended. The answer to an opening is written to `replies`.
+    pub fn decode(
+        &mut self,
+        arena: &[u8],
+        start: usize,
+        replies: &mut Vec<u8>,
+        mut emit: impl FnMut(Taken),
+    ) -> usize {
+        let Self { decoder, rules } = self;
+        if rules.end().is_some() {
+            return arena.len();
+        }
+        let outcome = decoder.decode(arena, start, |item| {
+            rules.take(arena, item, replies, &mut emit)
+        });
+        match outcome {
+            Ok(keep) if rules.end().is_none() => keep,
+            Ok(_) => arena.len(),
+            Err(error) => {
+                rules.state = State::Ended(End::Frame(error));
+                arena.len()
+            }
+        }
+    }
+
+    /// Whether the sender has opened it.
+    pub fn is_open(&self) -> bool {
+        self.rules.state == State::Open
+    }
+
+    /// Why no more is read; `None` while it goes on.
+    pub fn end(&self) -> Option<End> {
+        self.rules.end()
+    }
+
+    /// Whether the stream may end here, given how many bytes were kept.
+    pub fn is_between_frames(&self, kept_bytes: usize) -> bool {
+        self.end().is_some() || self.decoder.is_between_frames(kept_bytes)
+    }
+}
+
+impl Rules {
+    fn end(&self) -> Option<End> {
+        match self.state {
+            State::Ended(end) => Some(end),
+            State::New | State::Open => None,
+        }
+    }
+
+    fn take(
+        &mut self,
+        arena: &[u8],
+        item: Item,
+        replies: &mut Vec<u8>,
+        emit: &mut impl FnMut(Taken),
+    ) -> ControlFlow<()> {
+        match item {
+            Item::Frame { txnr, .. } | Item::Cut { txnr, .. } if txnr == 0 => {
+                self.state = State::Ended(End::Protocol);
+            }
+            Item::Frame {
+                txnr,
+                command: Command::Syslog,
+                data,
+            } if self.state == State::Open => emit(message(arena, txnr, data)),
+            Item::Cut { data, .. } if self.state == State::Open => emit(Taken::Cut { data }),
+            Item::CutEnd { txnr } => emit(Taken::CutEnd { txnr }),
+            Item::Cut { txnr, .. } => self.refuse(txnr, Answer::NotOpen, true, emit),
+            Item::Frame {
+                txnr,
+                command,
+                data,
+            } => self.control(txnr, command, data.of(arena), replies, emit),
+        }
+        match self.state {
+            State::Ended(_) => ControlFlow::Break(()),
+            State::New | State::Open => ControlFlow::Continue(()),
+        }
+    }
+
+    fn control(
+        &mut self,
+        txnr: u32,
+        command: Command,
+        data: &[u8],
+        replies: &mut Vec<u8>,
+        emit: &mut impl FnMut(Taken),
+    ) {
+        match (command, self.state) {
+            (Command::Open, State::New) if offers_fit(data) => {
+                self.state = State::Open;
+                write_open_answer(replies, txnr);
+            }
+            (Command::Open, State::New) => self.refuse(txnr, Answer::BadOffers, true, emit),
+            (Command::Close, _) => {
+                let answer = Answer::Closed;
+                emit(Taken::Answer { txnr, answer });
+                self.state = State::Ended(End::Closed);
+            }
+            (Command::Syslog, _) => self.refuse(txnr, Answer::NotOpen, true, emit),
+            (Command::Open, _) => self.refuse(txnr, Answer::Unknown, true, emit),
+            _ => self.refuse(txnr, Answer::Unknown, false, emit),
+        }
+    }
+
+    fn refuse(&mut self, txnr: u32, answer: Answer, last: bool, emit: &mut impl FnMut(Taken)) {
+        self.refusals += 1;
+        emit(Taken::Answer { txnr, answer });
+        if last || self.refusals > REFUSALS_MAX {
+            self.state = State::Ended(End::Protocol);
+        }
+    }
+}
+
+fn message(arena: &[u8], txnr: u32, data: Span) -> Taken {
+    match crate::datagram(arena, data) {
+        Some(data) => Taken::Message { txnr, data },
+        None => Taken::Empty { txnr },
+    }
+}
+
+/// Whether we can meet the offers of an opening, one `name=value` a line: there is one version,
+/// and `syslog` must be among the commands if any are named. Other offers are not ours to judge.
+fn offers_fit(data: &[u8]) -> bool {
+    let mut version = None;
+    let mut commands = None;
+    for line in data.split(|&byte| byte == b'\n') {
+        let mut parts = line.trim_ascii().splitn(2, |&byte| byte == b'=');
+        match (parts.next(), parts.next()) {
+            (Some(b"relp_version"), value) => version = value,
+            (Some(b"commands"), value) => commands = value,
+            _ => {}
+        }
+    }
+    let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let has_syslog = |text: &[u8]| {
+        text.split(|&byte| byte == b',')
+            .any(|word| word.trim_ascii() == b"syslog")
+    };
+    version.is_some_and(is_number) && commands.is_none_or(has_syslog)
+}
+
+/// Writes the answer to an opening: what we offer.
+pub fn write_open_answer(out: &mut Vec<u8>, txnr: u32) {
+    let version = env!("CARGO_PKG_VERSION");
+    write_rsp(
+        out,
+        txnr,
+        &format!("200 OK\nrelp_version=0\nrelp_software=inrush,{version}\ncommands=syslog"),
+    );
+}
+
+/// Writes any other answer.
+pub fn write_answer(out: &mut Vec<u8>, txnr: u32, answer: Answer) {
+    write_rsp(out, txnr, answer.data());
+}
+
+fn write_rsp(out: &mut Vec<u8>, txnr: u32, data: &str) {
+    let len = data.len();
+    // Writing to a vector does not fail.
+    let _ = match len {
+        0 => writeln!(out, "{txnr} rsp 0"),
+        _ => writeln!(out, "{txnr} rsp {len} {data}"),
+    };
+}

@@ -1,0 +1,58 @@
+//! What every connection of a run is made with, at its start and again after a loss.
+
+use std::net::SocketAddr;
+
+use crate::args::{Args, Target};
+use crate::error::LoadError;
+use crate::plan::Plan;
+use crate::stream::Link;
+use crate::tcp;
+use crate::tls::TlsSetup;
+
+/// Makes connections to one target.
+pub(crate) struct Dialer {
+    target: Target,
+    addresses: Vec<SocketAddr>,
+    proxy_version: Option<u8>,
+    tls: Option<TlsSetup>,
+}
+
+impl Dialer {
+    /// Resolves the target and reads the certificates.
+    ///
+    /// # Errors
+    /// [`LoadError::Resolve`], and those of [`TlsSetup::new`].
+    pub(crate) fn new(args: &Args, plan: &Plan) -> Result<Self, LoadError> {
+        let tls = plan.transport.is_tls().then(|| TlsSetup::new(args));
+        Ok(Self {
+            target: args.target.clone(),
+            addresses: tcp::resolve(&args.target)?,
+            proxy_version: args.proxy_protocol,
+            tls: tls.transpose()?,
+        })
+    }
+
+    /// The first address, for datagrams.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// A connection, past its TLS handshake and non-blocking.
+    ///
+    /// # Errors
+    /// [`LoadError::Connect`] and [`LoadError::Tls`].
+    pub(crate) fn stream(&self) -> Result<Link, LoadError> {
+        let socket = tcp::connect(&self.addresses, self.proxy_version)?;
+        if let Some(tls) = &self.tls {
+            return Ok(Link::Tls(Box::new(tls.link(socket, &self.target)?)));
+        }
+        socket
+            .set_nonblocking(true)
+            .map_err(|source| LoadError::Connect {
+                target: self.target.authority(),
+                source,
+                hint: "the kernel refused to make the socket non-blocking",
+            })?;
+        Ok(Link::Plain(socket))
+    }
+}

@@ -1,0 +1,309 @@
+//! A file that is written from front to back, past the page cache.
+//!
+//! Through the page cache the kernel copies, books and later throws away each page: 0.5 CPU-µs for
+//! an event of 800 B where this way takes 0.1 (ext4, rounds of 2 MiB, each with its `fdatasync`).
+//! The log is read back only where a destination lags, so that the cache would be of little use.
+//!
+//! Such writes begin and end on blocks. The last block is filled up with zeros and written again
+//! with what comes next: what is in it already is written as it was, as the page cache does it too.
+//! When the file is closed it is cut to its length; a process that was killed leaves the zeros.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{BLOCK_BYTES, File};
+
+/// Bytes that go down in one call; enough to keep a disk busy.
+const BUFFER_BYTES: usize = 8 * 1024 * 1024;
+
+/// Memory that begins on a block; all files of a folder share it.
+pub(super) struct Buffer {
+    memory: Vec<u8>,
+    /// Where in the memory the first block begins.
+    start: usize,
+    used: usize,
+}
+
+impl Buffer {
+    pub(super) fn new() -> Self {
+        let memory = vec![0; BUFFER_BYTES + BLOCK_BYTES];
+        let start = memory.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
+        Self {
+            memory,
+            start,
+            used: 0,
+        }
+    }
+
+    /// Takes as much as fits; gives what does not.
+    fn put<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let (now, later) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.used));
+        let at = self.start + self.used;
+        self.memory[at..at + now.len()].copy_from_slice(now);
+        self.used += now.len();
+        later
+    }
+
+    fn is_full(&self) -> bool {
+        self.used == BUFFER_BYTES
+    }
+
+    /// The bytes behind the last whole block.
+    fn tail(&self) -> &[u8] {
+        let whole = self.used - self.used % BLOCK_BYTES;
+        &self.memory[self.start + whole..self.start + self.used]
+    }
+
+    /// All of it, filled up with zeros to a whole block.
+    fn blocks(&mut self) -> &[u8] {
+        let whole = self.used.next_multiple_of(BLOCK_BYTES);
+        self.memory[self.start + self.used..self.start + whole].fill(0);
+        &self.memory[self.start..self.start + whole]
+    }
+}
+
+/// How far the file goes.
+struct Front {
+    len: u64,
+    /// What of it lies behind the last whole block.
+    tail: Vec<u8>,
+    /// Whether the file is longer than `len` by the rest of a block.
+    padded: bool,
+    /// The page cache is used after all: the file system cannot do without, or a write came that
+    /// does not continue the one before.
+    plain: bool,
+}
+
+/// The file.
+pub(super) struct Direct {
+    file: fs::File,
+    direct: fs::File,
+    /// Order: this, then the buffer.
+    front: Mutex<Front>,
+    buffer: Arc<Mutex<Buffer>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Direct {
+    /// `file` is empty; `direct` is the same one, opened past the page cache.
+    pub(super) fn new(file: fs::File, direct: fs::File, buffer: Arc<Mutex<Buffer>>) -> Self {
+        let front = Mutex::new(Front {
+            len: 0,
+            tail: Vec::with_capacity(BLOCK_BYTES),
+            padded: false,
+            plain: false,
+        });
+        Self {
+            file,
+            direct,
+            front,
+            buffer,
+        }
+    }
+
+    fn append(&self, front: &mut Front, parts: &[&[u8]]) -> io::Result<()> {
+        let mut buffer = lock(&self.buffer);
+        let mut at = front.len - front.tail.len() as u64;
+        buffer.used = 0;
+        buffer.put(&front.tail);
+        for part in parts {
+            let mut left = *part;
+            while !left.is_empty() {
+                left = buffer.put(left);
+                if buffer.is_full() {
+                    front.padded = true;
+                    self.write_blocks(buffer.blocks(), at)?;
+                    at += BUFFER_BYTES as u64;
+                    buffer.used = 0;
+                }
+            }
+        }
+        front.padded = true;
+        self.write_blocks(buffer.blocks(), at)?;
+        front.len = at + buffer.used as u64;
+        front.tail.clear();
+        front.tail.extend_from_slice(buffer.tail());
+        Ok(())
+    }
+
+    fn write_blocks(&self, mut blocks: &[u8], mut at: u64) -> io::Result<()> {
+        while !blocks.is_empty() {
+            match self.direct.write_at(blocks, at) {
+                // The disk is full in the middle of a block.
+                Ok(n) if n == 0 || n % BLOCK_BYTES != 0 => {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                Ok(n) => {
+                    blocks = &blocks[n..];
+                    at += n as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn go_plain(&self, front: &mut Front) -> io::Result<()> {
+        front.plain = true;
+        if std::mem::take(&mut front.padded) {
+            self.file.set_len(front.len)?;
+        }
+        Ok(())
+    }
+
+    fn write_plain(&self, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
+        for part in parts {
+            self.file.write_all_at(part, offset)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl File for Direct {
+    fn len(&self) -> io::Result<u64> {
+        let front = lock(&self.front);
+        match front.plain {
+            true => Ok(self.file.metadata()?.len()),
+            false => Ok(front.len),
+        }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        super::disk::read_at(&self.file, buffer, offset)
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        let mut front = lock(&self.front);
+        if !front.plain && offset == front.len {
+            match self.append(&mut front, parts) {
+                // What a file system says that has blocks of another size, or cannot do it at all.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                done => return done,
+            }
+        }
+        self.go_plain(&mut front)?;
+        self.write_plain(parts, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        let mut front = lock(&self.front);
+        front.plain = true;
+        front.padded = false;
+        self.file.set_len(bytes)
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        // Where this fails, the zeros are read over.
+        let mut front = lock(&self.front);
+        let _ = self.go_plain(&mut front);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::path::Path;
+
+    use super::super::{Disk, Storage};
+    use super::*;
+
+    const NAME: &str = "0000000001.seg";
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|n| (n % 251) as u8 + 1).collect()
+    }
+
+    /// Appends pieces of these lengths; gives the file as it is before and after it is closed.
+    fn written(folder: &Path, lengths: &[usize]) -> (Vec<u8>, Vec<u8>) {
+        let disk = Disk::open(folder).unwrap();
+        let all = bytes(lengths.iter().sum());
+        let (file, mut at) = (disk.create(NAME).unwrap(), 0);
+        for length in lengths {
+            let (first, second) = all[at..at + length].split_at(length / 3);
+            file.write_at(&[first, &[], second], at as u64).unwrap();
+            at += length;
+        }
+        file.sync().unwrap();
+        let open = fs::read(folder.join(NAME)).unwrap();
+        drop(file);
+        (open, fs::read(folder.join(NAME)).unwrap())
+    }
+
+    #[test]
+    fn what_is_appended_is_in_the_file_and_closed_it_has_its_length() {
+        let cases: [&[usize]; 6] = [
+            &[64, 1, 4031, 4096, 5],
+            &[4096, 4096],
+            &[1],
+            &[100, 0, 100],
+            &[BUFFER_BYTES - 1, 1, 7],
+            &[10, 2 * BUFFER_BYTES + 4000, 90],
+        ];
+        for lengths in cases {
+            let folder = tempfile::tempdir().unwrap();
+            let (open, closed) = written(folder.path(), lengths);
+            let all = bytes(lengths.iter().sum());
+            assert!(closed == all, "{lengths:?}");
+            assert!(open[..all.len()] == all, "{lengths:?}");
+            assert!(
+                open.len() - all.len() < BLOCK_BYTES && open[all.len()..].iter().all(|b| *b == 0)
+            );
+        }
+    }
+
+    #[test]
+    fn a_write_elsewhere_and_a_cut_leave_the_rest_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path()).unwrap();
+        let file = disk.create(NAME).unwrap();
+        file.write_at(&[b"abcdef"], 0).unwrap();
+        file.write_at(&[b"XY"], 2).unwrap();
+        file.write_at(&[b"ghi"], 6).unwrap();
+        assert_eq!(file.len().unwrap(), 9);
+        file.set_len(8).unwrap();
+        drop(file);
+        assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), b"abXYefgh");
+    }
+
+    #[test]
+    fn a_cut_of_a_padded_file_is_not_undone_when_it_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path()).unwrap();
+        let file = disk.create(NAME).unwrap();
+        file.write_at(&[&bytes(5000)], 0).unwrap();
+        file.set_len(4500).unwrap();
+        drop(file);
+        assert_eq!(
+            fs::read(folder.path().join(NAME)).unwrap(),
+            bytes(5000)[..4500]
+        );
+    }
+
+    #[test]
+    fn others_read_what_was_written_while_more_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::open(folder.path()).unwrap();
+        let (file, reader) = (disk.create(NAME).unwrap(), disk.open(NAME).unwrap());
+        let all = bytes(100_000);
+        for at in (0..all.len()).step_by(1000) {
+            file.write_at(&[&all[at..at + 1000]], at as u64).unwrap();
+            let mut copy = vec![0; at + 1000];
+            assert_eq!(reader.read_at(&mut copy, 0).unwrap(), at + 1000);
+            assert!(copy == all[..at + 1000], "at {at}");
+        }
+    }
+}

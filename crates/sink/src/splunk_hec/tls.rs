@@ -1,0 +1,126 @@
+//! TLS towards a collector, read and tried out before anything is sent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::config::{HecTlsConfig, SplunkHecConfig};
+use crate::SinkError;
+
+/// Reads the files that the options name, and the system's authorities where they are needed.
+pub(super) fn client_config(config: &SplunkHecConfig) -> Result<ClientConfig, SinkError> {
+    let options = &config.tls;
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| SinkError::Unstartable(std::io::Error::other(error)))?;
+    let is_https = |endpoint: &String| endpoint.starts_with("https");
+    let builder = if !options.verify {
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(NoCheck(provider)))
+    } else if config.endpoints.iter().any(is_https) {
+        builder.with_root_certificates(roots(options)?)
+    } else {
+        builder.with_root_certificates(RootCertStore::empty())
+    };
+    let (Some(cert), Some(key)) = (&options.cert_file, &options.key_file) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let bad = |what: String| SinkError::BadCertificate {
+        path: key.clone(),
+        what,
+    };
+    let chain = certificates(cert)?;
+    let der = PrivateKeyDer::from_pem_slice(&read(key)?)
+        .map_err(|error| bad(format!("holds no key: {error}")))?;
+    // A key that does not fit would otherwise be found out in the first handshake.
+    builder
+        .with_client_auth_cert(chain, der)
+        .map_err(|error| bad(format!("does not fit {}: {error}", cert.display())))
+}
+
+fn roots(options: &HecTlsConfig) -> Result<RootCertStore, SinkError> {
+    let found = match &options.ca_file {
+        Some(path) => certificates(path)?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found);
+    Ok(roots)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, SinkError> {
+    std::fs::read(path).map_err(|cause| SinkError::Unreadable {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SinkError> {
+    let pem = read(path)?;
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .filter_map(Result::ok)
+        .collect();
+    if found.is_empty() {
+        return Err(SinkError::BadCertificate {
+            path: path.to_owned(),
+            what: "holds no certificate in PEM form".into(),
+        });
+    }
+    Ok(found)
+}
+
+/// `verify: false`: whose certificate it is does not matter, but whoever shows it must own it.
+#[derive(Debug)]
+struct NoCheck(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for NoCheck {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            cert,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            cert,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

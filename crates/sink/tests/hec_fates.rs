@@ -1,0 +1,346 @@
+//! The `splunk_hec` sink where one event, one body or one answer decides over others: poison,
+//! bodies that alone fail, acknowledgement, and a collector that is busy.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "common/hec.rs"]
+mod server;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
+use inrush_event::{ByteSize, Period, RefuseReason, Secret};
+use inrush_sink::splunk_hec::SplunkHecConfig;
+use inrush_sink::{ErrorReason, Sink, SinkConfig, SinkStatus, build};
+use serde_json::Value;
+use server::{HecServer, Reply};
+
+const EVENTS: usize = 5000;
+
+fn config(endpoints: &[String], workers: u32) -> SplunkHecConfig {
+    let mut config = SplunkHecConfig::new(endpoints.to_vec(), Secret::new("the-token"));
+    config.workers = workers;
+    config.batch.timeout = Period(Duration::from_millis(20));
+    config.proxy = Some(Secret::new(""));
+    config
+}
+
+fn open(
+    config: SplunkHecConfig,
+    quarantine: &Arc<MemoryQuarantine>,
+) -> (Box<dyn Sink>, Arc<SinkStatus>) {
+    let keep = Arc::<MemoryQuarantine>::clone(quarantine);
+    build(
+        "splunk",
+        &SinkConfig::SplunkHec(config),
+        Path::new("."),
+        keep,
+    )
+    .unwrap()
+}
+
+fn text(number: usize, poison: &HashSet<usize>) -> String {
+    let kind = if poison.contains(&number) {
+        "poison"
+    } else {
+        "event"
+    };
+    format!("{kind}-{number:05}")
+}
+
+fn is_poison(event: &Value) -> bool {
+    event["event"].as_str().unwrap().starts_with("poison")
+}
+
+fn feed_of(texts: &[String]) -> Arc<MemoryFeed> {
+    let bytes: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    MemoryFeed::of(&[batch("main", 0, &bytes)])
+}
+
+/// One request of 5,000 events, these of them poison, to a collector of this rule: the others are
+/// indexed exactly once, these are quarantined with the collector's code and text.
+fn poisoned(
+    poison: &[usize],
+    code: u32,
+    rule: impl Fn(usize, &[Value]) -> Reply + Send + Sync + 'static,
+) -> HecServer {
+    let poison: HashSet<usize> = poison.iter().copied().collect();
+    let texts: Vec<String> = (0..EVENTS).map(|n| text(n, &poison)).collect();
+    let (bad, good): (Vec<String>, Vec<String>) = texts
+        .iter()
+        .cloned()
+        .partition(|text| text.starts_with("poison"));
+    let server = HecServer::start(rule);
+    let quarantine = Arc::new(MemoryQuarantine::default());
+    let mut hec = config(&[server.url()], 1);
+    hec.batch.max_bytes = ByteSize(4 * 1024 * 1024);
+    let (sink, status) = open(hec, &quarantine);
+    let feed = feed_of(&texts);
+    sink.run(Arc::<MemoryFeed>::clone(&feed));
+    assert_eq!(server.texts(), good, "indexed once each");
+    assert_eq!(feed.refused(), bad);
+    assert_eq!(feed.delivered(), good);
+    let kept = quarantine.kept.lock().unwrap();
+    assert_eq!(kept.len(), bad.len());
+    for (_, text, refusal) in kept.iter() {
+        assert!(text.starts_with("poison"), "{text}");
+        assert_eq!((refusal.code, refusal.text.as_str()), (code, "no"));
+    }
+    assert!(status.healthy());
+    server
+}
+
+#[test]
+fn a_named_poison_event_costs_itself_wherever_it_stands() {
+    for poison in [
+        vec![0],
+        vec![EVENTS / 2],
+        vec![EVENTS - 1],
+        vec![0, 1, 7, 2500, EVENTS - 1],
+    ] {
+        let requests = poison.len() + 1;
+        let server = poisoned(&poison, 6, |_, events| {
+            match events.iter().position(is_poison) {
+                Some(bad) => Reply::Named(6, bad as u64),
+                None => Reply::Success,
+            }
+        });
+        assert!(server.seen().len() <= requests, "{poison:?}");
+    }
+}
+
+#[test]
+fn all_events_poison() {
+    // A request an event: a small body, so that the test stays quick.
+    let server = HecServer::start(|_, _| Reply::Named(12, 0));
+    let quarantine = Arc::new(MemoryQuarantine::default());
+    let (sink, _) = open(config(&[server.url()], 2), &quarantine);
+    let texts: Vec<String> = (0..200).map(|n| format!("poison-{n:05}")).collect();
+    let feed = feed_of(&texts);
+    sink.run(Arc::<MemoryFeed>::clone(&feed));
+    assert_eq!(feed.refused(), texts);
+    assert_eq!(server.texts().len(), 0);
+    let kept = quarantine.kept.lock().unwrap();
+    assert!(
+        kept.iter()
+            .all(|k| k.2.reason == RefuseReason::InvalidEvent && k.2.code == 12)
+    );
+}
+
+#[test]
+fn a_poison_event_that_nothing_names_is_found() {
+    for poison in [
+        vec![0],
+        vec![EVENTS / 2],
+        vec![EVENTS - 1],
+        vec![0, 2500, EVENTS - 1],
+    ] {
+        let server = poisoned(&poison, 6, |_, events| match events.iter().any(is_poison) {
+            true => Reply::Status(400, r#"{"text":"no","code":6}"#),
+            false => Reply::Success,
+        });
+        // Halving: two requests for each halving of 5,000.
+        assert!(
+            server.seen().len() <= poison.len() * 2 * 13 + 1,
+            "{poison:?}"
+        );
+    }
+}
+
+#[test]
+fn a_body_that_alone_fails_is_taken_apart_and_holds_up_no_worker_for_ever() {
+    for workers in [1, 2] {
+        let mended = Arc::new(AtomicBool::new(false));
+        let is_mended = Arc::clone(&mended);
+        let server = HecServer::start(move |_, events| {
+            match events.iter().any(is_poison) && !is_mended.load(Relaxed) {
+                true => Reply::Status(500, "the gateway does not like it"),
+                false => Reply::Success,
+            }
+        });
+        let quarantine = Arc::new(MemoryQuarantine::default());
+        let (sink, status) = open(config(&[server.url()], workers), &quarantine);
+        let feed = Arc::new(MemoryFeed::default());
+        let texts: Vec<String> = (0..10).map(|n| text(n, &HashSet::from([3]))).collect();
+        let bytes: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+        feed.push(&batch("main", 0, &bytes));
+        let sink = start(sink, &feed);
+        until("refused for the first time", || {
+            status.errors(ErrorReason::Http5xx) > 0
+        });
+        feed.push(&batch("main", 0, &[b"another"]));
+        until("all others are delivered", || feed.pending() == 1);
+        assert_eq!(server.texts().len(), 10, "once each");
+        assert!(
+            quarantine.kept.lock().unwrap().is_empty(),
+            "a 500 discards nothing"
+        );
+        mended.store(true, Relaxed);
+        feed.close();
+        sink.join().unwrap();
+        assert_eq!(feed.delivered()[..10], texts);
+    }
+}
+
+#[test]
+fn a_busy_collector_is_asked_by_fewer_workers_and_by_all_when_it_recovers() {
+    let busy = Arc::new(AtomicBool::new(true));
+    let is_busy = Arc::clone(&busy);
+    let server = HecServer::start(move |_, _| match is_busy.load(Relaxed) {
+        // Taken, and yet a warning.
+        true => {
+            Reply::Rubbish(r#"{"text":"HEC queue is approaching its capacity limit","code":24}"#)
+        }
+        false => Reply::Success,
+    });
+    let quarantine = Arc::new(MemoryQuarantine::default());
+    let (sink, status) = open(config(&[server.url()], 4), &quarantine);
+    assert_eq!(status.concurrency(), Some(4));
+    let feed = Arc::new(MemoryFeed::default());
+    let sink = start(sink, &feed);
+    let push = || {
+        feed.push(&batch("main", 0, &[b"event"]));
+        until("delivered", || feed.pending() == 0);
+    };
+    until("one is left", || {
+        push();
+        status.concurrency() == Some(1)
+    });
+    busy.store(false, Relaxed);
+    until("all are back", || {
+        push();
+        status.concurrency() == Some(4)
+    });
+    feed.close();
+    sink.join().unwrap();
+    assert_eq!(
+        server.texts().len(),
+        feed.delivered().len(),
+        "none of them twice"
+    );
+}
+
+#[test]
+fn what_is_taken_counts_as_delivered_when_it_is_acknowledged() {
+    let indexed = Arc::new(AtomicBool::new(false));
+    let is_indexed = Arc::clone(&indexed);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let confirm = move |_| {
+        count.fetch_add(1, Relaxed);
+        is_indexed.load(Relaxed)
+    };
+    let servers: Vec<HecServer> =
+        std::iter::repeat_with(|| HecServer::start_acking(|_, _| Reply::Success, confirm.clone()))
+            .take(2)
+            .collect();
+    let urls: Vec<String> = servers.iter().map(HecServer::url).collect();
+    let mut hec = config(&urls, 2);
+    hec.acknowledgements = true;
+    hec.batch.max_events = 10;
+    let (sink, status) = open(hec, &Arc::default());
+    let texts: Vec<String> = (0..100).map(|n| format!("event-{n:05}")).collect();
+    let feed = feed_of(&texts);
+    let sink = start(sink, &feed);
+    until("all is taken and asked about", || {
+        let taken: usize = servers.iter().map(|s| s.texts().len()).sum();
+        taken == 100 && asked.load(Relaxed) >= 10
+    });
+    assert_eq!(feed.pending(), 100, "taken is not indexed");
+    indexed.store(true, Relaxed);
+    sink.join().unwrap();
+    assert_eq!(feed.delivered(), texts);
+    assert_eq!(status.errors(ErrorReason::AckFailed), 0);
+    let mut channels = HashSet::new();
+    for server in &servers {
+        let of_server: HashSet<String> = server
+            .seen()
+            .iter()
+            .map(|r| {
+                r.headers["x-splunk-request-channel"]
+                    .to_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        assert_eq!(of_server.len(), 1, "one channel an endpoint");
+        channels.extend(of_server);
+    }
+    assert_eq!(channels.len(), 2);
+    for channel in channels {
+        let lengths: Vec<usize> = channel.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12], "{channel}");
+    }
+}
+
+#[test]
+fn what_is_not_acknowledged_in_time_is_sent_again() {
+    let server = HecServer::start_acking(|_, _| Reply::Success, |id| id > 0);
+    let mut hec = config(&[server.url()], 1);
+    hec.acknowledgements = true;
+    hec.ack_timeout = Period(Duration::from_millis(1500));
+    let (sink, status) = open(hec, &Arc::default());
+    let feed = feed_of(&["event".to_owned()]);
+    sink.run(Arc::<MemoryFeed>::clone(&feed));
+    assert_eq!(feed.delivered(), ["event"]);
+    assert_eq!((server.seen().len(), feed.put_back()), (2, 1));
+    assert_eq!(status.errors(ErrorReason::AckFailed), 1);
+}
+
+#[test]
+fn before_a_bad_event_only_what_is_acknowledged_is_delivered() {
+    let confirmed = Arc::new(Mutex::new(HashSet::new()));
+    let known = Arc::clone(&confirmed);
+    let server = HecServer::start_acking(
+        |_, events| match events.iter().position(is_poison) {
+            Some(bad) => Reply::Named(6, bad as u64),
+            None => Reply::Success,
+        },
+        move |id| known.lock().unwrap().contains(&id),
+    );
+    let mut hec = config(&[server.url()], 1);
+    hec.acknowledgements = true;
+    let (sink, _) = open(hec, &Arc::default());
+    let texts: Vec<String> = (0..6).map(|n| text(n, &HashSet::from([3]))).collect();
+    let feed = feed_of(&texts);
+    let sink = start(sink, &feed);
+    until("the bad one is refused", || feed.pending() == 5);
+    confirmed.lock().unwrap().insert(1);
+    until("those after it are confirmed", || feed.pending() == 3);
+    assert_eq!(feed.delivered(), texts[4..]);
+    confirmed.lock().unwrap().insert(0);
+    sink.join().unwrap();
+    assert_eq!(feed.delivered().len(), 5);
+    assert_eq!(server.texts().len(), 5, "none of them twice");
+}
+
+#[test]
+fn a_token_without_acknowledgement_is_noted_and_nothing_waits_for_ever() {
+    let server = HecServer::start(|_, _| Reply::Success);
+    let mut hec = config(&[server.url()], 1);
+    hec.acknowledgements = true;
+    let (sink, status) = open(hec, &Arc::default());
+    let feed = feed_of(&["event".to_owned()]);
+    sink.run(Arc::<MemoryFeed>::clone(&feed));
+    assert_eq!(feed.delivered(), ["event"]);
+    assert_eq!(status.errors(ErrorReason::AckFailed), 1);
+}
+
+#[test]
+fn a_stopping_process_puts_back_what_waits_for_acknowledgement() {
+    let server = HecServer::start_acking(|_, _| Reply::Success, |_| false);
+    let mut hec = config(&[server.url()], 1);
+    hec.acknowledgements = true;
+    let (sink, _) = open(hec, &Arc::default());
+    let feed = feed_of(&["event".to_owned()]);
+    let sink = start(sink, &feed);
+    until("taken", || server.texts().len() == 1);
+    feed.stop();
+    sink.join().unwrap();
+    assert_eq!((feed.pending(), feed.in_hand()), (1, 0));
+}

@@ -1,0 +1,17 @@
+//! RELP sessions do not depend on how the stream was cut, and keep the limits; the first two bytes
+//! choose the limit and the pieces.
+#![no_main]
+
+#[path = "../../crates/codec/tests/support/relp.rs"]
+mod relp;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let [limit, piece, stream @ ..] = input else {
+        return;
+    };
+    let limit = usize::from(*limit) % 96 + 1;
+    let piece = usize::from(*piece);
+    relp::check(limit, stream, &[piece % 7 + 1, piece % 31 + 1, piece + 1]);
+});
