@@ -95,6 +95,7 @@ fn options(rng: &mut Rng) -> QueueOptions {
         max_bytes: ByteSize(max_bytes),
         reserve_bytes: ByteSize(0),
         abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
+        quarantine_bytes: ByteSize(0),
     }
 }
 

@@ -341,13 +341,16 @@ impl Log {
             }
             keeper.cursors_changed();
             drop(state);
-            // If it fails, the next round tries again before it writes what the destination waits for.
-            let _ = self.remember(keeper);
             if !known {
-                // Without it, a restart would have the destination begin with the oldest event.
+                // A destination without a place begins with the oldest event: with what came
+                // before it was there.
                 self.save_cursor(name);
-                let _ = keeper.sync(name);
+                if let Err(error) = keeper.sync(name) {
+                    tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
+                }
             }
+            // If it fails, the next round tries again before it writes anything.
+            let _ = self.remember(keeper);
         }
         Arc::new(DestinationFeed::new(Arc::clone(self), name.clone()))
     }

@@ -38,7 +38,8 @@ pub(crate) struct Recovered {
     pub(crate) aside: Vec<String>,
 }
 
-/// Reads the folder; a new log is called `fresh`. Damaged files are put aside or read as far as they go.
+/// Reads the folder; a new log is called `fresh`. Damaged files are put aside or read as far as
+/// they go.
 ///
 /// # Errors
 /// The folder cannot be listed.

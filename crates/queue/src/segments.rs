@@ -25,19 +25,23 @@ pub(crate) fn serial_in(name: &str) -> Option<u64> {
     name.strip_suffix(".seg")?.parse().ok()
 }
 
-/// The head of the file; `None` if it is not one of ours, or damaged.
-///
-/// # Errors
-/// It cannot be read.
-pub(crate) fn read_header(file: &Arc<dyn File>) -> io::Result<Option<SegmentHeader>> {
+/// Whether the file begins with a head that is sound.
+pub(crate) fn is_sound(file: &dyn File) -> bool {
+    matches!(head_of(file), Ok(Some(_)))
+}
+
+fn head_of(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
     Ok(SegmentHeader::decode(&bytes[..read]))
 }
 
-/// Whether the file begins with a head that is sound.
-pub(crate) fn is_sound(file: &Arc<dyn File>) -> bool {
-    matches!(read_header(file), Ok(Some(_)))
+/// The head of the file; `None` if it is not one of ours, or damaged.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn read_header(file: &Arc<dyn File>) -> io::Result<Option<SegmentHeader>> {
+    head_of(&**file)
 }
 
 /// All of them, by serial.

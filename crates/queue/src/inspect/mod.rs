@@ -170,7 +170,7 @@ impl Inspector {
             events: header.base_event..header.base_event,
             batches: 0,
             bytes: file.len()?,
-            sound: crate::segments::is_sound(file),
+            sound: crate::segments::is_sound(&**file),
         };
         let mut at = SEGMENT_HEADER_BYTES as u64;
         let mut looks = if is_last && self.live { LOOKS } else { 0 };
@@ -219,7 +219,10 @@ impl Inspector {
         let info = |known: &Known| {
             let place = self.place(&known.name)?;
             let sound = place.is_some();
-            let place = place.unwrap_or_default();
+            let mut place = place.unwrap_or_default();
+            if !sound {
+                place.next_event = self.segments.first_event().unwrap_or(end);
+            }
             let unsettled = total(&place.unsettled);
             Ok(CursorInfo {
                 destination: known.name.clone(),

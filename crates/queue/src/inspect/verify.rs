@@ -175,7 +175,7 @@ pub(crate) fn read(
         ..SegmentReport::default()
     };
     let mut at = front;
-    if crate::segments::is_sound(file) {
+    if crate::segments::is_sound(&**file) {
         report.sound_bytes = front;
     } else {
         report.bad.push(0..front.min(file.len()?));

@@ -14,13 +14,13 @@ use super::{File, Storage};
 /// Files whose name ends so are written from front to back, and much of them.
 const APPENDED: &str = ".seg";
 
-/// A folder of the file system.
+/// A folder of the file system, created if it is not there.
 pub struct Disk {
     folder: PathBuf,
-    /// Whether nothing can be written through it.
-    read_only: bool,
     /// Of the files that are appended to; made with the first.
     buffer: OnceLock<Arc<Mutex<Buffer>>>,
+    /// Whether nothing can be written through it.
+    read_only: bool,
 }
 
 impl Disk {
@@ -32,8 +32,8 @@ impl Disk {
         fs::create_dir_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
-            read_only: false,
             buffer: OnceLock::new(),
+            read_only: false,
         })
     }
 
@@ -45,8 +45,8 @@ impl Disk {
         fs::read_dir(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
-            read_only: true,
             buffer: OnceLock::new(),
+            read_only: true,
         })
     }
 
@@ -67,7 +67,9 @@ impl Disk {
             file,
         }))
     }
+}
 
+impl Disk {
     fn past_cache(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);

@@ -2,7 +2,8 @@
 //!
 //! # What it does to those who use it
 //! * **Power cut** ([`VirtualDisk::cut_power`]): of what was not synced each write is kept, lost,
-//!   cut short, kept in some of its sectors, or leaves only its length; each name is kept or undone.
+//!   cut short, kept in some of its sectors, or leaves only its length; each name is kept or
+//!   undone.
 //! * **Process death** ([`VirtualDisk::end_process`]): what was written stays, as in a page cache.
 //! * **Death at any call** ([`VirtualDisk::die_after`]): a call is cut short, and every later one
 //!   fails without effect until one of the two above. So a step of many calls ends anywhere in it.
@@ -14,7 +15,8 @@
 //!
 //! # What it promises
 //! The same calls on the same seed have the same results, and [`VirtualDisk::digest`] tells two
-//! histories apart, but for the contents of writes: those may hold the time of day. Handles that a process left behind fail for ever.
+//! histories apart, but for the contents of writes: those may hold the time of day. Handles that
+//! a process left behind fail for ever.
 
 mod node;
 #[cfg(test)]

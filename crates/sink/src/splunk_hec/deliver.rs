@@ -186,14 +186,14 @@ struct Worker<'a> {
     body: Body,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
-    /// Ranges of the body that were sent, and how often.
-    sent: Vec<(Range<usize>, u32)>,
-    /// What was refused of the body; it waits for the disk once.
-    refused: Vec<Refused>,
     /// The body was taken apart because it alone failed.
     searching: bool,
     /// There is no other worker.
     alone: bool,
+    /// Ranges of the body that were sent, and how often.
+    sent: Vec<(Range<usize>, u32)>,
+    /// What was refused of the body; it waits for the disk once.
+    refused: Vec<Refused>,
 }
 
 impl<'a> Worker<'a> {
@@ -206,10 +206,10 @@ impl<'a> Worker<'a> {
             packer: Packer::new(config.compression),
             body: Body::new(batch.max_bytes.0 as usize, batch.max_events as usize),
             todo: Vec::new(),
-            sent: Vec::new(),
-            refused: Vec::new(),
             searching: false,
             alone: config.workers == 1,
+            sent: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -389,17 +389,17 @@ impl<'a> Worker<'a> {
     }
 
     fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, mut words: Words) {
-        let sent_in = |(sent, times): &(Range<usize>, u32)| {
-            let whole = sent.start <= range.start && range.end <= sent.end;
-            whole.then_some(*times)
-        };
-        let attempts = self.sent.iter().filter_map(sent_in).sum();
         if words.code == CODE_WRONG_INDEX
             && let Some((part, _)) = self.body.parts(&range).next()
         {
             let index = &part.batch.source().index;
             words.text = format!("{} (index `{index}`)", words.text);
         }
+        let sent_in = |(sent, times): &(Range<usize>, u32)| {
+            let whole = sent.start <= range.start && range.end <= sent.end;
+            whole.then_some(*times)
+        };
+        let attempts = self.sent.iter().filter_map(sent_in).sum();
         let refusal = Refusal {
             reason,
             code: words.code,

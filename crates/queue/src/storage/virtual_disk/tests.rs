@@ -103,7 +103,7 @@ fn names_are_kept_or_undone_until_they_are_synced() {
 
 #[test]
 fn a_failed_sync_forgets_what_it_covered() {
-    let shown = |then: fn(&VirtualDisk)| {
+    let shown = |then: &dyn Fn(&VirtualDisk)| {
         outcomes(500, |disk, file| {
             file.write_at(&[&[b'b'; 512]], 1024).unwrap();
             disk.fail_next(Call::Sync);
@@ -112,7 +112,7 @@ fn a_failed_sync_forgets_what_it_covered() {
             then(disk);
         })
     };
-    let (before, after) = (shown(|_| {}), shown(VirtualDisk::cut_power));
+    let (before, after) = (shown(&|_| {}), shown(&VirtualDisk::cut_power));
     let (without, with) = (of(&[(b'a', 1024)]), of(&[(b'a', 1024), (b'b', 512)]));
     assert!(before.contains(&without) && before.contains(&with));
     assert!(after.contains(&without) && after.contains(&with));

@@ -14,15 +14,7 @@ use tempfile::TempDir;
 
 use super::super::sync::CLOSED_MAX;
 use super::*;
-
-/// Nothing is refused here.
-struct Nowhere;
-
-impl Quarantine for Nowhere {
-    fn put(&self, _: &str, _: &[Refused]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
+use crate::{Quarantine, Refused};
 
 /// A disk whose syncs wait until they are let through, but on the thread that made it.
 struct SlowDisk {
@@ -74,6 +66,15 @@ impl Feed for Fates {
     }
 }
 
+/// For events that no file refuses.
+struct NoQuarantine;
+
+impl Quarantine for NoQuarantine {
+    fn put(&self, _: &str, _: &[Refused]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// A file sink on a slow disk, driven by hand.
 struct Bench {
     folder: TempDir,
@@ -87,7 +88,7 @@ impl Bench {
         let mut config = FileConfig::new("{host}.log");
         change(&mut config);
         let status = Arc::new(SinkStatus::new("tape", "file"));
-        let quarantine = Arc::new(Nowhere);
+        let quarantine = Arc::new(NoQuarantine);
         let (syncer, disk) = SlowDisk::new(&status);
         let mut sink = FileSink::new("tape", &config, folder.path(), quarantine, status).unwrap();
         sink.syncer = syncer;
