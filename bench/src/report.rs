@@ -78,7 +78,8 @@ fn best_peer(cells: &[Cell]) -> Option<(&str, f64)> {
 fn table(page: &mut String, cells: &[Cell]) {
     page.push_str(
         "\n| subject | load | CPU-µs per event | scaled | × bare | user / sys | k events/s \
-         | p99 ms | disk MB/s | RSS MiB | lost | sink % | others % | calibration ms | runs (clean) |\n\
+         | p99 ms | disk MB/s | RSS MiB | lost | sink % | others % | calibration ms \
+         | runs (clean) |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for cell in cells {

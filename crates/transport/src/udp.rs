@@ -132,9 +132,9 @@ impl UdpReceiver {
         })
     }
 
-    /// Has the processor fetch datagram `index` of the last [`Self::receive`] while the caller works
-    /// on another. What the kernel has just written lies in a far cache: reading it costs 80 ns a
-    /// datagram where nothing else is done meanwhile.
+    /// Has the processor fetch datagram `index` of the last [`Self::receive`] while the caller
+    /// works on another. What the kernel has just written lies in a far cache: reading it costs
+    /// 80 ns a datagram where nothing else is done meanwhile.
     pub fn fetch(&self, index: usize) {
         let Some(header) = self.headers[..self.received].get(index) else {
             return;

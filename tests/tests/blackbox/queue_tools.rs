@@ -180,8 +180,8 @@ fn damage(queue: &Path) {
     std::fs::write(&file, &bytes).unwrap();
 }
 
-#[test]
-fn damage_is_counted_to_the_byte_and_repaired_once_nobody_uses_it() {
+/// Three batches and more that `splunk` has not taken; killed, then damaged.
+fn damaged() -> TempDir {
     let inrush = backlog(100, "");
     let data = inrush.path("data");
     for n in 1..3 {
@@ -201,15 +201,21 @@ fn damage_is_counted_to_the_byte_and_repaired_once_nobody_uses_it() {
         "{text}"
     );
     let (_, dir) = inrush.kill();
-    let data = dir.path().join("data");
-    damage(&data.join("queue"));
+    damage(&dir.path().join("data/queue"));
+    dir
+}
 
-    let verify = || {
-        let output = queue(&data, &["verify", "--json"]);
-        let verified: Value = serde_json::from_str(&words(&output.stdout)).unwrap();
-        (output.status.code(), verified)
-    };
-    let (code, before) = verify();
+fn verify(data_dir: &Path) -> (Option<i32>, Value) {
+    let output = queue(data_dir, &["verify", "--json"]);
+    let verified = serde_json::from_str(&words(&output.stdout)).unwrap();
+    (output.status.code(), verified)
+}
+
+#[test]
+fn damage_is_counted_to_the_byte_and_repaired_once_nobody_uses_it() {
+    let dir = damaged();
+    let data = dir.path().join("data");
+    let (code, before) = verify(&data);
     let (sound, bad) = (
         before["sound_bytes"].as_u64().unwrap(),
         before["bad_bytes"].as_u64().unwrap(),
@@ -242,7 +248,7 @@ fn damage_is_counted_to_the_byte_and_repaired_once_nobody_uses_it() {
         "{done}"
     );
     assert_eq!(said(&data, &["repair"]), "nothing to repair\n");
-    let (_, after) = verify();
+    let (_, after) = verify(&data);
     assert_eq!(
         (after["bad_bytes"].as_u64(), after["bytes"].as_u64()),
         (Some(0), Some(sound))
@@ -264,14 +270,10 @@ fn damage_is_counted_to_the_byte_and_repaired_once_nobody_uses_it() {
         (kept, 300 - kept)
     );
     assert_eq!(
-        json(&data_of(&inrush), &["verify"])["damaged"],
+        json(&inrush.path("data"), &["verify"])["damaged"],
         false,
         "all is accounted for"
     );
-}
-
-fn data_of(inrush: &Inrush) -> std::path::PathBuf {
-    inrush.path("data")
 }
 
 #[test]
