@@ -23,6 +23,8 @@ mod cursor;
 mod cursor_file;
 mod feed;
 mod format;
+#[cfg(feature = "simulation")]
+pub mod fuzz;
 mod inspect;
 mod keeper;
 mod log;

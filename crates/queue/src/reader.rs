@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use inrush_event::Batch;
 
-use crate::format::{
-    FLAG_LZ4, LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_payload,
-};
+use crate::format::{LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_payload};
 use crate::scan::{Item, Scan};
 use crate::segments::Segment;
 use crate::storage::Storage;
@@ -150,14 +148,7 @@ impl Reader {
             if frame.position < self.next_position || frame.end_event() <= from_event {
                 continue;
             }
-            let plain;
-            let payload = if frame.flags & FLAG_LZ4 == 0 {
-                scan.payload()
-            } else {
-                let bytes = frame.plain_bytes as usize;
-                plain = lz4_flex::block::decompress(scan.payload(), bytes).unwrap_or_default();
-                &plain
-            };
+            let payload = scan.payload();
             // A payload whose checksum is right and whose content is not was written by a fault of
             // ours; its events count as lost like any others.
             let Some(batch) = decode_payload(&frame, payload, &mut self.names) else {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use inrush_event::Timestamp;
 use serde::Serialize;
 
-use crate::format::{LogId, Names};
-use crate::inspect::{SegmentReport, is_readable, read};
+use crate::format::{FrameHeader, LogId, Names, decode_payload};
+use crate::inspect::{SegmentReport, read};
 use crate::meta::Meta;
 use crate::recover::{heads, log_id, segments};
 use crate::rewrite::{SUFFIX, rewrite};
@@ -205,7 +205,9 @@ impl Work<'_> {
                 self.keep_bad(segment, bad)?;
             }
             let mut names = Names::default();
-            let keep = |frame: &_, payload: &[u8]| is_readable(frame, payload, &mut names);
+            let keep = |frame: &FrameHeader, payload: &[u8]| {
+                decode_payload(frame, payload, &mut names).is_some()
+            };
             rewrite(&**self.storage, &id, segment, &segment.header, keep)?;
         }
         let left_out = report.bad.iter().map(|bad| bad.end - bad.start).sum();

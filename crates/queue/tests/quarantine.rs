@@ -274,6 +274,8 @@ fn what_is_sent_again_goes_to_its_destination_alone_and_the_ledger_balances() {
     for feed in &feeds {
         feed.settle(position + 1, 0..1, Fate::Delivered);
     }
+    let b = &ledger.snapshot().destinations["b"];
+    assert_eq!((b.accepted, b.delivered, b.pending), (1, 1, 0));
     log.close();
     writer.join().unwrap();
     drop((feeds, log));

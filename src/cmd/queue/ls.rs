@@ -99,7 +99,7 @@ fn write_aside(aside: &[Aside], strange: &[String], out: &mut impl Write) -> std
 /// A size for the eye.
 pub(super) fn megabytes(bytes: u64) -> String {
     match bytes {
-        0..10_000 => format!("{} B", bytes),
+        0..10_000 => format!("{bytes} B"),
         10_000..1_000_000 => format!("{} KB", bytes / 1000),
         1_000_000..10_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),

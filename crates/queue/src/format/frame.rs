@@ -12,14 +12,12 @@ pub(crate) const TRAILER_MAGIC: [u8; 4] = *b"\xf2IRE";
 /// No frame is longer: an arena of the longest messages and its rows take a tenth of it.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The frame's stored payload is compressed with LZ4.
-pub(crate) const FLAG_LZ4: u16 = 1;
 /// The batch is for one destination, which the names block names.
 pub(crate) const FLAG_ONLY: u16 = 2;
 /// The names block says why the destination refused the events.
 pub(crate) const FLAG_NOTE: u16 = 4;
 /// Flags that this version understands; a frame with others is sound, but not for us to read.
-pub(crate) const FLAGS_KNOWN: u16 = FLAG_LZ4 | FLAG_ONLY | FLAG_NOTE;
+pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY | FLAG_NOTE;
 
 /// What a frame says of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +31,7 @@ pub(crate) struct FrameHeader {
     pub(crate) epoch: u32,
     /// Bytes of the payload as it is stored.
     pub(crate) stored_bytes: u32,
-    /// Bytes of the payload once decompressed.
+    /// The same: room for a payload that is stored in another way.
     pub(crate) plain_bytes: u32,
     pub(crate) payload_sum: u32,
     /// Bytes of the source and the senders at the start of the payload.

@@ -11,7 +11,7 @@ mod payload;
 mod segment;
 
 pub(crate) use frame::{
-    FLAG_LZ4, FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES, MAGIC as FRAME_MAGIC, TRAILER_BYTES,
+    FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES, MAGIC as FRAME_MAGIC, TRAILER_BYTES,
     TRAILER_MAGIC, Trailer,
 };
 pub use note::Note;

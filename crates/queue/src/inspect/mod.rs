@@ -13,13 +13,14 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use events::{EventQuery, Found};
+pub(crate) use verify::read;
 pub use verify::{Lost, SegmentReport, Verified};
-pub(crate) use verify::{is_readable, read};
 
 use crate::cursor_file::{CursorFile, Place, destination_in};
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, LogId, SEGMENT_HEADER_BYTES};
 use crate::meta::{Known, Meta};
 use crate::quarantine::{Entries, Filter};
+use crate::ranges::total;
 use crate::recover::{heads, log_id, segments};
 use crate::segments::{Segment, Segments};
 use crate::storage::{BLOCK_BYTES, Disk, File, Storage};
@@ -105,9 +106,10 @@ impl Inspector {
         let segments = segments(&*storage, id, heads, &mut strange);
         // What vanished meanwhile was not needed any more.
         strange.retain(|name| storage.open(name).is_ok());
+        let is_told = meta.is_some();
         let mut known = meta.map(|meta| meta.cursors).unwrap_or_default();
         for name in names.iter().filter_map(|name| destination_in(name)) {
-            if !known.iter().any(|known| known.name == name) {
+            if !is_told && !known.iter().any(|known| known.name == name) {
                 let abandoned_since = None;
                 known.push(Known {
                     name,
@@ -134,7 +136,7 @@ impl Inspector {
         for (index, segment) in self.segments.0.iter().enumerate() {
             let is_last = index + 1 == self.segments.0.len();
             if let Some(file) = self.open_segment(segment)? {
-                infos.push(self.walk(segment, &*file, is_last)?);
+                infos.push(self.walk(segment, &file, is_last)?);
             }
         }
         Ok(infos)
@@ -153,7 +155,12 @@ impl Inspector {
         }
     }
 
-    fn walk(&self, segment: &Segment, file: &dyn File, is_last: bool) -> io::Result<SegmentInfo> {
+    fn walk(
+        &self,
+        segment: &Segment,
+        file: &Arc<dyn File>,
+        is_last: bool,
+    ) -> io::Result<SegmentInfo> {
         let header = segment.header;
         let mut info = SegmentInfo {
             file: segment.name.clone(),
@@ -163,7 +170,7 @@ impl Inspector {
             events: header.base_event..header.base_event,
             batches: 0,
             bytes: file.len()?,
-            sound: crate::segments::is_sound(file),
+            sound: crate::segments::is_sound(&**file),
         };
         let mut at = SEGMENT_HEADER_BYTES as u64;
         let mut looks = if is_last && self.live { LOOKS } else { 0 };
@@ -173,7 +180,7 @@ impl Inspector {
             let frame = FrameHeader::decode(&self.id, &bytes);
             let frame = frame.filter(|frame| at + frame.frame_bytes() <= info.bytes);
             let Some(frame) = frame else {
-                if is_padding(file, at, info.bytes)? {
+                if is_padding(&**file, at, info.bytes)? {
                     break;
                 }
                 if looks == 0 {
@@ -199,7 +206,7 @@ impl Inspector {
             return Ok(0);
         };
         let file = self.open_segment(last)?;
-        let info = file.map(|file| self.walk(last, &*file, true)).transpose()?;
+        let info = file.map(|file| self.walk(last, &file, true)).transpose()?;
         Ok(info.map_or(last.header.base_event, |info| info.events.end))
     }
 
@@ -209,18 +216,19 @@ impl Inspector {
     /// The disk does not answer.
     pub fn cursors(&self) -> io::Result<Vec<CursorInfo>> {
         let end = self.end()?;
-        let first = self.segments.first_event().unwrap_or(end);
         let info = |known: &Known| {
             let place = self.place(&known.name)?;
             let sound = place.is_some();
-            let place = place.unwrap_or_default();
-            let below = |range: &Range<u64>| range.end.saturating_sub(range.start.max(first));
-            let unsettled = place.unsettled.iter().map(below).sum();
+            let mut place = place.unwrap_or_default();
+            if !sound {
+                place.next_event = self.segments.first_event().unwrap_or(end);
+            }
+            let unsettled = total(&place.unsettled);
             Ok(CursorInfo {
                 destination: known.name.clone(),
                 next_event: place.next_event,
                 unsettled,
-                pending: unsettled + end.saturating_sub(place.next_event.max(first)),
+                pending: unsettled + end.saturating_sub(place.next_event),
                 abandoned_since: known.abandoned_since,
                 sound,
             })
@@ -246,6 +254,17 @@ impl Inspector {
     }
 }
 
+/// Whether nothing but the rest of a block is there, as a writer past the page cache leaves it.
+fn is_padding(file: &dyn File, from: u64, len: u64) -> io::Result<bool> {
+    let count = (len - from) as usize;
+    if count >= BLOCK_BYTES {
+        return Ok(false);
+    }
+    let mut rest = [0; BLOCK_BYTES];
+    file.read_at(&mut rest[..count], from)?;
+    Ok(rest.iter().all(|byte| *byte == 0))
+}
+
 /// The files that were put aside in a log's folder, by name.
 ///
 /// # Errors
@@ -265,15 +284,4 @@ pub fn aside(folder: &Path) -> io::Result<Vec<Aside>> {
     }
     files.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(files)
-}
-
-/// Whether nothing but the zeros that fill the last block of a segment is there.
-fn is_padding(file: &dyn File, from: u64, to: u64) -> io::Result<bool> {
-    let mut bytes = [0; BLOCK_BYTES];
-    let count = to.saturating_sub(from) as usize;
-    if count >= BLOCK_BYTES {
-        return Ok(false);
-    }
-    let read = file.read_at(&mut bytes[..count], from)?;
-    Ok(bytes[..read].iter().all(|byte| *byte == 0))
 }

@@ -8,18 +8,18 @@ use serde::Serialize;
 
 use super::{Inspector, LOOK_EVERY, LOOKS};
 use crate::cursor_file::Place;
-use crate::format::{FLAG_LZ4, FrameHeader, LogId, Names, SEGMENT_HEADER_BYTES, decode_payload};
+use crate::format::{FrameHeader, LogId, Names, SEGMENT_HEADER_BYTES, decode_payload};
 use crate::ranges::overlap;
 use crate::scan::{Item, Scan};
 use crate::segments::Segment;
-use crate::storage::{BLOCK_BYTES, File};
+use crate::storage::File;
 
 /// A segment that was read from front to back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SegmentReport {
     /// Its file.
     pub file: String,
-    /// Its length, but for the zeros that fill its last block.
+    /// Its length, without zeros that fill up the last block.
     pub bytes: u64,
     /// Bytes that belong to its head and to sound frames.
     pub sound_bytes: u64,
@@ -199,7 +199,7 @@ pub(crate) fn read(
             Item::Frame(frame) => {
                 let bytes = at..at + frame.frame_bytes();
                 at = bytes.end;
-                if !is_readable(&frame, scan.payload(), &mut names) {
+                if decode_payload(&frame, scan.payload(), &mut names).is_none() {
                     report.bad.push(bytes);
                     continue;
                 }
@@ -218,20 +218,8 @@ pub(crate) fn read(
             }
         }
     }
-    report.bytes = file.len()?;
-    let rest = report.bytes.saturating_sub(at);
-    if rest < BLOCK_BYTES as u64 {
-        report.bytes -= rest;
-    }
+    // The rest of a block that was filled up with zeros is neither sound nor bad.
+    report.bytes = at.min(file.len()?);
     report.seen_end = scan.seen_end.max(report.sound_end);
     Ok(report)
-}
-
-/// Whether the payload of a sound frame makes a batch.
-pub(crate) fn is_readable(frame: &FrameHeader, payload: &[u8], names: &mut Names) -> bool {
-    if frame.flags & FLAG_LZ4 == 0 {
-        return decode_payload(frame, payload, names).is_some();
-    }
-    let plain = lz4_flex::block::decompress(payload, frame.plain_bytes as usize);
-    plain.is_ok_and(|plain| decode_payload(frame, &plain, names).is_some())
 }
