@@ -7,13 +7,10 @@ use inrush_event::{Batch, Timestamp};
 
 use crate::Durability;
 use crate::format::{
-    LogId, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES, encode_head,
+    LogId, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head,
 };
 use crate::segments::{Segment, segment_name};
 use crate::storage::{File, Storage};
-
-/// Batches that go down in one call.
-const BATCHES_PER_WRITE: usize = 64;
 
 /// A batch to be written.
 pub(crate) struct Pending {
@@ -69,7 +66,7 @@ pub(crate) struct Writer {
     /// Of the next segment.
     pub(crate) serial: u64,
     current: Option<Current>,
-    heads: Vec<u8>,
+    head: Vec<u8>,
 }
 
 /// How a round is to be done.
@@ -87,7 +84,7 @@ impl Writer {
             epoch,
             serial,
             current: None,
-            heads: Vec::new(),
+            head: Vec::new(),
         }
     }
 
@@ -111,18 +108,15 @@ impl Writer {
         manner: Manner,
         outcome: &mut Outcome,
     ) -> io::Result<()> {
-        let mut rest = batches;
-        while let Some(first) = rest.first() {
+        for batch in batches {
             if self.is_full(manner.segment_bytes) {
-                self.secure(manner.durability, first.position, outcome)?;
+                self.secure(manner.durability, batch.position, outcome)?;
                 self.current = None;
             }
             if self.current.is_none() {
-                self.begin_segment(first, outcome)?;
+                self.begin_segment(batch, outcome)?;
             }
-            let (now, later) = rest.split_at(rest.len().min(BATCHES_PER_WRITE));
-            self.write(now)?;
-            rest = later;
+            self.write(batch)?;
         }
         let end = batches.last().map_or(0, |last| last.position + 1);
         self.secure(manner.durability, end, outcome)
@@ -161,30 +155,18 @@ impl Writer {
         file.write_at(&[&header.encode()], 0)
     }
 
-    fn write(&mut self, batches: &[Pending]) -> io::Result<()> {
+    /// One batch at a time: what its checksum has just read is copied while it is warm.
+    fn write(&mut self, pending: &Pending) -> io::Result<()> {
         let Some(current) = &mut self.current else {
             return Ok(());
         };
-        self.heads.clear();
-        let mut cuts = Vec::with_capacity(batches.len());
-        for pending in batches {
-            let place = (pending.position, pending.first_event, self.epoch);
-            let start = self.heads.len();
-            let header = encode_head(&self.log, place, &pending.batch, &mut self.heads);
-            cuts.push((start..self.heads.len(), header.trailer(&self.log)));
-        }
-        let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * batches.len());
-        for (pending, (head, trailer)) in batches.iter().zip(&cuts) {
-            parts.extend([
-                &self.heads[head.clone()],
-                pending.batch.bytes(),
-                &trailer[..],
-            ]);
-        }
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        debug_assert!(bytes > TRAILER_BYTES);
+        self.head.clear();
+        let place = (pending.position, pending.first_event, self.epoch);
+        let header = encode_head(&self.log, place, &pending.batch, &mut self.head);
+        let trailer = header.trailer(&self.log);
+        let parts = [&self.head[..], pending.batch.bytes(), &trailer[..]];
         current.file.write_at(&parts, current.offset)?;
-        current.offset += bytes as u64;
+        current.offset += header.frame_bytes();
         Ok(())
     }
 
@@ -198,7 +180,9 @@ impl Writer {
         let Some(current) = &mut self.current else {
             return Ok(());
         };
-        if durability == Durability::Fsync && current.durable < current.offset {
+        if durability != Durability::Fsync {
+            current.file.flush()?;
+        } else if current.durable < current.offset {
             current.file.sync()?;
             if current.durable == 0 {
                 self.storage.sync_names()?;
