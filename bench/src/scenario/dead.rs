@@ -37,7 +37,7 @@ pub(super) const EVENT_BYTES: u64 = REFERENCE.size + 1 + 88;
 
 /// How long the backlog grows, and how long it is given to shrink.
 const DEAD: Duration = Duration::from_secs(15);
-const BACK_MAX: Duration = Duration::from_secs(60);
+const BACK_MAX: Duration = Duration::from_secs(30);
 
 /// How often both are looked at.
 const EVERY: Duration = Duration::from_millis(250);

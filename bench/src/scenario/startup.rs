@@ -11,7 +11,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::dead::EVENT_BYTES;
 use super::{REFERENCE, tell};
-use crate::child::{free_port, wait, wait_until};
+use crate::child::{free_port, wait};
 use crate::lab::Lab;
 use crate::results::{Check, Scenario};
 use crate::sender::{self, Amount, Wire};
@@ -22,6 +22,9 @@ const SECONDS_MAX: f64 = 2.0;
 
 /// Disk that is left to others, in bytes.
 const SPARE_BYTES: u64 = 4 << 30;
+
+/// A queue that does not grow for so long is written.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// How long the answer to one event is waited for.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -93,8 +96,12 @@ fn fill(lab: &Lab, template: &str) -> Result<u64> {
         );
         wait(Duration::from_millis(20));
     }
-    // What was accepted is on disk within 50 ms.
-    wait_until(Instant::now() + Duration::from_millis(200));
+    // What memory holds while the disk is the limit is written when nothing is added any more.
+    let mut before = 0;
+    while before != lab.queue_bytes()? {
+        before = lab.queue_bytes()?;
+        wait(SETTLED);
+    }
     inrush.kill()?;
     Ok(sent.events)
 }

@@ -188,3 +188,30 @@ impl Scan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::storage::{Disk, Storage};
+
+    /// What a file that holds `bytes` and no frame reads as.
+    fn scanned(bytes: &[u8]) -> (Item, Item) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Disk::open(folder.path()).unwrap().create("f").unwrap();
+        file.write_at(&[bytes], 0).unwrap();
+        let mut scan = Scan::new(file, LogId::from_bytes([7; 16]), 0, u64::MAX);
+        (scan.next().unwrap(), scan.next().unwrap())
+    }
+
+    #[test]
+    fn the_rest_of_a_block_is_no_damage_and_more_than_that_is() {
+        assert!(matches!(scanned(&[0; 4095]), (Item::End, Item::End)));
+        let (first, second) = scanned(&[0; 4096]);
+        assert!(matches!(first, Item::Bad(ref bytes) if *bytes == (0..4096)));
+        assert!(matches!(second, Item::End));
+        let (first, _) = scanned(&[&[0; 100][..], b"x"].concat());
+        assert!(matches!(first, Item::Bad(ref bytes) if *bytes == (0..101)));
+    }
+}

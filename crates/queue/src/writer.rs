@@ -7,15 +7,11 @@ use inrush_event::{Batch, Timestamp};
 
 use crate::Durability;
 use crate::format::{
-    LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, TRAILER_BYTES,
-    encode_head,
+    LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head,
 };
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
 use crate::storage::{File, Storage};
-
-/// Batches that go down in one call.
-const BATCHES_PER_WRITE: usize = 64;
 
 /// A batch to be written.
 pub(crate) struct Pending {
@@ -74,7 +70,7 @@ pub(crate) struct Writer {
     /// Of the next segment.
     pub(crate) serial: u64,
     current: Option<Current>,
-    heads: Vec<u8>,
+    head: Vec<u8>,
 }
 
 /// How a round is to be done.
@@ -92,7 +88,7 @@ impl Writer {
             epoch,
             serial,
             current: None,
-            heads: Vec::new(),
+            head: Vec::new(),
         }
     }
 
@@ -116,18 +112,15 @@ impl Writer {
         manner: Manner,
         outcome: &mut Outcome,
     ) -> io::Result<()> {
-        let mut rest = batches;
-        while let Some(first) = rest.first() {
+        for batch in batches {
             if self.is_full(manner.segment_bytes) {
-                self.secure(manner.durability, first.position, outcome)?;
+                self.secure(manner.durability, batch.position, outcome)?;
                 self.current = None;
             }
             if self.current.is_none() {
-                self.begin_segment(first.position, first.first_event, outcome)?;
+                self.begin_segment(batch.position, batch.first_event, outcome)?;
             }
-            let (now, later) = rest.split_at(rest.len().min(BATCHES_PER_WRITE));
-            self.write(now)?;
-            rest = later;
+            self.write(batch)?;
         }
         let end = batches.last().map_or(0, |last| last.position + 1);
         self.secure(manner.durability, end, outcome)
@@ -171,31 +164,24 @@ impl Writer {
         file.write_at(&[&header.encode()], 0)
     }
 
-    fn write(&mut self, batches: &[Pending]) -> io::Result<()> {
+    /// One batch at a time: what its checksum has just read is copied while it is warm.
+    fn write(&mut self, pending: &Pending) -> io::Result<()> {
         let Some(current) = &mut self.current else {
             return Ok(());
         };
-        self.heads.clear();
-        let mut cuts = Vec::with_capacity(batches.len());
-        for pending in batches {
-            let place = (pending.position, pending.first_event, self.epoch);
-            let start = self.heads.len();
-            let (batch, note) = (&pending.batch, pending.note.as_ref());
-            let header = encode_head(&self.log, place, batch, note, &mut self.heads);
-            cuts.push((start..self.heads.len(), header.trailer(&self.log)));
-        }
-        let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * batches.len());
-        for (pending, (head, trailer)) in batches.iter().zip(&cuts) {
-            parts.extend([
-                &self.heads[head.clone()],
-                pending.batch.bytes(),
-                &trailer[..],
-            ]);
-        }
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        debug_assert!(bytes > TRAILER_BYTES);
+        self.head.clear();
+        let place = (pending.position, pending.first_event, self.epoch);
+        let header = encode_head(
+            &self.log,
+            place,
+            &pending.batch,
+            pending.note.as_ref(),
+            &mut self.head,
+        );
+        let trailer = header.trailer(&self.log);
+        let parts = [&self.head[..], pending.batch.bytes(), &trailer[..]];
         current.file.write_at(&parts, current.offset)?;
-        current.offset += bytes as u64;
+        current.offset += header.frame_bytes();
         Ok(())
     }
 
@@ -213,7 +199,9 @@ impl Writer {
             outcome.durable_end = end;
         }
         let synced = current.durable == current.offset || is_on(Mutant::SkipSync);
-        if durability == Durability::Fsync && !synced {
+        if durability != Durability::Fsync {
+            current.file.flush()?;
+        } else if !synced {
             let mut end = current.file.sync();
             if is_on(Mutant::SyncAgain) {
                 end = end.or_else(|_| current.file.sync());

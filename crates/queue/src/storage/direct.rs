@@ -6,6 +6,9 @@
 //!
 //! Such writes begin and end on blocks. The last block is filled up with zeros and written again
 //! with what comes next: what is in it already is written as it was, as the page cache does it too.
+//! What is written is gathered until there is enough for a call, or somebody asks for it: so a batch
+//! is copied while it is still in the processor's cache.
+//!
 //! When the file is closed it is cut to its length; a process that was killed leaves the zeros.
 
 use std::fs;
@@ -18,7 +21,11 @@ use super::{BLOCK_BYTES, File};
 /// Bytes that go down in one call; enough to keep a disk busy.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
-/// Memory that begins on a block; all files of a folder share it.
+/// Where nobody waits for the disk, less than this is left to the page cache, and with it the rest of
+/// the file: the call returns at once, and so few bytes cost little.
+const FLUSH_BYTES_MIN: usize = 256 * 1024;
+
+/// Memory that begins on a block.
 pub(super) struct Buffer {
     memory: Vec<u8>,
     /// Where in the memory the first block begins.
@@ -50,10 +57,8 @@ impl Buffer {
         self.used == BUFFER_BYTES
     }
 
-    /// The bytes behind the last whole block.
-    fn tail(&self) -> &[u8] {
-        let whole = self.used - self.used % BLOCK_BYTES;
-        &self.memory[self.start + whole..self.start + self.used]
+    fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.used]
     }
 
     /// All of it, filled up with zeros to a whole block.
@@ -62,27 +67,47 @@ impl Buffer {
         self.memory[self.start + self.used..self.start + whole].fill(0);
         &self.memory[self.start..self.start + whole]
     }
+
+    /// Forgets the whole blocks; says how many bytes they had.
+    fn keep_tail(&mut self) -> usize {
+        let whole = self.used - self.used % BLOCK_BYTES;
+        let tail = self.start + whole..self.start + self.used;
+        self.memory.copy_within(tail, self.start);
+        self.used -= whole;
+        whole
+    }
 }
+
+/// A buffer that no file uses at the moment.
+pub(super) type Spare = Arc<Mutex<Option<Buffer>>>;
 
 /// How far the file goes.
 struct Front {
-    len: u64,
-    /// What of it lies behind the last whole block.
-    tail: Vec<u8>,
-    /// Whether the file is longer than `len` by the rest of a block.
+    /// Where the buffer begins in the file: on a block.
+    at: u64,
+    /// What comes there.
+    buffer: Buffer,
+    /// Whether the buffer has something that is not in the file.
+    dirty: bool,
+    /// Whether the file is longer than it should be, by the rest of a block.
     padded: bool,
     /// The page cache is used after all: the file system cannot do without, or a write came that
-    /// does not continue the one before.
+    /// does not continue the one before. The buffer is empty then.
     plain: bool,
+}
+
+impl Front {
+    fn len(&self) -> u64 {
+        self.at + self.buffer.used as u64
+    }
 }
 
 /// The file.
 pub(super) struct Direct {
     file: fs::File,
     direct: fs::File,
-    /// Order: this, then the buffer.
     front: Mutex<Front>,
-    buffer: Arc<Mutex<Buffer>>,
+    spare: Spare,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -91,10 +116,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Direct {
     /// `file` is empty; `direct` is the same one, opened past the page cache.
-    pub(super) fn new(file: fs::File, direct: fs::File, buffer: Arc<Mutex<Buffer>>) -> Self {
+    pub(super) fn new(file: fs::File, direct: fs::File, spare: Spare) -> Self {
+        let buffer = lock(&spare).take().unwrap_or_else(Buffer::new);
         let front = Mutex::new(Front {
-            len: 0,
-            tail: Vec::with_capacity(BLOCK_BYTES),
+            at: 0,
+            buffer,
+            dirty: false,
             padded: false,
             plain: false,
         });
@@ -102,32 +129,26 @@ impl Direct {
             file,
             direct,
             front,
-            buffer,
+            spare,
         }
     }
 
-    fn append(&self, front: &mut Front, parts: &[&[u8]]) -> io::Result<()> {
-        let mut buffer = lock(&self.buffer);
-        let mut at = front.len - front.tail.len() as u64;
-        buffer.used = 0;
-        buffer.put(&front.tail);
-        for part in parts {
-            let mut left = *part;
-            while !left.is_empty() {
-                left = buffer.put(left);
-                if buffer.is_full() {
-                    front.padded = true;
-                    self.write_blocks(buffer.blocks(), at)?;
-                    at += BUFFER_BYTES as u64;
-                    buffer.used = 0;
-                }
-            }
+    /// Writes the buffer to the file.
+    fn write_out(&self, front: &mut Front) -> io::Result<()> {
+        if !front.dirty {
+            return Ok(());
         }
-        front.padded = true;
-        self.write_blocks(buffer.blocks(), at)?;
-        front.len = at + buffer.used as u64;
-        front.tail.clear();
-        front.tail.extend_from_slice(buffer.tail());
+        let at = front.at;
+        match self.write_blocks(front.buffer.blocks(), at) {
+            // What a file system says that has blocks of another size, or cannot do it at all.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return self.go_plain(front);
+            }
+            done => done?,
+        }
+        front.at += front.buffer.keep_tail() as u64;
+        front.padded = front.buffer.used > 0;
+        front.dirty = false;
         Ok(())
     }
 
@@ -150,19 +171,16 @@ impl Direct {
     }
 
     fn go_plain(&self, front: &mut Front) -> io::Result<()> {
-        front.plain = true;
-        if std::mem::take(&mut front.padded) {
-            self.file.set_len(front.len)?;
-        }
-        Ok(())
+        self.file.write_all_at(front.buffer.bytes(), front.at)?;
+        self.cut(front, front.len())
     }
 
-    fn write_plain(&self, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
-        for part in parts {
-            self.file.write_all_at(part, offset)?;
-            offset += part.len() as u64;
-        }
-        Ok(())
+    fn cut(&self, front: &mut Front, bytes: u64) -> io::Result<()> {
+        front.plain = true;
+        front.dirty = false;
+        front.padded = false;
+        front.buffer.used = 0;
+        self.file.set_len(bytes)
     }
 }
 
@@ -171,44 +189,76 @@ impl File for Direct {
         let front = lock(&self.front);
         match front.plain {
             true => Ok(self.file.metadata()?.len()),
-            false => Ok(front.len),
+            false => Ok(front.len()),
         }
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.flush()?;
         super::disk::read_at(&self.file, buffer, offset)
     }
 
-    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+    fn write_at(&self, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
         let mut front = lock(&self.front);
-        if !front.plain && offset == front.len {
-            match self.append(&mut front, parts) {
-                // What a file system says that has blocks of another size, or cannot do it at all.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
-                done => return done,
-            }
+        if !front.plain && offset != front.len() {
+            self.go_plain(&mut front)?;
         }
-        self.go_plain(&mut front)?;
-        self.write_plain(parts, offset)
+        for part in parts {
+            let mut left = *part;
+            while !front.plain && !left.is_empty() {
+                left = front.buffer.put(left);
+                front.dirty = true;
+                if front.buffer.is_full() {
+                    self.write_out(&mut front)?;
+                }
+            }
+            let done = (part.len() - left.len()) as u64;
+            self.file.write_all_at(left, offset + done)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let mut front = lock(&self.front);
+        if front.dirty && front.buffer.used < FLUSH_BYTES_MIN {
+            return self.go_plain(&mut front);
+        }
+        self.write_out(&mut front)
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.write_out(&mut lock(&self.front))?;
         self.file.sync_data()
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         let mut front = lock(&self.front);
-        front.plain = true;
-        front.padded = false;
-        self.file.set_len(bytes)
+        let stays = bytes.saturating_sub(front.at).min(front.buffer.used as u64) as usize;
+        let written = self
+            .file
+            .write_all_at(&front.buffer.bytes()[..stays], front.at);
+        self.cut(&mut front, bytes).and(written)
     }
 }
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        // Where this fails, the zeros are read over.
         let mut front = lock(&self.front);
-        let _ = self.go_plain(&mut front);
+        // Whoever needed it to be written has asked for it; where the cut fails, the zeros are read
+        // over.
+        let _ = self.write_out(&mut front);
+        if front.padded {
+            let _ = self.file.set_len(front.len());
+        }
+        let empty = Buffer {
+            memory: Vec::new(),
+            start: 0,
+            used: 0,
+        };
+        let mut buffer = std::mem::replace(&mut front.buffer, empty);
+        buffer.used = 0;
+        *lock(&self.spare) = Some(buffer);
     }
 }
 
@@ -235,6 +285,11 @@ mod tests {
         for length in lengths {
             let (first, second) = all[at..at + length].split_at(length / 3);
             file.write_at(&[first, &[], second], at as u64).unwrap();
+            match at % 3 {
+                0 => file.sync().unwrap(),
+                1 if *length > FLUSH_BYTES_MIN => file.flush().unwrap(),
+                _ => {}
+            }
             at += length;
         }
         file.sync().unwrap();
@@ -280,6 +335,17 @@ mod tests {
     }
 
     #[test]
+    fn a_little_that_nobody_waits_for_and_what_follows_is_in_the_file_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Disk::open(folder.path()).unwrap().create(NAME).unwrap();
+        file.write_at(&[b"abc"], 0).unwrap();
+        file.flush().unwrap();
+        assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), b"abc");
+        file.write_at(&[b"def"], 3).unwrap();
+        assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), b"abcdef");
+    }
+
+    #[test]
     fn a_cut_of_a_padded_file_is_not_undone_when_it_is_closed() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::open(folder.path()).unwrap();
@@ -287,10 +353,7 @@ mod tests {
         file.write_at(&[&bytes(5000)], 0).unwrap();
         file.set_len(4500).unwrap();
         drop(file);
-        assert_eq!(
-            fs::read(folder.path().join(NAME)).unwrap(),
-            bytes(5000)[..4500]
-        );
+        assert!(fs::read(folder.path().join(NAME)).unwrap() == bytes(5000)[..4500]);
     }
 
     #[test]
@@ -299,11 +362,12 @@ mod tests {
         let disk = Disk::open(folder.path()).unwrap();
         let (file, reader) = (disk.create(NAME).unwrap(), disk.open(NAME).unwrap());
         let all = bytes(100_000);
-        for at in (0..all.len()).step_by(1000) {
-            file.write_at(&[&all[at..at + 1000]], at as u64).unwrap();
-            let mut copy = vec![0; at + 1000];
-            assert_eq!(reader.read_at(&mut copy, 0).unwrap(), at + 1000);
-            assert!(copy == all[..at + 1000], "at {at}");
+        for at in (0..all.len()).step_by(5000) {
+            file.write_at(&[&all[at..at + 5000]], at as u64).unwrap();
+            file.sync().unwrap();
+            let mut copy = vec![0; at + 5000];
+            assert_eq!(reader.read_at(&mut copy, 0).unwrap(), at + 5000);
+            assert!(copy == all[..at + 5000], "at {at}");
         }
     }
 }

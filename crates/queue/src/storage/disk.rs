@@ -4,11 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::fcntl::OFlag;
 
-use super::direct::{Buffer, Direct};
+use super::direct::{Direct, Spare};
 use super::{File, Storage};
 
 /// Files whose name ends so are written from front to back, and much of them.
@@ -17,8 +17,8 @@ const APPENDED: &str = ".seg";
 /// A folder of the file system, created if it is not there.
 pub struct Disk {
     folder: PathBuf,
-    /// Of the files that are appended to; made with the first.
-    buffer: OnceLock<Arc<Mutex<Buffer>>>,
+    /// Of the file that was appended to before.
+    spare: Spare,
     /// Whether nothing can be written through it.
     read_only: bool,
 }
@@ -32,7 +32,7 @@ impl Disk {
         fs::create_dir_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
-            buffer: OnceLock::new(),
+            spare: Spare::default(),
             read_only: false,
         })
     }
@@ -45,7 +45,7 @@ impl Disk {
         fs::read_dir(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
-            buffer: OnceLock::new(),
+            spare: Spare::default(),
             read_only: true,
         })
     }
@@ -76,10 +76,8 @@ impl Disk {
         let file = options.open(self.folder.join(name))?;
         options.custom_flags(OFlag::O_DIRECT.bits());
         let direct = options.open(self.folder.join(name))?;
-        let buffer = self
-            .buffer
-            .get_or_init(|| Arc::new(Mutex::new(Buffer::new())));
-        Ok(Arc::new(Direct::new(file, direct, Arc::clone(buffer))))
+        let spare = Arc::clone(&self.spare);
+        Ok(Arc::new(Direct::new(file, direct, spare)))
     }
 }
 

@@ -67,6 +67,12 @@ pub trait File: Send + Sync {
     /// was written.
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
+    /// Hands what was written to the operating system: from now on it survives this process. Until
+    /// then a file that is written from front to back may keep it, and must not be read.
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes what was written durable, the length included.
     fn sync(&self) -> io::Result<()>;
 
