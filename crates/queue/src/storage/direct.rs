@@ -5,9 +5,9 @@
 //! The log is read back only where a destination lags, so that the cache would be of little use.
 //!
 //! Such writes begin and end on blocks. The last block is filled up with zeros and written again
-//! with what comes next: what is in it already is written as it was, as the page cache does it too.
-//! What is written is gathered until there is enough for a call, or somebody asks for it: so a batch
-//! is copied while it is still in the processor's cache.
+//! with what comes next: what is in it already is written as it was, as the page cache does too.
+//! What is written is gathered until there is enough for a call, or somebody asks for it: so a
+//! batch is copied while it is still in the processor's cache.
 //!
 //! When the file is closed it is cut to its length; a process that was killed leaves the zeros.
 
@@ -21,8 +21,8 @@ use super::{BLOCK_BYTES, File};
 /// Bytes that go down in one call; enough to keep a disk busy.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
-/// Where nobody waits for the disk, less than this is left to the page cache, and with it the rest of
-/// the file: the call returns at once, and so few bytes cost little.
+/// Where nobody waits for the disk, less than this is left to the page cache, and with it the rest
+/// of the file: the call returns at once, and so few bytes cost little.
 const FLUSH_BYTES_MIN: usize = 256 * 1024;
 
 /// Memory that begins on a block.
