@@ -121,11 +121,17 @@ impl Served {
         writeln!(stdin, "{question}").with_context(|| format!("{} has ended", self.name))
     }
 
-    /// Kills it, and waits until it is gone.
-    pub(crate) fn kill(mut self) -> Result<()> {
-        self.signal(Signal::SIGKILL);
-        self.child.wait().with_context(|| self.name.clone())?;
-        Ok(())
+    /// Ends it with SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        // Both fail only where the child has already been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// What it said and nobody has asked for, up to its end; call it once it is gone.
+    pub(crate) fn last_lines(&mut self) -> Vec<String> {
+        let patience = Duration::from_secs(1);
+        std::iter::from_fn(|| self.lines.recv_timeout(patience).ok()).collect()
     }
 
     /// Whether it still runs.
@@ -160,9 +166,7 @@ impl Drop for Served {
         while self.runs() && Instant::now() < deadline {
             wait(Duration::from_millis(5));
         }
-        // Both fail only where the child has already been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod bare;
 mod child;
+mod crash;
 mod http;
 mod lab;
 mod meter;
@@ -42,6 +43,8 @@ enum Command {
     Run(RunArgs),
     /// Write the page of results from the JSON of earlier runs
     Report(ReportArgs),
+    /// Kill the process at random moments under load, and account for every event
+    Crash(crash::CrashArgs),
     /// The bare TCP loop: epoll, read, newline scan, discard
     BareTcp(bare::tcp::BareTcp),
     /// The bare UDP loop: recvmmsg, discard
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run(&args),
         Command::Report(args) => report(&args).map(|()| true),
+        Command::Crash(args) => crash::run(&args),
         Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
         Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
         Command::HecSink(args) => sink::run(&args).map(|()| true),

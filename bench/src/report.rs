@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::crash;
 use crate::results::{Cell, Results, Scenario};
 use crate::scenario::Name;
 use crate::stats::{REFERENCE_US, Spread};
@@ -24,6 +25,7 @@ pub(crate) fn render(results: &Results) -> String {
             section(&mut page, &name.text(), scenario);
         }
     }
+    crash::section(&mut page, &results.crash);
     page
 }
 
@@ -183,6 +185,7 @@ mod tests {
         };
         Results {
             scenarios: [("tcp10".to_owned(), scenario)].into(),
+            ..Results::default()
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::crash::CrashRun;
 use crate::meter::Machine;
 use crate::sink::Latency;
 use crate::stats::{Spread, clean_or_all};
@@ -15,6 +16,9 @@ use crate::stats::{Spread, clean_or_all};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) scenarios: BTreeMap<String, Scenario>,
+    /// Runs of `inrush-bench crash`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) crash: Vec<CrashRun>,
 }
 
 /// One scenario.

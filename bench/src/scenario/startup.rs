@@ -102,7 +102,7 @@ fn fill(lab: &Lab, template: &str) -> Result<u64> {
         before = lab.queue_bytes()?;
         wait(SETTLED);
     }
-    inrush.kill()?;
+    inrush.kill();
     Ok(sent.events)
 }
 

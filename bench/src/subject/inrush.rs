@@ -80,8 +80,8 @@ impl Inrush {
     }
 
     /// Kills it: nothing of it runs afterwards, and nothing in it was told.
-    pub(crate) fn kill(self) -> Result<()> {
-        self.process.kill()
+    pub(crate) fn kill(mut self) {
+        self.process.kill();
     }
 
     /// Its ledger at this moment.

@@ -1,0 +1,186 @@
+//! The process that is killed and started again, always in the same folder and on the same ports.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::Durability;
+use super::stage::{Kind, Lane};
+use crate::child::Served;
+
+/// How long the admin API may take to answer: longer, and the process hangs.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// What stays the same in all lives.
+pub(super) struct House {
+    pub(super) binary: PathBuf,
+    pub(super) dir: PathBuf,
+    pub(super) admin_port: u16,
+    pub(super) sink_port: u16,
+    pub(super) durability: Durability,
+}
+
+/// The ledger at one moment, as far as it is judged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    pub(super) balanced: bool,
+    /// Of each source.
+    pub(super) accepted: BTreeMap<String, u64>,
+    /// Summed over the destinations.
+    pub(super) pending: u64,
+    pub(super) quarantined: u64,
+    pub(super) dropped: u64,
+    /// As it came.
+    pub(super) text: String,
+}
+
+/// One life.
+pub(super) struct Process {
+    served: Served,
+    agent: ureq::Agent,
+    ledger_url: String,
+}
+
+impl House {
+    /// Starts the process of `life`.
+    pub(super) fn start(&self, life: u32, lanes: &[impl AsRef<Lane>]) -> Result<Process> {
+        let config = self.dir.join("inrush.yaml");
+        std::fs::write(&config, self.config(life, lanes))
+            .with_context(|| config.display().to_string())?;
+        let mut command = Command::new(&self.binary);
+        command
+            .arg("run")
+            .arg("-c")
+            .arg(&config)
+            .current_dir(&self.dir);
+        let served = Served::start("inrush", &mut command)?;
+        let agent = ureq::Agent::config_builder()
+            .timeout_global(Some(ANSWER_MAX))
+            .proxy(None)
+            .build();
+        let port = self.admin_port;
+        Ok(Process {
+            served,
+            agent: agent.into(),
+            ledger_url: format!("http://127.0.0.1:{port}/api/v1/ledger"),
+        })
+    }
+
+    /// The endpoints' path tells the recorder which life a request is from. Two of them, so that
+    /// one broken connection does not hold everything up.
+    fn config(&self, life: u32, lanes: &[impl AsRef<Lane>]) -> String {
+        let dir = quoted(&self.dir.join("data"));
+        let (admin, sink, durability) = (self.admin_port, self.sink_port, self.durability.text());
+        let source = |lane: &Lane| {
+            let scheme = match lane.kind {
+                Kind::Relp => "relp",
+                Kind::Tcp => "tcp",
+            };
+            let (name, port) = (lane.source(), lane.port);
+            format!("  {name}: {{ type: syslog, listen: [\"{scheme}://127.0.0.1:{port}\"] }}\n")
+        };
+        let sources: String = lanes.iter().map(|lane| source(lane.as_ref())).collect();
+        format!(
+            "data_dir: {dir}\n\
+             admin: {{ listen: \"127.0.0.1:{admin}\" }}\n\
+             queue: {{ durability: {durability}, max_bytes: 1GiB }}\n\
+             sources:\n{sources}\
+             destinations:\n  \
+               null0: {{ type: blackhole }}\n  \
+               recorder:\n    \
+                 type: splunk_hec\n    \
+                 endpoints: [\"http://127.0.0.1:{sink}/life/{life}/a\", \
+                 \"http://127.0.0.1:{sink}/life/{life}/b\"]\n    \
+                 token: t\n    \
+                 proxy: \"\"\n    \
+                 batch: {{ max_events: 1000, timeout: 20ms }}\n"
+        )
+    }
+}
+
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display())
+}
+
+impl Process {
+    /// Waits until it listens everywhere.
+    pub(super) fn ready(&mut self) -> Result<()> {
+        let lines = self
+            .served
+            .lines_until(|line| line.trim() == "inrush: ready");
+        lines.map(drop)
+    }
+
+    /// Its ledger, and a moment at which all that it counts had been counted.
+    pub(super) fn look(&self) -> Result<(Instant, Look)> {
+        let mut answer = self.agent.get(&self.ledger_url).call().context("ledger")?;
+        let text = answer.body_mut().read_to_string().context("ledger")?;
+        let at = Instant::now();
+        let ledger: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
+        Ok((at, Look::of(&ledger, text)))
+    }
+
+    /// Kills it; the moment just before, and what it said since it was ready.
+    pub(super) fn kill(&mut self) -> (Instant, Vec<String>) {
+        let at = Instant::now();
+        self.served.kill();
+        (at, self.served.last_lines())
+    }
+
+    /// Whether it still runs.
+    pub(super) fn runs(&mut self) -> bool {
+        self.served.runs()
+    }
+}
+
+impl Look {
+    fn of(ledger: &Value, text: String) -> Self {
+        let mut look = Self {
+            balanced: ledger["balanced"] == Value::Bool(true),
+            text,
+            ..Self::default()
+        };
+        for (name, source) in ledger["sources"].as_object().into_iter().flatten() {
+            let accepted = source["accepted"].as_u64().unwrap_or(0);
+            look.accepted.insert(name.clone(), accepted);
+        }
+        for destination in ledger["destinations"].as_object().into_iter().flatten() {
+            let account = destination.1;
+            let sum = |key: &str| -> u64 {
+                let reasons = account[key].as_object().into_iter().flatten();
+                reasons.filter_map(|(_, n)| n.as_u64()).sum()
+            };
+            look.pending += account["pending"].as_u64().unwrap_or(0);
+            look.quarantined += sum("quarantined");
+            look.dropped += sum("dropped");
+        }
+        look
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_look_sums_over_the_destinations() {
+        let ledger = json!({
+            "balanced": true,
+            "sources": {"tcp0": {"accepted": 7}},
+            "destinations": {
+                "a": {"pending": 1, "dropped": {"corrupt": 2}, "quarantined": {}},
+                "b": {"pending": 3, "dropped": {}, "quarantined": {"too_large": 4}},
+            },
+        });
+        let look = Look::of(&ledger, String::new());
+        let sums = (look.pending, look.dropped, look.quarantined);
+        assert_eq!((look.balanced, sums), (true, (4, 2, 4)));
+        assert_eq!(look.accepted["tcp0"], 7);
+    }
+}
