@@ -148,16 +148,24 @@ pub(crate) fn segments(
     found.sort_by_key(|segment| segment.header.serial);
     let mut kept: Vec<Segment> = Vec::new();
     for segment in found {
-        let follows = kept.last().is_none_or(|before| {
-            before.header.serial < segment.header.serial
-                && before.header.base_position <= segment.header.base_position
-                && before.header.base_event <= segment.header.base_event
-        });
-        if follows {
-            kept.push(segment);
-        } else {
+        let header = segment.header;
+        if kept
+            .last()
+            .is_some_and(|before| before.header.serial == header.serial)
+        {
             aside.push(segment.name);
+            continue;
         }
+        // Bases only grow. One that seems to begin behind a later one was given up, and its head,
+        // which was lost, made up from what is left of it: the later one has it all again.
+        let is_again = |before: &Segment| {
+            before.header.base_position > header.base_position
+                || before.header.base_event > header.base_event
+        };
+        while let Some(before) = kept.pop_if(|before| is_again(before)) {
+            aside.push(before.name);
+        }
+        kept.push(segment);
     }
     Segments(kept)
 }
