@@ -2,7 +2,7 @@
 
 use inrush_event::Timestamp;
 
-use super::{Fields, Layout, LogId};
+use super::{Fields, Layout, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const TRAILER_BYTES: usize = 24;
@@ -90,6 +90,8 @@ impl FrameHeader {
         };
         let sane = header.stored_bytes as usize <= PAYLOAD_BYTES_MAX
             && header.plain_bytes as usize <= PAYLOAD_BYTES_MAX
+            && header.position < NUMBERS_END
+            && header.first_event < NUMBERS_END
             && header.events > 0;
         sane.then_some(header)
     }
@@ -125,11 +127,14 @@ impl Trailer {
         let bytes = bytes.get(..TRAILER_BYTES)?;
         let mut fields = Fields(bytes);
         let (magic, sum) = (fields.bytes::<4>(), fields.u32());
-        let sound =
-            magic == TRAILER_MAGIC && log.checksum(&bytes[TRAILER_MAGIC.len() + 4..]) == sum;
-        sound.then(|| Self {
+        let trailer = Self {
             end_position: fields.u64(),
             end_event: fields.u64(),
-        })
+        };
+        let sound = magic == TRAILER_MAGIC
+            && trailer.end_position <= NUMBERS_END
+            && trailer.end_event <= NUMBERS_END + u64::from(u32::MAX)
+            && log.checksum(&bytes[TRAILER_MAGIC.len() + 4..]) == sum;
+        sound.then_some(trailer)
     }
 }

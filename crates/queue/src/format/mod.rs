@@ -20,6 +20,10 @@ pub(crate) use payload::{
 };
 pub(crate) use segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader};
 
+/// Positions and numbers of events lie below: at a billion a second they last for a century, and
+/// nothing that is counted from one can overflow.
+const NUMBERS_END: u64 = 1 << 62;
+
 /// Names a log for its whole life, and keys its checksums. Random; not shown to anyone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct LogId(pub(crate) [u8; 16]);

@@ -2,7 +2,7 @@
 
 use inrush_event::Timestamp;
 
-use super::{Fields, Layout, LogId};
+use super::{Fields, Layout, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"INRUSHQ\n";
@@ -57,6 +57,7 @@ impl SegmentHeader {
             epoch: fields.u32(),
         };
         let known = magic == MAGIC && version == VERSION && usize::from(length) == HEADER_BYTES;
-        (known && header.log.checksum(&bytes[MAGIC.len() + 4..]) == sum).then_some(header)
+        let sane = header.base_position < NUMBERS_END && header.base_event < NUMBERS_END;
+        (known && sane && header.log.checksum(&bytes[MAGIC.len() + 4..]) == sum).then_some(header)
     }
 }
