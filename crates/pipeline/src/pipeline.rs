@@ -169,7 +169,7 @@ impl Pipeline {
     }
 
     /// Stops taking, takes in what the kernel holds, delivers within `shutdown_timeout`, and
-    /// counts what is left as dropped.
+    /// leaves the rest on disk; a queue in memory counts it as dropped.
     pub fn stop(self) {
         self.watch.stop();
         self.shared.stop();

@@ -5,17 +5,21 @@
 //!   event of it exactly once. A batch is let go as soon as every cursor has settled it.
 //! * The ledger's destination side is posted here, under the same gate as the source's side, so
 //!   that no snapshot sees an event on one side only. `pending` is counted, not derived.
-//! * One byte budget for all. At the limit the policy applies: `block` makes the worker wait,
-//!   which slows TCP down and leaves UDP to the kernel, whose drops are counted; `drop_oldest`
-//!   and `drop_newest` are counted by reason.
+//! * A budget of memory and one of disk for all. At the limit the policy applies: `block` makes
+//!   the worker wait, which slows TCP down and leaves UDP to the kernel, whose drops are counted;
+//!   `drop_oldest` and `drop_newest` are counted by reason.
+//! * A position below [`Log::durable_end`] is as durable as the mode promises; nothing is answered
+//!   before.
 //!
 //! # Limits
-//! The budget counts what batches pin ([`Batch::memory_bytes`](inrush_event::Batch)), not what
-//! they hold. One batch is always taken, however large.
+//! The memory budget counts what batches pin ([`Batch::memory_bytes`](inrush_event::Batch)), not
+//! what they hold. One batch is always taken, however large. While the disk is slower than what
+//! comes in, or full, up to the memory budget is accepted and not yet written.
 //!
 //! # After a crash
-//! This log lives in memory: what was pending is gone, and a restart starts empty. On an orderly
-//! stop what could not be delivered is counted as `dropped{shutdown}`.
+//! What was written is there again, and each destination goes on where it was; what was in flight
+//! may be repeated. What the disk has lost is counted to the event as `dropped{corrupt}`. A log in
+//! memory starts empty; on an orderly stop it counts what is left as `dropped{shutdown}`.
 #![forbid(unsafe_code)]
 
 mod config;
