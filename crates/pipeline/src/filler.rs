@@ -376,21 +376,25 @@ impl Filler {
         intake.end(connection.peer());
     }
 
+    /// Where the next datagram goes, for who wants to have that memory at hand.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        self.builder.space()
+    }
+
     /// Takes in one datagram.
     pub(crate) fn take_datagram(&mut self, datagram: Datagram<'_>, local_port: u16, now: Now) {
-        self.make_room(now, datagram.bytes.len());
-        let start = self.builder.filled();
-        self.builder.extend(datagram.bytes);
-        let Some(span) = self::datagram(
-            self.builder.bytes(),
-            Span::new(start, self.builder.filled()),
-        ) else {
-            self.builder.truncate(start);
+        // Trimmed before it is copied: the end of a copy that is still on its way to the cache
+        // would have to be waited for.
+        let whole = Span::new(0, datagram.bytes.len());
+        let Some(kept) = self::datagram(datagram.bytes, whole) else {
             self.tally.empty += 1;
             return;
         };
-        let (span, anomalies) = self.cut(span, datagram.cut);
-        self.builder.truncate(span.end());
+        let (kept, anomalies) = self.cut(kept, datagram.cut);
+        self.make_room(now, kept.len());
+        let start = self.builder.filled();
+        self.builder.extend(kept.of(datagram.bytes));
+        let span = Span::new(start, self.builder.filled());
         let ip = datagram.from;
         let peer = self.builder.peer(Peer {
             ip,

@@ -122,7 +122,7 @@ impl Worker {
             };
             let now = Now::read();
             for index in 0..n {
-                self.receiver.fetch(index + 1);
+                self.receiver.fetch(index, self.filler.room());
                 if let Some(datagram) = self.receiver.datagram(index) {
                     self.filler.take_datagram(datagram, local_port, now);
                 }

@@ -132,18 +132,25 @@ impl UdpReceiver {
         })
     }
 
-    /// Has the processor fetch datagram `index` of the last [`Self::receive`] while the caller
-    /// works on another. What the kernel has just written lies in a far cache: reading it costs
-    /// 80 ns a datagram where nothing else is done meanwhile.
-    pub fn fetch(&self, index: usize) {
-        let Some(header) = self.headers[..self.received].get(index) else {
+    /// Has the processor fetch what follows datagram `index` of the last [`Self::receive`] while
+    /// the caller works on that one, and the part of `room` that it will be copied to after that
+    /// one. What the kernel has just written lies in a far cache: reading it costs 80 ns a
+    /// datagram where nothing else is done meanwhile; an arena's lines cost the same.
+    pub fn fetch(&self, index: usize, room: &mut [u8]) {
+        let headers = &self.headers[..self.received];
+        let [this, next, ..] = &headers[index.min(headers.len())..] else {
             return;
         };
-        prefetch(std::ptr::from_ref(&self.names[index]).cast());
-        let bytes = &self.slots[index * STRIDE_BYTES..];
-        let len = (header.msg_len as usize).min(FETCH_BYTES_MAX);
+        prefetch(std::ptr::from_ref(&self.names[index + 1]).cast());
+        let bytes = &self.slots[(index + 1) * STRIDE_BYTES..];
+        let len = (next.msg_len as usize).min(FETCH_BYTES_MAX);
         for line in bytes[..len].chunks(CACHE_LINE_BYTES) {
             prefetch(line.as_ptr());
+        }
+        let room = room.get_mut(this.msg_len as usize..).unwrap_or_default();
+        let len = len.min(room.len());
+        for line in room[..len].chunks_mut(CACHE_LINE_BYTES) {
+            prefetch_to_write(line.as_mut_ptr());
         }
     }
 
@@ -175,6 +182,18 @@ fn prefetch(address: *const u8) {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn prefetch(_address: *const u8) {}
+
+/// Asks for the cache line of `address` as one that will be written.
+#[cfg(target_arch = "x86_64")]
+fn prefetch_to_write(address: *mut u8) {
+    // SAFETY: as in `prefetch`; nothing is written.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch_to_write(_address: *mut u8) {}
 
 impl AsRawFd for UdpReceiver {
     fn as_raw_fd(&self) -> RawFd {
