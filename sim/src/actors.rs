@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason, Timestamp};
+use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
 
 use crate::event::SOURCES;
 use crate::oracle::Verdict;
@@ -13,6 +13,9 @@ use crate::world::{Offer, World};
 
 /// Deliveries that a sink has under way at most.
 const HAND_MAX: usize = 3;
+
+/// Steps that a thread of the log takes before another has its turn, at most.
+const STEPS_MAX: u8 = 4;
 
 /// Batches that a source holds back at most before it makes no more.
 const OFFERS_MAX: usize = 4;
@@ -81,13 +84,20 @@ impl World {
         Ok(())
     }
 
-    /// The threads of the log take a step: the one that writes with the one that syncs, or the one
-    /// that deletes.
+    /// The threads of the log take some steps: the one that writes with the one that syncs, or the
+    /// one that deletes.
     pub(crate) fn writer_step(&mut self) -> Verdict {
-        match self.rng.u8(..3) {
-            0 => self.tidy_step(),
-            _ => self.round_step(),
+        let tidies = self.rng.u8(..3) == 0;
+        for _ in 0..self.rng.u8(1..=STEPS_MAX) {
+            match tidies {
+                true => self.tidy_step()?,
+                false => self.round_step()?,
+            }
+            if self.disk.is_dead() {
+                break;
+            }
         }
+        Ok(())
     }
 
     /// The writer begins a round, writes, writes ahead while it is synced, or reports it.
@@ -144,7 +154,8 @@ impl World {
         };
         let words = match work {
             None => {
-                self.reclaiming = Some(subject.begin_reclaiming(Timestamp::now()));
+                let sync = self.rng.u8(..4) == 0;
+                self.reclaiming = Some(subject.begin_reclaiming(sync));
                 "segments are to be reclaimed"
             }
             Some(work) => {

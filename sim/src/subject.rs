@@ -87,8 +87,9 @@ impl Subject {
         self.log.write_more(syncing);
     }
 
-    pub(crate) fn begin_reclaiming(&self, now: inrush_event::Timestamp) -> Reclaiming {
-        self.log.begin_reclaiming(now)
+    pub(crate) fn begin_reclaiming(&self, sync: bool) -> Reclaiming {
+        self.log
+            .begin_reclaiming(inrush_event::Timestamp::now(), sync)
     }
 
     pub(crate) fn go_on_reclaiming(&self, work: Reclaiming) -> Option<Reclaiming> {

@@ -98,12 +98,14 @@ impl Log {
         }
     }
 
-    /// The first step of [`Self::reclaim`].
-    pub fn begin_reclaiming(&self, now: Timestamp) -> Reclaiming {
-        let early = is_on(Mutant::DeleteEarly);
+    /// The first step of [`Self::reclaim`]. With `sync`, cursors are synced though there is nothing
+    /// to delete.
+    pub fn begin_reclaiming(&self, now: Timestamp, sync: bool) -> Reclaiming {
+        let floor = self.begin_reclaim(now);
+        let wanted = (sync || floor.is_some()) && !is_on(Mutant::DeleteEarly);
         Reclaiming {
-            floor: self.begin_reclaim(now),
-            cursors: if early { Vec::new() } else { self.names() },
+            floor,
+            cursors: if wanted { self.names() } else { Vec::new() },
             sync: None,
         }
     }
@@ -122,17 +124,19 @@ impl Log {
                 }
             },
             None => {
-                let Some(name) = work.cursors.pop() else {
-                    self.finish_reclaim(work.floor);
-                    return None;
-                };
-                self.save_cursor(&name);
-                match self.keeper.as_ref()?.begin_sync(&name) {
-                    Ok(sync) => {
-                        let ok = None;
-                        work.sync = sync.map(|sync| CursorStep { name, sync, ok });
+                while work.sync.is_none() {
+                    let Some(name) = work.cursors.pop() else {
+                        self.finish_reclaim(work.floor);
+                        return None;
+                    };
+                    self.save_cursor(&name);
+                    match self.keeper.as_ref()?.begin_sync(&name) {
+                        Ok(sync) => {
+                            let ok = None;
+                            work.sync = sync.map(|sync| CursorStep { name, sync, ok });
+                        }
+                        Err(_) => work.floor = None,
                     }
-                    Err(_) => work.floor = None,
                 }
             }
         }
