@@ -3,16 +3,19 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason, Timestamp};
+use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
 
 use crate::event::SOURCES;
 use crate::oracle::Verdict;
 use crate::sink::Answer;
-use crate::subject::{Append, Round};
+use crate::subject::{Append, Round, cursor_file};
 use crate::world::{Offer, World};
 
 /// Deliveries that a sink has under way at most.
 const HAND_MAX: usize = 3;
+
+/// Steps that a thread of the log takes before another has its turn, at most.
+const STEPS_MAX: u8 = 4;
 
 /// Batches that a source holds back at most before it makes no more.
 const OFFERS_MAX: usize = 4;
@@ -81,36 +84,108 @@ impl World {
         Ok(())
     }
 
-    /// The writer begins a round, does its work, or reports it.
+    /// The threads of the log take some steps: the one that writes with the one that syncs, or the
+    /// one that deletes.
     pub(crate) fn writer_step(&mut self) -> Verdict {
+        let tidies = self.rng.u8(..3) == 0;
+        for _ in 0..self.rng.u8(1..=STEPS_MAX) {
+            match tidies {
+                true => self.tidy_step()?,
+                false => self.round_step()?,
+            }
+            if self.disk.is_dead() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The writer begins a round, writes, writes ahead while it is synced, or reports it.
+    fn round_step(&mut self) -> Verdict {
         self.tick();
         let now = self.now();
+        let round = self.round.take();
+        if matches!(round, None | Some(Round::Run(_))) {
+            // It may sync cursors, and waits for its turn.
+            self.end_cursor_sync();
+        }
+        let ahead = self.rng.bool();
         let Some(subject) = &self.subject else {
             return Ok(());
         };
-        let words = match self.round.take() {
-            None if self.rng.u8(..4) == 0 => {
-                subject.reclaim(Timestamp::now());
-                "segments are reclaimed"
-            }
+        let (words, next) = match round {
             None => {
-                self.round = subject.begin_round(now).map(Round::Begun);
-                match self.round {
-                    None => "the writer rests",
-                    Some(_) => "a round begins",
-                }
+                let round = subject.begin_round(now).map(Round::Begun);
+                let rests = round.is_none();
+                let words = ["a round begins", "the writer rests"][usize::from(rests)];
+                (words, round)
             }
-            Some(Round::Begun(round)) => {
-                self.round = Some(Round::Run(round.run()));
-                "the round has run"
+            Some(Round::Begun(round)) => ("it is written", Some(Round::Written(round.write()))),
+            Some(Round::Written(written)) => {
+                ("its sync begins", Some(subject.begin_syncing(written)))
+            }
+            Some(Round::Syncing(mut syncing)) if ahead => {
+                subject.write_more(&mut syncing);
+                ("more is written ahead", Some(Round::Syncing(syncing)))
+            }
+            Some(Round::Syncing(mut syncing)) if !syncing.is_run() => {
+                syncing.run();
+                ("the disk has synced it", Some(Round::Syncing(syncing)))
+            }
+            Some(Round::Syncing(syncing)) => {
+                ("the round has run", Some(Round::Run(syncing.finish())))
             }
             Some(Round::Run(round)) => {
                 subject.finish_round(round, now);
-                "the round is finished"
+                ("the round is finished", None)
+            }
+        };
+        self.round = next;
+        self.note(|_| words.to_owned());
+        Ok(())
+    }
+
+    /// Cursors are synced one by one, and then segments are deleted.
+    fn tidy_step(&mut self) -> Verdict {
+        self.tick();
+        let work = self.reclaiming.take();
+        let Some(subject) = &self.subject else {
+            return Ok(());
+        };
+        let words = match work {
+            None => {
+                let sync = self.rng.u8(..4) == 0;
+                self.reclaiming = Some(subject.begin_reclaiming(sync));
+                "segments are to be reclaimed"
+            }
+            Some(work) => {
+                self.reclaiming = subject.go_on_reclaiming(work);
+                let under_way = self.reclaiming.as_ref();
+                match under_way.map(|work| (work.syncing(), work.is_run())) {
+                    None => "segments are reclaimed",
+                    Some((Some(name), false)) => {
+                        self.disk.begin_sync(&cursor_file(name));
+                        "the sync of a cursor begins"
+                    }
+                    Some((Some(_), true)) => "the disk has synced a cursor",
+                    Some((None, _)) => "no cursor is being synced",
+                }
             }
         };
         self.note(|_| words.to_owned());
         Ok(())
+    }
+
+    fn end_cursor_sync(&mut self) {
+        let Some(subject) = &self.subject else { return };
+        while self
+            .reclaiming
+            .as_ref()
+            .is_some_and(|work| work.syncing().is_some())
+        {
+            let work = self.reclaiming.take();
+            self.reclaiming = work.and_then(|work| subject.go_on_reclaiming(work));
+        }
     }
 
     /// A sink asks for more, or answers what it has.

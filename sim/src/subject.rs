@@ -7,11 +7,15 @@ use std::time::Instant;
 
 use inrush_event::{Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger};
 use inrush_queue::storage::VirtualDisk;
-use inrush_queue::{AppendError, Done, Log, LogId, QueueOptions, TryAppend};
+use inrush_queue::{
+    AppendError, Done, Log, LogId, QueueOptions, Reclaiming, Syncing, TryAppend, Written,
+};
 
 /// What the writer has in hand.
 pub(crate) enum Round {
     Begun(inrush_queue::Round),
+    Written(Written),
+    Syncing(Syncing),
     Run(Done),
 }
 
@@ -75,8 +79,21 @@ impl Subject {
         self.log.finish_round(done, now);
     }
 
-    pub(crate) fn reclaim(&self, now: inrush_event::Timestamp) {
-        self.log.reclaim(now);
+    pub(crate) fn begin_syncing(&self, written: Written) -> Round {
+        Round::Syncing(self.log.begin_syncing(written))
+    }
+
+    pub(crate) fn write_more(&self, syncing: &mut Syncing) {
+        self.log.write_more(syncing);
+    }
+
+    pub(crate) fn begin_reclaiming(&self, sync: bool) -> Reclaiming {
+        self.log
+            .begin_reclaiming(inrush_event::Timestamp::now(), sync)
+    }
+
+    pub(crate) fn go_on_reclaiming(&self, work: Reclaiming) -> Option<Reclaiming> {
+        self.log.go_on_reclaiming(work)
     }
 
     pub(crate) fn next(&self, name: &str, now: Instant) -> Option<Delivery> {

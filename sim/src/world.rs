@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use inrush_event::{BatchPool, DestinationCounters, DropReason, Ledger, RefuseReason};
+use inrush_queue::Reclaiming;
 use inrush_queue::storage::{Faults, VirtualDisk};
 
 use crate::event::Maker;
@@ -78,6 +79,7 @@ pub(crate) struct World {
     /// `None` only while a new process starts.
     pub(crate) subject: Option<Subject>,
     pub(crate) round: Option<Round>,
+    pub(crate) reclaiming: Option<Reclaiming>,
     pub(crate) oracle: Oracle,
     pub(crate) maker: Maker,
     pub(crate) sinks: Vec<Sink>,
@@ -150,6 +152,7 @@ impl World {
             ledger: Ledger::new(),
             subject: None,
             round: None,
+            reclaiming: None,
             maker: Maker::new(seed, pool),
             sinks: Vec::new(),
             offers: Vec::new(),
@@ -378,6 +381,7 @@ impl World {
         self.check_ledger()?;
         self.subject = None;
         self.round = None;
+        self.reclaiming = None;
         for sink in &mut self.sinks {
             sink.hand.clear();
         }

@@ -1,7 +1,11 @@
 //! A destination's place on disk: one small file with four slots. The newest place that is known
-//! to be durable keeps its slot, and so does the one that a restart found, which may be; the others
-//! are written by turns: whatever a power cut tears, there is a whole one. A place that is too old
-//! costs duplicates, never an event.
+//! to be durable keeps its slot, and so does the one that is being made durable; the others are
+//! written by turns, also while a sync is under way: whatever a power cut tears, there is a whole
+//! one. A place that is too old costs duplicates, never an event.
+//!
+//! A process does not know whether the place that it finds is durable. It writes the same bytes
+//! into the same slot and syncs, and nothing else before that: bytes written over themselves cannot
+//! be torn, so that until then no place is lost that an earlier process relied on.
 
 use std::io;
 use std::ops::Range;
@@ -9,18 +13,16 @@ use std::sync::Arc;
 
 use crate::format::{Fields, LogId};
 use crate::mutant::{Mutant, is_on};
-use crate::storage::{File, Storage};
+use crate::storage::{File, Storage, insist};
 
 /// Bytes of a slot. Places with more ranges than fit forget the gaps between the last ones.
 const SLOT_BYTES: usize = 16 * 1024;
-/// One for the newest durable place, one for the place that a restart found, two that are written
-/// by turns.
+/// One for the durable place, one for the place that is being made durable, two that are written by
+/// turns meanwhile.
 const SLOTS: u64 = 4;
 const MAGIC: [u8; 4] = *b"IRCU";
-/// magic, checksum, turn, durable turn, next event, number of ranges
-const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 8 + 4;
-/// In the place of a turn: there is none.
-const NO_TURN: u64 = u64::MAX;
+/// magic, checksum, turn, next event, number of ranges
+const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 4;
 const RANGES_MAX: usize = (SLOT_BYTES - HEAD_BYTES) / 16;
 
 /// Where a destination stands.
@@ -40,7 +42,7 @@ impl Place {
             .map_or(self.next_event, |range| range.start)
     }
 
-    fn encode(&self, log: &LogId, Turns { turn, durable }: Turns) -> Vec<u8> {
+    fn encode(&self, log: &LogId, turn: u64) -> Vec<u8> {
         let mut ranges = self.unsettled.clone();
         if ranges.len() > RANGES_MAX {
             ranges.truncate(RANGES_MAX);
@@ -51,7 +53,6 @@ impl Place {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&turn.to_le_bytes());
-        bytes.extend_from_slice(&durable.to_le_bytes());
         bytes.extend_from_slice(&self.next_event.to_le_bytes());
         bytes.extend_from_slice(&(ranges.len() as u32).to_le_bytes());
         for range in ranges {
@@ -63,11 +64,10 @@ impl Place {
         bytes
     }
 
-    fn decode(log: &LogId, slot: &[u8]) -> Option<(Turns, Self)> {
+    fn decode(log: &LogId, slot: &[u8]) -> Option<(u64, Self)> {
         let mut fields = Fields(slot);
         let (magic, sum) = (fields.bytes::<4>(), fields.u32());
-        let (turn, durable) = (fields.u64(), fields.u64());
-        let next_event = fields.u64();
+        let (turn, next_event) = (fields.u64(), fields.u64());
         let count = fields.u32() as usize;
         if magic != MAGIC || count > RANGES_MAX {
             return None;
@@ -81,18 +81,8 @@ impl Place {
             next_event,
             unsettled,
         };
-        Some((Turns { turn, durable }, place))
+        Some((turn, place))
     }
-}
-
-/// When a place was written.
-#[derive(Clone, Copy)]
-struct Turns {
-    /// Counts the places of the file.
-    turn: u64,
-    /// The newest place that was durable then, or [`NO_TURN`]: so a later process knows which slot
-    /// to keep, though it does not know what of the file has reached the disk.
-    durable: u64,
 }
 
 /// The file name of a destination's cursor: its name, with whatever a file name cannot hold in
@@ -137,15 +127,32 @@ pub(crate) struct CursorFile {
     turn: u64,
     /// Slot of the newest place, if there is one.
     newest: Option<u64>,
-    /// Slot and turn of the newest place that is known to be durable: it is not written over, or
-    /// a power cut could take all there is.
-    durable: Option<(u64, u64)>,
-    /// Slot of the place that an earlier process wrote last. It may be durable and newer than the
-    /// one that it knew to be, so it is kept as well until this process has made one durable.
-    inherited: Option<u64>,
+    /// Slot of the newest place that is known to be durable: it is not written over, or a power
+    /// cut could take all there is.
+    durable: Option<u64>,
+    /// Slot of the place that is being made durable: not written over either.
+    syncing: Option<u64>,
     /// Whether the newest place may be made durable by a sync: not if one has failed, which
     /// forgets, and not if an earlier process wrote it, in which one may have failed.
     is_dirty: bool,
+    /// The bytes of the place that was found, until it is durable.
+    found: Option<Vec<u8>>,
+}
+
+/// A file to be synced, so that one place of it becomes durable.
+pub(crate) struct PlaceSync {
+    file: Arc<dyn File>,
+    slot: u64,
+}
+
+impl PlaceSync {
+    /// Waits for the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        self.file.sync()
+    }
 }
 
 impl CursorFile {
@@ -165,70 +172,93 @@ impl CursorFile {
             opened => Some(opened?),
         };
         let mut bytes = vec![0; SLOTS as usize * SLOT_BYTES];
-        let read = file
-            .as_ref()
-            .map_or(0, |file| file.read_at(&mut bytes, 0).unwrap_or(0));
+        let read = file.as_ref().map_or(0, |file| {
+            insist(|| file.read_at(&mut bytes, 0)).unwrap_or_default()
+        });
         bytes[read..].fill(0);
         let slots = (0..SLOTS).zip(bytes.chunks(SLOT_BYTES));
-        let mut found: Vec<(u64, Turns, Place)> = slots
-            .filter_map(|(slot, bytes)| {
-                let (turns, place) = Place::decode(log, bytes)?;
-                Some((slot, turns, place))
-            })
-            .collect();
-        found.sort_by_key(|(_, turns, _)| turns.turn);
-        let newest = found.last().map(|(slot, turns, _)| (*slot, *turns));
-        // Written over, it was followed by one that is durable: the newest that is left.
-        let kept = newest.and_then(|(_, newest)| {
-            let mut sound = found.iter();
-            sound.find(|(_, turns, _)| turns.turn == newest.durable || turns.turn == newest.turn)
-        });
+        let newest = slots
+            .filter_map(|(slot, bytes)| Some((slot, bytes, Place::decode(log, bytes)?)))
+            .max_by_key(|(_, _, (turn, _))| *turn);
         let cursor = Self {
             storage: Arc::clone(storage),
             name,
             file,
-            turn: newest.map_or(0, |(_, turns)| turns.turn + 1),
-            newest: newest.map(|(slot, _)| slot),
-            inherited: newest.map(|(slot, _)| slot),
-            durable: kept.map(|(slot, turns, _)| (*slot, turns.turn)),
+            turn: newest.as_ref().map_or(0, |(_, _, (turn, _))| turn + 1),
+            newest: newest.as_ref().map(|(slot, ..)| *slot),
+            durable: None,
+            syncing: None,
             is_dirty: false,
+            found: newest.as_ref().map(|(_, bytes, (_, place))| {
+                let ranges = place.unsettled.len();
+                bytes[..HEAD_BYTES + 16 * ranges].to_vec()
+            }),
         };
-        Ok((cursor, found.pop().map(|(_, _, place)| place)))
+        Ok((cursor, newest.map(|(.., (_, place))| place)))
     }
 
-    /// Writes the place into a slot that holds neither the newest nor the newest durable one.
+    /// Writes the place into a slot that holds neither the newest nor the newest durable one, nor
+    /// the one that is being made durable.
+    ///
+    /// # Errors
+    /// The disk fails; what was there before is still there.
     pub(crate) fn write(&mut self, log: &LogId, place: &Place) -> io::Result<()> {
-        let durable = self.durable.map(|(slot, _)| slot);
-        let taken = [self.newest, self.inherited, durable];
+        self.keep_found()?;
+        let syncing = self.syncing.filter(|_| !is_on(Mutant::OverSync));
+        let taken = [self.newest, self.durable, syncing];
         let slots = if is_on(Mutant::TwoSlots) { 2 } else { SLOTS };
         let slot = (0..slots).find(|slot| !taken.contains(&Some(*slot)));
         // There is one but under the mutant: two slots are not enough.
         let slot = slot.unwrap_or(self.turn % 2);
-        let turns = Turns {
-            turn: self.turn,
-            durable: self.durable.map_or(NO_TURN, |(_, turn)| turn),
-        };
-        let bytes = place.encode(log, turns);
+        let bytes = place.encode(log, self.turn);
+        // Also if it fails: it may be there all the same, and the next one go elsewhere.
+        self.turn += 1;
         self.file()?.write_at(&[&bytes], slot * SLOT_BYTES as u64)?;
         self.newest = Some(slot);
-        self.turn += 1;
         self.is_dirty = true;
         Ok(())
     }
 
-    /// Makes the place durable, if this process has written it.
+    /// Makes the place that was found durable, if that is not done.
     ///
     /// # Errors
-    /// The disk fails; the place has to be written again.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        if let Some(file) = &self.file
-            && std::mem::take(&mut self.is_dirty)
-        {
+    /// The disk fails; nothing may be written before it does not.
+    pub(crate) fn keep_found(&mut self) -> io::Result<()> {
+        let (Some(found), Some(slot), Some(file)) = (&self.found, self.newest, &self.file) else {
+            return Ok(());
+        };
+        if !is_on(Mutant::TrustFound) {
+            file.write_at(&[found], slot * SLOT_BYTES as u64)?;
             file.sync()?;
-            self.inherited = None;
-            self.durable = self.newest.map(|slot| (slot, self.turn - 1));
         }
+        self.durable = Some(slot);
+        self.found = None;
         Ok(())
+    }
+
+    /// Begins to make the newest place durable, if this process has written it and it is not.
+    /// Places may be written meanwhile; one sync at a time.
+    pub(crate) fn begin_sync(&mut self) -> Option<PlaceSync> {
+        let (file, slot) = (self.file.as_ref()?, self.newest?);
+        if !std::mem::take(&mut self.is_dirty) {
+            return None;
+        }
+        self.syncing = Some(slot);
+        let file = Arc::clone(file);
+        Some(PlaceSync { file, slot })
+    }
+
+    /// The sync is done. After one that failed, the place has to be written again.
+    pub(crate) fn finish_sync(&mut self, sync: &PlaceSync, ok: bool) {
+        self.syncing = None;
+        if ok {
+            self.durable = Some(sync.slot);
+            if is_on(Mutant::NewestSynced) {
+                (self.durable, self.is_dirty) = (self.newest, false);
+            }
+        } else {
+            self.is_dirty = false;
+        }
     }
 
     fn file(&mut self) -> io::Result<&Arc<dyn File>> {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::cursor_file::{CursorFile, Place, file_name};
+use crate::cursor_file::{CursorFile, Place, PlaceSync, file_name};
 use crate::format::LogId;
 use crate::meta::{Known, Meta};
 use crate::reader::{BadRange, Reader};
@@ -16,9 +16,61 @@ const ASIDE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const ASIDE_RANGES_MAX: usize = 64;
 
 struct Kept {
+    place: Mutex<KeptPlace>,
+    /// Held while the file is synced, so that one sync is under way at a time; `place` is not,
+    /// so that places are written while the disk takes its time. Taken before it.
+    sync: Mutex<()>,
+}
+
+struct KeptPlace {
     file: CursorFile,
     /// Whether the last write failed: then the file is older than the cursor thinks.
     stale: bool,
+}
+
+/// A cursor that is being made durable.
+pub(crate) struct CursorSync {
+    kept: Arc<Kept>,
+    sync: PlaceSync,
+}
+
+impl CursorSync {
+    /// Waits for the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        self.sync.run()
+    }
+
+    /// Takes note of how it went.
+    pub(crate) fn finish(&self, ok: bool) {
+        let mut place = lock(&self.kept.place);
+        place.file.finish_sync(&self.sync, ok);
+        // What a failed sync covered may be gone, though the next one says nothing of it.
+        place.stale |= !ok;
+    }
+}
+
+impl Kept {
+    fn new(file: CursorFile) -> Arc<Self> {
+        Arc::new(Self {
+            place: Mutex::new(KeptPlace { file, stale: false }),
+            sync: Mutex::default(),
+        })
+    }
+
+    /// Begins to make the place durable; `None` if it is.
+    fn begin_sync(self: &Arc<Self>) -> io::Result<Option<CursorSync>> {
+        let mut place = lock(&self.place);
+        if place.stale {
+            return Err(io::Error::other("the cursor could not be written"));
+        }
+        place.file.keep_found()?;
+        let sync = place.file.begin_sync();
+        let kept = Arc::clone(self);
+        Ok(sync.map(|sync| CursorSync { kept, sync }))
+    }
 }
 
 pub(crate) struct Keeper {
@@ -27,7 +79,7 @@ pub(crate) struct Keeper {
     epoch: u32,
     /// Whether there are events of which nobody knows whose they are.
     pub(crate) orphaned: bool,
-    files: Mutex<HashMap<String, Arc<Mutex<Kept>>>>,
+    files: Mutex<HashMap<String, Arc<Kept>>>,
     behind: AtomicBool,
     /// What the file says; `None` while that is not known.
     written: Mutex<Option<Vec<Known>>>,
@@ -56,11 +108,17 @@ impl Keeper {
         Reader::new(Arc::clone(&self.storage), self.id)
     }
 
-    /// Takes over the file of a destination from an earlier process. Whether its place is durable
-    /// is not known, and a sync that fails and forgets may have been there: it is written again.
+    /// Takes over the file of a destination from an earlier process.
     pub(crate) fn adopt(&self, name: &str, file: CursorFile) {
-        let kept = Arc::new(Mutex::new(Kept { file, stale: true }));
-        lock(&self.files).insert(name.to_owned(), kept);
+        lock(&self.files).insert(name.to_owned(), Kept::new(file));
+    }
+
+    /// Makes the place durable that an earlier process left, so that the first event that is
+    /// settled need not wait for that. What fails is tried again before a place is written.
+    pub(crate) fn keep_found(&self, name: &str) {
+        if let Ok(kept) = self.kept(name) {
+            let _ = lock(&kept.place).file.keep_found();
+        }
     }
 
     /// Whose cursors there are has changed; until that is written down, nothing that they wait for
@@ -103,13 +161,13 @@ impl Keeper {
         end
     }
 
-    fn kept(&self, name: &str) -> io::Result<Arc<Mutex<Kept>>> {
+    fn kept(&self, name: &str) -> io::Result<Arc<Kept>> {
         let mut files = lock(&self.files);
         if let Some(kept) = files.get(name) {
             return Ok(Arc::clone(kept));
         }
         let (file, _) = CursorFile::open(&self.storage, &self.id, name)?;
-        let kept = Arc::new(Mutex::new(Kept { file, stale: false }));
+        let kept = Kept::new(file);
         files.insert(name.to_owned(), Arc::clone(&kept));
         Ok(kept)
     }
@@ -118,7 +176,7 @@ impl Keeper {
     /// says `None` if another thread's turn has covered it.
     pub(crate) fn save(&self, name: &str, place: impl FnOnce(bool) -> Option<Place>) {
         let Ok(kept) = self.kept(name) else { return };
-        let mut kept = lock(&kept);
+        let mut kept = lock(&kept.place);
         if let Some(place) = place(kept.stale) {
             kept.stale = kept.file.write(&self.id, &place).is_err();
         }
@@ -130,14 +188,19 @@ impl Keeper {
     /// It was not saved, or the disk fails.
     pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
         let kept = self.kept(name)?;
-        let mut kept = lock(&kept);
-        if kept.stale {
-            return Err(io::Error::other("the cursor could not be written"));
-        }
-        let synced = kept.file.sync();
-        // What a failed sync covered may be gone, though the next one says nothing of it.
-        kept.stale = synced.is_err();
+        let _turn = lock(&kept.sync);
+        let Some(sync) = kept.begin_sync()? else {
+            return Ok(());
+        };
+        let synced = sync.run();
+        sync.finish(synced.is_ok());
         synced
+    }
+
+    /// The first step of [`Self::sync`], for those who see to it that there is one at a time.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn begin_sync(&self, name: &str) -> io::Result<Option<CursorSync>> {
+        self.kept(name)?.begin_sync()
     }
 
     /// Deletes the file of a destination that is gone.

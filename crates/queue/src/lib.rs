@@ -22,6 +22,7 @@
 //! memory starts empty; on an orderly stop it counts what is left as `dropped{shutdown}`.
 #![forbid(unsafe_code)]
 
+mod aside;
 mod config;
 mod cursor;
 mod cursor_file;
@@ -64,7 +65,7 @@ pub use quarantine::{Entries, Entry, Filter, QuarantineLog, Refused};
 pub use reader::BadRange;
 pub use repair::{Repair, RepairKind, repair};
 pub use replay::ReplayError;
-pub use rounds::{Done, Round};
+pub use rounds::{Done, Round, Written};
 pub use state::Stall;
 #[cfg(feature = "simulation")]
-pub use steps::TryAppend;
+pub use steps::{Reclaiming, Syncing, TryAppend};

@@ -162,7 +162,8 @@ impl Log {
             durable_end: found.position,
             urgent_end: 0,
             unwritten_bytes: 0,
-            unwritten_since: None,
+            taken_end: found.position,
+            synced: None,
             stall: None,
             retry_at: None,
         });
@@ -215,7 +216,7 @@ impl Log {
         let mut freed = Vec::new();
         let mut state = self.lock();
         loop {
-            match self.admit(&mut state, bytes, &mut freed) {
+            match self.admit(&mut state, bytes, Some(Instant::now()), &mut freed) {
                 Some(Ok(())) => break,
                 Some(Err(error)) => return Err(error),
                 None => {}
@@ -249,21 +250,26 @@ impl Log {
         Ok(position)
     }
 
-    /// Whether a batch of `bytes` may come in; `None` if it has to wait.
+    /// Whether a batch of `bytes` may come in at `now`; `None` if it has to wait. Without a time,
+    /// it may come in though the writer is late: something else keeps it until it is written.
     pub(crate) fn admit(
         &self,
         state: &mut State,
         bytes: u64,
+        now: Option<Instant>,
         freed: &mut Vec<Arc<Batch>>,
     ) -> Option<Result<(), AppendError>> {
         if state.closed {
             return Some(Err(AppendError::Closed));
         }
-        if state.make_room(bytes, &self.ledger, freed) {
+        let late = now.is_some_and(|now| state.is_late(now));
+        let fits = !late && state.make_room(bytes, &self.ledger, freed);
+        if fits {
             return Some(Ok(()));
         }
+        // A writer that is only late is waited for: there is room.
         let drops = state.options.when_full == WhenFull::DropNewest;
-        drops.then_some(Err(AppendError::Full))
+        (drops && (!late || state.is_stalled())).then_some(Err(AppendError::Full))
     }
 
     /// Takes a batch in, and posts it.
@@ -339,7 +345,9 @@ impl Log {
             }
             keeper.cursors_changed();
             drop(state);
-            if !known {
+            if known {
+                keeper.keep_found(name);
+            } else {
                 // A destination without a place begins with the oldest event: with what came
                 // before it was there.
                 self.save_cursor(name);
@@ -636,9 +644,14 @@ impl Log {
         // Nothing: the destination was taken away, or the events were given up meanwhile; they are
         // counted.
         let freed = state.settle(name, position, &events, fate, &self.ledger);
+        let stalled = state.is_stalled() && state.blocked > 0;
         drop(state);
         if freed.as_ref().is_some_and(|freed| freed.len() > 1) {
             self.room.notify_all();
+        }
+        if stalled {
+            // What is settled need not be written, and then there is room.
+            self.work.notify_one();
         }
         if freed.is_some() {
             self.save_cursor(name);

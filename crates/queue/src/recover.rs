@@ -115,8 +115,10 @@ pub(crate) type Heads = Vec<(String, Option<SegmentHeader>)>;
 pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
     let is_segment = |name: &&String| name.ends_with(".seg");
     let head = |name: &String| {
-        let head = insist(|| read_header(&storage.open(name)?));
-        (name.clone(), head.ok().flatten())
+        let read = || insist(|| read_header(&storage.open(name)?));
+        let read = || read().ok().flatten();
+        // What looks damaged is looked at again: it may have been the way here.
+        (name.clone(), read().or_else(read))
     };
     names.iter().filter(is_segment).map(head).collect()
 }

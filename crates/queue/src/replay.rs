@@ -33,7 +33,7 @@ impl Log {
         if !known {
             return Err(ReplayError::NoDestination);
         }
-        match self.admit(&mut state, batch.memory_bytes(), &mut freed) {
+        match self.admit(&mut state, batch.memory_bytes(), None, &mut freed) {
             Some(Ok(())) if !state.is_stalled() => {}
             Some(Err(AppendError::Closed)) => return Err(ReplayError::Closed),
             _ => return Err(ReplayError::Full),

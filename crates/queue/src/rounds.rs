@@ -2,7 +2,6 @@
 //! Each step is atomic, and others run between them.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{DropReason, Timestamp, limits};
@@ -11,7 +10,7 @@ use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
 use crate::segments::Segment;
 use crate::state::{OnDisk, Stall};
-use crate::writer::{Change, Manner, Outcome, Pending, Writer};
+use crate::writer::{Change, Manner, Outcome, Pending, SegmentSync, Writer};
 use crate::{Durability, QueueOptions, WhenFull};
 
 /// How long a batch waits for company before it is written, if nobody waits for it. With the round
@@ -34,6 +33,16 @@ pub struct Round {
     manner: Manner,
 }
 
+/// A round whose batches are written and, in `fsync` mode, not durable.
+pub struct Written {
+    writer: Writer,
+    outcome: Outcome,
+    manner: Manner,
+    sync: Option<SegmentSync>,
+    /// Whether there is no room to write more.
+    crowded: bool,
+}
+
 /// A round that was done.
 pub struct Done {
     writer: Writer,
@@ -41,19 +50,59 @@ pub struct Done {
 }
 
 impl Round {
-    /// Does the writing.
+    /// Writes the batches.
     #[must_use]
-    pub fn run(mut self) -> Done {
-        let outcome = self.writer.round(&self.batches, self.manner);
-        Done {
+    pub fn write(mut self) -> Written {
+        let mut outcome = Outcome::from(&self.batches);
+        let sync = self.writer.write(&self.batches, self.manner, &mut outcome);
+        Written {
             writer: self.writer,
             outcome,
+            manner: self.manner,
+            sync,
+            crowded: false,
+        }
+    }
+}
+
+impl Written {
+    /// Whether nothing more can be written before the sync is done.
+    pub(crate) fn is_ahead_full(&self) -> bool {
+        self.crowded || self.writer.is_ahead_full(self.manner)
+    }
+
+    /// Takes note of how the sync went.
+    pub(crate) fn finish_sync(&mut self, sync: &SegmentSync, synced: io::Result<()>) {
+        self.writer.finish_sync(sync, synced, &mut self.outcome);
+    }
+
+    /// The end of the round.
+    pub(crate) fn done(self) -> Done {
+        Done {
+            writer: self.writer,
+            outcome: self.outcome,
         }
     }
 }
 
 fn segment_bytes(options: &QueueOptions) -> u64 {
     limits::QUEUE_SEGMENT_BYTES.min(options.max_bytes.0 / SEGMENTS_MIN)
+}
+
+/// Why so many bytes more cannot be written, if so. `space`: free and whole, of the disk.
+fn lacks_room(
+    options: &QueueOptions,
+    used: u64,
+    space: Option<(u64, u64)>,
+    bytes: u64,
+) -> Option<String> {
+    if used + bytes > options.max_bytes.0 {
+        let max = options.max_bytes;
+        return Some(format!("the queue has used its {max} (`queue.max_bytes`)"));
+    }
+    let (free, total) = space?;
+    let scarce = free < options.reserve_bytes.0.min(total / 20) + bytes;
+    scarce.then(|| "the disk is full but for the reserve (`queue.reserve_bytes`)".to_owned())
 }
 
 impl Log {
@@ -72,6 +121,7 @@ impl Log {
                 stalled_by(disk, &error, now);
             }
             self.skip_needless(now);
+            self.room.notify_all();
             return None;
         }
         let space = self.space();
@@ -80,35 +130,63 @@ impl Log {
         let batches: Vec<Pending> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let bytes: u64 = batches.iter().map(Pending::bytes).sum();
         let disk = state.disk.as_mut()?;
-        if batches.is_empty() {
-            disk.unwritten_since = None;
-            return None;
-        }
-        let over = disk.segments.bytes() + bytes > options.max_bytes.0;
-        let scarce = space
-            .is_some_and(|(free, total)| free < options.reserve_bytes.0.min(total / 20) + bytes);
-        if over || scarce {
-            let what = if over {
-                format!(
-                    "the queue has used its {} (`queue.max_bytes`)",
-                    options.max_bytes
-                )
-            } else {
-                "the disk is full but for the reserve (`queue.reserve_bytes`)".to_owned()
-            };
+        let end = batches.last()?.position + 1;
+        if let Some(what) = lacks_room(&options, disk.segments.bytes(), space, bytes) {
             stalled(disk, what, true, now);
             drop(state);
             self.skip_needless(now);
+            self.room.notify_all();
             return None;
         }
+        let writer = disk.writer.take()?;
+        disk.taken_end = disk.taken_end.max(end);
+        drop(state);
+        // They need not wait for those any more.
+        self.room.notify_all();
         Some(Round {
-            writer: disk.writer.take()?,
+            writer,
             batches,
             manner: Manner {
                 durability: options.durability,
                 segment_bytes: segment_bytes(&options),
             },
         })
+    }
+
+    /// Takes note of what a round has written; returns the sync that it needs to count, if any.
+    pub(crate) fn begin_sync(&self, written: &mut Written) -> Option<SegmentSync> {
+        if let Some(disk) = &mut self.lock().disk {
+            // What the segment had no place for waits again.
+            disk.taken_end = disk.durable_end.max(written.writer.ahead_end());
+        }
+        written.sync.take()
+    }
+
+    /// Writes what came while a round is synced, as far as there is room for it.
+    pub(crate) fn write_ahead(&self, written: &mut Written) {
+        let batches = self.take_ahead(written.writer.ahead_end());
+        written.crowded = batches.is_empty();
+        if !written.crowded {
+            self.room.notify_all();
+            written.writer.write_ahead(&batches, written.manner);
+        }
+    }
+
+    fn take_ahead(&self, from: u64) -> Vec<Pending> {
+        let space = self.space();
+        let mut state = self.lock();
+        let batches = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
+        let Some(disk) = &state.disk else {
+            return Vec::new();
+        };
+        let (options, bytes) = (&state.options, disk.unwritten_bytes);
+        if lacks_room(options, disk.segments.bytes(), space, bytes).is_some() {
+            return Vec::new();
+        }
+        if let (Some(disk), Some(last)) = (&mut state.disk, batches.last()) {
+            disk.taken_end = disk.taken_end.max(last.position + 1);
+        }
+        batches
     }
 
     fn space(&self) -> Option<(u64, u64)> {
@@ -123,6 +201,7 @@ impl Log {
         let Some(disk) = state.disk.as_mut() else {
             return;
         };
+        let ahead_end = writer.ahead_end();
         disk.writer = Some(writer);
         for change in outcome.changes {
             apply(&mut disk.segments.0, change);
@@ -135,6 +214,8 @@ impl Log {
                 disk.retry_at = None;
             }
         }
+        // What was begun to be written and was not, or not so that it counts, waits again.
+        disk.taken_end = ahead_end;
         let freed = state.now_durable(outcome.durable_end, now);
         drop(state);
         drop(freed);
@@ -146,7 +227,7 @@ impl Log {
 
     /// What every destination has taken need not be written where that is not possible. It must
     /// be known to be taken, though: a cursor that a power cut sets back would miss it.
-    fn skip_needless(&self, now: Instant) {
+    pub(crate) fn skip_needless(&self, now: Instant) {
         let needless = {
             let state = self.lock();
             let needless = state.needless_end();
@@ -182,34 +263,42 @@ impl Log {
     /// that are gone for good. Where the disk is full and the policy is to drop the oldest, the
     /// oldest segment goes too.
     pub fn reclaim(&self, now: Timestamp) {
-        let Some(keeper) = &self.keeper else { return };
+        let floor = self.begin_reclaim(now);
+        // A cursor that a power cut sets back must not find its events gone.
+        let kept = floor.is_some() && (is_on(Mutant::DeleteEarly) || self.sync_cursors().is_ok());
+        self.finish_reclaim(floor.filter(|_| kept));
+    }
+
+    /// The event below which segments may be deleted once the cursors are durable, if there are
+    /// any.
+    pub(crate) fn begin_reclaim(&self, now: Timestamp) -> Option<u64> {
         self.expire(now);
         // Those that could not be written when they moved.
         for name in self.names() {
             self.save_cursor(&name);
         }
         let floor = self.lock().floor();
-        if self.would_reclaim(floor) {
-            // A cursor that a power cut sets back must not find its events gone.
-            if !is_on(Mutant::DeleteEarly) && self.sync_cursors().is_err() {
-                return;
-            }
+        self.would_reclaim(floor).then_some(floor)
+    }
+
+    pub(crate) fn finish_reclaim(&self, floor: Option<u64>) {
+        let Some(keeper) = &self.keeper else { return };
+        if let Some(floor) = floor {
             let gone = {
                 let mut state = self.lock();
-                state
-                    .disk
-                    .as_mut()
-                    .map(|disk| disk.segments.take_below(floor))
+                let disk = state.disk.as_mut();
+                disk.map(|disk| disk.segments.take_below(floor))
             };
             self.delete(gone.unwrap_or_default());
         }
         self.drop_oldest_segment();
-        if let Some(disk) = &mut self.lock().disk
-            && disk.unwritten_since.is_none()
-        {
+        let mut state = self.lock();
+        let waits = state.unwritten_since().is_some();
+        if let Some(disk) = state.disk.as_mut().filter(|_| !waits) {
             // Nothing waits to be written; whether it could be, the next round finds out.
             disk.stall = None;
         }
+        drop(state);
         let _ = self.remember(keeper);
     }
 
@@ -286,59 +375,6 @@ impl Log {
             keeper.cursors_changed();
             self.forget_removed(keeper, &gone);
         }
-    }
-
-    /// Starts the thread that writes; it ends, with everything written, once the log is closed.
-    /// A log in memory has none.
-    ///
-    /// # Errors
-    /// No thread can be started.
-    pub fn start(self: &Arc<Self>) -> io::Result<Option<std::thread::JoinHandle<()>>> {
-        if self.keeper.is_none() {
-            return Ok(None);
-        }
-        let log = Arc::clone(self);
-        let writer = std::thread::Builder::new().name("queue".into());
-        writer.spawn(move || log.keep_writing()).map(Some)
-    }
-
-    fn keep_writing(&self) {
-        let mut reclaimed = Instant::now();
-        loop {
-            let now = Instant::now();
-            if now.duration_since(reclaimed) >= RECLAIM_EVERY || self.is_full() {
-                self.reclaim(Timestamp::now());
-                reclaimed = now;
-            }
-            let rest = self.round_due_in(now);
-            if rest == Some(Duration::ZERO) {
-                if let Some(round) = self.begin_round(now) {
-                    self.finish_round(round.run(), Instant::now());
-                }
-                if !self.closed_and_stuck() {
-                    continue;
-                }
-            }
-            let state = self.lock();
-            if state.closed && (rest.is_none() || state.is_stalled()) {
-                break;
-            }
-            let rest = rest.unwrap_or(RECLAIM_EVERY).min(RECLAIM_EVERY);
-            drop(self.work.wait_timeout(state, rest));
-        }
-        self.reclaim(Timestamp::now());
-        self.save_cursors();
-    }
-
-    fn is_full(&self) -> bool {
-        let state = self.lock();
-        let stall = state.disk.as_ref().and_then(|disk| disk.stall.as_ref());
-        stall.is_some_and(|stall| stall.full)
-    }
-
-    fn closed_and_stuck(&self) -> bool {
-        let state = self.lock();
-        state.closed && state.is_stalled()
     }
 
     /// Writes every cursor's place down and makes it durable, as far as the disk lets.

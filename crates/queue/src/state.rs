@@ -1,6 +1,7 @@
 //! The log's memory: what is in it, who waits for what. No input or output happens here.
 
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,11 @@ use crate::{QueueOptions, WhenFull};
 /// A destination that has taken nothing for this long reads from disk when it comes back.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
+/// How long an accepted batch may wait until it is begun to be written, before nothing more is
+/// accepted: what the end of the process takes came within this time. Longer than
+/// [`LINGER`](crate::rounds::LINGER), so that nobody waits where the disk keeps up.
+const EXPOSED_MAX: Duration = Duration::from_millis(40);
+
 /// A batch near the end of the log.
 struct Entry {
     /// `None` once every cursor has settled it and it needs not be written any more, though an
@@ -25,6 +31,8 @@ struct Entry {
     batch: Option<Arc<Batch>>,
     bytes: u64,
     first_event: u64,
+    /// When it was accepted.
+    came: Instant,
     /// Cursors that have not settled all of it.
     waiting: usize,
 }
@@ -51,8 +59,10 @@ pub(crate) struct OnDisk {
     pub(crate) urgent_end: u64,
     /// Bytes of batches at and behind `durable_end`.
     pub(crate) unwritten_bytes: u64,
-    /// When the oldest of them came.
-    pub(crate) unwritten_since: Option<Instant>,
+    /// Every batch below is written or just being written, though it may not count yet.
+    pub(crate) taken_end: u64,
+    /// How the sync went that was done aside, until the writer takes note of it.
+    pub(crate) synced: Option<io::Result<()>>,
     pub(crate) stall: Option<Stall>,
     /// When a failed round may be tried again.
     pub(crate) retry_at: Option<Instant>,
@@ -152,6 +162,12 @@ impl State {
         disk.is_some_and(|disk| disk.stall.is_some())
     }
 
+    /// Whether something waits for longer than it may that nobody has begun to write.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        let since = self.exposed_since();
+        since.is_some_and(|since| now.saturating_duration_since(since) > EXPOSED_MAX)
+    }
+
     pub(crate) fn batches(&self) -> usize {
         self.entries.len()
     }
@@ -213,13 +229,13 @@ impl State {
             batch: Some(batch),
             bytes,
             first_event: self.next_event,
+            came: now,
             waiting: self.slots.len(),
         });
         self.next_event += events;
         match &mut self.disk {
             Some(disk) => {
                 disk.unwritten_bytes += bytes;
-                disk.unwritten_since.get_or_insert(now);
                 if urgent {
                     disk.urgent_end = position + 1;
                 }
@@ -411,6 +427,16 @@ impl State {
         batch
     }
 
+    /// When the oldest batch came that does not count as written.
+    pub(crate) fn unwritten_since(&self) -> Option<Instant> {
+        Some(self.entry(self.disk.as_ref()?.durable_end)?.came)
+    }
+
+    /// When the oldest batch came that nobody has begun to write: the end of the process takes it.
+    pub(crate) fn exposed_since(&self) -> Option<Instant> {
+        Some(self.entry(self.disk.as_ref()?.taken_end)?.came)
+    }
+
     /// Everything below `position` is durable now: what nobody waits for is let go.
     pub(crate) fn now_durable(&mut self, position: u64, now: Instant) -> Vec<Arc<Batch>> {
         let Some(disk) = &mut self.disk else {
@@ -418,6 +444,7 @@ impl State {
         };
         let from = disk.durable_end;
         disk.durable_end = position.max(from);
+        disk.taken_end = disk.taken_end.max(disk.durable_end);
         let mut freed = Vec::new();
         for at in from..position {
             let Some(entry) = at
@@ -432,8 +459,6 @@ impl State {
                 freed.extend(entry.batch.take());
             }
         }
-        let left = position < self.first + self.entries.len() as u64;
-        disk.unwritten_since = left.then_some(now);
         self.trim();
         self.leave_the_stuck_behind(now, &mut freed);
         freed
@@ -537,11 +562,22 @@ impl State {
         floors.min().unwrap_or(self.next_event)
     }
 
+    /// How long what came during a sync may wait before it is written; `None`: there is nothing.
+    pub(crate) fn ahead_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
+        let since = self.exposed_since()?;
+        let due = if self.blocked > 0 {
+            now
+        } else {
+            since + linger
+        };
+        Some(due.saturating_duration_since(now))
+    }
+
     /// How long the writer may wait before it begins a round at `now`; `None`: until something
     /// comes.
     pub(crate) fn round_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
         let disk = self.disk.as_ref()?;
-        let since = disk.unwritten_since?;
+        let since = self.unwritten_since()?;
         let soon = disk.urgent_end > disk.durable_end
             || disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES
             || self.blocked > 0

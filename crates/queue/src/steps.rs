@@ -1,14 +1,19 @@
 //! The log without waiting and without threads, for the simulation, which has one thread and its
 //! own clock. It goes through the same code as [`crate::DestinationFeed`] and the writer's thread.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Batch, Delivery, Fate};
+use inrush_event::{Batch, Delivery, Fate, Timestamp};
 
+use crate::keeper::CursorSync;
 use crate::log::{AppendError, Log};
+use crate::mutant::{Mutant, is_on};
+use crate::rounds::{Done, Written};
 use crate::state::Taken;
+use crate::writer::SegmentSync;
 
 /// Why a batch was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +24,125 @@ pub enum TryAppend {
     WouldBlock,
 }
 
+/// A round that is being synced, if it is to be.
+pub struct Syncing {
+    written: Written,
+    sync: Option<SegmentSync>,
+    synced: Option<io::Result<()>>,
+}
+
+impl Syncing {
+    /// The disk has done it, or failed; nobody has taken note of that yet.
+    pub fn run(&mut self) {
+        self.synced = self.sync.as_ref().map(SegmentSync::run);
+    }
+
+    /// Whether the disk has nothing to do.
+    pub fn is_run(&self) -> bool {
+        self.synced.is_some() || self.sync.is_none()
+    }
+
+    /// Takes note of how it went; a sync that was not run failed.
+    #[must_use]
+    pub fn finish(mut self) -> Done {
+        let never = || Err(io::ErrorKind::Interrupted.into());
+        let synced = self.synced.take().unwrap_or_else(never);
+        if let Some(sync) = &self.sync {
+            self.written.finish_sync(sync, synced);
+        }
+        self.written.done()
+    }
+}
+
+/// What the thread that deletes has in hand: cursors are synced, one after the other, and then
+/// segments are deleted.
+pub struct Reclaiming {
+    floor: Option<u64>,
+    cursors: Vec<String>,
+    sync: Option<CursorStep>,
+}
+
+struct CursorStep {
+    name: String,
+    sync: CursorSync,
+    ok: Option<bool>,
+}
+
+impl Reclaiming {
+    /// Whose cursor is being synced. No other step may sync it meanwhile.
+    pub fn syncing(&self) -> Option<&str> {
+        self.sync.as_ref().map(|step| &step.name[..])
+    }
+
+    /// Whether its sync was run.
+    pub fn is_run(&self) -> bool {
+        self.sync.as_ref().is_some_and(|step| step.ok.is_some())
+    }
+}
+
 impl Log {
+    /// Takes note of what a round has written.
+    pub fn begin_syncing(&self, mut written: Written) -> Syncing {
+        let sync = self.begin_sync(&mut written);
+        Syncing {
+            written,
+            sync,
+            synced: None,
+        }
+    }
+
+    /// Writes what came while the round is synced.
+    pub fn write_more(&self, syncing: &mut Syncing) {
+        if syncing.sync.is_some() && !syncing.written.is_ahead_full() {
+            self.write_ahead(&mut syncing.written);
+        }
+    }
+
+    /// The first step of [`Self::reclaim`]. With `sync`, cursors are synced though there is nothing
+    /// to delete.
+    pub fn begin_reclaiming(&self, now: Timestamp, sync: bool) -> Reclaiming {
+        let floor = self.begin_reclaim(now);
+        let wanted = (sync || floor.is_some()) && !is_on(Mutant::DeleteEarly);
+        Reclaiming {
+            floor,
+            cursors: if wanted { self.names() } else { Vec::new() },
+            sync: None,
+        }
+    }
+
+    /// The next step; `None` when that was the last.
+    pub fn go_on_reclaiming(&self, mut work: Reclaiming) -> Option<Reclaiming> {
+        match work.sync.take() {
+            Some(mut step) => match step.ok {
+                None => {
+                    step.ok = Some(step.sync.run().is_ok());
+                    work.sync = Some(step);
+                }
+                Some(ok) => {
+                    step.sync.finish(ok);
+                    work.floor = work.floor.filter(|_| ok);
+                }
+            },
+            None => {
+                while work.sync.is_none() {
+                    let Some(name) = work.cursors.pop() else {
+                        self.finish_reclaim(work.floor);
+                        return None;
+                    };
+                    self.save_cursor(&name);
+                    match self.keeper.as_ref()?.begin_sync(&name) {
+                        Ok(sync) => {
+                            let ok = None;
+                            work.sync = sync.map(|sync| CursorStep { name, sync, ok });
+                        }
+                        Err(_) => work.floor = None,
+                    }
+                }
+            }
+        }
+        Some(work)
+    }
+
     /// [`Self::append`] that does not wait.
     ///
     /// # Errors
@@ -33,7 +156,7 @@ impl Log {
     ) -> Result<u64, TryAppend> {
         let mut freed = Vec::new();
         let mut state = self.lock();
-        match self.admit(&mut state, batch.memory_bytes(), &mut freed) {
+        match self.admit(&mut state, batch.memory_bytes(), Some(now), &mut freed) {
             Some(Ok(())) => {}
             Some(Err(error)) => return Err(TryAppend::Refused(error)),
             None => return Err(TryAppend::WouldBlock),

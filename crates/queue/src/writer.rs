@@ -1,4 +1,8 @@
 //! The one that writes: a round takes batches to the disk and, in `fsync` mode, makes sure.
+//!
+//! A disk may take long to make sure. What comes meanwhile is written ahead, behind what is being
+//! synced: it counts only after a sync of its own, but the end of the process cannot take it away
+//! any more.
 
 use std::io;
 use std::sync::Arc;
@@ -12,6 +16,9 @@ use crate::format::{
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
 use crate::storage::{File, Storage};
+
+/// A segment grows to so many times its size while it is synced.
+const AHEAD_SEGMENTS: u64 = 2;
 
 /// A batch to be written.
 pub(crate) struct Pending {
@@ -43,6 +50,16 @@ pub(crate) struct Outcome {
     pub(crate) error: Option<io::Error>,
 }
 
+impl Outcome {
+    /// Nothing of these is written yet.
+    pub(crate) fn from(batches: &[Pending]) -> Self {
+        Self {
+            durable_end: batches.first().map_or(0, |first| first.position),
+            ..Self::default()
+        }
+    }
+}
+
 /// A change of the list of segments.
 pub(crate) enum Change {
     /// A new one.
@@ -61,6 +78,41 @@ struct Current {
     durable: u64,
 }
 
+impl Current {
+    fn is_synced(&self) -> bool {
+        self.durable == self.offset
+    }
+}
+
+/// A segment that is to be synced.
+pub(crate) struct SegmentSync {
+    file: Arc<dyn File>,
+    /// Where names are to be made durable too, after the file.
+    names: Option<Arc<dyn Storage>>,
+    /// How much of the segment counts then.
+    offset: u64,
+    /// Position behind it.
+    end: u64,
+}
+
+impl SegmentSync {
+    /// Waits for the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        let mut synced = self.file.sync();
+        if is_on(Mutant::SyncAgain) {
+            synced = synced.or_else(|_| self.file.sync());
+        }
+        synced?;
+        match &self.names {
+            Some(storage) => storage.sync_names(),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Writes the log's segments; only one round is under way at a time.
 pub(crate) struct Writer {
     pub(crate) storage: Arc<dyn Storage>,
@@ -70,6 +122,10 @@ pub(crate) struct Writer {
     /// Of the next segment.
     pub(crate) serial: u64,
     current: Option<Current>,
+    /// Every batch below is in the current segment, or durable before it.
+    ahead_end: u64,
+    /// Why what came during a sync could not be written behind it.
+    ahead_error: Option<io::Error>,
     head: Vec<u8>,
 }
 
@@ -88,22 +144,49 @@ impl Writer {
             epoch,
             serial,
             current: None,
+            ahead_end: 0,
+            ahead_error: None,
             head: Vec::new(),
         }
     }
 
-    /// Writes `batches`, of which there is at least one. On an error the segment is given up:
-    /// what was not yet durable counts for nothing and is to be written again.
+    /// Writes `batches`, of which there is at least one, and waits until they are durable. On an
+    /// error the segment is given up: what was not yet durable counts for nothing.
     pub(crate) fn round(&mut self, batches: &[Pending], manner: Manner) -> Outcome {
-        let mut outcome = Outcome {
-            durable_end: batches.first().map_or(0, |first| first.position),
-            ..Outcome::default()
-        };
-        if let Err(error) = self.write_all(batches, manner, &mut outcome) {
-            outcome.error = Some(error);
-            self.give_up(&mut outcome);
+        let mut outcome = Outcome::from(batches);
+        let mut rest = batches;
+        while outcome.error.is_none() && !rest.is_empty() {
+            if let Some(sync) = self.write(rest, manner, &mut outcome) {
+                let synced = sync.run();
+                self.finish_sync(&sync, synced, &mut outcome);
+            }
+            rest = self.unwritten(rest);
         }
         outcome
+    }
+
+    /// Those of the batches that are not in the segment.
+    fn unwritten<'a>(&self, batches: &'a [Pending]) -> &'a [Pending] {
+        let written = batches.partition_point(|pending| pending.position < self.ahead_end);
+        &batches[written..]
+    }
+
+    /// Writes those of the batches that are not written ahead, as far as they belong into the
+    /// segment. Returns the sync that is to be done, if any: then [`Self::finish_sync`] tells
+    /// what has become of them.
+    pub(crate) fn write(
+        &mut self,
+        batches: &[Pending],
+        manner: Manner,
+        outcome: &mut Outcome,
+    ) -> Option<SegmentSync> {
+        let written = self
+            .write_all(batches, manner, outcome)
+            .and_then(|()| self.begin_sync(manner.durability, outcome));
+        written.unwrap_or_else(|error| {
+            self.fail(error, outcome);
+            None
+        })
     }
 
     fn write_all(
@@ -112,18 +195,44 @@ impl Writer {
         manner: Manner,
         outcome: &mut Outcome,
     ) -> io::Result<()> {
-        for batch in batches {
+        let synced = self.current.as_ref().is_some_and(Current::is_synced);
+        if synced && self.is_full(manner.segment_bytes) {
+            self.current = None;
+        }
+        for batch in self.unwritten(batches) {
             if self.is_full(manner.segment_bytes) {
-                self.secure(manner.durability, batch.position, outcome)?;
-                self.current = None;
+                break;
             }
             if self.current.is_none() {
                 self.begin_segment(batch.position, batch.first_event, outcome)?;
             }
-            self.write(batch)?;
+            self.append(batch)?;
         }
-        let end = batches.last().map_or(0, |last| last.position + 1);
-        self.secure(manner.durability, end, outcome)
+        Ok(())
+    }
+
+    /// Writes what came during a sync behind what is synced. After an error this segment is given
+    /// up with [`Self::finish_sync`].
+    pub(crate) fn write_ahead(&mut self, batches: &[Pending], manner: Manner) {
+        // Beyond its size, for the next one begins after the sync; but not without end.
+        if self.ahead_error.is_some() || self.is_full(AHEAD_SEGMENTS * manner.segment_bytes) {
+            return;
+        }
+        let mut write = || {
+            batches.iter().try_for_each(|batch| self.append(batch))?;
+            self.current.as_ref().map_or(Ok(()), |now| now.file.flush())
+        };
+        self.ahead_error = write().err();
+    }
+
+    /// Whether there is no use in writing ahead.
+    pub(crate) fn is_ahead_full(&self, manner: Manner) -> bool {
+        self.ahead_error.is_some() || self.is_full(AHEAD_SEGMENTS * manner.segment_bytes)
+    }
+
+    /// Position behind what is written.
+    pub(crate) fn ahead_end(&self) -> u64 {
+        self.ahead_end
     }
 
     fn is_full(&self, segment_bytes: u64) -> bool {
@@ -165,7 +274,7 @@ impl Writer {
     }
 
     /// One batch at a time: what its checksum has just read is copied while it is warm.
-    fn write(&mut self, pending: &Pending) -> io::Result<()> {
+    fn append(&mut self, pending: &Pending) -> io::Result<()> {
         let Some(current) = &mut self.current else {
             return Ok(());
         };
@@ -182,63 +291,104 @@ impl Writer {
         let parts = [&self.head[..], pending.batch.bytes(), &trailer[..]];
         current.file.write_at(&parts, current.offset)?;
         current.offset += header.frame_bytes();
+        self.ahead_end = pending.position + 1;
         Ok(())
     }
 
-    /// Makes what is written of this segment durable; then everything below `end` is.
-    fn secure(
+    /// Hands what is written to the operating system; returns the sync after which it is durable,
+    /// or none if it counts already.
+    fn begin_sync(
         &mut self,
         durability: Durability,
-        end: u64,
         outcome: &mut Outcome,
-    ) -> io::Result<()> {
-        let Some(current) = &mut self.current else {
-            return Ok(());
-        };
+    ) -> io::Result<Option<SegmentSync>> {
+        let end = self.ahead_end;
         if is_on(Mutant::AckEarly) {
             outcome.durable_end = end;
         }
-        let synced = current.durable == current.offset || is_on(Mutant::SkipSync);
+        let Some(current) = &mut self.current else {
+            return Ok(None);
+        };
+        let synced = current.is_synced() || is_on(Mutant::SkipSync);
+        if durability == Durability::Fsync && !synced {
+            current.file.hand_over()?;
+            return Ok(Some(SegmentSync {
+                file: Arc::clone(&current.file),
+                names: (current.durable == 0).then(|| Arc::clone(&self.storage)),
+                offset: current.offset,
+                end,
+            }));
+        }
         if durability != Durability::Fsync {
             current.file.flush()?;
-        } else if !synced {
-            let mut end = current.file.sync();
-            if is_on(Mutant::SyncAgain) {
-                end = end.or_else(|_| current.file.sync());
-            }
-            end?;
-            if current.durable == 0 {
-                self.storage.sync_names()?;
-            }
         }
         current.durable = current.offset;
         outcome.durable_end = end;
         outcome.changes.push(Change::Length(current.offset));
-        Ok(())
+        Ok(None)
+    }
+
+    /// Takes note of how the sync went: what was written before it began counts.
+    pub(crate) fn finish_sync(
+        &mut self,
+        sync: &SegmentSync,
+        synced: io::Result<()>,
+        outcome: &mut Outcome,
+    ) {
+        if let Err(error) = synced {
+            return self.fail(error, outcome);
+        }
+        if let Some(current) = &mut self.current {
+            let ahead = is_on(Mutant::AheadDurable);
+            let (offset, end) = match ahead {
+                true => (current.offset, self.ahead_end),
+                false => (sync.offset, sync.end),
+            };
+            current.durable = offset;
+            outcome.durable_end = end;
+            outcome.changes.push(Change::Length(offset));
+        }
+        if let Some(error) = self.ahead_error.take() {
+            self.fail(error, outcome);
+        }
+    }
+
+    fn fail(&mut self, error: io::Error, outcome: &mut Outcome) {
+        outcome.error = Some(error);
+        self.give_up(outcome);
     }
 
     /// The next round begins a new segment.
     pub(crate) fn end_segment(&mut self) {
         self.current = None;
+        self.ahead_end = 0;
     }
 
     /// Begins a segment now, durably, before there is anything for it. It says where the log goes
     /// on even if all before it is taken away.
     pub(crate) fn begin_empty(&mut self, position: u64, event: u64) -> Outcome {
-        self.current = None;
+        self.end_segment();
         let mut outcome = Outcome::default();
         let begun = self
             .begin_segment(position, event, &mut outcome)
-            .and_then(|()| self.secure(Durability::Fsync, position, &mut outcome));
-        if let Err(error) = begun {
-            outcome.error = Some(error);
-            self.give_up(&mut outcome);
+            .and_then(|()| self.begin_sync(Durability::Fsync, &mut outcome));
+        match begun {
+            Ok(Some(sync)) => {
+                let synced = sync.run();
+                self.finish_sync(&sync, synced, &mut outcome);
+            }
+            Ok(None) => {}
+            Err(error) => self.fail(error, &mut outcome),
         }
         outcome
     }
 
     /// Leaves the segment as it is, but for what does not count; the next round begins a new one.
     fn give_up(&mut self, outcome: &mut Outcome) {
+        self.ahead_error = None;
+        if !is_on(Mutant::KeepAhead) {
+            self.ahead_end = 0;
+        }
         let Some(current) = self.current.take() else {
             return;
         };

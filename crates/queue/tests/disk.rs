@@ -2,17 +2,18 @@
 //! not handed out again.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use inrush_event::{
     Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Peer,
     Protocol, Record, SourceInfo, Span, Timestamp, limits,
 };
-use inrush_queue::{DestinationFeed, Durability, Log, QueueOptions, WhenFull};
+use inrush_queue::storage::{Disk, File, Storage};
+use inrush_queue::{DestinationFeed, Durability, Log, LogId, QueueOptions, WhenFull};
 use tempfile::TempDir;
 
 /// Long enough for a reader of the disk, and not waited for where something is there.
@@ -419,5 +420,195 @@ fn an_event_has_one_name_and_a_number_that_was_lost_makes_another() {
     // From disk, from memory, from disk: another event of the same number.
     let epochs = [first.origin.epoch, lost.epoch, last.origin.epoch];
     assert_eq!(epochs, [0, 1, 2]);
+}
+
+/// Holds every sync while it is closed.
+#[derive(Default)]
+struct Gate {
+    /// Whether it is closed, and how many wait.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn set_closed(&self, closed: bool) {
+        self.state.lock().unwrap().0 = closed;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        let mut state = self.changed.wait_while(state, |state| state.0).unwrap();
+        state.1 -= 1;
+    }
+
+    fn await_waiting(&self) {
+        let state = self.state.lock().unwrap();
+        let none = |state: &mut (bool, usize)| state.1 == 0;
+        let waited = self.changed.wait_timeout_while(state, WAIT, none).unwrap();
+        assert!(!waited.1.timed_out(), "nothing is synced");
+    }
+}
+
+/// A real folder on a disk that takes as long to sync as the gate says.
+struct SlowDisk(Disk, Arc<Gate>);
+
+struct SlowFile(Arc<dyn File>, Arc<Gate>);
+
+impl SlowDisk {
+    fn slow(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(SlowFile(file, Arc::clone(&self.1)))
+    }
+}
+
+impl Storage for SlowDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.0.create(name).map(|file| self.slow(file))
+    }
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.0.open(name).map(|file| self.slow(file))
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+    fn sync_names(&self) -> io::Result<()> {
+        self.0.sync_names()
+    }
+    fn free_bytes(&self) -> io::Result<u64> {
+        self.0.free_bytes()
+    }
+    fn total_bytes(&self) -> io::Result<u64> {
+        self.0.total_bytes()
+    }
+}
+
+impl File for SlowFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.0.write_at(parts, offset)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+    fn hand_over(&self) -> io::Result<()> {
+        self.0.hand_over()
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.1.pass();
+        self.0.sync()
+    }
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+}
+
+fn start_slow(folder: &Path) -> (Process, Arc<Gate>) {
+    let gate = Arc::new(Gate::default());
+    let disk = SlowDisk(Disk::open(folder).unwrap(), Arc::clone(&gate));
+    let ledger = Ledger::new();
+    let own = Arc::clone(&ledger);
+    let log = Log::open_on(Arc::new(disk), small(), own, LogId::random()).unwrap();
+    let thread = log.start().unwrap();
+    let process = Process {
+        ledger,
+        log,
+        thread,
+    };
+    (process, gate)
+}
+
+/// What a process that is killed now leaves behind.
+fn killed(folder: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(folder).unwrap() {
+        let file = file.unwrap();
+        if file.file_type().unwrap().is_file() {
+            fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+    }
+    copy
+}
+
+/// Events of `out` that a start in a copy of the folder finds pending.
+fn pending_if_killed(folder: &Path) -> u64 {
+    let copy = killed(folder);
+    let log = Log::open(copy.path(), small(), Ledger::new()).unwrap();
+    log.opened().pending.iter().map(|(_, events)| events).sum()
+}
+
+#[test]
+fn what_comes_while_the_disk_syncs_is_written_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, gate) = start_slow(folder.path());
+    let _out = process.attach("out");
+    process.append(&texts(0..1));
+    gate.set_closed(true);
+    let first = process
+        .log
+        .append(batch(&texts(1..2)), true, || {})
+        .unwrap();
+    gate.await_waiting();
+    process
+        .log
+        .append(batch(&texts(2..4)), false, || {})
+        .unwrap();
+    let deadline = Instant::now() + WAIT;
+    while pending_if_killed(folder.path()) < 4 {
+        assert!(Instant::now() < deadline, "it waits for the disk");
+        std::thread::yield_now();
+    }
+    assert!(
+        process.log.durable_end() <= first,
+        "nothing counts before its sync"
+    );
+    gate.set_closed(false);
+    let last = process.append(&texts(4..5));
+    assert!(process.log.durable_end() > last);
+    process.stop();
+    assert_eq!(pending_if_killed(folder.path()), 5, "each is written once");
+}
+
+#[test]
+fn settling_does_not_wait_for_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, gate) = start_slow(folder.path());
+    let out = process.attach("out");
+    process.append(&texts(0..3));
+    let Next::Batch(delivery) = out.next(WAIT) else {
+        panic!("nothing to deliver");
+    };
+    let settle = |event: u32| out.settle(delivery.position, event..event + 1, Fate::Delivered);
+    // The first place of all is made durable before there is a second one.
+    settle(0);
+    process.log.save_cursors();
+    settle(1);
+    gate.set_closed(true);
+    let saving = Arc::clone(&process.log);
+    let saver = std::thread::spawn(move || saving.save_cursors());
+    gate.await_waiting();
+    std::thread::scope(|scope| {
+        let settled = scope.spawn(|| settle(2));
+        let deadline = Instant::now() + WAIT;
+        while !settled.is_finished() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let pending = pending_if_killed(folder.path());
+        gate.set_closed(false);
+        assert_eq!(pending, 0, "it waited for the disk");
+    });
+    saver.join().unwrap();
     process.stop();
 }

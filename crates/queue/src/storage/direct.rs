@@ -227,8 +227,12 @@ impl File for Direct {
         self.write_out(&mut front)
     }
 
+    fn hand_over(&self) -> io::Result<()> {
+        self.write_out(&mut lock(&self.front))
+    }
+
     fn sync(&self) -> io::Result<()> {
-        self.write_out(&mut lock(&self.front))?;
+        self.hand_over()?;
         self.file.sync_data()
     }
 

@@ -73,7 +73,14 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// Makes what was written durable, the length included.
+    /// [`Self::flush`] where a [`Self::sync`] follows at once: as a sync does it, which may wait for
+    /// the disk.
+    fn hand_over(&self) -> io::Result<()> {
+        self.flush()
+    }
+
+    /// Makes what was written before it began durable, the length included. More may be written
+    /// meanwhile.
     fn sync(&self) -> io::Result<()>;
 
     /// Cuts the file, or fills it with zeros, to this length.
@@ -82,7 +89,7 @@ pub trait File: Send + Sync {
 
 /// Asks again a few times what fails, but for what is not there: a disk that stumbles once must not
 /// make a file look damaged.
-pub(crate) fn insist<T>(ask: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn insist<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const TRIES: usize = 3;
     for _ in 1..TRIES {
         match ask() {

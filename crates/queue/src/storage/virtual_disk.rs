@@ -253,7 +253,17 @@ impl VirtualDisk {
         state.nodes[*node].synced_mark
     }
 
-    /// The mark of the last write to the file that went well.
+    /// Says that a sync of the file begins, which runs later: [`Self::durable_since`] counts what
+    /// was written before now, though the sync may keep more.
+    pub fn begin_sync(&self, name: &str) {
+        let mut state = self.lock();
+        if let Some(node) = state.names.get(name).copied() {
+            state.nodes[node].begin_sync();
+        }
+    }
+
+    /// The mark of the last write to the file that went well. What is written once more, as it was
+    /// and where it was, counts from the first time.
     pub fn written_since(&self, name: &str) -> Option<u64> {
         let state = self.lock();
         let node = state.names.get(name)?;
@@ -300,6 +310,7 @@ impl State {
         self.process += 1;
         self.dead = false;
         self.calls_left = None;
+        self.nodes.iter_mut().for_each(Node::end_process);
     }
 
     /// Puts a fact into the digest.
@@ -525,6 +536,8 @@ impl File for Handle {
         let grows = (offset + bytes.len() as u64).saturating_sub(state.nodes[self.node].len());
         let room = state.room_for(grows);
         let mut end = Ok(());
+        let mark = state.mark;
+        let mark = state.nodes[self.node].meant(offset, &bytes, mark);
         if course == Course::Fails {
             bytes.truncate(state.rng.usize(..=bytes.len()));
             end = Err(eio());
@@ -534,7 +547,7 @@ impl File for Handle {
             state.note("disk full", room, grows);
             end = Err(io::ErrorKind::StorageFull.into());
         }
-        let mark = end.is_ok().then_some(state.mark);
+        let mark = end.is_ok().then_some(mark);
         state.nodes[self.node].write(offset, bytes, mark);
         end
     }

@@ -1,5 +1,7 @@
 //! One file: what readers see, what is on stable storage, and the writes in between.
 
+use std::collections::HashMap;
+
 use fastrand::Rng;
 
 /// Bytes that a disk writes whole or not at all.
@@ -17,6 +19,11 @@ pub(super) struct Node {
     pub(super) synced_mark: Option<u64>,
     /// When the last write went well, of those that reads show.
     pub(super) written_mark: Option<u64>,
+    /// [`Self::written_mark`] when the sync began that is under way, if it was said.
+    begun_mark: Option<Option<u64>>,
+    /// Of what was to be written, by offset and checksum: when that was first. Written once more, it
+    /// is no newer.
+    marks: HashMap<(u64, u32), u64>,
     /// Whether a sync has failed since that write: then no later one makes it durable.
     forgotten: bool,
 }
@@ -69,10 +76,16 @@ impl Node {
         read
     }
 
-    /// Writes; `mark` says when, if the whole of what was asked for.
+    /// Takes note of what is to be written at `mark`; says since when it is known.
+    pub(super) fn meant(&mut self, offset: u64, bytes: &[u8], mark: u64) -> u64 {
+        let sum = crc32c::crc32c(bytes);
+        *self.marks.entry((offset, sum)).or_insert(mark)
+    }
+
+    /// Writes; `mark` says since when it is known, if the whole of what was meant.
     pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>, mark: Option<u64>) {
         if mark.is_some() {
-            self.written_mark = mark;
+            self.written_mark = self.written_mark.max(mark);
             self.forgotten = false;
         }
         put(&mut self.cached, offset, &bytes);
@@ -88,15 +101,27 @@ impl Node {
         for change in std::mem::take(&mut self.unsynced) {
             change.survive(&mut self.durable);
         }
+        let begun = self.begun_mark.take();
         if !self.forgotten {
-            self.synced_mark = self.written_mark;
+            self.synced_mark = begun.unwrap_or(self.written_mark);
         }
+    }
+
+    /// A sync begins; it promises nothing of what is written from now on.
+    pub(super) fn begin_sync(&mut self) {
+        self.begun_mark = Some(self.written_mark);
+    }
+
+    /// Nobody waits for a sync any more.
+    pub(super) fn end_process(&mut self) {
+        self.begun_mark = None;
     }
 
     /// A sync failed: what was dirty counts as clean from now on, wherever it got to.
     pub(super) fn forget_dirty(&mut self, rng: &mut Rng) {
         self.settle(Survival::of_power_cut(rng), rng);
         self.forgotten = true;
+        self.begun_mark = None;
         if rng.bool() {
             // The pages were evicted: reads show the disk.
             self.cached.clone_from(&self.durable);

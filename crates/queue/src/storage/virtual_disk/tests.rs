@@ -226,14 +226,14 @@ fn the_last_durable_write_is_known() {
     assert_eq!(disk.durable_since("f"), Some(7));
     disk.set_mark(9);
     disk.fail_next(Call::Write);
-    assert!(file.write_at(&[b"x"], 0).is_err());
+    assert!(file.write_at(&[b"y"], 0).is_err());
     assert_eq!(
         disk.written_since("f"),
         Some(7),
         "a write that failed counts for nothing"
     );
     disk.set_mark(10);
-    file.write_at(&[b"x"], 0).unwrap();
+    file.write_at(&[b"z"], 0).unwrap();
     assert_eq!(disk.written_since("f"), Some(10));
     assert_eq!(disk.durable_since("f"), Some(7));
     disk.fail_next(Call::Sync);
@@ -243,6 +243,25 @@ fn the_last_durable_write_is_known() {
         Some(7),
         "the failed sync forgot it"
     );
+}
+
+#[test]
+fn what_is_written_again_is_no_newer_and_a_sync_promises_what_was_there_when_it_began() {
+    let disk = VirtualDisk::new(6);
+    let file = disk.create("f").unwrap();
+    disk.sync_names().unwrap();
+    for (mark, bytes) in [(3, b"x"), (4, b"y"), (5, b"x")] {
+        disk.set_mark(mark);
+        file.write_at(&[bytes], u64::from(bytes[0])).unwrap();
+    }
+    assert_eq!(disk.written_since("f"), Some(4));
+    disk.begin_sync("f");
+    disk.set_mark(6);
+    file.write_at(&[b"z"], 0).unwrap();
+    file.sync().unwrap();
+    assert_eq!(disk.durable_since("f"), Some(4));
+    file.sync().unwrap();
+    assert_eq!(disk.durable_since("f"), Some(6));
 }
 
 #[test]

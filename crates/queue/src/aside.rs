@@ -1,0 +1,158 @@
+//! The threads of a log on disk: one writes, one syncs and one deletes, so that the one that writes
+//! need not wait. A disk may take a hundred milliseconds to sync, and what is accepted meanwhile is
+//! promised to be written within fifty.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use inrush_event::Timestamp;
+
+use crate::log::Log;
+use crate::rounds::{Done, LINGER, RECLAIM_EVERY, Round};
+use crate::writer::SegmentSync;
+
+/// Where a sync is done by another thread, if there is one.
+type Aside = Option<SyncSender<Arc<SegmentSync>>>;
+
+impl Log {
+    /// Starts the thread that writes; it ends, with everything written, once the log is closed.
+    /// A log in memory has none.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(self: &Arc<Self>) -> io::Result<Option<std::thread::JoinHandle<()>>> {
+        if self.keeper.is_none() {
+            return Ok(None);
+        }
+        let log = Arc::clone(self);
+        let writer = std::thread::Builder::new().name("queue".into());
+        writer.spawn(move || log.keep_writing()).map(Some)
+    }
+
+    fn keep_writing(&self) {
+        let (jobs, to_sync) = sync_channel(1);
+        let (stop, stopped) = sync_channel::<()>(0);
+        std::thread::scope(|scope| {
+            let named = |name: &str| std::thread::Builder::new().name(name.into());
+            // Without these threads everything is done here, only later.
+            let syncs = named("queue-sync")
+                .spawn_scoped(scope, move || self.keep_syncing(&to_sync))
+                .is_ok();
+            let tidies = named("queue-tidy")
+                .spawn_scoped(scope, move || self.keep_tidy(&stopped))
+                .is_ok();
+            self.write_until_closed(&syncs.then_some(jobs), tidies);
+            drop(stop);
+        });
+        self.reclaim(Timestamp::now());
+        self.save_cursors();
+    }
+
+    fn keep_tidy(&self, stopped: &Receiver<()>) {
+        while stopped.recv_timeout(RECLAIM_EVERY) == Err(RecvTimeoutError::Timeout) {
+            self.reclaim(Timestamp::now());
+        }
+    }
+
+    fn keep_syncing(&self, jobs: &Receiver<Arc<SegmentSync>>) {
+        for job in jobs {
+            let synced = job.run();
+            if let Some(disk) = &mut self.lock().disk {
+                disk.synced = Some(synced);
+            }
+            self.work.notify_one();
+        }
+    }
+
+    fn write_until_closed(&self, aside: &Aside, tidied: bool) {
+        let mut reclaimed = Instant::now();
+        loop {
+            let now = Instant::now();
+            let untidy = !tidied && now.duration_since(reclaimed) >= RECLAIM_EVERY;
+            if untidy || self.is_full() {
+                self.reclaim(Timestamp::now());
+                reclaimed = now;
+            }
+            self.let_the_blocked_go_on(now);
+            let rest = self.round_due_in(now);
+            if rest == Some(Duration::ZERO) {
+                if let Some(round) = self.begin_round(now) {
+                    self.finish_round(self.run(round, aside), Instant::now());
+                }
+                if !self.closed_and_stuck() {
+                    continue;
+                }
+            }
+            let state = self.lock();
+            if state.closed && (rest.is_none() || state.is_stalled()) {
+                break;
+            }
+            let rest = rest.unwrap_or(RECLAIM_EVERY).min(RECLAIM_EVERY);
+            drop(self.work.wait_timeout(state, rest));
+        }
+    }
+
+    /// Does a round; what comes while it is synced is written ahead.
+    fn run(&self, round: Round, aside: &Aside) -> Done {
+        let mut written = round.write();
+        if let Some(sync) = self.begin_sync(&mut written) {
+            let sync = Arc::new(sync);
+            let sent = aside.as_ref().map(|jobs| jobs.send(Arc::clone(&sync)));
+            let synced = match sent {
+                Some(Ok(())) => loop {
+                    let may_write = !written.is_ahead_full();
+                    match self.await_sync(may_write) {
+                        Some(synced) => break synced,
+                        None => self.write_ahead(&mut written),
+                    }
+                },
+                _ => sync.run(),
+            };
+            written.finish_sync(&sync, synced);
+        }
+        written.done()
+    }
+
+    /// Waits until the sync is done, or, with `may_write`, there is something to be written
+    /// meanwhile: then it is `None`.
+    fn await_sync(&self, may_write: bool) -> Option<io::Result<()>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(synced) = state.disk.as_mut()?.synced.take() {
+                return Some(synced);
+            }
+            let due = state.ahead_due_in(Instant::now(), LINGER);
+            let due = due.filter(|_| may_write);
+            if due == Some(Duration::ZERO) {
+                return None;
+            }
+            let wait = due.unwrap_or(RECLAIM_EVERY);
+            let waited = self.work.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+
+    /// Where the disk is full or fails, what is settled makes room for those who wait.
+    fn let_the_blocked_go_on(&self, now: Instant) {
+        let wanted = {
+            let state = self.lock();
+            state.is_stalled() && state.blocked > 0
+        };
+        if wanted {
+            self.skip_needless(now);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let state = self.lock();
+        let stall = state.disk.as_ref().and_then(|disk| disk.stall.as_ref());
+        stall.is_some_and(|stall| stall.full)
+    }
+
+    fn closed_and_stuck(&self) -> bool {
+        let state = self.lock();
+        state.closed && state.is_stalled()
+    }
+}
