@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
+use inrush_queue::Reclaiming;
 
 use crate::event::SOURCES;
 use crate::oracle::Verdict;
@@ -93,7 +94,9 @@ impl World {
                 true => self.tidy_step()?,
                 false => self.round_step()?,
             }
-            if self.disk.is_dead() {
+            // A disk takes its time, and that is when things go wrong.
+            let syncing = |work: &Reclaiming| work.syncing().is_some();
+            if self.disk.is_dead() || tidies && self.reclaiming.as_ref().is_some_and(syncing) {
                 break;
             }
         }

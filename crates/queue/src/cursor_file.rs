@@ -137,12 +137,16 @@ pub(crate) struct CursorFile {
     is_dirty: bool,
     /// The bytes of the place that was found, until it is durable.
     found: Option<Vec<u8>>,
+    /// Whether this process knows the file's name to be durable.
+    is_named: bool,
 }
 
 /// A file to be synced, so that one place of it becomes durable.
 pub(crate) struct PlaceSync {
     file: Arc<dyn File>,
     slot: u64,
+    /// Where the file's name is to be made durable too.
+    names: Option<Arc<dyn Storage>>,
 }
 
 impl PlaceSync {
@@ -151,7 +155,10 @@ impl PlaceSync {
     /// # Errors
     /// The disk fails.
     pub(crate) fn run(&self) -> io::Result<()> {
-        self.file.sync()
+        self.file.sync()?;
+        self.names
+            .as_ref()
+            .map_or(Ok(()), |names| names.sync_names())
     }
 }
 
@@ -193,6 +200,7 @@ impl CursorFile {
                 let ranges = place.unsettled.len();
                 bytes[..HEAD_BYTES + 16 * ranges].to_vec()
             }),
+            is_named: false,
         };
         Ok((cursor, newest.map(|(.., (_, place))| place)))
     }
@@ -204,7 +212,7 @@ impl CursorFile {
     /// The disk fails; what was there before is still there.
     pub(crate) fn write(&mut self, log: &LogId, place: &Place) -> io::Result<()> {
         self.keep_found()?;
-        let syncing = self.syncing.filter(|_| !is_on(Mutant::OverSync));
+        let syncing = self.syncing.filter(|_| !is_on(Mutant::NewestSynced));
         let taken = [self.newest, self.durable, syncing];
         let slots = if is_on(Mutant::TwoSlots) { 2 } else { SLOTS };
         let slot = (0..slots).find(|slot| !taken.contains(&Some(*slot)));
@@ -230,7 +238,9 @@ impl CursorFile {
         if !is_on(Mutant::TrustFound) {
             file.write_at(&[found], slot * SLOT_BYTES as u64)?;
             file.sync()?;
+            self.storage.sync_names()?;
         }
+        self.is_named = true;
         self.durable = Some(slot);
         self.found = None;
         Ok(())
@@ -244,14 +254,18 @@ impl CursorFile {
             return None;
         }
         self.syncing = Some(slot);
-        let file = Arc::clone(file);
-        Some(PlaceSync { file, slot })
+        Some(PlaceSync {
+            file: Arc::clone(file),
+            slot,
+            names: (!self.is_named).then(|| Arc::clone(&self.storage)),
+        })
     }
 
     /// The sync is done. After one that failed, the place has to be written again.
     pub(crate) fn finish_sync(&mut self, sync: &PlaceSync, ok: bool) {
         self.syncing = None;
         if ok {
+            self.is_named = true;
             self.durable = Some(sync.slot);
             if is_on(Mutant::NewestSynced) {
                 (self.durable, self.is_dirty) = (self.newest, false);

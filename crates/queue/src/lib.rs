@@ -13,8 +13,8 @@
 //!
 //! # Limits
 //! The memory budget counts what batches pin ([`Batch::memory_bytes`](inrush_event::Batch)), not
-//! what they hold. One batch is always taken, however large. While the disk is slower than what
-//! comes in, or full, up to the memory budget is accepted and not yet written.
+//! what they hold. One batch is always taken, however large. Where nothing is begun to be written
+//! for 40 ms, because the disk is slower than what comes in or full, nothing more is accepted.
 //!
 //! # After a crash
 //! What was written is there again, and each destination goes on where it was; what was in flight

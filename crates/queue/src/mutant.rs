@@ -30,7 +30,6 @@ mutants! {
     SyncAgain "sync-again" "A sync that failed is tried again, and trusted.",
     TwoSlots "two-slots" "A cursor has two slots: its durable place may be written over.",
     TrustFound "trust-found" "The place that a restart found counts as durable.",
-    OverSync "over-sync" "The place that is being synced may be written over.",
     NewestSynced "newest-synced" "A cursor's sync counts for what was written while it was under way.",
     AheadDurable "ahead-durable" "What was written ahead counts as durable with the sync before it.",
     KeepAhead "keep-ahead" "After a failed sync, what was written ahead of it is not written again.",

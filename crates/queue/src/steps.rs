@@ -187,3 +187,72 @@ impl Log {
         self.settle(name, position, events, fate, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use inrush_event::{Anomalies, BatchPool, Ledger, Record, SourceInfo, Span, limits};
+
+    use super::*;
+    use crate::format::LogId;
+    use crate::storage::VirtualDisk;
+    use crate::{QueueOptions, WhenFull};
+
+    fn batch() -> Batch {
+        let source = Arc::new(SourceInfo {
+            name: "s".into(),
+            index: "main".into(),
+            sourcetype: "syslog".into(),
+        });
+        let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
+        builder.stamp(Timestamp(7));
+        builder.extend(b"event");
+        let record = Record::unparsed(Span::new(0, 5), Timestamp(7), 0, Anomalies::NONE);
+        builder.parts().1.push(record);
+        builder.freeze(0)
+    }
+
+    #[test]
+    fn nothing_is_accepted_while_what_came_before_is_not_written() {
+        let disk = VirtualDisk::new(1);
+        let options = |when_full| QueueOptions {
+            when_full,
+            ..QueueOptions::default()
+        };
+        let (ledger, id) = (Ledger::new(), LogId::from_bytes([1; 16]));
+        let storage = Arc::new(disk.clone());
+        let log = Log::open_on(storage, options(WhenFull::Block), Arc::clone(&ledger), id).unwrap();
+        log.attach(&ledger.destination("out"));
+        let append = |now| log.try_append(batch(), false, now, || {});
+        let begun = Instant::now();
+        let late = begun + Duration::from_millis(41);
+        append(begun).unwrap();
+        append(begun + Duration::from_millis(40)).unwrap();
+        assert_eq!(append(late), Err(TryAppend::WouldBlock));
+        log.reconfigure(options(WhenFull::DropNewest));
+        assert_eq!(append(late), Err(TryAppend::WouldBlock), "there is room");
+
+        let round = log.begin_round(late).unwrap();
+        append(late).unwrap();
+        let mut syncing = log.begin_syncing(round.write());
+        let later = late + Duration::from_millis(41);
+        assert_eq!(append(later), Err(TryAppend::WouldBlock));
+        log.write_more(&mut syncing);
+        append(later).unwrap();
+
+        // The sync fails: what was written waits again, and the disk is known to fail.
+        log.finish_round(syncing.finish(), later);
+        assert_eq!(append(later), Err(TryAppend::Refused(AppendError::Full)));
+        log.reconfigure(options(WhenFull::Block));
+        assert_eq!(append(later), Err(TryAppend::WouldBlock));
+        let round = log.begin_round(later).unwrap();
+        append(later).unwrap();
+        let mut syncing = log.begin_syncing(round.write());
+        syncing.run();
+        log.finish_round(syncing.finish(), later);
+        assert!(log.durable_end() > 4);
+    }
+}
