@@ -7,9 +7,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Record, Span, Timestamp, limits};
+use crate::{Arena, Record, Span, Timestamp, limits};
 
 /// What carried an event to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -72,8 +72,8 @@ pub struct SourceInfo {
 }
 
 struct Buffers {
-    /// Always as long as its capacity (zeroed once), so that safe code can read into it.
-    arena: Vec<u8>,
+    /// Zeroed once, so that safe code can read into it.
+    arena: Arena,
     records: Vec<Record>,
     peers: Vec<Peer>,
     /// Where in `peers` each one is; used only while filling.
@@ -81,9 +81,9 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn new(arena_bytes: usize) -> Self {
+    fn new(arena: Arena) -> Self {
         Self {
-            arena: vec![0; arena_bytes],
+            arena,
             records: Vec::new(),
             peers: Vec::new(),
             peer_index: HashMap::new(),
@@ -95,7 +95,15 @@ impl Buffers {
 /// batch.
 #[derive(Default)]
 pub struct BatchPool {
-    free: Mutex<Vec<Buffers>>,
+    free: Mutex<Free>,
+}
+
+#[derive(Default)]
+struct Free {
+    /// The warmest last.
+    buffers: Vec<Buffers>,
+    /// As few as there have been since the pool was last trimmed.
+    least: usize,
 }
 
 impl BatchPool {
@@ -112,21 +120,36 @@ impl BatchPool {
         message_bytes_max: usize,
     ) -> BatchBuilder {
         let longer = message_bytes_max.saturating_sub(limits::MESSAGE_BYTES_DEFAULT);
-        let lent = match longer {
-            0 => self
-                .free
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop(),
-            _ => None,
-        };
+        let lent = (longer == 0).then(|| self.take()).flatten();
+        let new = || Buffers::new(Arena::paged(limits::ARENA_BYTES + longer));
         BatchBuilder {
-            buffers: lent.unwrap_or_else(|| Buffers::new(limits::ARENA_BYTES + longer)),
+            buffers: lent.unwrap_or_else(new),
             filled: 0,
             source: Arc::clone(source),
             received: Timestamp::NONE,
             pool: Arc::clone(self),
         }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<Buffers> {
+        let mut free = self.free();
+        let taken = free.buffers.pop();
+        free.least = free.least.min(free.buffers.len());
+        taken
+    }
+
+    /// Gives what has lain idle since the last time back to the system. To be called now and then.
+    pub fn trim(&self) {
+        let mut free = self.free();
+        let idle = free.least;
+        let gone: Vec<Buffers> = free.buffers.drain(..idle).collect();
+        free.least = free.buffers.len();
+        drop(free);
+        drop(gone);
     }
 
     fn take_back(&self, mut buffers: Buffers) {
@@ -144,9 +167,9 @@ impl BatchPool {
         buffers.records.clear();
         buffers.peers.clear();
         buffers.peer_index.clear();
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < limits::POOL_FREE_BATCHES {
-            free.push(buffers);
+        let mut free = self.free();
+        if free.buffers.len() < limits::POOL_FREE_BATCHES {
+            free.buffers.push(buffers);
         }
     }
 }
@@ -255,7 +278,7 @@ impl BatchBuilder {
         } = self;
         if filled < limits::BATCH_COPY_BYTES {
             let exact = Buffers {
-                arena: buffers.arena[..filled].to_vec(),
+                arena: buffers.arena[..filled].to_vec().into(),
                 records: buffers.records.as_slice().to_vec(),
                 peers: buffers.peers.as_slice().to_vec(),
                 peer_index: HashMap::new(),
@@ -313,7 +336,7 @@ impl From<BatchParts> for Batch {
         let filled = parts.arena.len();
         let raw_bytes = raw_bytes(&parts.records);
         let buffers = Buffers {
-            arena: parts.arena,
+            arena: parts.arena.into(),
             records: parts.records,
             peers: parts.peers,
             peer_index: HashMap::new(),
@@ -400,7 +423,7 @@ impl Batch {
 
     /// Bytes of memory that the batch pins: arena, rows and senders.
     pub fn memory_bytes(&self) -> u64 {
-        (self.buffers.arena.len()
+        (self.buffers.arena.memory_bytes()
             + self.buffers.records.capacity() * size_of::<Record>()
             + self.buffers.peers.capacity() * size_of::<Peer>()
             + limits::BATCH_OVERHEAD_BYTES) as u64
@@ -410,7 +433,7 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(pool) = &self.pool {
-            pool.take_back(std::mem::replace(&mut self.buffers, Buffers::new(0)));
+            pool.take_back(std::mem::replace(&mut self.buffers, Buffers::new(Arena::default())));
         }
     }
 }
@@ -447,6 +470,24 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_needed_since_the_last_trim_goes_back_to_the_system() {
+        let pool = BatchPool::new();
+        let lend = || pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
+        let builders = [lend(), lend(), lend()];
+        for mut builder in builders {
+            push(&mut builder, &vec![b'x'; limits::BATCH_COPY_BYTES]);
+            drop(builder.freeze(0));
+        }
+        pool.trim();
+        assert_eq!(pool.free().buffers.len(), 3, "all were in use");
+        drop(lend().freeze(0));
+        pool.trim();
+        assert_eq!(pool.free().buffers.len(), 1, "one was");
+        pool.trim();
+        assert_eq!(pool.free().buffers.len(), 0);
+    }
+
+    #[test]
     fn a_full_batch_gives_its_arena_back_when_the_last_reference_goes() {
         let pool = BatchPool::new();
         let mut builder = pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
@@ -454,9 +495,9 @@ mod tests {
         let batch = Arc::new(builder.freeze(0));
         let second = Arc::clone(&batch);
         drop(batch);
-        assert_eq!(pool.free.lock().unwrap().len(), 0);
+        assert_eq!(pool.free().buffers.len(), 0);
         drop(second);
-        assert_eq!(pool.free.lock().unwrap().len(), 1);
+        assert_eq!(pool.free().buffers.len(), 1);
         assert!(
             pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT)
                 .is_empty(),

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod anomaly;
+mod arena;
 mod batch;
 mod fate;
 mod feed;
@@ -27,6 +28,7 @@ mod record;
 mod units;
 
 pub use anomaly::Anomalies;
+pub use arena::Arena;
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Peer, Protocol, SourceInfo};
 pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next, Origin};

@@ -43,10 +43,10 @@ pub const BATCH_OVERHEAD_BYTES: usize = 512;
 /// Senders for which a returned batch may keep room.
 pub const PEERS_KEPT: usize = 4096;
 
-/// Free arenas that a pool keeps, the warmest used first; the ones above are returned to the
-/// allocator. As many as pile up while a destination's thread waits for its turn on a busy core:
-/// a fresh arena costs a page fault every 4 KiB.
-pub const POOL_FREE_BATCHES: usize = 32;
+/// Free arenas that a pool keeps, the warmest used first; the ones above go back to the system, and
+/// so do those that nobody has needed for a second. As many as a round of writing frees at once,
+/// several times: a fresh arena costs the kernel 2 MiB of zeros.
+pub const POOL_FREE_BATCHES: usize = 64;
 
 /// Digits in an octet count. RFC 6587 sets no limit; 10 GB needs 11, so 8 (under 100 MB) is
 /// more than any real sender needs and cannot overflow.

@@ -96,6 +96,7 @@ impl Watch {
 
 fn tick(shared: &Shared, losses: &mut Losses) {
     shared.reap();
+    shared.pool.trim();
     refresh_certificates(shared);
     let ledger = shared.ledger_now();
     shared

@@ -22,6 +22,7 @@
 //! memory starts empty; on an orderly stop it counts what is left as `dropped{shutdown}`.
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod aside;
 mod config;
 mod cursor;

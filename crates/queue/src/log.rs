@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
 
+use crate::arrival::Arrival;
 use crate::cursor::Cursor;
 use crate::cursor_file::Place;
 use crate::feed::DestinationFeed;
@@ -212,11 +213,12 @@ impl Log {
         urgent: bool,
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
-        let bytes = batch.memory_bytes();
+        let arrival = Arrival::new(batch, self.keeper.is_some());
+        let bytes = arrival.disk_bytes;
         let mut freed = Vec::new();
         let mut state = self.lock();
         loop {
-            match self.admit(&mut state, bytes, Some(Instant::now()), &mut freed) {
+            match self.admit(&mut state, &arrival, Some(Instant::now()), &mut freed) {
                 Some(Ok(())) => break,
                 Some(Err(error)) => return Err(error),
                 None => {}
@@ -229,7 +231,7 @@ impl Log {
                 .unwrap_or_else(PoisonError::into_inner);
             state.unblock();
         }
-        let position = self.take_in(&mut state, Arc::new(batch), urgent, Instant::now(), accept);
+        let position = self.take_in(&mut state, arrival, urgent, Instant::now(), accept);
         let (on_disk, wake_writer) = match &state.disk {
             Some(disk) => {
                 let first = disk.unwritten_bytes == bytes;
@@ -250,12 +252,12 @@ impl Log {
         Ok(position)
     }
 
-    /// Whether a batch of `bytes` may come in at `now`; `None` if it has to wait. Without a time,
+    /// Whether a batch may come in at `now`; `None` if it has to wait. Without a time,
     /// it may come in though the writer is late: something else keeps it until it is written.
     pub(crate) fn admit(
         &self,
         state: &mut State,
-        bytes: u64,
+        arrival: &Arrival,
         now: Option<Instant>,
         freed: &mut Vec<Arc<Batch>>,
     ) -> Option<Result<(), AppendError>> {
@@ -263,7 +265,7 @@ impl Log {
             return Some(Err(AppendError::Closed));
         }
         let late = now.is_some_and(|now| state.is_late(now));
-        let fits = !late && state.make_room(bytes, &self.ledger, freed);
+        let fits = !late && state.make_room(arrival.memory_bytes, &self.ledger, freed);
         if fits {
             return Some(Ok(()));
         }
@@ -276,16 +278,17 @@ impl Log {
     pub(crate) fn take_in(
         &self,
         state: &mut State,
-        batch: Arc<Batch>,
+        arrival: Arrival,
         urgent: bool,
         now: Instant,
         accept: impl FnOnce(),
     ) -> u64 {
+        let batch = &arrival.batch;
         let (events, first) = (batch.len() as u64, state.next_event);
         self.ledger.post(|| {
             accept();
             for slot in &mut state.slots {
-                if !slot.cursor.is_meant(&batch) {
+                if !slot.cursor.is_meant(batch) {
                     slot.cursor.leave_to_others(first..first + events);
                     continue;
                 }
@@ -293,8 +296,7 @@ impl Log {
                 slot.cursor.counters.pending.add(events);
             }
         });
-        let bytes = batch.memory_bytes();
-        state.push(batch, bytes, urgent, now)
+        state.push(arrival, urgent, now)
     }
 
     /// Every batch at a position below is as durable as the mode promises.

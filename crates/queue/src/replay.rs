@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use inrush_event::Batch;
 
+use crate::arrival::Arrival;
 use crate::log::{AppendError, Log};
 
 /// Why a batch was not appended; none of its events was counted.
@@ -27,18 +28,20 @@ impl Log {
     /// # Errors
     /// If the batch was not taken.
     pub fn append_again(&self, batch: Batch) -> Result<u64, ReplayError> {
+        let arrival = Arrival::new(batch, self.keeper.is_some());
         let mut freed = Vec::new();
         let mut state = self.lock();
-        let known = batch.only().is_some_and(|only| state.slot(only).is_some());
+        let only = arrival.batch.only();
+        let known = only.is_some_and(|only| state.slot(only).is_some());
         if !known {
             return Err(ReplayError::NoDestination);
         }
-        match self.admit(&mut state, batch.memory_bytes(), None, &mut freed) {
+        match self.admit(&mut state, &arrival, None, &mut freed) {
             Some(Ok(())) if !state.is_stalled() => {}
             Some(Err(AppendError::Closed)) => return Err(ReplayError::Closed),
             _ => return Err(ReplayError::Full),
         }
-        let position = self.take_in(&mut state, Arc::new(batch), true, Instant::now(), || {});
+        let position = self.take_in(&mut state, arrival, true, Instant::now(), || {});
         drop(state);
         self.arrival.notify_all();
         self.work.notify_one();

@@ -10,6 +10,7 @@ use inrush_event::{
     Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Origin, Timestamp, limits,
 };
 
+use crate::arrival::Arrival;
 use crate::cursor::{Cursor, Pick};
 use crate::reader::{OldBatch, Reader};
 use crate::segments::Segments;
@@ -29,7 +30,12 @@ struct Entry {
     /// `None` once every cursor has settled it and it needs not be written any more, though an
     /// older one may still be waited for.
     batch: Option<Arc<Batch>>,
+    /// Bytes of memory that it pins.
     bytes: u64,
+    /// Bytes that it takes on disk.
+    disk_bytes: u64,
+    /// See [`Arrival::arena_sum`].
+    arena_sum: Option<u32>,
     first_event: u64,
     /// When it was accepted.
     came: Instant,
@@ -57,7 +63,7 @@ pub(crate) struct OnDisk {
     pub(crate) durable_end: u64,
     /// Someone waits for every batch below.
     pub(crate) urgent_end: u64,
-    /// Bytes of batches at and behind `durable_end`.
+    /// Bytes that the batches at and behind `durable_end` take on disk.
     pub(crate) unwritten_bytes: u64,
     /// Every batch below is written or just being written, though it may not count yet.
     pub(crate) taken_end: u64,
@@ -217,17 +223,18 @@ impl State {
     /// Appends a batch; returns its position.
     pub(crate) fn push(
         &mut self,
-        batch: Arc<Batch>,
-        bytes: u64,
+        arrival: Arrival,
         urgent: bool,
         now: Instant,
     ) -> u64 {
         let position = self.end();
-        self.bytes += bytes;
-        let events = batch.len() as u64;
+        self.bytes += arrival.memory_bytes;
+        let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
         self.entries.push_back(Entry {
-            batch: Some(batch),
-            bytes,
+            batch: Some(arrival.batch),
+            bytes: arrival.memory_bytes,
+            disk_bytes,
+            arena_sum: arrival.arena_sum,
             first_event: self.next_event,
             came: now,
             waiting: self.slots.len(),
@@ -235,7 +242,7 @@ impl State {
         self.next_event += events;
         match &mut self.disk {
             Some(disk) => {
-                disk.unwritten_bytes += bytes;
+                disk.unwritten_bytes += disk_bytes;
                 if urgent {
                     disk.urgent_end = position + 1;
                 }
@@ -267,10 +274,11 @@ impl State {
                     position,
                     first_event: entry.first_event,
                     batch,
+                    arena_sum: entry.arena_sum,
                     note: None,
                 };
                 let fits = bytes < bytes_max;
-                bytes += pending.bytes();
+                bytes += entry.disk_bytes;
                 fits.then_some(pending)
             })
             .collect()
@@ -453,7 +461,7 @@ impl State {
             else {
                 continue;
             };
-            disk.unwritten_bytes = disk.unwritten_bytes.saturating_sub(entry.bytes);
+            disk.unwritten_bytes = disk.unwritten_bytes.saturating_sub(entry.disk_bytes);
             if entry.waiting == 0 {
                 self.bytes -= std::mem::take(&mut entry.bytes);
                 freed.extend(entry.batch.take());

@@ -3,11 +3,11 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Instant;
 
 use inrush_event::{Batch, Delivery, Fate, Timestamp};
 
+use crate::arrival::Arrival;
 use crate::keeper::CursorSync;
 use crate::log::{AppendError, Log};
 use crate::mutant::{Mutant, is_on};
@@ -154,14 +154,15 @@ impl Log {
         now: Instant,
         accept: impl FnOnce(),
     ) -> Result<u64, TryAppend> {
+        let arrival = Arrival::new(batch, self.keeper.is_some());
         let mut freed = Vec::new();
         let mut state = self.lock();
-        match self.admit(&mut state, batch.memory_bytes(), Some(now), &mut freed) {
+        match self.admit(&mut state, &arrival, Some(now), &mut freed) {
             Some(Ok(())) => {}
             Some(Err(error)) => return Err(TryAppend::Refused(error)),
             None => return Err(TryAppend::WouldBlock),
         }
-        Ok(self.take_in(&mut state, Arc::new(batch), urgent, now, accept))
+        Ok(self.take_in(&mut state, arrival, urgent, now, accept))
     }
 
     /// What [`crate::DestinationFeed`] would give now; `None` for nothing.
@@ -195,6 +196,8 @@ mod tests {
     use std::time::Duration;
 
     use inrush_event::{Anomalies, BatchPool, Ledger, Record, SourceInfo, Span, limits};
+
+    use std::sync::Arc;
 
     use super::*;
     use crate::format::LogId;

@@ -15,7 +15,7 @@ use crate::format::{
 };
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
-use crate::storage::{File, Storage};
+use crate::storage::{BLOCK_BYTES, File, Storage};
 
 /// A segment grows to so many times its size while it is synced.
 const AHEAD_SEGMENTS: u64 = 2;
@@ -25,6 +25,8 @@ pub(crate) struct Pending {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
     pub(crate) batch: Arc<Batch>,
+    /// See [`Arrival::arena_sum`](crate::arrival::Arrival::arena_sum).
+    pub(crate) arena_sum: Option<u32>,
     /// Why its destination refused it, in quarantine.
     pub(crate) note: Option<Note>,
 }
@@ -32,11 +34,16 @@ pub(crate) struct Pending {
 impl Pending {
     /// Bytes that it takes on disk, or a little more.
     pub(crate) fn bytes(&self) -> u64 {
-        const AROUND: usize = 1024;
         let note = self.note.as_ref().map_or(0, |note| note.text.len());
-        let rows = note + self.batch.len() * ROW_BYTES + self.batch.peers().len() * PEER_BYTES;
-        (self.batch.bytes().len() + rows + AROUND) as u64
+        disk_bytes(&self.batch) + note as u64
     }
+}
+
+/// Bytes that a batch takes on disk, or a little more.
+pub(crate) fn disk_bytes(batch: &Batch) -> u64 {
+    const AROUND: usize = 1024 + BLOCK_BYTES;
+    let rows = batch.len() * ROW_BYTES + batch.peers().len() * PEER_BYTES;
+    (batch.bytes().len() + rows + AROUND) as u64
 }
 
 /// What a round has achieved.
@@ -126,7 +133,8 @@ pub(crate) struct Writer {
     ahead_end: u64,
     /// Why what came during a sync could not be written behind it.
     ahead_error: Option<io::Error>,
-    head: Vec<u8>,
+    /// What the frames of a call have before their arenas.
+    heads: Vec<u8>,
 }
 
 /// How a round is to be done.
@@ -146,7 +154,7 @@ impl Writer {
             current: None,
             ahead_end: 0,
             ahead_error: None,
-            head: Vec::new(),
+            heads: Vec::new(),
         }
     }
 
@@ -199,16 +207,26 @@ impl Writer {
         if synced && self.is_full(manner.segment_bytes) {
             self.current = None;
         }
-        for batch in self.unwritten(batches) {
-            if self.is_full(manner.segment_bytes) {
-                break;
-            }
-            if self.current.is_none() {
-                self.begin_segment(batch.position, batch.first_event, outcome)?;
-            }
-            self.append(batch)?;
+        let Some(first) = self.unwritten(batches).first() else {
+            return Ok(());
+        };
+        if self.current.is_none() {
+            self.begin_segment(first.position, first.first_event, outcome)?;
         }
-        Ok(())
+        let fitting = self.fitting(self.unwritten(batches), manner.segment_bytes);
+        self.append(fitting)
+    }
+
+    /// Those of the batches that begin within the segment.
+    fn fitting<'a>(&self, batches: &'a [Pending], segment_bytes: u64) -> &'a [Pending] {
+        let mut offset = self.current.as_ref().map_or(0, |current| current.offset);
+        let begins_inside = |pending: &&Pending| {
+            let inside = offset < segment_bytes;
+            offset += pending.bytes();
+            inside
+        };
+        let count = batches.iter().take_while(begins_inside).count();
+        &batches[..count]
     }
 
     /// Writes what came during a sync behind what is synced. After an error this segment is given
@@ -219,7 +237,7 @@ impl Writer {
             return;
         }
         let mut write = || {
-            batches.iter().try_for_each(|batch| self.append(batch))?;
+            self.append(batches)?;
             self.current.as_ref().map_or(Ok(()), |now| now.file.flush())
         };
         self.ahead_error = write().err();
@@ -273,25 +291,27 @@ impl Writer {
         file.write_at(&[&header.encode()], 0)
     }
 
-    /// One batch at a time: what its checksum has just read is copied while it is warm.
-    fn append(&mut self, pending: &Pending) -> io::Result<()> {
-        let Some(current) = &mut self.current else {
+    /// Writes the batches in one call, so that their arenas can go down from where they lie.
+    fn append(&mut self, batches: &[Pending]) -> io::Result<()> {
+        let (Some(current), Some(last)) = (&mut self.current, batches.last()) else {
             return Ok(());
         };
-        self.head.clear();
-        let place = (pending.position, pending.first_event, self.epoch);
-        let header = encode_head(
-            &self.log,
-            place,
-            &pending.batch,
-            pending.note.as_ref(),
-            &mut self.head,
-        );
-        let trailer = header.trailer(&self.log);
-        let parts = [&self.head[..], pending.batch.bytes(), &trailer[..]];
+        let (mut offset, mut ends) = (current.offset, Vec::with_capacity(batches.len()));
+        self.heads.clear();
+        for pending in batches {
+            let place = (pending.position, pending.first_event, self.epoch);
+            let header = encode_head(&self.log, place, pending, offset, &mut self.heads);
+            ends.push((self.heads.len(), header.trailer(&self.log)));
+            offset += header.frame_bytes();
+        }
+        let (mut parts, mut start) = (Vec::with_capacity(3 * batches.len()), 0);
+        for (pending, (end, trailer)) in batches.iter().zip(&ends) {
+            parts.extend([&self.heads[start..*end], pending.batch.bytes(), trailer]);
+            start = *end;
+        }
         current.file.write_at(&parts, current.offset)?;
-        current.offset += header.frame_bytes();
-        self.ahead_end = pending.position + 1;
+        current.offset = offset;
+        self.ahead_end = last.position + 1;
         Ok(())
     }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use inrush_event::{
     Anomalies, Batch, BatchParts, ClassId, Format, Peer, Protocol, Record, SourceInfo, Span,
-    Timestamp,
+    Timestamp, limits,
 };
 
 use super::frame::{FLAG_NOTE, FLAG_ONLY, FLAGS_KNOWN, FrameHeader};
 use super::{Fields, Layout, LogId, Note};
+use crate::storage::BLOCK_BYTES;
+use crate::writer::Pending;
 
 pub(crate) const ROW_BYTES: usize = 88;
 pub(crate) const PEER_BYTES: usize = 20;
@@ -30,19 +32,25 @@ const PROTOCOLS: [Protocol; 5] = [
 ];
 
 /// Appends the frame's header and everything of the payload but the arena, which is written from
-/// where it lies. Returns the header.
+/// where it lies. Returns the header. `offset` is where the frame begins in its file: a large arena
+/// begins on a block.
 pub(crate) fn encode_head(
     log: &LogId,
     place: (u64, u64, u32),
-    batch: &Batch,
-    note: Option<&Note>,
+    pending: &Pending,
+    offset: u64,
     out: &mut Vec<u8>,
 ) -> FrameHeader {
     let (position, first_event, epoch) = place;
+    let (batch, note) = (&*pending.batch, pending.note.as_ref());
     let start = out.len();
     out.resize(start + super::FRAME_HEADER_BYTES, 0);
     let names = out.len();
     push_names(batch, note, out);
+    if batch.bytes().len() >= limits::BATCH_COPY_BYTES {
+        let arena = offset as usize + (out.len() - start) + batch.len() * ROW_BYTES;
+        out.resize(out.len() + arena.next_multiple_of(BLOCK_BYTES) - arena, 0);
+    }
     let rows = out.len();
     out.reserve(batch.len() * ROW_BYTES);
     for record in batch.records() {
@@ -58,7 +66,10 @@ pub(crate) fn encode_head(
         epoch,
         stored_bytes: plain_bytes,
         plain_bytes,
-        payload_sum: crc32c::crc32c_append(log.checksum(&out[names..]), arena),
+        payload_sum: match pending.arena_sum {
+            Some(sum) => crc32c::crc32c_combine(log.checksum(&out[names..]), sum, arena.len()),
+            None => crc32c::crc32c_append(log.checksum(&out[names..]), arena),
+        },
         names_bytes: (rows - names) as u32,
         flags: flags(batch, note),
     };
@@ -202,7 +213,8 @@ pub(super) fn text(fields: &mut Fields<'_>) -> Option<String> {
 
 fn peers(fields: &mut Fields<'_>) -> Option<Vec<Peer>> {
     let count = fields.u32() as usize;
-    if fields.0.len() != count.checked_mul(PEER_BYTES)? {
+    let padding = fields.0.get(count.checked_mul(PEER_BYTES)?..)?;
+    if padding.len() >= BLOCK_BYTES || padding.iter().any(|byte| *byte != 0) {
         return None;
     }
     let mut peer = || {

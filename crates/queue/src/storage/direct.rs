@@ -6,15 +6,19 @@
 //!
 //! Such writes begin and end on blocks. The last block is filled up with zeros and written again
 //! with what comes next: what is in it already is written as it was, as the page cache does too.
-//! What is written is gathered until there is enough for a call, or somebody asks for it: so a
-//! batch is copied while it is still in the processor's cache.
+//! What is written is gathered until there is enough for a call, or somebody asks for it. Long
+//! parts that lie on blocks, in memory and in the file, are not copied: they go down from where
+//! they are, in one call with what was gathered before and between them.
 //!
 //! When the file is closed it is cut to its length; a process that was killed leaves the zeros.
 
 use std::fs;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use inrush_event::Arena;
+use nix::sys::uio::pwritev;
 
 use super::{BLOCK_BYTES, File};
 
@@ -25,30 +29,29 @@ const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 /// of the file: the call returns at once, and so few bytes cost little.
 const FLUSH_BYTES_MIN: usize = 256 * 1024;
 
-/// Memory that begins on a block.
+/// Shorter parts are copied, wherever they lie.
+const LENT_BYTES_MIN: usize = 64 * 1024;
+
+/// Pieces of a call, at most: the kernel takes 1,024 (`IOV_MAX`).
+const PIECES_MAX: usize = 512;
+
+/// What is gathered. It begins on a block, in the file too.
+#[derive(Default)]
 pub(super) struct Buffer {
-    memory: Vec<u8>,
-    /// Where in the memory the first block begins.
-    start: usize,
+    memory: Arena,
     used: usize,
 }
 
 impl Buffer {
     pub(super) fn new() -> Self {
-        let memory = vec![0; BUFFER_BYTES + BLOCK_BYTES];
-        let start = memory.as_ptr().align_offset(BLOCK_BYTES).min(BLOCK_BYTES);
-        Self {
-            memory,
-            start,
-            used: 0,
-        }
+        let memory = Arena::paged(BUFFER_BYTES);
+        Self { memory, used: 0 }
     }
 
     /// Takes as much as fits; gives what does not.
     fn put<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (now, later) = bytes.split_at(bytes.len().min(BUFFER_BYTES - self.used));
-        let at = self.start + self.used;
-        self.memory[at..at + now.len()].copy_from_slice(now);
+        self.memory[self.used..self.used + now.len()].copy_from_slice(now);
         self.used += now.len();
         later
     }
@@ -58,24 +61,49 @@ impl Buffer {
     }
 
     fn bytes(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.used]
+        &self.memory[..self.used]
     }
 
-    /// All of it, filled up with zeros to a whole block.
-    fn blocks(&mut self) -> &[u8] {
-        let whole = self.used.next_multiple_of(BLOCK_BYTES);
-        self.memory[self.start + self.used..self.start + whole].fill(0);
-        &self.memory[self.start..self.start + whole]
+    /// Fills the last block up with zeros; says where it ends.
+    fn pad(&mut self) -> usize {
+        let end = self.used.next_multiple_of(BLOCK_BYTES);
+        self.memory[self.used..end].fill(0);
+        end
     }
 
     /// Forgets the whole blocks; says how many bytes they had.
     fn keep_tail(&mut self) -> usize {
         let whole = self.used - self.used % BLOCK_BYTES;
-        let tail = self.start + whole..self.start + self.used;
-        self.memory.copy_within(tail, self.start);
+        self.memory.copy_within(whole..self.used, 0);
         self.used -= whole;
         whole
     }
+}
+
+/// A part that is not copied, and how much of the buffer comes before it.
+type Lent<'a> = (usize, &'a [u8]);
+
+/// What goes into the file, in order: the buffer up to `end`, and what was lent between.
+fn pieces<'a>(buffer: &'a [u8], lent: &[Lent<'a>], end: usize) -> Vec<IoSlice<'a>> {
+    let (mut pieces, mut at) = (Vec::with_capacity(2 * lent.len() + 1), 0);
+    for (before, part) in lent {
+        if *before > at {
+            pieces.push(IoSlice::new(&buffer[at..*before]));
+        }
+        pieces.push(IoSlice::new(part));
+        at = *before;
+    }
+    if end > at {
+        pieces.push(IoSlice::new(&buffer[at..end]));
+    }
+    pieces
+}
+
+/// The whole blocks that `part` begins with, if it is worth not to copy them.
+fn to_lend(part: &[u8]) -> Option<&[u8]> {
+    let whole = part.len() - part.len() % BLOCK_BYTES;
+    let lies_well = part.as_ptr().addr().is_multiple_of(BLOCK_BYTES);
+    (lies_well && whole >= LENT_BYTES_MIN).then(|| &part[..whole])
 }
 
 /// A buffer that no file uses at the moment.
@@ -133,34 +161,36 @@ impl Direct {
         }
     }
 
-    /// Writes the buffer to the file.
-    fn write_out(&self, front: &mut Front) -> io::Result<()> {
-        if !front.dirty {
+    /// Writes what was gathered and lent to the file, the last block filled up.
+    fn write_out(&self, front: &mut Front, lent: &[Lent<'_>]) -> io::Result<()> {
+        if !front.dirty && lent.is_empty() {
             return Ok(());
         }
-        let at = front.at;
-        match self.write_blocks(front.buffer.blocks(), at) {
+        let (at, end) = (front.at, front.buffer.pad());
+        match self.write_blocks(pieces(&front.buffer.memory, lent, end), at) {
             // What a file system says that has blocks of another size, or cannot do it at all.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return self.go_plain(front);
+                return self.go_plain(front, lent);
             }
             done => done?,
         }
-        front.at += front.buffer.keep_tail() as u64;
+        let lent_bytes: usize = lent.iter().map(|(_, part)| part.len()).sum();
+        front.at += (lent_bytes + front.buffer.keep_tail()) as u64;
         front.padded = front.buffer.used > 0;
         front.dirty = false;
         Ok(())
     }
 
-    fn write_blocks(&self, mut blocks: &[u8], mut at: u64) -> io::Result<()> {
-        while !blocks.is_empty() {
-            match self.direct.write_at(blocks, at) {
+    fn write_blocks(&self, mut pieces: Vec<IoSlice<'_>>, mut at: u64) -> io::Result<()> {
+        let mut left = &mut pieces[..];
+        while !left.is_empty() {
+            match pwritev(&self.direct, left, at as i64).map_err(io::Error::from) {
                 // The disk is full in the middle of a block.
                 Ok(n) if n == 0 || n % BLOCK_BYTES != 0 => {
                     return Err(io::ErrorKind::StorageFull.into());
                 }
                 Ok(n) => {
-                    blocks = &blocks[n..];
+                    IoSlice::advance_slices(&mut left, n);
                     at += n as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -170,9 +200,51 @@ impl Direct {
         Ok(())
     }
 
-    fn go_plain(&self, front: &mut Front) -> io::Result<()> {
-        self.file.write_all_at(front.buffer.bytes(), front.at)?;
-        self.cut(front, front.len())
+    /// Writes what is there through the page cache, and all that follows.
+    fn go_plain(&self, front: &mut Front, lent: &[Lent<'_>]) -> io::Result<()> {
+        let mut end = front.at;
+        for piece in pieces(front.buffer.bytes(), lent, front.buffer.used) {
+            self.file.write_all_at(&piece, end)?;
+            end += piece.len() as u64;
+        }
+        self.cut(front, end)
+    }
+
+    /// Writes parts that continue the file; gives what is left of them once the page cache is used.
+    fn append<'a>(&self, front: &mut Front, parts: &[&'a [u8]]) -> io::Result<Vec<&'a [u8]>> {
+        let mut lent: Vec<Lent<'a>> = Vec::new();
+        let mut parts = parts.iter();
+        for part in parts.by_ref() {
+            let mut left = *part;
+            let on_block = front.buffer.used.is_multiple_of(BLOCK_BYTES);
+            if let Some(whole) = to_lend(left).filter(|_| on_block) {
+                lent.push((front.buffer.used, whole));
+                left = &left[whole.len()..];
+            }
+            while !left.is_empty() && !front.plain {
+                left = front.buffer.put(left);
+                front.dirty = true;
+                if front.buffer.is_full() || 2 * lent.len() >= PIECES_MAX {
+                    self.write_out(front, &lent)?;
+                    lent.clear();
+                }
+            }
+            if front.plain {
+                return Ok(std::iter::once(left).chain(parts.copied()).collect());
+            }
+        }
+        if !lent.is_empty() {
+            self.write_out(front, &lent)?;
+        }
+        Ok(Vec::new())
+    }
+
+    fn write_plain(&self, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
+        for part in parts {
+            self.file.write_all_at(part, offset)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn cut(&self, front: &mut Front, bytes: u64) -> io::Result<()> {
@@ -198,37 +270,29 @@ impl File for Direct {
         super::disk::read_at(&self.file, buffer, offset)
     }
 
-    fn write_at(&self, parts: &[&[u8]], mut offset: u64) -> io::Result<()> {
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         let mut front = lock(&self.front);
         if !front.plain && offset != front.len() {
-            self.go_plain(&mut front)?;
+            self.go_plain(&mut front, &[])?;
         }
-        for part in parts {
-            let mut left = *part;
-            while !front.plain && !left.is_empty() {
-                left = front.buffer.put(left);
-                front.dirty = true;
-                if front.buffer.is_full() {
-                    self.write_out(&mut front)?;
-                }
-            }
-            let done = (part.len() - left.len()) as u64;
-            self.file.write_all_at(left, offset + done)?;
-            offset += part.len() as u64;
+        if front.plain {
+            return self.write_plain(parts, offset);
         }
-        Ok(())
+        let left = self.append(&mut front, parts)?;
+        let bytes = |parts: &[&[u8]]| parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        self.write_plain(&left, offset + bytes(parts) - bytes(&left))
     }
 
     fn flush(&self) -> io::Result<()> {
         let mut front = lock(&self.front);
         if front.dirty && front.buffer.used < FLUSH_BYTES_MIN {
-            return self.go_plain(&mut front);
+            return self.go_plain(&mut front, &[]);
         }
-        self.write_out(&mut front)
+        self.write_out(&mut front, &[])
     }
 
     fn hand_over(&self) -> io::Result<()> {
-        self.write_out(&mut lock(&self.front))
+        self.write_out(&mut lock(&self.front), &[])
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -251,16 +315,11 @@ impl Drop for Direct {
         let mut front = lock(&self.front);
         // Whoever needed it to be written has asked for it; where the cut fails, the zeros are read
         // over.
-        let _ = self.write_out(&mut front);
+        let _ = self.write_out(&mut front, &[]);
         if front.padded {
             let _ = self.file.set_len(front.len());
         }
-        let empty = Buffer {
-            memory: Vec::new(),
-            start: 0,
-            used: 0,
-        };
-        let mut buffer = std::mem::replace(&mut front.buffer, empty);
+        let mut buffer = std::mem::take(&mut front.buffer);
         buffer.used = 0;
         *lock(&self.spare) = Some(buffer);
     }
@@ -321,6 +380,33 @@ mod tests {
             assert!(
                 open.len() - all.len() < BLOCK_BYTES && open[all.len()..].iter().all(|b| *b == 0)
             );
+        }
+    }
+
+    #[test]
+    fn long_parts_that_lie_on_blocks_go_down_from_where_they_are() {
+        let mut arena = Arena::paged(300_000);
+        arena.copy_from_slice(&bytes(300_000));
+        // Two calls: parts on blocks, one that is none though it lies well in memory, a short one.
+        let calls: [&[&[u8]]; 2] = [
+            &[&[9; 4096], &arena, b"x", &[8; 3103 + 4096], &arena[..100_000]],
+            &[&[7; 5], &arena[..131_072], &[6; 70_000]],
+        ];
+        for syncs in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let file = Disk::open(folder.path()).unwrap().create(NAME).unwrap();
+            let mut all: Vec<u8> = Vec::new();
+            for parts in calls {
+                file.write_at(parts, all.len() as u64).unwrap();
+                all.extend(parts.concat());
+                assert_eq!(file.len().unwrap(), all.len() as u64);
+                if syncs {
+                    file.sync().unwrap();
+                    assert!(fs::read(folder.path().join(NAME)).unwrap()[..all.len()] == all);
+                }
+            }
+            drop(file);
+            assert!(fs::read(folder.path().join(NAME)).unwrap() == all, "{syncs}");
         }
     }
 
