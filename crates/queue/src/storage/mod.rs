@@ -73,8 +73,8 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// [`Self::flush`] where a [`Self::sync`] follows at once: as a sync does it, which may wait for
-    /// the disk.
+    /// [`Self::flush`] where a [`Self::sync`] follows at once: as a sync does it, which may wait
+    /// for the disk.
     fn hand_over(&self) -> io::Result<()> {
         self.flush()
     }

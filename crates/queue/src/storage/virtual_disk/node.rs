@@ -21,8 +21,8 @@ pub(super) struct Node {
     pub(super) written_mark: Option<u64>,
     /// [`Self::written_mark`] when the sync began that is under way, if it was said.
     begun_mark: Option<Option<u64>>,
-    /// Of what was to be written, by offset and checksum: when that was first. Written once more, it
-    /// is no newer.
+    /// Of what was to be written, by offset and checksum: when that was first. Written once more,
+    /// it is no newer.
     marks: HashMap<(u64, u32), u64>,
     /// Whether a sync has failed since that write: then no later one makes it durable.
     forgotten: bool,
