@@ -91,6 +91,9 @@ impl Buffers {
     }
 }
 
+/// One of so many idle arenas is given back at a time.
+const IDLE_KEPT: usize = 8;
+
 /// Lends arenas to workers and takes them back. One for the process; the lock is taken once a
 /// batch.
 #[derive(Default)]
@@ -125,6 +128,8 @@ impl BatchPool {
         BatchBuilder {
             buffers: lent.unwrap_or_else(new),
             filled: 0,
+            sum: 0,
+            summed: 0,
             source: Arc::clone(source),
             received: Timestamp::NONE,
             pool: Arc::clone(self),
@@ -142,11 +147,12 @@ impl BatchPool {
         taken
     }
 
-    /// Gives what has lain idle since the last time back to the system. To be called now and then.
+    /// Gives a part of what has lain idle since the last time back to the system. To be called once
+    /// a second: what a surge every few seconds needs is kept.
     pub fn trim(&self) {
         let mut free = self.free();
         let idle = free.least;
-        let gone: Vec<Buffers> = free.buffers.drain(..idle).collect();
+        let gone: Vec<Buffers> = free.buffers.drain(..idle.div_ceil(IDLE_KEPT)).collect();
         free.least = free.buffers.len();
         drop(free);
         drop(gone);
@@ -178,6 +184,9 @@ impl BatchPool {
 pub struct BatchBuilder {
     buffers: Buffers,
     filled: usize,
+    /// CRC-32C of the arena up to `summed`.
+    sum: u32,
+    summed: usize,
     source: Arc<SourceInfo>,
     received: Timestamp,
     pool: Arc<BatchPool>,
@@ -221,6 +230,17 @@ impl BatchBuilder {
     /// Gives back the bytes from `offset` on, which no record may point into.
     pub fn truncate(&mut self, offset: usize) {
         self.filled = self.filled.min(offset);
+        if self.summed > offset {
+            (self.sum, self.summed) = (0, 0);
+        }
+    }
+
+    /// Has the checksum of the arena cover what is filled, for a batch that will be written to disk:
+    /// now its bytes are in the processor's cache, later they are not.
+    pub fn sum_up(&mut self) {
+        let new = &self.buffers.arena[self.summed..self.filled];
+        self.sum = crc32c::crc32c_append(self.sum, new);
+        self.summed = self.filled;
     }
 
     /// Copies bytes in at the end.
@@ -272,6 +292,8 @@ impl BatchBuilder {
         let Self {
             mut buffers,
             filled,
+            sum,
+            summed,
             source,
             received,
             pool,
@@ -292,6 +314,7 @@ impl BatchBuilder {
             raw_bytes,
             buffers,
             filled,
+            arena_sum: (summed == filled).then_some(sum),
             source,
             sequence,
             received,
@@ -310,6 +333,7 @@ pub struct Batch {
     received: Timestamp,
     only: Option<Arc<str>>,
     raw_bytes: u64,
+    arena_sum: Option<u32>,
     pool: Option<Arc<BatchPool>>,
 }
 
@@ -345,6 +369,7 @@ impl From<BatchParts> for Batch {
             raw_bytes,
             buffers,
             filled,
+            arena_sum: None,
             source: parts.source,
             sequence: parts.sequence,
             received: parts.received,
@@ -363,6 +388,11 @@ impl Batch {
     /// The arena that all spans point into.
     pub fn bytes(&self) -> &[u8] {
         &self.buffers.arena[..self.filled]
+    }
+
+    /// CRC-32C of [`Self::bytes`], if whoever filled the batch has summed it up.
+    pub fn arena_sum(&self) -> Option<u32> {
+        self.arena_sum
     }
 
     /// The events, in the order of their arrival on each connection.
@@ -433,7 +463,10 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(pool) = &self.pool {
-            pool.take_back(std::mem::replace(&mut self.buffers, Buffers::new(Arena::default())));
+            pool.take_back(std::mem::replace(
+                &mut self.buffers,
+                Buffers::new(Arena::default()),
+            ));
         }
     }
 }
@@ -482,9 +515,32 @@ mod tests {
         assert_eq!(pool.free().buffers.len(), 3, "all were in use");
         drop(lend().freeze(0));
         pool.trim();
-        assert_eq!(pool.free().buffers.len(), 1, "one was");
+        assert_eq!(pool.free().buffers.len(), 2, "one of the two others goes");
+        pool.trim();
         pool.trim();
         assert_eq!(pool.free().buffers.len(), 0);
+    }
+
+    #[test]
+    fn a_batch_knows_the_checksum_of_its_arena_if_all_of_it_was_summed_up() {
+        let pool = BatchPool::new();
+        let filled = |sum: fn(&mut BatchBuilder)| {
+            let mut builder = pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
+            push(&mut builder, b"first ");
+            builder.sum_up();
+            push(&mut builder, b"second");
+            sum(&mut builder);
+            builder.freeze(0).arena_sum()
+        };
+        let whole = Some(crc32c::crc32c(b"first second"));
+        assert_eq!(filled(|_| {}), None);
+        assert_eq!(filled(BatchBuilder::sum_up), whole);
+        let cut = filled(|builder| {
+            builder.truncate(3);
+            builder.extend(b"st second");
+            builder.sum_up();
+        });
+        assert_eq!(cut, whole);
     }
 
     #[test]

@@ -235,6 +235,8 @@ pub(crate) struct Filler {
     tally: Tally,
     /// Answers that wait for batches.
     owed: Owed,
+    /// Whether batches are to know their checksums.
+    sums: bool,
 }
 
 impl Filler {
@@ -246,6 +248,7 @@ impl Filler {
             .lend(&settings.info, settings.syslog.message_bytes_max());
         let since = Instant::now();
         let tally = Tally::default();
+        let sums = doors.log.has_disk();
         Self {
             doors,
             source,
@@ -256,6 +259,7 @@ impl Filler {
             since,
             tally,
             owed: Owed::default(),
+            sums,
         }
     }
 
@@ -327,6 +331,7 @@ impl Filler {
         }
         state.keep(&self.builder.bytes()[keep..]);
         self.builder.truncate(keep);
+        self.sum_up();
     }
 
     fn peer_of(&mut self, connection: &Connection) -> u32 {
@@ -408,6 +413,14 @@ impl Filler {
         records.push(record);
         self.tally.add(record.anomalies);
         self.tally.add_peer(peer, ip, 1, u64::from(span.len));
+        self.sum_up();
+    }
+
+    /// Sums up what was taken in, if the queue will write it.
+    fn sum_up(&mut self) {
+        if self.sums {
+            self.builder.sum_up();
+        }
     }
 
     fn cut(&self, span: Span, cut: bool) -> (Span, Anomalies) {
@@ -491,6 +504,7 @@ impl Filler {
             self.owed.hand(Outcome::Nothing);
             return;
         }
+        self.sum_up();
         let next = self.next_builder();
         let builder = std::mem::replace(&mut self.builder, next);
         let batch = builder.freeze(self.source.next_sequence());

@@ -86,7 +86,7 @@ pub(crate) struct Shared {
     live_sources: Mutex<Vec<Arc<Source>>>,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
-    pool: Arc<BatchPool>,
+    pub(crate) pool: Arc<BatchPool>,
     loader: Loader,
     workers: Mutex<Vec<StreamWorker>>,
     /// For orders to the workers while the above is being joined.

@@ -201,6 +201,11 @@ impl Log {
         self.work.notify_all();
     }
 
+    /// Whether what comes is written to a disk.
+    pub fn has_disk(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     /// Appends a batch, waiting for room under [`WhenFull::Block`]. `accept` posts the source's
     /// side of the ledger; it runs inside the same posting as the destinations' side. Returns the
     /// batch's position. An urgent batch is made durable at once, because someone waits for it.
@@ -213,7 +218,7 @@ impl Log {
         urgent: bool,
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
-        let arrival = Arrival::new(batch, self.keeper.is_some());
+        let arrival = Arrival::new(batch);
         let bytes = arrival.disk_bytes;
         let mut freed = Vec::new();
         let mut state = self.lock();

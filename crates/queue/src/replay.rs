@@ -28,7 +28,7 @@ impl Log {
     /// # Errors
     /// If the batch was not taken.
     pub fn append_again(&self, batch: Batch) -> Result<u64, ReplayError> {
-        let arrival = Arrival::new(batch, self.keeper.is_some());
+        let arrival = Arrival::new(batch);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let only = arrival.batch.only();

@@ -8,6 +8,7 @@ use memchr::memmem;
 
 use crate::format::{
     FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, LogId, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
+    payload_sum,
 };
 use crate::storage::{BLOCK_BYTES as PADDING_BYTES_MAX, File, insist};
 
@@ -119,7 +120,7 @@ impl Scan {
         let payload = FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + stored;
         let trailer = Trailer::decode(&log, frame.get(payload.end..).unwrap_or_default());
         let sound = trailer.is_some_and(|t| t.end_position == header.position + 1)
-            && log.checksum(&frame[payload.clone()]) == header.payload_sum;
+            && payload_sum(&log, header, &frame[payload.clone()]) == header.payload_sum;
         let start = (offset - self.buffer_at) as usize;
         self.payload = start + payload.start..start + payload.end;
         sound

@@ -34,8 +34,6 @@ struct Entry {
     bytes: u64,
     /// Bytes that it takes on disk.
     disk_bytes: u64,
-    /// See [`Arrival::arena_sum`].
-    arena_sum: Option<u32>,
     first_event: u64,
     /// When it was accepted.
     came: Instant,
@@ -221,12 +219,7 @@ impl State {
     }
 
     /// Appends a batch; returns its position.
-    pub(crate) fn push(
-        &mut self,
-        arrival: Arrival,
-        urgent: bool,
-        now: Instant,
-    ) -> u64 {
+    pub(crate) fn push(&mut self, arrival: Arrival, urgent: bool, now: Instant) -> u64 {
         let position = self.end();
         self.bytes += arrival.memory_bytes;
         let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
@@ -234,7 +227,6 @@ impl State {
             batch: Some(arrival.batch),
             bytes: arrival.memory_bytes,
             disk_bytes,
-            arena_sum: arrival.arena_sum,
             first_event: self.next_event,
             came: now,
             waiting: self.slots.len(),
@@ -274,7 +266,6 @@ impl State {
                     position,
                     first_event: entry.first_event,
                     batch,
-                    arena_sum: entry.arena_sum,
                     note: None,
                 };
                 let fits = bytes < bytes_max;

@@ -154,7 +154,7 @@ impl Log {
         now: Instant,
         accept: impl FnOnce(),
     ) -> Result<u64, TryAppend> {
-        let arrival = Arrival::new(batch, self.keeper.is_some());
+        let arrival = Arrival::new(batch);
         let mut freed = Vec::new();
         let mut state = self.lock();
         match self.admit(&mut state, &arrival, Some(now), &mut freed) {

@@ -25,8 +25,6 @@ pub(crate) struct Pending {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
     pub(crate) batch: Arc<Batch>,
-    /// See [`Arrival::arena_sum`](crate::arrival::Arrival::arena_sum).
-    pub(crate) arena_sum: Option<u32>,
     /// Why its destination refused it, in quarantine.
     pub(crate) note: Option<Note>,
 }

@@ -66,15 +66,29 @@ pub(crate) fn encode_head(
         epoch,
         stored_bytes: plain_bytes,
         plain_bytes,
-        payload_sum: match pending.arena_sum {
-            Some(sum) => crc32c::crc32c_combine(log.checksum(&out[names..]), sum, arena.len()),
-            None => crc32c::crc32c_append(log.checksum(&out[names..]), arena),
-        },
+        payload_sum: join_sums(
+            log.checksum(&out[names..]),
+            batch.arena_sum().unwrap_or_else(|| crc32c::crc32c(arena)),
+        ),
         names_bytes: (rows - names) as u32,
         flags: flags(batch, note),
     };
     out[start..names].copy_from_slice(&header.encode(log));
     header
+}
+
+/// The checksum of a payload is that of its head, then that of its arena, so that the arena can be
+/// summed before anybody knows where in the log it comes.
+fn join_sums(head: u32, arena: u32) -> u32 {
+    crc32c::crc32c_append(head, &arena.to_le_bytes())
+}
+
+/// The checksum that the payload of a frame should have.
+pub(crate) fn payload_sum(log: &LogId, header: &FrameHeader, payload: &[u8]) -> u32 {
+    let rows = (header.events as usize).saturating_mul(ROW_BYTES);
+    let head = rows.saturating_add(header.names_bytes as usize);
+    let (head, arena) = payload.split_at(head.min(payload.len()));
+    join_sums(log.checksum(head), crc32c::crc32c(arena))
 }
 
 fn flags(batch: &Batch, note: Option<&Note>) -> u16 {

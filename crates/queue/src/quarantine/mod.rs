@@ -178,7 +178,6 @@ impl Inner {
                 position,
                 first_event: self.next + (position - self.position),
                 batch: Arc::new(batch),
-                arena_sum: None,
                 note: Some(note),
             });
         }

@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_event::Arena;
-use nix::sys::uio::pwritev;
 
+use super::disk::write_pieces;
 use super::{BLOCK_BYTES, File};
 
 /// Bytes that go down in one call; enough to keep a disk busy.
@@ -43,7 +43,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn new() -> Self {
+    fn full_size() -> Self {
         let memory = Arena::paged(BUFFER_BYTES);
         Self { memory, used: 0 }
     }
@@ -145,7 +145,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Direct {
     /// `file` is empty; `direct` is the same one, opened past the page cache.
     pub(super) fn new(file: fs::File, direct: fs::File, spare: Spare) -> Self {
-        let buffer = lock(&spare).take().unwrap_or_else(Buffer::new);
+        let buffer = lock(&spare).take().unwrap_or_else(Buffer::full_size);
         let front = Mutex::new(Front {
             at: 0,
             buffer,
@@ -167,7 +167,8 @@ impl Direct {
             return Ok(());
         }
         let (at, end) = (front.at, front.buffer.pad());
-        match self.write_blocks(pieces(&front.buffer.memory, lent, end), at) {
+        let mut pieces = pieces(&front.buffer.memory, lent, end);
+        match write_pieces(&self.direct, &mut pieces, at, BLOCK_BYTES) {
             // What a file system says that has blocks of another size, or cannot do it at all.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return self.go_plain(front, lent);
@@ -178,25 +179,6 @@ impl Direct {
         front.at += (lent_bytes + front.buffer.keep_tail()) as u64;
         front.padded = front.buffer.used > 0;
         front.dirty = false;
-        Ok(())
-    }
-
-    fn write_blocks(&self, mut pieces: Vec<IoSlice<'_>>, mut at: u64) -> io::Result<()> {
-        let mut left = &mut pieces[..];
-        while !left.is_empty() {
-            match pwritev(&self.direct, left, at as i64).map_err(io::Error::from) {
-                // The disk is full in the middle of a block.
-                Ok(n) if n == 0 || n % BLOCK_BYTES != 0 => {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-                Ok(n) => {
-                    IoSlice::advance_slices(&mut left, n);
-                    at += n as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
         Ok(())
     }
 
@@ -389,7 +371,13 @@ mod tests {
         arena.copy_from_slice(&bytes(300_000));
         // Two calls: parts on blocks, one that is none though it lies well in memory, a short one.
         let calls: [&[&[u8]]; 2] = [
-            &[&[9; 4096], &arena, b"x", &[8; 3103 + 4096], &arena[..100_000]],
+            &[
+                &[9; 4096],
+                &arena,
+                b"x",
+                &[8; 3103 + 4096],
+                &arena[..100_000],
+            ],
             &[&[7; 5], &arena[..131_072], &[6; 70_000]],
         ];
         for syncs in [false, true] {
@@ -406,7 +394,10 @@ mod tests {
                 }
             }
             drop(file);
-            assert!(fs::read(folder.path().join(NAME)).unwrap() == all, "{syncs}");
+            assert!(
+                fs::read(folder.path().join(NAME)).unwrap() == all,
+                "{syncs}"
+            );
         }
     }
 

@@ -1,12 +1,14 @@
 //! The folder on a real file system.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::uio::pwritev;
 
 use super::direct::{Direct, Spare};
 use super::{File, Storage};
@@ -62,10 +64,7 @@ impl Disk {
             .read(true)
             .write(!self.read_only)
             .open(self.folder.join(name))?;
-        Ok(Arc::new(DiskFile {
-            writer: Mutex::new(file.try_clone()?),
-            file,
-        }))
+        Ok(Arc::new(DiskFile { file }))
     }
 }
 
@@ -150,11 +149,32 @@ pub(super) fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Re
     Ok(read)
 }
 
+/// Writes all pieces, in as few calls as the kernel lets. Each call has to end on a multiple of
+/// `unit` bytes: one that does not has met the end of the disk.
+pub(super) fn write_pieces(
+    file: &fs::File,
+    mut left: &mut [IoSlice<'_>],
+    mut offset: u64,
+    unit: usize,
+) -> io::Result<()> {
+    // What is empty would look like a device that takes nothing.
+    IoSlice::advance_slices(&mut left, 0);
+    while !left.is_empty() {
+        match pwritev(file, left, offset as i64) {
+            Ok(n) if n == 0 || n % unit != 0 => return Err(io::ErrorKind::StorageFull.into()),
+            Ok(n) => {
+                IoSlice::advance_slices(&mut left, n);
+                offset += n as u64;
+            }
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 struct DiskFile {
     file: fs::File,
-    /// The same file; its position is used by the one write under way, so that all parts go down
-    /// in one call.
-    writer: Mutex<fs::File>,
 }
 
 impl File for DiskFile {
@@ -168,20 +188,7 @@ impl File for DiskFile {
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        let mut left = &mut slices[..];
-        // What is empty would look like a device that takes nothing.
-        IoSlice::advance_slices(&mut left, 0);
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.seek(SeekFrom::Start(offset))?;
-        while !left.is_empty() {
-            match writer.write_vectored(left) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => IoSlice::advance_slices(&mut left, n),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        write_pieces(&self.file, &mut slices, offset, 1)
     }
 
     fn sync(&self) -> io::Result<()> {
