@@ -235,6 +235,11 @@ impl BatchBuilder {
         }
     }
 
+    /// Bytes that the checksum of the arena does not cover.
+    pub fn unsummed(&self) -> usize {
+        self.filled - self.summed
+    }
+
     /// Has the checksum of the arena cover what is filled, for a batch that will be written to disk:
     /// now its bytes are in the processor's cache, later they are not.
     pub fn sum_up(&mut self) {
