@@ -116,17 +116,16 @@ impl BatchPool {
     }
 
     /// An empty batch for `source`, with room for a whole read after a partial message of up to
-    /// `message_bytes_max`. Only arenas for messages of the default length are kept for reuse.
+    /// `message_bytes_max`. It takes an arena when the first bytes come: there may be many sources
+    /// at which nothing comes. Only arenas for messages of the default length are kept for reuse.
     pub fn lend(
         self: &Arc<Self>,
         source: &Arc<SourceInfo>,
         message_bytes_max: usize,
     ) -> BatchBuilder {
-        let longer = message_bytes_max.saturating_sub(limits::MESSAGE_BYTES_DEFAULT);
-        let lent = (longer == 0).then(|| self.take()).flatten();
-        let new = || Buffers::new(Arena::paged(limits::ARENA_BYTES + longer));
         BatchBuilder {
-            buffers: lent.unwrap_or_else(new),
+            buffers: Buffers::new(Arena::default()),
+            longer: message_bytes_max.saturating_sub(limits::MESSAGE_BYTES_DEFAULT),
             filled: 0,
             sum: 0,
             summed: 0,
@@ -140,11 +139,17 @@ impl BatchPool {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<Buffers> {
+    /// Buffers for messages that are `longer` than the default length by so many bytes.
+    fn take(&self, longer: usize) -> Buffers {
+        if longer > 0 {
+            // From the heap, which takes the pages that are filled.
+            return Buffers::new(vec![0; limits::ARENA_BYTES + longer].into());
+        }
         let mut free = self.free();
         let taken = free.buffers.pop();
         free.least = free.least.min(free.buffers.len());
-        taken
+        drop(free);
+        taken.unwrap_or_else(|| Buffers::new(Arena::paged(limits::ARENA_BYTES)))
     }
 
     /// Gives a part of what has lain idle since the last time back to the system. To be called once
@@ -182,7 +187,10 @@ impl BatchPool {
 
 /// A batch that one worker is filling.
 pub struct BatchBuilder {
+    /// Without an arena until there is something to be filled in.
     buffers: Buffers,
+    /// Bytes that the arena has for messages beyond the default length.
+    longer: usize,
     filled: usize,
     /// CRC-32C of the arena up to `summed`.
     sum: u32,
@@ -215,6 +223,9 @@ impl BatchBuilder {
 
     /// The room that is left; read into it, then call [`Self::advance`].
     pub fn space(&mut self) -> &mut [u8] {
+        if self.buffers.arena.is_empty() {
+            self.buffers = self.pool.take(self.longer);
+        }
         &mut self.buffers.arena[self.filled..]
     }
 
@@ -302,6 +313,7 @@ impl BatchBuilder {
             source,
             received,
             pool,
+            ..
         } = self;
         if filled < limits::BATCH_COPY_BYTES {
             let exact = Buffers {

@@ -15,17 +15,12 @@ pub const MESSAGE_BYTES_MIN: usize = 480;
 /// twice as much per message as 1 MiB, because the socket queue then goes cold between reads.
 pub const READ_BYTES: usize = 1024 * 1024;
 
-/// Bytes of a batch's arena for messages up to the default length: one whole read after the
-/// partial message carried over from the one before, plus slack so that the next small read fits.
-pub const ARENA_BYTES: usize = READ_BYTES + MESSAGE_BYTES_DEFAULT + ARENA_SLACK_BYTES;
-
-/// Bytes of an arena that neither a read nor a partial message may claim: room for the few bytes
-/// of framing that are kept beyond `max_message_bytes`, and for a small read after a batch that
-/// is almost full.
-pub const ARENA_SLACK_BYTES: usize = 64 * 1024;
+/// Bytes of a batch's arena for messages up to the default length: a large page, which holds a
+/// batch that is almost due, the partial message carried over, and one whole read.
+pub const ARENA_BYTES: usize = 2 * 1024 * 1024;
 
 /// Bytes in a batch beyond which it is handed on even though more could be read at once.
-pub const BATCH_FLUSH_BYTES: usize = 512 * 1024;
+pub const BATCH_FLUSH_BYTES: usize = 896 * 1024;
 
 /// Records in a batch beyond which it is handed on: 1.4 MiB of rows (88 B each). A stream is framed
 /// in steps between which this is looked at, so a flood of tiny messages adds one step at most.
@@ -82,7 +77,7 @@ pub const CONNECTIONS_DEFAULT: usize = 16_384;
 pub const QUEUE_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
 
 /// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
-pub const QUEUE_BYTES_MIN: u64 = 2 * ARENA_BYTES as u64;
+pub const QUEUE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
 /// Disk that the queue may take, in bytes, unless configured.
 pub const QUEUE_DISK_BYTES_DEFAULT: u64 = 10 * 1024 * 1024 * 1024;
@@ -125,7 +120,7 @@ pub const CONFIG_DEPTH_MAX: usize = 32;
 
 const _: () = {
     assert!(MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX);
-    assert!(ARENA_BYTES > READ_BYTES + MESSAGE_BYTES_DEFAULT);
+    assert!(ARENA_BYTES >= READ_BYTES + MESSAGE_BYTES_DEFAULT + BATCH_FLUSH_BYTES);
     assert!(BATCH_COPY_BYTES < BATCH_FLUSH_BYTES);
     assert!(BATCH_FLUSH_BYTES <= READ_BYTES);
     assert!(ARENA_BYTES <= u32::MAX as usize, "spans are 32-bit");

@@ -18,8 +18,9 @@ use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::source::{Settings, Source};
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
-/// not cost a hand-over each. It is far below the latency that any destination adds.
-pub(crate) const LINGER: Duration = Duration::from_millis(5);
+/// not cost a hand-over each. It is far below the latency that any destination adds, and nobody
+/// waits for it who waits for an answer.
+pub(crate) const LINGER: Duration = Duration::from_millis(10);
 
 /// Bytes that are summed up at once: the checksum is slow on short pieces, and what is so long is
 /// still in the nearest caches.

@@ -20,6 +20,23 @@ const TIDY_EVERY: Duration = Duration::from_millis(100);
 /// Where a sync is done by another thread, if there is one.
 type Aside = Option<SyncSender<Arc<SegmentSync>>>;
 
+/// What the writer waits for. It gets it even if the sync panics.
+struct Answer<'a> {
+    log: &'a Log,
+    synced: Option<io::Result<()>>,
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        let synced = self.synced.take();
+        let fault = || Err(io::Error::other("the sync ended by a fault"));
+        if let Some(disk) = &mut self.log.lock().disk {
+            disk.synced = Some(synced.unwrap_or_else(fault));
+        }
+        self.log.work.notify_one();
+    }
+}
+
 impl Log {
     /// Starts the thread that writes; it ends, with everything written, once the log is closed.
     /// A log in memory has none.
@@ -62,11 +79,11 @@ impl Log {
 
     fn keep_syncing(&self, jobs: &Receiver<Arc<SegmentSync>>) {
         for job in jobs {
-            let synced = job.run();
-            if let Some(disk) = &mut self.lock().disk {
-                disk.synced = Some(synced);
-            }
-            self.work.notify_one();
+            let mut answer = Answer {
+                log: self,
+                synced: None,
+            };
+            answer.synced = Some(job.run());
         }
     }
 
@@ -80,8 +97,7 @@ impl Log {
                 reclaimed = now;
             }
             self.let_the_blocked_go_on(now);
-            let rest = self.round_due_in(now);
-            if rest == Some(Duration::ZERO) {
+            if self.round_due_in(now) == Some(Duration::ZERO) {
                 if let Some(round) = self.begin_round(now) {
                     self.finish_round(self.run(round, aside), Instant::now());
                 }
@@ -90,8 +106,13 @@ impl Log {
                 }
             }
             let state = self.lock();
+            // Asked again: what came since the last look has not woken anybody.
+            let rest = state.round_due_in(Instant::now(), LINGER);
             if state.closed && (rest.is_none() || state.is_stalled()) {
                 break;
+            }
+            if rest == Some(Duration::ZERO) {
+                continue;
             }
             let rest = rest.unwrap_or(RECLAIM_EVERY).min(RECLAIM_EVERY);
             drop(self.work.wait_timeout(state, rest));

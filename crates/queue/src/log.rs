@@ -219,7 +219,6 @@ impl Log {
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
         let arrival = Arrival::new(batch);
-        let bytes = arrival.disk_bytes;
         let mut freed = Vec::new();
         let mut state = self.lock();
         loop {
@@ -239,7 +238,8 @@ impl Log {
         let position = self.take_in(&mut state, arrival, urgent, Instant::now(), accept);
         let (on_disk, wake_writer) = match &state.disk {
             Some(disk) => {
-                let first = disk.unwritten_bytes == bytes;
+                // The first that the writer knows nothing of: it may be resting, or wait for a sync.
+                let first = disk.taken_end == position;
                 let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
                 (true, urgent || first || full)
             }

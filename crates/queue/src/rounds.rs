@@ -89,14 +89,21 @@ fn segment_bytes(options: &QueueOptions) -> u64 {
     limits::QUEUE_SEGMENT_BYTES.min(options.max_bytes.0 / SEGMENTS_MIN)
 }
 
-/// Why so many bytes more cannot be written, if so. `space`: free and whole, of the disk.
+/// Bytes of the batches at a position and behind it.
+fn bytes_from(batches: &[Pending], position: u64) -> u64 {
+    let behind = batches.iter().filter(|batch| batch.position >= position);
+    behind.map(Pending::bytes).sum()
+}
+
+/// Why what is to come cannot be written, if so. `used`: bytes of disk with all that is not durable;
+/// `space`: free and whole, of the disk; `bytes`: those that are not in the file.
 fn lacks_room(
     options: &QueueOptions,
     used: u64,
     space: Option<(u64, u64)>,
     bytes: u64,
 ) -> Option<String> {
-    if used + bytes > options.max_bytes.0 {
+    if used > options.max_bytes.0 {
         let max = options.max_bytes;
         return Some(format!("the queue has used its {max} (`queue.max_bytes`)"));
     }
@@ -128,10 +135,11 @@ impl Log {
         let mut state = self.lock();
         let (options, from) = (state.options.clone(), state.durable_end());
         let batches: Vec<Pending> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
-        let bytes: u64 = batches.iter().map(Pending::bytes).sum();
         let disk = state.disk.as_mut()?;
         let end = batches.last()?.position + 1;
-        if let Some(what) = lacks_room(&options, disk.segments.bytes(), space, bytes) {
+        let written = disk.writer.as_ref()?.ahead_end();
+        let used = disk.segments.bytes() + bytes_from(&batches, 0);
+        if let Some(what) = lacks_room(&options, used, space, bytes_from(&batches, written)) {
             stalled(disk, what, true, now);
             drop(state);
             self.skip_needless(now);
@@ -179,8 +187,8 @@ impl Log {
         let Some(disk) = &state.disk else {
             return Vec::new();
         };
-        let (options, bytes) = (&state.options, disk.unwritten_bytes);
-        if lacks_room(options, disk.segments.bytes(), space, bytes).is_some() {
+        let used = disk.segments.bytes() + disk.unwritten_bytes;
+        if lacks_room(&state.options, used, space, bytes_from(&batches, 0)).is_some() {
             return Vec::new();
         }
         if let (Some(disk), Some(last)) = (&mut state.disk, batches.last()) {
@@ -340,10 +348,15 @@ impl Log {
         let Some(disk) = state.disk.as_mut() else {
             return;
         };
-        let full = disk.stall.as_ref().is_some_and(|stall| stall.full);
-        if !full || disk.segments.0.len() < 2 {
+        // A round that is under way was begun because there is room now.
+        let stall = disk.stall.as_mut().filter(|_| disk.writer.is_some());
+        let Some(stall) = stall.filter(|stall| stall.full) else {
+            return;
+        };
+        if disk.segments.0.len() < 2 {
             return;
         }
+        stall.full = false;
         let gone = disk.segments.0.remove(0);
         let to = disk.segments.0[0].header.base_event;
         state.forget_below(to, &self.ledger);

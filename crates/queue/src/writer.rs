@@ -11,7 +11,7 @@ use inrush_event::{Batch, Timestamp};
 
 use crate::Durability;
 use crate::format::{
-    LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head,
+    LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head, is_padded,
 };
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
@@ -39,9 +39,10 @@ impl Pending {
 
 /// Bytes that a batch takes on disk, or a little more.
 pub(crate) fn disk_bytes(batch: &Batch) -> u64 {
-    const AROUND: usize = 1024 + BLOCK_BYTES;
+    const AROUND: usize = 1024;
+    let padding = if is_padded(batch) { BLOCK_BYTES } else { 0 };
     let rows = batch.len() * ROW_BYTES + batch.peers().len() * PEER_BYTES;
-    (batch.bytes().len() + rows + AROUND) as u64
+    (batch.bytes().len() + rows + padding + AROUND) as u64
 }
 
 /// What a round has achieved.

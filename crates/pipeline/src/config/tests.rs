@@ -178,7 +178,7 @@ fn wrong_values_say_what_to_give() {
     let listen = "    listen: [udp://127.0.0.1:1]\n";
     finds(
         &format!("{SOUND}queue: {{ memory_bytes: 1k }}\n"),
-        &["5:24: `1k` is too small; `memory_bytes` is at least 2304KiB"],
+        &["5:24: `1k` is too small; `memory_bytes` is at least 4MiB"],
     );
     let one = |option: &str, expected: &str| {
         finds(

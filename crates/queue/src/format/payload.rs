@@ -47,7 +47,7 @@ pub(crate) fn encode_head(
     out.resize(start + super::FRAME_HEADER_BYTES, 0);
     let names = out.len();
     push_names(batch, note, out);
-    if batch.bytes().len() >= limits::BATCH_COPY_BYTES {
+    if is_padded(batch) {
         let arena = offset as usize + (out.len() - start) + batch.len() * ROW_BYTES;
         out.resize(out.len() + arena.next_multiple_of(BLOCK_BYTES) - arena, 0);
     }
@@ -75,6 +75,11 @@ pub(crate) fn encode_head(
     };
     out[start..names].copy_from_slice(&header.encode(log));
     header
+}
+
+/// Whether the arena begins on a block: then it need not be copied to be written.
+pub(crate) fn is_padded(batch: &Batch) -> bool {
+    batch.bytes().len() >= limits::BATCH_COPY_BYTES
 }
 
 /// The checksum of a payload is that of its head, then that of its arena, so that the arena can be

@@ -122,6 +122,8 @@ struct Front {
     /// The page cache is used after all: the file system cannot do without, or a write came that
     /// does not continue the one before. The buffer is empty then.
     plain: bool,
+    /// A write failed whose parts are gone: what is in the buffer does not continue the file.
+    broken: bool,
 }
 
 impl Front {
@@ -152,6 +154,7 @@ impl Direct {
             dirty: false,
             padded: false,
             plain: false,
+            broken: false,
         });
         Self {
             file,
@@ -163,9 +166,13 @@ impl Direct {
 
     /// Writes what was gathered and lent to the file, the last block filled up.
     fn write_out(&self, front: &mut Front, lent: &[Lent<'_>]) -> io::Result<()> {
+        if front.broken {
+            return Err(io::Error::other("an earlier write to this file failed"));
+        }
         if !front.dirty && lent.is_empty() {
             return Ok(());
         }
+        front.broken = !lent.is_empty();
         let (at, end) = (front.at, front.buffer.pad());
         let mut pieces = pieces(&front.buffer.memory, lent, end);
         match write_pieces(&self.direct, &mut pieces, at, BLOCK_BYTES) {
@@ -179,6 +186,7 @@ impl Direct {
         front.at += (lent_bytes + front.buffer.keep_tail()) as u64;
         front.padded = front.buffer.used > 0;
         front.dirty = false;
+        front.broken = false;
         Ok(())
     }
 
@@ -231,6 +239,7 @@ impl Direct {
 
     fn cut(&self, front: &mut Front, bytes: u64) -> io::Result<()> {
         front.plain = true;
+        front.broken = false;
         front.dirty = false;
         front.padded = false;
         front.buffer.used = 0;

@@ -149,6 +149,9 @@ pub(super) fn read_at(file: &fs::File, buffer: &mut [u8], offset: u64) -> io::Re
     Ok(read)
 }
 
+/// Pieces that the kernel takes in a call (`IOV_MAX`).
+const PIECES_MAX: usize = 1024;
+
 /// Writes all pieces, in as few calls as the kernel lets. Each call has to end on a multiple of
 /// `unit` bytes: one that does not has met the end of the disk.
 pub(super) fn write_pieces(
@@ -160,7 +163,7 @@ pub(super) fn write_pieces(
     // What is empty would look like a device that takes nothing.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
-        match pwritev(file, left, offset as i64) {
+        match pwritev(file, &left[..left.len().min(PIECES_MAX)], offset as i64) {
             Ok(n) if n == 0 || n % unit != 0 => return Err(io::ErrorKind::StorageFull.into()),
             Ok(n) => {
                 IoSlice::advance_slices(&mut left, n);
