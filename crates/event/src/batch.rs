@@ -522,15 +522,15 @@ mod tests {
     #[test]
     fn what_nobody_needed_since_the_last_trim_goes_back_to_the_system() {
         let pool = BatchPool::new();
-        let lend = || pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
-        let builders = [lend(), lend(), lend()];
-        for mut builder in builders {
-            push(&mut builder, &vec![b'x'; limits::BATCH_COPY_BYTES]);
-            drop(builder.freeze(0));
-        }
+        let filled = || {
+            let mut builder = pool.lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
+            push(&mut builder, &[b'x'; limits::BATCH_COPY_BYTES]);
+            builder.freeze(0)
+        };
+        drop([filled(), filled(), filled()]);
         pool.trim();
         assert_eq!(pool.free().buffers.len(), 3, "all were in use");
-        drop(lend().freeze(0));
+        drop(filled());
         pool.trim();
         assert_eq!(pool.free().buffers.len(), 2, "one of the two others goes");
         pool.trim();
