@@ -10,6 +10,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::format::{Fields, LogId};
 use crate::mutant::{Mutant, is_on};
@@ -127,7 +128,7 @@ pub(crate) struct CursorFile {
     turn: u64,
     /// Slot of the newest place, if there is one.
     newest: Option<u64>,
-    /// Slot of the newest place that is known to be durable: it is not written over, or a power
+    /// Slot of the newest place that is known to be durable, but perhaps for the file's name: it is not written over, or a power
     /// cut could take all there is.
     durable: Option<u64>,
     /// Slot of the place that is being made durable: not written over either.
@@ -147,6 +148,9 @@ pub(crate) struct PlaceSync {
     slot: u64,
     /// Where the file's name is to be made durable too.
     names: Option<Arc<dyn Storage>>,
+    /// Whether the place itself is durable, whatever became of the name: that may be durable by
+    /// another way, and then a power cut must find the place.
+    is_written: AtomicBool,
 }
 
 impl PlaceSync {
@@ -156,6 +160,7 @@ impl PlaceSync {
     /// The disk fails.
     pub(crate) fn run(&self) -> io::Result<()> {
         self.file.sync()?;
+        self.is_written.store(true, Relaxed);
         self.names
             .as_ref()
             .map_or(Ok(()), |names| names.sync_names())
@@ -258,15 +263,18 @@ impl CursorFile {
             file: Arc::clone(file),
             slot,
             names: (!self.is_named).then(|| Arc::clone(&self.storage)),
+            is_written: AtomicBool::new(false),
         })
     }
 
     /// The sync is done. After one that failed, the place has to be written again.
     pub(crate) fn finish_sync(&mut self, sync: &PlaceSync, ok: bool) {
         self.syncing = None;
+        if sync.is_written.load(Relaxed) {
+            self.durable = Some(sync.slot);
+        }
         if ok {
             self.is_named = true;
-            self.durable = Some(sync.slot);
             if is_on(Mutant::NewestSynced) {
                 (self.durable, self.is_dirty) = (self.newest, false);
             }
