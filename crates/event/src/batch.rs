@@ -251,8 +251,8 @@ impl BatchBuilder {
         self.filled - self.summed
     }
 
-    /// Has the checksum of the arena cover what is filled, for a batch that will be written to disk:
-    /// now its bytes are in the processor's cache, later they are not.
+    /// Has the checksum of the arena cover what is filled, for a batch that will be written to
+    /// disk: now its bytes are in the processor's cache, later they are not.
     pub fn sum_up(&mut self) {
         let new = &self.buffers.arena[self.summed..self.filled];
         self.sum = crc32c::crc32c_append(self.sum, new);

@@ -50,7 +50,8 @@ impl Default for QueueOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// A power cut: written and synced within 50 ms, and before it is acknowledged.
+    /// A power cut: written within 50 ms and synced at once, and before it is acknowledged. What
+    /// comes while a slow disk syncs is written meanwhile, and synced next.
     #[default]
     Fsync,
     /// The end of the process: written within 50 ms, and before it is acknowledged; the operating

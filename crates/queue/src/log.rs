@@ -238,7 +238,7 @@ impl Log {
         let position = self.take_in(&mut state, arrival, urgent, Instant::now(), accept);
         let (on_disk, wake_writer) = match &state.disk {
             Some(disk) => {
-                // The first that the writer knows nothing of: it may be resting, or wait for a sync.
+                // The first that the writer knows nothing of: it rests, or waits for a sync.
                 let first = disk.taken_end == position;
                 let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
                 (true, urgent || first || full)

@@ -95,8 +95,8 @@ fn bytes_from(batches: &[Pending], position: u64) -> u64 {
     behind.map(Pending::bytes).sum()
 }
 
-/// Why what is to come cannot be written, if so. `used`: bytes of disk with all that is not durable;
-/// `space`: free and whole, of the disk; `bytes`: those that are not in the file.
+/// Why what is to come cannot be written, if so. `used`: bytes of disk with all that is not
+/// durable; `space`: free and whole, of the disk; `bytes`: those that are not in the file.
 fn lacks_room(
     options: &QueueOptions,
     used: u64,

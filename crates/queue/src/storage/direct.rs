@@ -320,7 +320,10 @@ impl Drop for Direct {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::os::unix::fs::OpenOptionsExt;
     use std::path::Path;
+
+    use nix::fcntl::OFlag;
 
     use super::super::{Disk, Storage};
     use super::*;
@@ -407,6 +410,67 @@ mod tests {
                 fs::read(folder.path().join(NAME)).unwrap() == all,
                 "{syncs}"
             );
+        }
+    }
+
+    fn open(path: &Path, flags: OFlag) -> io::Result<fs::File> {
+        let mut options = fs::OpenOptions::new();
+        let options = options.read(true).write(true).create(true);
+        options.custom_flags(flags.bits()).open(path)
+    }
+
+    fn spare(buffer: Buffer) -> Spare {
+        Arc::new(Mutex::new(Some(buffer)))
+    }
+
+    #[test]
+    fn memory_that_the_disk_does_not_take_goes_through_the_page_cache() {
+        let folder = tempfile::tempdir().unwrap();
+        // Begins in the middle of a block: a file system that minds says EINVAL.
+        let memory = Arena::from(vec![0; BUFFER_BYTES]);
+        let buffer = Buffer { memory, used: 0 };
+        let path = folder.path().join(NAME);
+        let plain = open(&path, OFlag::empty()).unwrap();
+        let direct = open(&path, OFlag::O_DIRECT);
+        let direct = direct.unwrap_or_else(|_| plain.try_clone().unwrap());
+        let file = Direct::new(plain, direct, spare(buffer));
+        for at in [0, 100_000] {
+            file.write_at(&[&bytes(100_000)], at).unwrap();
+            file.sync().unwrap();
+        }
+        let twice = [bytes(100_000), bytes(100_000)].concat();
+        assert!(fs::read(folder.path().join(NAME)).unwrap()[..200_000] == twice);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_what_was_lent_is_not_forgotten_quietly() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = open(&folder.path().join(NAME), OFlag::empty()).unwrap();
+        let full = open(Path::new("/dev/full"), OFlag::empty()).unwrap();
+        let file = Direct::new(plain, full, spare(Buffer::full_size()));
+        let mut arena = Arena::paged(100_000);
+        arena.copy_from_slice(&bytes(100_000));
+        let error = file.write_at(&[&arena, b"tail"], 0).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(
+            file.sync().is_err(),
+            "the arena is gone: nothing may follow"
+        );
+        file.set_len(0).unwrap();
+        file.write_at(&[b"again"], 0).unwrap();
+        file.sync().unwrap();
+        assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), b"again");
+    }
+
+    #[test]
+    fn more_parts_than_the_kernel_takes_in_a_call_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = bytes(3000);
+        let parts: Vec<&[u8]> = all.chunks(1).collect();
+        let disk = Disk::open(folder.path()).unwrap();
+        for name in ["cursor-x", NAME] {
+            disk.create(name).unwrap().write_at(&parts, 0).unwrap();
+            assert!(fs::read(folder.path().join(name)).unwrap() == all, "{name}");
         }
     }
 
