@@ -63,13 +63,13 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         epoch: epoch.map_or(0, |epoch| epoch + 1),
         cursors: meta.map(|meta| meta.cursors).unwrap_or_default(),
     };
+    let mut leftovers = Vec::new();
     for name in names.iter().filter_map(|name| destination_in(name)) {
         if meta.cursors.iter().any(|known| known.name == name) {
             continue;
         }
         if is_told {
-            // Left behind when its destination was removed.
-            let _ = storage.remove(&file_name(&name));
+            leftovers.extend(leftover(storage, &id, &name)?);
             continue;
         }
         let abandoned_since = None;
@@ -79,7 +79,8 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         });
     }
     let cursors = cursors(storage, &meta)?;
-    for place in cursors.iter().filter_map(|found| found.place.as_ref()) {
+    let places = cursors.iter().filter_map(|found| found.place.as_ref());
+    for place in places.chain(&leftovers) {
         // A tail that was lost had been delivered here: its numbers are not given out again.
         if !is_on(Mutant::ReuseNumbers) {
             event = event.max(place.next_event);
@@ -208,6 +209,21 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
     while let Ok(Item::Frame(_) | Item::Bad(_)) = scan.next() {}
     let (position, event) = scan.seen_end.unwrap_or(base);
     (position.max(base.0), event.max(base.1))
+}
+
+/// Deletes a cursor's file that was left behind: its destination was removed, or came and was never
+/// named. Returns the place in it: if the disk does not delete it, the next destination of that name
+/// may have to begin there, and would miss new events under numbers that are settled there.
+///
+/// # Errors
+/// The file can neither be opened nor deleted.
+fn leftover(storage: &Arc<dyn Storage>, id: &LogId, name: &str) -> io::Result<Option<Place>> {
+    let opened = CursorFile::open(storage, id, name);
+    let removed = storage.remove(&file_name(name));
+    match opened {
+        Ok((_, place)) => Ok(place),
+        Err(_) => removed.map(|()| None),
+    }
 }
 
 fn cursors(storage: &Arc<dyn Storage>, meta: &Meta) -> io::Result<Vec<Found>> {

@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
     use crate::format::LogId;
-    use crate::storage::VirtualDisk;
+    use crate::storage::{Call, VirtualDisk};
     use crate::{QueueOptions, WhenFull};
 
     fn batch() -> Batch {
@@ -257,5 +257,45 @@ mod tests {
         syncing.run();
         log.finish_round(syncing.finish(), later);
         assert!(log.durable_end() > 4);
+    }
+
+    #[test]
+    fn a_place_that_is_left_behind_settles_no_new_event() {
+        let disk = VirtualDisk::new(1);
+        let open = |ledger: &Arc<Ledger>| {
+            let (options, id) = (QueueOptions::default(), LogId::from_bytes([1; 16]));
+            Log::open_on(Arc::new(disk.clone()), options, Arc::clone(ledger), id).unwrap()
+        };
+        let now = Instant::now();
+
+        // A destination that is never named takes an event that is never written.
+        let ledger = Ledger::new();
+        let log = open(&ledger);
+        log.attach(&ledger.destination("old"));
+        disk.fail_next(Call::Rename);
+        log.attach(&ledger.destination("new"));
+        log.try_append(batch(), true, now, || {}).unwrap();
+        let lost = log.try_take("new", now).unwrap();
+        log.settle_now("new", lost.position, 0..1, &Fate::Delivered, now);
+        disk.end_process();
+
+        // Its file stays, and there is no room in it for where it begins now.
+        disk.fail_next(Call::Remove);
+        let ledger = Ledger::new();
+        let log = open(&ledger);
+        disk.set_capacity(disk.used_bytes() + 10_000);
+        log.attach(&ledger.destination("old"));
+        log.attach(&ledger.destination("new"));
+        log.try_append(batch(), true, now, || {}).unwrap();
+        let mut syncing = log.begin_syncing(log.begin_round(now).unwrap().write());
+        syncing.run();
+        log.finish_round(syncing.finish(), now);
+        assert!(log.durable_end() > 1);
+        disk.end_process();
+
+        let ledger = Ledger::new();
+        let log = open(&ledger);
+        let kept = log.try_take("new", now).expect("an event that is durable");
+        assert!(kept.origin.first_event > lost.origin.first_event);
     }
 }
