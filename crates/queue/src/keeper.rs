@@ -1,6 +1,6 @@
 //! What is kept on disk beside the segments: the cursors' places, the names, the bad ranges.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,8 +81,6 @@ pub(crate) struct Keeper {
     pub(crate) orphaned: bool,
     files: Mutex<HashMap<String, Arc<Kept>>>,
     behind: AtomicBool,
-    /// New destinations whose first place is not durable.
-    without_place: Mutex<BTreeSet<String>>,
     /// What the file says; `None` while that is not known.
     written: Mutex<Option<Vec<Known>>>,
     bad: Mutex<HashSet<(String, u64)>>,
@@ -101,7 +99,6 @@ impl Keeper {
             orphaned,
             files: Mutex::default(),
             behind: AtomicBool::new(true),
-            without_place: Mutex::default(),
             written: Mutex::default(),
             bad: Mutex::default(),
         }
@@ -122,21 +119,6 @@ impl Keeper {
         if let Ok(kept) = self.kept(name) {
             let _ = lock(&kept.place).file.keep_found();
         }
-    }
-
-    /// A destination is new: its place is to be durable before it is written down that it is there.
-    pub(crate) fn needs_place(&self, name: &str) {
-        lock(&self.without_place).insert(name.to_owned());
-    }
-
-    /// The place of a new destination is durable, or not needed any more.
-    pub(crate) fn has_place(&self, name: &str) {
-        lock(&self.without_place).remove(name);
-    }
-
-    /// The new destinations whose place is not durable.
-    pub(crate) fn without_place(&self) -> Vec<String> {
-        lock(&self.without_place).iter().cloned().collect()
     }
 
     /// Whose cursors there are has changed; until that is written down, nothing that they wait for
@@ -223,7 +205,6 @@ impl Keeper {
 
     /// Deletes the file of a destination that is gone.
     pub(crate) fn forget(&self, name: &str) {
-        self.has_place(name);
         lock(&self.files).remove(name);
         // Left behind, the next start deletes it.
         let _ = self.storage.remove(&file_name(name));

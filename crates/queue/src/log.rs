@@ -350,13 +350,17 @@ impl Log {
             if !known && keeper.orphaned {
                 self.give_everything(&mut state, name);
             }
-            if !known {
-                keeper.needs_place(name);
-            }
             keeper.cursors_changed();
             drop(state);
             if known {
                 keeper.keep_found(name);
+            } else {
+                // A destination without a place begins with the oldest event: with what came
+                // before it was there.
+                self.save_cursor(name);
+                if let Err(error) = keeper.sync(name) {
+                    tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
+                }
             }
             // If it fails, the next round tries again before it writes anything.
             let _ = self.remember(keeper);
@@ -385,13 +389,6 @@ impl Log {
 
     /// Writes down whose cursors there are.
     pub(crate) fn remember(&self, keeper: &Keeper) -> io::Result<()> {
-        // First their places: a destination that is known and has none begins with the oldest
-        // event, with what came before it was there.
-        for name in keeper.without_place() {
-            self.save_cursor(&name);
-            keeper.sync(&name)?;
-            keeper.has_place(&name);
-        }
         keeper.remember(|| Self::known(&self.lock()))
     }
 
