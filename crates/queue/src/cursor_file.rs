@@ -128,8 +128,8 @@ pub(crate) struct CursorFile {
     turn: u64,
     /// Slot of the newest place, if there is one.
     newest: Option<u64>,
-    /// Slot of the newest place that is known to be durable, but perhaps for the file's name: it is not written over, or a power
-    /// cut could take all there is.
+    /// Slot of the newest place that is known to be durable, but perhaps for the file's name: it
+    /// is not written over, or a power cut could take all there is.
     durable: Option<u64>,
     /// Slot of the place that is being made durable: not written over either.
     syncing: Option<u64>,
@@ -249,6 +249,11 @@ impl CursorFile {
         self.durable = Some(slot);
         self.found = None;
         Ok(())
+    }
+
+    /// Whether a place is being made durable.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncing.is_some()
     }
 
     /// Begins to make the newest place durable, if this process has written it and it is not.

@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
     use crate::format::LogId;
-    use crate::storage::VirtualDisk;
+    use crate::storage::{Call, VirtualDisk};
     use crate::{QueueOptions, WhenFull};
 
     fn batch() -> Batch {
@@ -257,5 +257,44 @@ mod tests {
         syncing.run();
         log.finish_round(syncing.finish(), later);
         assert!(log.durable_end() > 4);
+    }
+
+    #[test]
+    fn a_destination_is_not_named_before_it_has_a_place() {
+        let disk = VirtualDisk::new(1);
+        let open = || {
+            let (storage, ledger) = (Arc::new(disk.clone()), Ledger::new());
+            let (options, id) = (QueueOptions::default(), LogId::from_bytes([1; 16]));
+            let log = Log::open_on(storage, options, Arc::clone(&ledger), id).unwrap();
+            log.attach(&ledger.destination("out"));
+            (log, ledger)
+        };
+        let write = |log: &Arc<Log>| {
+            let now = Instant::now();
+            log.try_append(batch(), true, now, || {}).unwrap();
+            let round = log.begin_round(now).unwrap();
+            let mut syncing = log.begin_syncing(round.write());
+            syncing.run();
+            log.finish_round(syncing.finish(), now);
+        };
+        let (log, ledger) = open();
+        write(&log);
+
+        // The cursor's file cannot be made.
+        disk.fail_next(Call::Create);
+        log.attach(&ledger.destination("new"));
+        disk.end_process();
+        let (log, ledger) = open();
+        assert_eq!(log.names(), ["out"]);
+
+        // Before anything counts that it waits for, it has its place: behind what was there.
+        disk.fail_next(Call::Create);
+        log.attach(&ledger.destination("new"));
+        write(&log);
+        disk.end_process();
+        let (log, _) = open();
+        let pending = |name: &str, events| (name.to_owned(), events);
+        let opened = &log.opened().pending;
+        assert_eq!(*opened, [pending("out", 2), pending("new", 1)]);
     }
 }
