@@ -251,6 +251,11 @@ impl CursorFile {
         Ok(())
     }
 
+    /// Whether a place is being made durable.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.syncing.is_some()
+    }
+
     /// Begins to make the newest place durable, if this process has written it and it is not.
     /// Places may be written meanwhile; one sync at a time.
     pub(crate) fn begin_sync(&mut self) -> Option<PlaceSync> {

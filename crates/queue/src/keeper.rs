@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::cursor_file::{CursorFile, Place, PlaceSync, file_name};
@@ -66,6 +66,10 @@ impl Kept {
         if place.stale {
             return Err(io::Error::other("the cursor could not be written"));
         }
+        // Only where `sync` is not held: one that is under way must not pass for done.
+        if place.file.is_syncing() {
+            return Err(io::Error::other("the cursor is being synced"));
+        }
         place.file.keep_found()?;
         let sync = place.file.begin_sync();
         let kept = Arc::clone(self);
@@ -80,7 +84,10 @@ pub(crate) struct Keeper {
     /// Whether there are events of which nobody knows whose they are.
     pub(crate) orphaned: bool,
     files: Mutex<HashMap<String, Arc<Kept>>>,
-    behind: AtomicBool,
+    /// Times that it has changed whose cursors there are, and up to which of them that is written
+    /// down. Not a flag: while one change is being written down, the next may come.
+    changes: AtomicU64,
+    changes_written: AtomicU64,
     /// What the file says; `None` while that is not known.
     written: Mutex<Option<Vec<Known>>>,
     bad: Mutex<HashSet<(String, u64)>>,
@@ -98,7 +105,8 @@ impl Keeper {
             epoch: meta.epoch,
             orphaned,
             files: Mutex::default(),
-            behind: AtomicBool::new(true),
+            changes: AtomicU64::new(1),
+            changes_written: AtomicU64::new(0),
             written: Mutex::default(),
             bad: Mutex::default(),
         }
@@ -124,24 +132,27 @@ impl Keeper {
     /// Whose cursors there are has changed; until that is written down, nothing that they wait for
     /// may count as durable.
     pub(crate) fn cursors_changed(&self) {
-        self.behind.store(true, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
     }
 
     /// Whether the file does not say whose cursors there are.
     pub(crate) fn is_behind(&self) -> bool {
-        self.behind.load(Relaxed)
+        self.changes_written.load(Relaxed) != self.changes.load(Relaxed)
     }
 
     /// Writes down whose cursors there are, if that has changed. `cursors` is asked once it is
-    /// this thread's turn.
+    /// this thread's turn; it says `None` while one of them has no durable place.
     ///
     /// # Errors
-    /// The disk fails. It is tried again with the next change and with every round of writing.
-    pub(crate) fn remember(&self, cursors: impl FnOnce() -> Vec<Known>) -> io::Result<()> {
+    /// The disk fails, or a place is missing. It is tried again with the next change and with
+    /// every round of writing.
+    pub(crate) fn remember(&self, cursors: impl FnOnce() -> Option<Vec<Known>>) -> io::Result<()> {
         let mut written = lock(&self.written);
-        self.behind.store(false, Relaxed);
-        let cursors = cursors();
+        let changes = self.changes.load(Relaxed);
+        let missing = || io::Error::other("the cursor of a new destination is not saved yet");
+        let cursors = cursors().ok_or_else(missing)?;
         if written.as_ref() == Some(&cursors) {
+            self.changes_written.store(changes, Relaxed);
             return Ok(());
         }
         let meta = Meta {
@@ -152,11 +163,11 @@ impl Keeper {
         *written = None;
         let end = meta.write(&*self.storage);
         match &end {
-            Ok(()) => *written = Some(cursors),
-            Err(error) => {
-                self.behind.store(true, Relaxed);
-                tracing::warn!(%error, "queue: log.json cannot be written");
+            Ok(()) => {
+                *written = Some(cursors);
+                self.changes_written.store(changes, Relaxed);
             }
+            Err(error) => tracing::warn!(%error, "queue: log.json cannot be written"),
         }
         end
     }
@@ -180,6 +191,21 @@ impl Keeper {
         if let Some(place) = place(kept.stale) {
             kept.stale = kept.file.write(&self.id, &place).is_err();
         }
+    }
+
+    /// Writes the first place of a destination down and makes it durable.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn place(
+        &self,
+        name: &str,
+        place: impl FnOnce() -> Option<Place>,
+    ) -> io::Result<()> {
+        // Here, for `save` says nothing of a file that cannot be opened.
+        self.kept(name)?;
+        self.save(name, |_| place());
+        self.sync(name)
     }
 
     /// Makes the place of a destination durable, as it was last saved.

@@ -148,6 +148,7 @@ impl Log {
                 advanced_at: None,
                 read_again_at: None,
                 abandoned_since: cursor.known.abandoned_since,
+                placed: true,
             });
         }
         pending.retain(|(_, events)| *events > 0);
@@ -354,13 +355,6 @@ impl Log {
             drop(state);
             if known {
                 keeper.keep_found(name);
-            } else {
-                // A destination without a place begins with the oldest event: with what came
-                // before it was there.
-                self.save_cursor(name);
-                if let Err(error) = keeper.sync(name) {
-                    tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
-                }
             }
             // If it fails, the next round tries again before it writes anything.
             let _ = self.remember(keeper);
@@ -387,15 +381,47 @@ impl Log {
         }
     }
 
-    /// Writes down whose cursors there are.
+    /// Writes down whose cursors there are, once each has a place.
     pub(crate) fn remember(&self, keeper: &Keeper) -> io::Result<()> {
+        self.place_new(keeper)?;
         keeper.remember(|| Self::known(&self.lock()))
     }
 
-    fn known(state: &State) -> Vec<Known> {
-        let known = |slot: &Slot| Known {
-            name: slot.cursor.counters.name.clone(),
-            abandoned_since: slot.abandoned_since,
+    /// Makes the places of new destinations durable. One that was named without a place would
+    /// begin with the oldest event after a crash, with what came before it was there; and what was
+    /// never written, for those who were there had it, it would count as lost.
+    fn place_new(&self, keeper: &Keeper) -> io::Result<()> {
+        let new = {
+            let state = self.lock();
+            let new = state.slots.iter().filter(|slot| !slot.placed);
+            let names = new.map(|slot| slot.cursor.counters.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        for name in new {
+            let placed = keeper.place(&name, || {
+                let mut state = self.lock();
+                let cursor = &mut state.slot(&name)?.cursor;
+                cursor.moved = false;
+                Some(cursor.place())
+            });
+            if let Err(error) = placed {
+                tracing::warn!(destination = name, %error, "queue: a cursor cannot be saved");
+                return Err(error);
+            }
+            if let Some(slot) = self.lock().slot(&name) {
+                slot.placed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// `None` while a new one has no durable place.
+    fn known(state: &State) -> Option<Vec<Known>> {
+        let known = |slot: &Slot| {
+            slot.placed.then(|| Known {
+                name: slot.cursor.counters.name.clone(),
+                abandoned_since: slot.abandoned_since,
+            })
         };
         state.slots.iter().map(known).collect()
     }

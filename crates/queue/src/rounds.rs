@@ -133,6 +133,10 @@ impl Log {
         }
         let space = self.space();
         let mut state = self.lock();
+        if keeper.is_behind() {
+            // A destination has come meanwhile, and may wait for what is there: asked again.
+            return None;
+        }
         let (options, from) = (state.options.clone(), state.durable_end());
         let batches: Vec<Pending> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let disk = state.disk.as_mut()?;

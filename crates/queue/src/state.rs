@@ -84,6 +84,9 @@ pub(crate) struct Slot {
     pub(crate) read_again_at: Option<Instant>,
     /// Since when its destination is not configured: seconds since 1970.
     pub(crate) abandoned_since: Option<i64>,
+    /// Whether its first place is durable, or an earlier process has named it: before, it is not
+    /// named in `log.json`.
+    pub(crate) placed: bool,
 }
 
 pub(crate) struct State {
@@ -552,6 +555,7 @@ impl State {
             advanced_at: None,
             read_again_at: None,
             abandoned_since: None,
+            placed: false,
         });
     }
 

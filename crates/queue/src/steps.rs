@@ -279,23 +279,52 @@ mod tests {
         log.settle_now("new", lost.position, 0..1, &Fate::Delivered, now);
         disk.end_process();
 
-        // Its file stays, and there is no room in it for where it begins now.
+        // Its file stays.
         disk.fail_next(Call::Remove);
         let ledger = Ledger::new();
         let log = open(&ledger);
-        disk.set_capacity(disk.used_bytes() + 10_000);
         log.attach(&ledger.destination("old"));
-        log.attach(&ledger.destination("new"));
         log.try_append(batch(), true, now, || {}).unwrap();
-        let mut syncing = log.begin_syncing(log.begin_round(now).unwrap().write());
-        syncing.run();
-        log.finish_round(syncing.finish(), now);
-        assert!(log.durable_end() > 1);
-        disk.end_process();
+        let new = log.try_take("old", now).unwrap();
+        assert!(new.origin.first_event > lost.origin.first_event);
+    }
 
-        let ledger = Ledger::new();
-        let log = open(&ledger);
-        let kept = log.try_take("new", now).expect("an event that is durable");
-        assert!(kept.origin.first_event > lost.origin.first_event);
+    #[test]
+    fn a_destination_is_not_named_before_it_has_a_place() {
+        let disk = VirtualDisk::new(1);
+        let open = || {
+            let (storage, ledger) = (Arc::new(disk.clone()), Ledger::new());
+            let (options, id) = (QueueOptions::default(), LogId::from_bytes([1; 16]));
+            let log = Log::open_on(storage, options, Arc::clone(&ledger), id).unwrap();
+            log.attach(&ledger.destination("out"));
+            (log, ledger)
+        };
+        let write = |log: &Arc<Log>| {
+            let now = Instant::now();
+            log.try_append(batch(), true, now, || {}).unwrap();
+            let round = log.begin_round(now).unwrap();
+            let mut syncing = log.begin_syncing(round.write());
+            syncing.run();
+            log.finish_round(syncing.finish(), now);
+        };
+        let (log, ledger) = open();
+        write(&log);
+
+        // The cursor's file cannot be made.
+        disk.fail_next(Call::Create);
+        log.attach(&ledger.destination("new"));
+        disk.end_process();
+        let (log, ledger) = open();
+        assert_eq!(log.names(), ["out"]);
+
+        // Before anything counts that it waits for, it has its place: behind what was there.
+        disk.fail_next(Call::Create);
+        log.attach(&ledger.destination("new"));
+        write(&log);
+        disk.end_process();
+        let (log, _) = open();
+        let pending = |name: &str, events| (name.to_owned(), events);
+        let opened = &log.opened().pending;
+        assert_eq!(*opened, [pending("out", 2), pending("new", 1)]);
     }
 }
