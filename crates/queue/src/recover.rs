@@ -212,8 +212,8 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
 }
 
 /// Deletes a cursor's file that was left behind: its destination was removed, or came and was never
-/// named. Returns the place in it: if the disk does not delete it, the next destination of that name
-/// may have to begin there, and would miss new events under numbers that are settled there.
+/// named. Returns the place in it: if the disk does not delete it, the next destination of that
+/// name may have to begin there, and would miss new events under numbers that are settled there.
 ///
 /// # Errors
 /// The file can neither be opened nor deleted.
