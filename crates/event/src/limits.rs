@@ -72,8 +72,9 @@ pub const UDP_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// Connections of one listener by default; each costs about 1 KiB while idle, 20 KiB under TLS.
 pub const CONNECTIONS_DEFAULT: usize = 16_384;
 
-/// Bytes that all queued batches may pin in memory by default: at 150,000 events/s of 800 B about
-/// half a second, in which a disk or a collector may pause without a datagram being lost.
+/// Bytes that all queued batches may pin in memory by default: 64 arenas, at 150,000 events/s of
+/// 800 B at least a third of a second, in which a disk or a collector may pause without a datagram
+/// being lost.
 pub const QUEUE_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
 
 /// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
