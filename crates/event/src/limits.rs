@@ -39,7 +39,7 @@ pub const BATCH_OVERHEAD_BYTES: usize = 512;
 pub const PEERS_KEPT: usize = 4096;
 
 /// Free arenas that a pool keeps, the warmest used first; the ones above go back to the system, and
-/// so do those that nobody has needed for a second. As many as a round of writing frees at once,
+/// each second an eighth of those that nobody needed in it. As many as a round of writing frees at once,
 /// several times: a fresh arena costs the kernel 2 MiB of zeros.
 pub const POOL_FREE_BATCHES: usize = 64;
 
@@ -72,9 +72,10 @@ pub const UDP_RECEIVE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
 /// Connections of one listener by default; each costs about 1 KiB while idle, 20 KiB under TLS.
 pub const CONNECTIONS_DEFAULT: usize = 16_384;
 
-/// Bytes that all queued batches may pin in memory by default: 64 arenas, at 150,000 events/s of
-/// 800 B at least a third of a second, in which a disk or a collector may pause without a datagram
-/// being lost.
+/// Bytes that all queued batches may pin in memory by default: some 60 arenas. An arena counts in
+/// full however little is in it, so how long a disk or a collector may pause depends on how many
+/// workers share the load: with two, at 150,000 events/s of 800 B, about a third of a second
+/// (reckoned, not measured).
 pub const QUEUE_BYTES_DEFAULT: u64 = 128 * 1024 * 1024;
 
 /// Bytes: the smallest memory budget of the queue; two full arenas, or nothing could flow.
