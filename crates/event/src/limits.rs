@@ -39,8 +39,8 @@ pub const BATCH_OVERHEAD_BYTES: usize = 512;
 pub const PEERS_KEPT: usize = 4096;
 
 /// Free arenas that a pool keeps, the warmest used first; the ones above go back to the system, and
-/// each second an eighth of those that nobody needed in it. As many as a round of writing frees at once,
-/// several times: a fresh arena costs the kernel 2 MiB of zeros.
+/// each second an eighth of those that nobody needed in it. As many as a round of writing frees at
+/// once, several times: a fresh arena costs the kernel 2 MiB of zeros.
 pub const POOL_FREE_BATCHES: usize = 64;
 
 /// Digits in an octet count. RFC 6587 sets no limit; 10 GB needs 11, so 8 (under 100 MB) is
