@@ -9,7 +9,7 @@ use inrush_queue::storage::{Call, Faults};
 use inrush_queue::{Durability, QueueOptions, WhenFull};
 
 /// Budgets of disk; segments are an eighth of it.
-const MAX_BYTES: [u64; 3] = [1 << 15, 1 << 17, 1 << 20];
+const MAX_BYTES: [u64; 4] = [1 << 14, 1 << 15, 1 << 17, 1 << 20];
 
 /// Chances in a thousand that a step is of a kind.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ impl Scenario {
         let bits_flip = rng.u8(..12) == 0;
         let options = options(rng);
         // The disk must hold what memory holds, and any batch, or nothing could ever be written.
-        let small = options.max_bytes.0 < MAX_BYTES[1];
+        let small = options.max_bytes.0 < MAX_BYTES[2];
         Self {
             options,
             weights: weights(rng, bits_flip),
@@ -87,11 +87,11 @@ fn options(rng: &mut Rng) -> QueueOptions {
         1 => WhenFull::DropNewest,
         _ => WhenFull::Block,
     };
-    let max_bytes = MAX_BYTES[rng.usize(..3)];
+    let max_bytes = MAX_BYTES[rng.usize(..4)];
     QueueOptions {
         durability,
         when_full,
-        memory_bytes: ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[1]) / 2)),
+        memory_bytes: ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[2]) / 2)),
         max_bytes: ByteSize(max_bytes),
         reserve_bytes: ByteSize(0),
         abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
@@ -100,12 +100,13 @@ fn options(rng: &mut Rng) -> QueueOptions {
 }
 
 fn weights(rng: &mut Rng, bits_flip: bool) -> Weights {
+    let often = [4, 12][rng.usize(..2)];
     let mut some = |chance: u8, weight: u32| match rng.u8(..100) < chance {
         true => weight,
         false => 0,
     };
     Weights {
-        end: some(75, 12),
+        end: some(75, often),
         reconfigure: some(30, 12),
         resize_disk: some(30, 12),
         rot: if bits_flip { some(70, 8) } else { 0 },

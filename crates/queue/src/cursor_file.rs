@@ -6,6 +6,12 @@
 //! A process does not know whether the place that it finds is durable. It writes the same bytes
 //! into the same slot and syncs, and nothing else before that: bytes written over themselves cannot
 //! be torn, so that until then no place is lost that an earlier process relied on.
+//!
+//! What it finds need not be the newest place there is: one may be hidden, by a read that fails
+//! or by a torn write in the page cache that never reaches the disk, and be there again later. Then
+//! the process has given out numbers that are settled in that place. So a turn begins with the
+//! process that it is of: a later process's place counts before it, and it says nothing of a later
+//! process's events.
 
 use std::io;
 use std::ops::Range;
@@ -41,6 +47,15 @@ impl Place {
         self.unsettled
             .first()
             .map_or(self.next_event, |range| range.start)
+    }
+
+    /// Takes back what it says of the events from `end` on.
+    fn end_at(&mut self, end: u64) {
+        self.next_event = self.next_event.min(end);
+        self.unsettled.retain(|range| range.start < end);
+        if let Some(last) = self.unsettled.last_mut() {
+            last.end = last.end.min(end);
+        }
     }
 
     fn encode(&self, log: &LogId, turn: u64) -> Vec<u8> {
@@ -84,6 +99,16 @@ impl Place {
         };
         Some((turn, place))
     }
+}
+
+/// The first turn of a process. 0 is for turns that do not tell theirs.
+fn first_turn(epoch: u32) -> u64 {
+    (u64::from(epoch) + 1) << 32
+}
+
+/// The process that a turn is of, if it tells.
+fn epoch_of(turn: u64) -> Option<u32> {
+    u32::try_from((turn >> 32).checked_sub(1)?).ok()
 }
 
 /// The file name of a destination's cursor: its name, with whatever a file name cannot hold in
@@ -169,7 +194,8 @@ impl PlaceSync {
 
 impl CursorFile {
     /// Opens the file of a destination, and reads its place: `None` if it has none that is sound.
-    /// A file that is not there is made when there is something to write.
+    /// A file that is not there is made when there is something to write. `base_after` says where
+    /// the events begin that processes after the given one have accepted: of those it cannot tell.
     ///
     /// # Errors
     /// The file is there and cannot be opened.
@@ -177,6 +203,7 @@ impl CursorFile {
         storage: &Arc<dyn Storage>,
         log: &LogId,
         destination: &str,
+        base_after: impl Fn(u32) -> Option<u64>,
     ) -> io::Result<(Self, Option<Place>)> {
         let name = file_name(destination);
         let file = match storage.open(&name) {
@@ -196,7 +223,9 @@ impl CursorFile {
             storage: Arc::clone(storage),
             name,
             file,
-            turn: newest.as_ref().map_or(0, |(_, _, (turn, _))| turn + 1),
+            turn: newest
+                .as_ref()
+                .map_or(0, |(_, _, (turn, _))| turn.saturating_add(1)),
             newest: newest.as_ref().map(|(slot, ..)| *slot),
             durable: None,
             syncing: None,
@@ -207,7 +236,18 @@ impl CursorFile {
             }),
             is_named: false,
         };
-        Ok((cursor, newest.map(|(.., (_, place))| place)))
+        let place = newest.map(|(.., (turn, mut place))| {
+            if let Some(end) = epoch_of(turn).and_then(base_after) {
+                place.end_at(end);
+            }
+            place
+        });
+        Ok((cursor, place))
+    }
+
+    /// The process whose place is the newest here, if it tells.
+    pub(crate) fn epoch(&self) -> Option<u32> {
+        epoch_of(self.turn.checked_sub(1)?)
     }
 
     /// Writes the place into a slot that holds neither the newest nor the newest durable one, nor
@@ -215,8 +255,9 @@ impl CursorFile {
     ///
     /// # Errors
     /// The disk fails; what was there before is still there.
-    pub(crate) fn write(&mut self, log: &LogId, place: &Place) -> io::Result<()> {
+    pub(crate) fn write(&mut self, log: &LogId, epoch: u32, place: &Place) -> io::Result<()> {
         self.keep_found()?;
+        self.turn = self.turn.max(first_turn(epoch));
         let syncing = self.syncing.filter(|_| !is_on(Mutant::NewestSynced));
         let taken = [self.newest, self.durable, syncing];
         let slots = if is_on(Mutant::TwoSlots) { 2 } else { SLOTS };

@@ -177,7 +177,7 @@ impl Keeper {
         if let Some(kept) = files.get(name) {
             return Ok(Arc::clone(kept));
         }
-        let (file, _) = CursorFile::open(&self.storage, &self.id, name)?;
+        let (file, _) = CursorFile::open(&self.storage, &self.id, name, |_| None)?;
         let kept = Kept::new(file);
         files.insert(name.to_owned(), Arc::clone(&kept));
         Ok(kept)
@@ -189,7 +189,7 @@ impl Keeper {
         let Ok(kept) = self.kept(name) else { return };
         let mut kept = lock(&kept.place);
         if let Some(place) = place(kept.stale) {
-            kept.stale = kept.file.write(&self.id, &place).is_err();
+            kept.stale = kept.file.write(&self.id, self.epoch, &place).is_err();
         }
     }
 

@@ -78,7 +78,11 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
             abandoned_since,
         });
     }
-    let cursors = cursors(storage, &meta)?;
+    let cursors = cursors(storage, &meta, &segments)?;
+    // Where neither `log.json` nor a segment tells of the last process, a place may.
+    let epochs = cursors.iter().filter_map(|found| found.file.epoch());
+    let next = epochs.map(|epoch| epoch.saturating_add(1)).max();
+    meta.epoch = meta.epoch.max(next.unwrap_or(0));
     let places = cursors.iter().filter_map(|found| found.place.as_ref());
     for place in places.chain(&leftovers) {
         // A tail that was lost had been delivered here: its numbers are not given out again.
@@ -218,7 +222,7 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
 /// # Errors
 /// The file can neither be opened nor deleted.
 fn leftover(storage: &Arc<dyn Storage>, id: &LogId, name: &str) -> io::Result<Option<Place>> {
-    let opened = CursorFile::open(storage, id, name);
+    let opened = CursorFile::open(storage, id, name, |_| None);
     let removed = storage.remove(&file_name(name));
     match opened {
         Ok((_, place)) => Ok(place),
@@ -226,9 +230,10 @@ fn leftover(storage: &Arc<dyn Storage>, id: &LogId, name: &str) -> io::Result<Op
     }
 }
 
-fn cursors(storage: &Arc<dyn Storage>, meta: &Meta) -> io::Result<Vec<Found>> {
+fn cursors(storage: &Arc<dyn Storage>, meta: &Meta, segments: &Segments) -> io::Result<Vec<Found>> {
+    let base_after = |epoch| segments.base_after(epoch);
     let find = |known: &Known| {
-        let (file, place) = CursorFile::open(storage, &meta.id, &known.name)?;
+        let (file, place) = CursorFile::open(storage, &meta.id, &known.name, base_after)?;
         Ok(Found {
             known: known.clone(),
             file,

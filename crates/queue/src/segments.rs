@@ -54,6 +54,12 @@ impl Segments {
         self.0.iter().map(|segment| segment.bytes).sum()
     }
 
+    /// Number of the oldest event here that a process after this one accepted.
+    pub(crate) fn base_after(&self, epoch: u32) -> Option<u64> {
+        let later = self.0.iter().filter(|s| s.header.epoch > epoch);
+        later.map(|segment| segment.header.base_event).min()
+    }
+
     /// Number of the oldest event that may still be here; `None` if there is no segment.
     pub(crate) fn first_event(&self) -> Option<u64> {
         self.0.first().map(|segment| segment.header.base_event)

@@ -241,6 +241,32 @@ fn a_lost_cursor_repeats_and_loses_nothing() {
 }
 
 #[test]
+fn a_place_that_was_hidden_from_a_process_settles_nothing_that_it_accepted() {
+    let folder = TempDir::new().unwrap();
+    let process = Process::start(folder.path(), hasty());
+    let feed = process.attach("a");
+    process.append(&texts(0..3));
+    deliver(&feed);
+    process.stop();
+    // Place and segments are hidden from the second process, which begins again at 0.
+    let cursor = folder.path().join("cursor-a");
+    let place = fs::read(&cursor).unwrap();
+    fs::remove_file(&cursor).unwrap();
+    for segment in segments(folder.path()) {
+        fs::remove_file(segment).unwrap();
+    }
+    let process = Process::start(folder.path(), hasty());
+    drop(process.attach("a"));
+    process.append(&texts(3..5));
+    process.stop();
+    fs::write(&cursor, place).unwrap();
+    let process = Process::start(folder.path(), hasty());
+    let feed = process.attach("a");
+    assert_eq!(drain(&process, &feed), texts(3..5));
+    process.stop();
+}
+
+#[test]
 fn a_new_destination_begins_at_the_end_and_a_removed_one_is_kept_for_a_while() {
     let folder = TempDir::new().unwrap();
     let first = Process::start(folder.path(), small());

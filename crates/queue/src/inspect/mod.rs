@@ -238,7 +238,8 @@ impl Inspector {
 
     /// Where a destination stands; `None` if that is lost.
     fn place(&self, destination: &str) -> io::Result<Option<Place>> {
-        let opened = CursorFile::open(&self.storage, &self.id, destination);
+        let base_after = |epoch| self.segments.base_after(epoch);
+        let opened = CursorFile::open(&self.storage, &self.id, destination, base_after);
         opened.map(|(_, place)| place)
     }
 
