@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Arena, Record, Span, Timestamp, limits};
@@ -71,6 +72,7 @@ pub struct SourceInfo {
     pub sourcetype: String,
 }
 
+#[derive(Default)]
 struct Buffers {
     /// Zeroed once, so that safe code can read into it.
     arena: Arena,
@@ -135,11 +137,19 @@ impl BatchPool {
         }
     }
 
+    /// At least so many bytes for a batch to be read into. What was there before is still there.
+    pub fn lend_bytes(self: &Arc<Self>, bytes: usize) -> Lent {
+        Lent {
+            buffers: self.take(bytes.saturating_sub(limits::ARENA_BYTES)),
+            pool: Some(Arc::clone(self)),
+        }
+    }
+
     fn free(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Buffers for messages that are `longer` than the default length by so many bytes.
+    /// Buffers whose arena is longer than usual by so many bytes.
     fn take(&self, longer: usize) -> Buffers {
         if longer > 0 {
             // From the heap, which takes the pages that are filled.
@@ -181,6 +191,51 @@ impl BatchPool {
         let mut free = self.free();
         if free.buffers.len() < limits::POOL_FREE_BATCHES {
             free.buffers.push(buffers);
+        }
+    }
+}
+
+/// Memory of a batch. What a pool has lent goes back to it in the end.
+#[derive(Default)]
+pub struct Lent {
+    buffers: Buffers,
+    pool: Option<Arc<BatchPool>>,
+}
+
+impl Lent {
+    /// A vector for rows, with the capacity of an earlier batch; the second call gives a new one.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.buffers.records)
+    }
+}
+
+impl From<Vec<u8>> for Lent {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self {
+            buffers: Buffers::new(bytes.into()),
+            pool: None,
+        }
+    }
+}
+
+impl Deref for Lent {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffers.arena
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.buffers.arena
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(pool) = self.pool.take() {
+            pool.take_back(std::mem::take(&mut self.buffers));
         }
     }
 }
@@ -329,21 +384,26 @@ impl BatchBuilder {
         let raw_bytes = raw_bytes(&buffers.records);
         Batch {
             raw_bytes,
-            buffers,
+            lent: Lent {
+                buffers,
+                pool: Some(pool),
+            },
+            start: 0,
             filled,
             arena_sum: (summed == filled).then_some(sum),
             source,
             sequence,
             received,
             only: None,
-            pool: Some(pool),
         }
     }
 }
 
 /// A frozen batch: shared by `Arc`, never changed.
 pub struct Batch {
-    buffers: Buffers,
+    lent: Lent,
+    /// Where in the arena its bytes begin, and how many there are.
+    start: usize,
     filled: usize,
     source: Arc<SourceInfo>,
     sequence: u64,
@@ -351,13 +411,14 @@ pub struct Batch {
     only: Option<Arc<str>>,
     raw_bytes: u64,
     arena_sum: Option<u32>,
-    pool: Option<Arc<BatchPool>>,
 }
 
 /// What a batch is made of, for one that is read back from storage.
 pub struct BatchParts {
-    /// The bytes that all spans point into.
-    pub arena: Vec<u8>,
+    /// Memory that holds the bytes of all events.
+    pub memory: Lent,
+    /// Where they lie in it: spans count from its beginning.
+    pub arena: Range<usize>,
     /// The events.
     pub records: Vec<Record>,
     /// Whom [`Record::peer`] points to.
@@ -374,25 +435,20 @@ pub struct BatchParts {
 
 impl From<BatchParts> for Batch {
     fn from(parts: BatchParts) -> Self {
-        let filled = parts.arena.len();
         let raw_bytes = raw_bytes(&parts.records);
-        let buffers = Buffers {
-            arena: parts.arena.into(),
-            records: parts.records,
-            peers: parts.peers,
-            peer_index: HashMap::new(),
-        };
+        let mut lent = parts.memory;
+        lent.buffers.records = parts.records;
+        lent.buffers.peers = parts.peers;
         Self {
             raw_bytes,
-            buffers,
-            filled,
+            lent,
+            start: parts.arena.start,
+            filled: parts.arena.len(),
             arena_sum: None,
             source: parts.source,
             sequence: parts.sequence,
             received: parts.received,
             only: parts.only,
-            // Its buffers are of its own size and go back to the allocator.
-            pool: None,
         }
     }
 }
@@ -404,7 +460,7 @@ fn raw_bytes(records: &[Record]) -> u64 {
 impl Batch {
     /// The arena that all spans point into.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffers.arena[..self.filled]
+        &self.lent[self.start..self.start + self.filled]
     }
 
     /// CRC-32C of [`Self::bytes`], if whoever filled the batch has summed it up.
@@ -414,27 +470,27 @@ impl Batch {
 
     /// The events, in the order of their arrival on each connection.
     pub fn records(&self) -> &[Record] {
-        &self.buffers.records
+        &self.lent.buffers.records
     }
 
     /// Events in the batch.
     pub fn len(&self) -> usize {
-        self.buffers.records.len()
+        self.lent.buffers.records.len()
     }
 
     /// Whether the batch has no event.
     pub fn is_empty(&self) -> bool {
-        self.buffers.records.is_empty()
+        self.lent.buffers.records.is_empty()
     }
 
     /// The senders that [`Record::peer`] points to.
     pub fn peers(&self) -> &[Peer] {
-        &self.buffers.peers
+        &self.lent.buffers.peers
     }
 
     /// The sender of a record.
     pub fn peer(&self, record: &Record) -> Option<&Peer> {
-        self.buffers.peers.get(record.peer as usize)
+        self.lent.buffers.peers.get(record.peer as usize)
     }
 
     /// Where it came from.
@@ -470,21 +526,10 @@ impl Batch {
 
     /// Bytes of memory that the batch pins: arena, rows and senders.
     pub fn memory_bytes(&self) -> u64 {
-        (self.buffers.arena.memory_bytes()
-            + self.buffers.records.capacity() * size_of::<Record>()
-            + self.buffers.peers.capacity() * size_of::<Peer>()
+        (self.lent.buffers.arena.memory_bytes()
+            + self.lent.buffers.records.capacity() * size_of::<Record>()
+            + self.lent.buffers.peers.capacity() * size_of::<Peer>()
             + limits::BATCH_OVERHEAD_BYTES) as u64
-    }
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        if let Some(pool) = &self.pool {
-            pool.take_back(std::mem::replace(
-                &mut self.buffers,
-                Buffers::new(Arena::default()),
-            ));
-        }
     }
 }
 

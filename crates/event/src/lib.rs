@@ -29,7 +29,7 @@ mod units;
 
 pub use anomaly::Anomalies;
 pub use arena::Arena;
-pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Peer, Protocol, SourceInfo};
+pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
 pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next, Origin};
 pub use ledger::{

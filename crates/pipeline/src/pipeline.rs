@@ -191,7 +191,7 @@ impl Shared {
             let folder = kept.display();
             tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
         }
-        let pool = BatchPool::new();
+        let pool = log.pool();
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let doors = Doors {
             pool: Arc::clone(&pool),

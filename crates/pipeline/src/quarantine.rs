@@ -363,7 +363,8 @@ fn joined(entries: &[Entry]) -> Batch {
         peers.extend_from_slice(batch.peers());
     }
     BatchParts {
-        arena,
+        arena: 0..arena.len(),
+        memory: arena.into(),
         records,
         peers,
         source: Arc::clone(first.source()),

@@ -5,6 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use inrush_event::BatchPool;
+
 use crate::cursor_file::{CursorFile, Place, PlaceSync, file_name};
 use crate::format::LogId;
 use crate::meta::{Known, Meta};
@@ -91,6 +93,8 @@ pub(crate) struct Keeper {
     /// What the file says; `None` while that is not known.
     written: Mutex<Option<Vec<Known>>>,
     bad: Mutex<HashSet<(String, u64)>>,
+    /// Batches are read into its memory.
+    pub(crate) pool: Arc<BatchPool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -109,11 +113,12 @@ impl Keeper {
             changes_written: AtomicU64::new(0),
             written: Mutex::default(),
             bad: Mutex::default(),
+            pool: BatchPool::new(),
         }
     }
 
     pub(crate) fn reader(&self) -> Reader {
-        Reader::new(Arc::clone(&self.storage), self.id)
+        Reader::new(Arc::clone(&self.storage), self.id, Arc::clone(&self.pool))
     }
 
     /// Takes over the file of a destination from an earlier process.

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use inrush_event::{Batch, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits};
+use inrush_event::{
+    Batch, BatchPool, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits,
+};
 
 use crate::arrival::Arrival;
 use crate::cursor::Cursor;
@@ -143,7 +145,7 @@ impl Log {
             keeper.adopt(&cursor.known.name, cursor.file);
             state.slots.push(Slot {
                 cursor: restored,
-                reader: Some(Reader::new(Arc::clone(&storage), id)),
+                reader: Some(keeper.reader()),
                 reading: false,
                 advanced_at: None,
                 read_again_at: None,
@@ -189,6 +191,12 @@ impl Log {
     /// What was found at the start.
     pub fn opened(&self) -> &Opened {
         &self.opened
+    }
+
+    /// Where memory for batches comes from; what is read back comes from there too.
+    pub fn pool(&self) -> Arc<BatchPool> {
+        let kept = self.keeper.as_ref();
+        kept.map_or_else(BatchPool::new, |keeper| Arc::clone(&keeper.pool))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

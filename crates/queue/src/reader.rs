@@ -4,10 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use inrush_event::Batch;
+use inrush_event::{Batch, BatchPool};
 
-use crate::format::{LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_payload};
-use crate::scan::{Item, Scan};
+use crate::format::{
+    FrameHeader, LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_parts,
+    decode_payload,
+};
+use crate::scan::{Item, LARGE_BYTES, Scan};
 use crate::segments::Segment;
 use crate::storage::Storage;
 
@@ -31,6 +34,7 @@ pub(crate) enum Read {
 pub(crate) struct Reader {
     storage: Arc<dyn Storage>,
     log: LogId,
+    pool: Arc<BatchPool>,
     names: Names,
     /// Serial of the segment that is open.
     pub(crate) serial: Option<u64>,
@@ -58,10 +62,11 @@ pub struct BadRange {
 }
 
 impl Reader {
-    pub(crate) fn new(storage: Arc<dyn Storage>, log: LogId) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>, log: LogId, pool: Arc<BatchPool>) -> Self {
         Self {
             storage,
             log,
+            pool,
             names: Names::default(),
             serial: None,
             scan: None,
@@ -84,7 +89,10 @@ impl Reader {
         self.scan = None;
         self.unopened = None;
         match self.storage.open(&segment.name) {
-            Ok(file) => self.scan = Some(Scan::new(file, self.log, front, front)),
+            Ok(file) => {
+                let pool = Arc::clone(&self.pool);
+                self.scan = Some(Scan::with(file, self.log, front, front, pool));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.unopened = Some(error),
         }
@@ -151,10 +159,11 @@ impl Reader {
             let payload = scan.payload();
             // A payload whose checksum is right and whose content is not was written by a fault of
             // ours; its events count as lost like any others.
-            let Some(batch) = decode_payload(&frame, payload, &mut self.names) else {
+            let note = decode_note(&frame, payload);
+            let Some(batch) = batch_of(&frame, scan, &mut self.names) else {
                 continue;
             };
-            self.note = decode_note(&frame, payload);
+            self.note = note;
             self.next_position = frame.position + 1;
             return Ok(Read::Batch(OldBatch {
                 position: frame.position,
@@ -164,4 +173,17 @@ impl Reader {
             }));
         }
     }
+}
+
+/// The batch that was just scanned: a large one stays where it lies.
+fn batch_of(frame: &FrameHeader, scan: &mut Scan, names: &mut Names) -> Option<Batch> {
+    if scan.payload().len() < LARGE_BYTES {
+        return decode_payload(frame, scan.payload(), names);
+    }
+    let (mut memory, payload) = scan.take_payload();
+    let records = memory.take_records();
+    let mut parts = decode_parts(frame, &memory[payload.clone()], names, records)?;
+    parts.arena = payload.start + parts.arena.start..payload.start + parts.arena.end;
+    parts.memory = memory;
+    Some(parts.into())
 }

@@ -4,20 +4,23 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use inrush_event::{BatchPool, Lent, limits};
 use memchr::memmem;
 
 use crate::format::{
     FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, LogId, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
     payload_sum,
 };
-use crate::storage::{BLOCK_BYTES as PADDING_BYTES_MAX, File, insist};
+use crate::storage::{BLOCK_BYTES, File, insist};
 
 /// Bytes asked of the file at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// What the disk could not read is asked for again this often, then in blocks of this size.
+/// What the disk could not read is asked for again this often, then block by block.
 const READ_TRIES: usize = 3;
-const BLOCK_BYTES: usize = 4096;
+
+/// Frames from so many bytes on are handed on where they lie.
+pub(crate) const LARGE_BYTES: usize = limits::BATCH_COPY_BYTES;
 
 /// What came next.
 #[derive(Debug)]
@@ -38,9 +41,12 @@ pub(crate) struct Scan {
     offset: u64,
     /// Nothing behind it is looked at: it may be being written.
     limit: u64,
-    /// What was read, and where in the file it begins.
-    buffer: Vec<u8>,
+    pool: Arc<BatchPool>,
+    /// Its first bytes are what was read; where in the file they begin, which is on a block, and
+    /// how many there are.
+    buffer: Lent,
     buffer_at: u64,
+    held: usize,
     payload: Range<usize>,
     /// The furthest (position, event) that any sound header or trailer spoke of.
     pub(crate) seen_end: Option<(u64, u64)>,
@@ -49,13 +55,26 @@ pub(crate) struct Scan {
 impl Scan {
     /// From `offset`, which is where a frame begins, up to `limit`.
     pub(crate) fn new(file: Arc<dyn File>, log: LogId, offset: u64, limit: u64) -> Self {
+        Self::with(file, log, offset, limit, BatchPool::new())
+    }
+
+    /// The same with memory of this pool, so that [`Self::take_payload`] is cheap.
+    pub(crate) fn with(
+        file: Arc<dyn File>,
+        log: LogId,
+        offset: u64,
+        limit: u64,
+        pool: Arc<BatchPool>,
+    ) -> Self {
         Self {
             file,
             log,
             offset,
             limit,
-            buffer: Vec::new(),
-            buffer_at: offset,
+            pool,
+            buffer: Lent::default(),
+            buffer_at: block_of(offset),
+            held: 0,
             payload: 0..0,
             seen_end: None,
         }
@@ -71,6 +90,17 @@ impl Scan {
         &self.buffer[self.payload.clone()]
     }
 
+    /// The memory that [`Self::payload`] lies in, and where; it cannot be asked for again. Only
+    /// what was read beyond the frame is copied.
+    pub(crate) fn take_payload(&mut self) -> (Lent, Range<usize>) {
+        let rest = (block_of(self.offset) - self.buffer_at) as usize..self.held;
+        let mut fresh = self.memory(rest.len());
+        fresh[..rest.len()].copy_from_slice(&self.buffer[rest.clone()]);
+        (self.buffer_at, self.held) = (block_of(self.offset), rest.len());
+        let buffer = std::mem::replace(&mut self.buffer, fresh);
+        (buffer, std::mem::take(&mut self.payload))
+    }
+
     /// The next frame, or what lies in its place.
     ///
     /// # Errors
@@ -78,6 +108,7 @@ impl Scan {
     pub(crate) fn next(&mut self) -> io::Result<Item> {
         let len = insist(|| self.file.len())?.min(self.limit);
         if self.offset >= len {
+            self.let_go();
             return Ok(Item::End);
         }
         let from = self.offset;
@@ -99,7 +130,7 @@ impl Scan {
     /// Whether nothing but the rest of a block is there.
     fn is_padding(&mut self, from: u64, len: u64) -> bool {
         let count = (len - from) as usize;
-        count < PADDING_BYTES_MAX && self.bytes(from, count, len).iter().all(|byte| *byte == 0)
+        count < BLOCK_BYTES && self.bytes(from, count, len).iter().all(|byte| *byte == 0)
     }
 
     fn saw(&mut self, position: u64, event: u64) {
@@ -161,33 +192,78 @@ impl Scan {
 
     /// Up to `count` bytes at `offset`; fewer at the end of the file. What cannot be read is zero.
     fn bytes(&mut self, offset: u64, count: usize, len: u64) -> &[u8] {
-        let count = count.min((len - offset.min(len)) as usize);
-        let held = self.buffer_at..self.buffer_at + self.buffer.len() as u64;
+        let left = (len - offset.min(len)) as usize;
+        let count = count.min(left);
+        let held = self.buffer_at..self.buffer_at + self.held as u64;
         if offset < held.start || offset + count as u64 > held.end {
-            let want = count.max(READ_BYTES).min((len - offset.min(len)) as usize);
-            self.buffer.clear();
-            self.buffer.resize(want, 0);
-            self.buffer_at = offset;
-            self.fill();
+            // A large frame is given away as it lies here: little is read beyond it.
+            let want = match count {
+                0..LARGE_BYTES => count.max(READ_BYTES),
+                LARGE_BYTES.. => count + FRAME_HEADER_BYTES,
+            };
+            self.read(block_of(offset), offset + want.min(left) as u64);
         }
         let start = (offset - self.buffer_at) as usize;
         &self.buffer[start..start + count]
     }
 
-    fn fill(&mut self) {
+    /// Has the buffer hold what is between the block at `start` and `end`; the whole blocks of it
+    /// that it holds are not read again.
+    fn read(&mut self, start: u64, end: u64) {
+        let held = self.buffer_at..block_of(self.buffer_at + self.held as u64);
+        let kept = match held.contains(&start) {
+            true => (start - held.start) as usize..(held.end - held.start) as usize,
+            false => 0..0,
+        };
+        let want = (end - start) as usize;
+        let whole = want.next_multiple_of(BLOCK_BYTES);
+        if whole > self.buffer.len() {
+            let mut longer = self.memory(whole);
+            longer[..kept.len()].copy_from_slice(&self.buffer[kept.clone()]);
+            self.buffer = longer;
+        } else {
+            self.buffer.copy_within(kept.clone(), 0);
+        }
+        (self.buffer_at, self.held) = (start, want.max(kept.len()));
+        self.fill(kept.len(), whole.max(kept.len()));
+    }
+
+    /// So many bytes: few of their own, or an arena of the pool.
+    fn memory(&self, bytes: usize) -> Lent {
+        match bytes {
+            0..LARGE_BYTES => vec![0; bytes].into(),
+            LARGE_BYTES.. => self.pool.lend_bytes(bytes),
+        }
+    }
+
+    /// Gives the memory back: whoever has caught up may not come again for long.
+    fn let_go(&mut self) {
+        self.buffer = Lent::default();
+        (self.buffer_at, self.held) = (block_of(self.offset), 0);
+    }
+
+    /// Reads into these bytes of the buffer, of which only what is held counts.
+    fn fill(&mut self, from: usize, to: usize) {
+        let at = self.buffer_at + from as u64;
+        let wanted = &mut self.buffer[from..to];
         for _ in 0..READ_TRIES {
-            if let Ok(read) = self.file.read_at(&mut self.buffer, self.buffer_at) {
-                self.buffer[read..].fill(0);
+            if let Ok(read) = self.file.read_at(wanted, at) {
+                wanted[read..].fill(0);
                 return;
             }
         }
-        for (index, block) in self.buffer.chunks_mut(BLOCK_BYTES).enumerate() {
-            let at = self.buffer_at + (index * BLOCK_BYTES) as u64;
+        for (index, block) in wanted.chunks_mut(BLOCK_BYTES).enumerate() {
+            let at = at + (index * BLOCK_BYTES) as u64;
             if self.file.read_at(block, at).is_err() {
                 block.fill(0);
             }
         }
     }
+}
+
+/// Where the block begins that this offset is in.
+const fn block_of(offset: u64) -> u64 {
+    offset - offset % BLOCK_BYTES as u64
 }
 
 #[cfg(test)]

@@ -216,6 +216,31 @@ fn a_destination_that_lags_reads_from_disk_and_its_segments_go_when_it_has_passe
     assert_eq!(segments(folder.path()).len(), 1);
 }
 
+#[test]
+fn batches_of_every_size_come_back_from_the_disk() {
+    let folder = TempDir::new().unwrap();
+    let process = Process::start(folder.path(), QueueOptions::default());
+    let feed = process.attach("a");
+    let of_size = |n: usize| -> Vec<String> {
+        // Up to 1.9 MB, which with its rows is more than an arena; most begin and end within a block.
+        let events = (n * 7919) % 30 + 1;
+        let event = |e| format!("{n} {e} {}", "x".repeat((n * 104_729) % 63_000));
+        (0..events).map(event).collect()
+    };
+    let all = 0..40;
+    for n in all.clone() {
+        process.append(&of_size(n));
+    }
+    process.stop();
+    drop(feed);
+    let process = Process::start(folder.path(), QueueOptions::default());
+    let feed = process.attach("a");
+    for n in all {
+        assert_eq!(deliver(&feed), of_size(n), "batch {n}");
+    }
+    process.stop();
+}
+
 fn segments(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let mut found: Vec<_> = entries

@@ -16,8 +16,8 @@ pub(crate) use frame::{
 };
 pub use note::Note;
 pub(crate) use payload::{
-    Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, decode_note, encode_head, is_padded,
-    payload_sum,
+    Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, decode_note, decode_parts, encode_head,
+    is_padded, payload_sum,
 };
 pub(crate) use segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader};
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use inrush_event::{
-    Anomalies, Batch, BatchParts, ClassId, Format, Peer, Protocol, Record, SourceInfo, Span,
+    Anomalies, Batch, BatchParts, ClassId, Format, Lent, Peer, Protocol, Record, SourceInfo, Span,
     Timestamp, limits,
 };
 
@@ -169,6 +169,20 @@ impl Names {
 
 /// The batch of a payload whose checksum was right; `None` if it contradicts itself all the same.
 pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Option<Batch> {
+    let mut parts = decode_parts(header, payload, names, Vec::new())?;
+    parts.memory = payload[parts.arena.clone()].to_vec().into();
+    parts.arena = 0..parts.arena.len();
+    Some(parts.into())
+}
+
+/// The batch without its memory: the range of its arena is one of the payload. The rows are put
+/// into `records`.
+pub(crate) fn decode_parts(
+    header: &FrameHeader,
+    payload: &[u8],
+    names: &mut Names,
+    mut records: Vec<Record>,
+) -> Option<BatchParts> {
     if header.flags & !FLAGS_KNOWN != 0 {
         return None;
     }
@@ -190,22 +204,21 @@ pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) ->
         Note::take(&mut fields)?;
     }
     let peers = peers(&mut fields)?;
-    let records: Option<Vec<Record>> = rows
-        .as_chunks::<ROW_BYTES>()
-        .0
-        .iter()
-        .map(|row| record(row, arena.len()))
-        .collect();
-    let parts = BatchParts {
-        arena: arena.to_vec(),
-        records: records?,
+    records.clear();
+    records.reserve(header.events as usize);
+    for row in rows.as_chunks::<ROW_BYTES>().0 {
+        records.push(record(row, arena.len())?);
+    }
+    Some(BatchParts {
+        memory: Lent::default(),
+        arena: payload.len() - arena.len()..payload.len(),
+        records,
         peers,
         source: names.share(source),
         sequence,
         received: header.received,
         only,
-    };
-    Some(parts.into())
+    })
 }
 
 /// What the payload of a refused event says of the refusal.

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use inrush_event::{Batch, Record};
+use inrush_event::{Batch, BatchPool, Record};
 
 use super::Inspector;
 use crate::cursor_file::Place;
@@ -48,7 +48,7 @@ impl Inspector {
             let open = |(_, place): &(_, Place)| is_open(place, number);
             query.events.contains(&number) && pending.as_ref().is_none_or(open)
         };
-        let mut reader = Reader::new(Arc::clone(&self.storage), self.id);
+        let mut reader = Reader::new(Arc::clone(&self.storage), self.id, BatchPool::new());
         let mut found = Found::default();
         for (index, segment) in self.segments.0.iter().enumerate() {
             let next = self.segments.0.get(index + 1).map(|next| next.header);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use inrush_event::{Batch, BatchParts, Record, Span};
+use inrush_event::{Batch, BatchParts, BatchPool, Record, Span};
 
 use super::Filter;
 use crate::format::{LogId, Note};
@@ -78,7 +78,8 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         ..*record
     };
     BatchParts {
-        arena,
+        arena: 0..arena.len(),
+        memory: arena.into(),
         records: vec![alone],
         peers: batch.peer(record).copied().into_iter().collect(),
         source: Arc::clone(batch.source()),
@@ -111,7 +112,7 @@ impl Entries {
         filter: Filter,
     ) -> Self {
         let mut entries = Self {
-            reader: Reader::new(storage, log),
+            reader: Reader::new(storage, log, BatchPool::new()),
             segments,
             index: 0,
             end,
