@@ -222,7 +222,7 @@ fn batches_of_every_size_come_back_from_the_disk() {
     let process = Process::start(folder.path(), QueueOptions::default());
     let feed = process.attach("a");
     let of_size = |n: usize| -> Vec<String> {
-        // Up to 1.9 MB, which with its rows is more than an arena; most begin and end within a block.
+        // Up to 1.9 MB, with its rows more than an arena; most begin and end within a block.
         let events = (n * 7919) % 30 + 1;
         let event = |e| format!("{n} {e} {}", "x".repeat((n * 104_729) % 63_000));
         (0..events).map(event).collect()
