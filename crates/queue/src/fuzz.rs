@@ -11,7 +11,7 @@ use crate::format::{
 };
 use crate::inspect::read;
 use crate::scan::{Item, Scan};
-use crate::segments::Segment;
+use crate::segments::{NO_END, Segment};
 use crate::storage::{BLOCK_BYTES, File};
 
 const LOG: LogId = LogId([7; 16]);
@@ -80,7 +80,7 @@ pub fn segment(input: &[u8]) {
         told = at;
         frames += 1;
     };
-    let Ok(report) = read(&file, LOG, &segment, u64::MAX, false, look) else {
+    let Ok(report) = read(&file, LOG, &segment, NO_END, false, look) else {
         return;
     };
     let bad: u64 = report.bad.iter().map(|bad| bad.end - bad.start).sum();

@@ -737,7 +737,7 @@ fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, memory: (u64, u64)) 
             reader.open(segment);
         }
         // Recovery may have missed frames that can be read now: their places were given out again.
-        let end = next.map_or(disk.durable_end, |next| next.header.base_position);
+        let end = next.map_or((disk.durable_end, u64::MAX), |next| next.header.base());
         reader.end_at(segment.bytes, end);
     }
     Aim {

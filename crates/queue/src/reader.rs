@@ -11,7 +11,7 @@ use crate::format::{
     decode_payload,
 };
 use crate::scan::{Item, LARGE_BYTES, Scan};
-use crate::segments::Segment;
+use crate::segments::{NO_END, Segment};
 use crate::storage::Storage;
 
 /// A batch that was read back.
@@ -44,8 +44,9 @@ pub(crate) struct Reader {
     /// Whether the segment was read to its end.
     left: bool,
     name: String,
-    /// Frames at or behind this position are written again in the next segment.
-    end_position: u64,
+    /// Frames that do not lie before this position and event were given up: the next segment has
+    /// what was accepted in their place.
+    end: (u64, u64),
     /// Frames below it were read; a copy of one is left over from a write that failed.
     next_position: u64,
     note: Option<Note>,
@@ -73,7 +74,7 @@ impl Reader {
             unopened: None,
             left: false,
             name: String::new(),
-            end_position: u64::MAX,
+            end: NO_END,
             next_position: 0,
             note: None,
             bad: Vec::new(),
@@ -109,13 +110,13 @@ impl Reader {
         self.left
     }
 
-    /// Tells how much of the segment may be read, and from which position on its frames do not
-    /// count.
-    pub(crate) fn end_at(&mut self, bytes: u64, position: u64) {
+    /// Tells how much of the segment may be read, and from which position and event on its frames
+    /// do not count.
+    pub(crate) fn end_at(&mut self, bytes: u64, end: (u64, u64)) {
         if let Some(scan) = &mut self.scan {
             scan.set_limit(bytes);
         }
-        self.end_position = position;
+        self.end = end;
     }
 
     /// What the batch that was just read says of its refusal, in quarantine.
@@ -150,7 +151,7 @@ impl Reader {
                 }
                 Item::Frame(frame) => frame,
             };
-            if frame.position >= self.end_position {
+            if !frame.is_before(self.end) {
                 return Ok(Read::End);
             }
             if frame.position < self.next_position || frame.end_event() <= from_event {

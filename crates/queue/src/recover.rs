@@ -205,7 +205,7 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
     let Some(last) = segments.0.last() else {
         return (0, 0);
     };
-    let base = (last.header.base_position, last.header.base_event);
+    let base = last.header.base();
     let Ok(file) = insist(|| storage.open(&last.name)) else {
         return base;
     };

@@ -17,7 +17,7 @@ use crate::inspect::{SegmentReport, read};
 use crate::meta::Meta;
 use crate::recover::{heads, log_id, segments};
 use crate::rewrite::{SUFFIX, rewrite};
-use crate::segments::{Segment, Segments, serial_in};
+use crate::segments::{NO_END, Segment, Segments, serial_in};
 use crate::storage::{Disk, Storage};
 use crate::writer::Writer;
 
@@ -162,7 +162,7 @@ impl Work<'_> {
     fn segments(&mut self, id: LogId, segments: &Segments, mut writer: Writer) -> io::Result<()> {
         for (index, segment) in segments.0.iter().enumerate() {
             let next = segments.0.get(index + 1).map(|next| next.header);
-            let end = next.map_or(u64::MAX, |next| next.base_position);
+            let end = next.map_or(NO_END, |next| next.base());
             let file = self.storage.open(&segment.name)?;
             let report = read(&file, id, segment, end, false, |_, _, _| ())?;
             if report.bad.is_empty() {
@@ -183,7 +183,7 @@ impl Work<'_> {
         report: &SegmentReport,
         writer: &mut Writer,
     ) -> io::Result<()> {
-        let base = (segment.header.base_position, segment.header.base_event);
+        let base = segment.header.base();
         let sound = report.sound_end.unwrap_or(base);
         let (position, next_event) = report.seen_end.unwrap_or(base);
         if next_event <= sound.1 {

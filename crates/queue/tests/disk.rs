@@ -13,7 +13,7 @@ use inrush_event::{
     Protocol, Record, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_queue::storage::{Disk, File, Storage};
-use inrush_queue::{DestinationFeed, Durability, Log, LogId, QueueOptions, WhenFull};
+use inrush_queue::{DestinationFeed, Durability, Inspector, Log, LogId, QueueOptions, WhenFull};
 use tempfile::TempDir;
 
 /// Long enough for a reader of the disk, and not waited for where something is there.
@@ -289,6 +289,41 @@ fn a_place_that_was_hidden_from_a_process_settles_nothing_that_it_accepted() {
     let feed = process.attach("a");
     assert_eq!(drain(&process, &feed), texts(3..5));
     process.stop();
+}
+
+#[test]
+fn a_batch_that_was_given_up_does_not_take_the_numbers_of_a_later_one() {
+    let folder = TempDir::new().unwrap();
+    let append = |range| {
+        let process = Process::start(folder.path(), hasty());
+        drop(process.attach("a"));
+        process.append(&texts(range));
+        process.stop();
+        segments(folder.path()).pop().unwrap()
+    };
+    append(0..2);
+    // This one is given up, and so its position goes to the next batch, which has fewer events.
+    let given_up = append(2..5);
+    let bytes = fs::read(&given_up).unwrap();
+    fs::remove_file(&given_up).unwrap();
+    append(5..6);
+    append(6..7);
+    // A power cut takes that one, and leaves the one that was given up.
+    fs::write(&given_up, bytes).unwrap();
+    let inspector = Inspector::open(folder.path(), false).unwrap().unwrap();
+    let verified = inspector.verify(|_| ()).unwrap();
+    let lost = verified
+        .lost
+        .iter()
+        .map(|lost| (lost.events.start, lost.events.end));
+    assert_eq!(lost.collect::<Vec<_>>(), [(2, 3)]);
+    assert_eq!(verified.segments[1].copies, 1);
+    let process = Process::start(folder.path(), hasty());
+    let feed = process.attach("a");
+    let came = [texts(0..2), texts(6..7)].concat();
+    assert_eq!(drain(&process, &feed), came);
+    let snapshot = process.stop().snapshot();
+    assert_eq!(snapshot.destinations["a"].dropped["corrupt"], 1);
 }
 
 #[test]

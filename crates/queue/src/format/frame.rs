@@ -45,6 +45,13 @@ impl FrameHeader {
         self.first_event.saturating_add(u64::from(self.events))
     }
 
+    /// Whether all of it lies before a place, told as position and event. A frame of a segment that
+    /// does not lie before the next one's base was given up: its position was given out again or,
+    /// where a power cut took the segment that did so, some of its numbers.
+    pub(crate) fn is_before(&self, (position, event): (u64, u64)) -> bool {
+        self.position < position && self.end_event() <= event
+    }
+
     /// Bytes of the whole frame.
     pub(crate) fn frame_bytes(&self) -> u64 {
         (HEADER_BYTES + TRAILER_BYTES) as u64 + u64::from(self.stored_bytes)

@@ -25,6 +25,11 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
+    /// Position and event with which it begins.
+    pub(crate) fn base(&self) -> (u64, u64) {
+        (self.base_position, self.base_event)
+    }
+
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         Layout::<HEADER_BYTES>::new()
             .put(&MAGIC)

@@ -10,6 +10,7 @@ use super::Inspector;
 use crate::cursor_file::Place;
 use crate::ranges::overlap;
 use crate::reader::{BadRange, OldBatch, Read, Reader};
+use crate::segments::NO_END;
 
 /// Which events are meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,7 +60,7 @@ impl Inspector {
                 break;
             }
             reader.open(segment);
-            reader.end_at(u64::MAX, next.map_or(u64::MAX, |next| next.base_position));
+            reader.end_at(u64::MAX, next.map_or(NO_END, |next| next.base()));
             while let Read::Batch(old) = reader.next(query.events.start)? {
                 let OldBatch {
                     first_event, batch, ..

@@ -11,7 +11,7 @@ use crate::cursor_file::Place;
 use crate::format::{FrameHeader, LogId, Names, SEGMENT_HEADER_BYTES, decode_payload};
 use crate::ranges::overlap;
 use crate::scan::{Item, Scan};
-use crate::segments::Segment;
+use crate::segments::{NO_END, Segment};
 use crate::storage::File;
 
 /// A segment that was read from front to back.
@@ -29,7 +29,7 @@ pub struct SegmentReport {
     pub batches: u64,
     /// Events in them.
     pub events: u64,
-    /// Sound batches that do not count: the next segment has them again.
+    /// Sound batches that do not count: the next segment has them again, or others in their place.
     pub copies: u64,
     /// Position and event behind the last that any of its frames speaks of.
     #[serde(skip)]
@@ -97,7 +97,7 @@ impl Inspector {
                 continue;
             };
             let mut at = *expected.get_or_insert(segment.header.base_event);
-            let end = next.map_or(u64::MAX, |next| next.base_position);
+            let end = next.map_or(NO_END, |next| next.base());
             let report = read(
                 &file,
                 self.id,
@@ -115,7 +115,9 @@ impl Inspector {
             expected = Some(at);
             done += report.bytes;
             progress(done);
-            let told = report.seen_end.map_or(0, |(_, event)| event);
+            // Behind the next one's base only frames that were given up can speak of events.
+            let told = report.seen_end.filter(|_| next.is_none());
+            let told = told.map_or(0, |(_, event)| event);
             seen = seen.max(told).max(segment.header.base_event);
             verified.segments.push(report);
         }
@@ -165,7 +167,7 @@ pub(crate) fn read(
     file: &Arc<dyn File>,
     log: LogId,
     segment: &Segment,
-    end_position: u64,
+    end: (u64, u64),
     grows: bool,
     mut look: impl FnMut(bool, &FrameHeader, u64),
 ) -> io::Result<SegmentReport> {
@@ -205,12 +207,11 @@ pub(crate) fn read(
                 }
                 report.sound_bytes += frame.frame_bytes();
                 let (position, event) = report.sound_end.unwrap_or_default();
-                let end = (
+                report.sound_end = Some((
                     position.max(frame.position + 1),
                     event.max(frame.end_event()),
-                );
-                report.sound_end = Some(end);
-                let counts = frame.position < end_position;
+                ));
+                let counts = frame.is_before(end);
                 report.copies += u64::from(!counts);
                 report.batches += u64::from(counts);
                 report.events += u64::from(counts) * u64::from(frame.events);

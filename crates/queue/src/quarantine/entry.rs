@@ -8,7 +8,7 @@ use inrush_event::{Batch, BatchParts, BatchPool, Record, Span};
 use super::Filter;
 use crate::format::{LogId, Note};
 use crate::reader::{BadRange, Read, Reader};
-use crate::segments::Segment;
+use crate::segments::{NO_END, Segment};
 use crate::storage::Storage;
 
 /// Events that a destination refused for the same reason.
@@ -131,7 +131,7 @@ impl Entries {
     fn enter(&mut self, index: usize) {
         self.index = index;
         let next = self.segments.get(index + 1);
-        let end = next.map_or(u64::MAX, |next| next.header.base_position);
+        let end = next.map_or(NO_END, |next| next.header.base());
         if let Some(segment) = self.segments.get(index) {
             self.reader.open(segment);
             self.reader.end_at(u64::MAX, end);

@@ -251,11 +251,11 @@ impl Inner {
 
     /// Takes entries out of a segment that is not the last.
     fn take_out(&mut self, index: usize, numbers: &BTreeSet<u64>) -> io::Result<u64> {
-        let end_position = self.segments.0[index + 1].header.base_position;
+        let end = self.segments.0[index + 1].header.base();
         let segment = &mut self.segments.0[index];
         let mut removed = 0;
         let keep = |frame: &FrameHeader, _: &[u8]| {
-            let counts = frame.position < end_position;
+            let counts = frame.is_before(end);
             let wanted = counts && !numbers.contains(&frame.first_event);
             removed += u64::from(counts && !wanted);
             wanted
