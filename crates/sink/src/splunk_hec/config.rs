@@ -214,21 +214,13 @@ impl SplunkHecConfig {
             "batch.max_events",
             "must be at least 1",
         );
-        unless(
-            !self.request_timeout.0.is_zero(),
-            "request_timeout",
-            "must be more than 0",
-        );
-        unless(
-            !self.connect_timeout.0.is_zero(),
-            "connect_timeout",
-            "must be more than 0",
-        );
-        unless(
-            !self.ack_timeout.0.is_zero(),
-            "ack_timeout",
-            "must be more than 0",
-        );
+        for (key, period) in [
+            ("request_timeout", self.request_timeout),
+            ("connect_timeout", self.connect_timeout),
+            ("ack_timeout", self.ack_timeout),
+        ] {
+            unless(!period.0.is_zero(), key, "must be more than 0");
+        }
         unless(
             self.reroute_index.as_deref() != Some(""),
             "reroute_index",
