@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use inrush_event::Feed;
 
-/// How often a waiting sink looks whether the process is stopping.
-const STOP_POLL: Duration = Duration::from_millis(50);
+/// How often a waiting sink looks whether the process is stopping. Each look wakes a processor up:
+/// at 50 ms, the workers of one dead destination took 1 % of what 100,000 events a second take.
+const STOP_POLL: Duration = Duration::from_millis(200);
 
 /// The pause after the `failures`-th failure in a row: `first` doubled each time up to `cap`,
 /// then shortened by up to half, so that many clients of a revived server do not come at once.

@@ -30,7 +30,7 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 const ACK_GRACE: Duration = Duration::from_secs(3);
 
 /// How often it is looked whether the process stops.
-const STOP_POLL: Duration = Duration::from_millis(20);
+const STOP_POLL: Duration = Duration::from_millis(200);
 
 /// Events that a stranger's 400 (one without HEC's code) may send to quarantine between two
 /// requests that were taken. Beyond that it is the address that is wrong, not the events.
