@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Arena, Record, Span, Timestamp, limits};
+use crate::{Arena, Record, Span, Timestamp, crc32c_append, limits};
 
 /// What carried an event to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -310,7 +310,7 @@ impl BatchBuilder {
     /// disk: now its bytes are in the processor's cache, later they are not.
     pub fn sum_up(&mut self) {
         let new = &self.buffers.arena[self.summed..self.filled];
-        self.sum = crc32c::crc32c_append(self.sum, new);
+        self.sum = crc32c_append(self.sum, new);
         self.summed = self.filled;
     }
 
@@ -594,7 +594,7 @@ mod tests {
             sum(&mut builder);
             builder.freeze(0).arena_sum()
         };
-        let whole = Some(crc32c::crc32c(b"first second"));
+        let whole = Some(crate::crc32c(b"first second"));
         assert_eq!(filled(|_| {}), None);
         assert_eq!(filled(BatchBuilder::sum_up), whole);
         let cut = filled(|builder| {

@@ -25,6 +25,7 @@ mod ledger;
 pub mod limits;
 mod metric;
 mod record;
+mod sum;
 mod units;
 
 pub use anomaly::Anomalies;
@@ -38,4 +39,5 @@ pub use ledger::{
 };
 pub use metric::{Metric, MetricKind};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
+pub use sum::{crc32c, crc32c_append};
 pub use units::{ByteSize, Period, Secret, UnitError};

@@ -26,7 +26,7 @@ struct Document {
 impl Document {
     fn sealed(mut self) -> io::Result<Self> {
         self.checksum.clear();
-        self.checksum = format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&self)?));
+        self.checksum = format!("{:08x}", inrush_event::crc32c(&serde_json::to_vec(&self)?));
         Ok(self)
     }
 }

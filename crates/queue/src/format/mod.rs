@@ -5,6 +5,8 @@
 //! CRC-32C that starts with the log's secret [`LogId`], so that bytes that a sender smuggled into a
 //! message never pass for a frame.
 
+use inrush_event::{crc32c, crc32c_append};
+
 mod frame;
 mod note;
 mod payload;
@@ -51,7 +53,7 @@ impl LogId {
 
     /// The checksum of `bytes` in this log.
     pub(crate) fn checksum(&self, bytes: &[u8]) -> u32 {
-        crc32c::crc32c_append(crc32c::crc32c(&self.0), bytes)
+        crc32c_append(crc32c(&self.0), bytes)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use inrush_event::{
     Anomalies, Batch, BatchParts, ClassId, Format, Lent, Peer, Protocol, Record, SourceInfo, Span,
-    Timestamp, limits,
+    Timestamp, crc32c, crc32c_append, limits,
 };
 
 use super::frame::{FLAG_NOTE, FLAG_ONLY, FLAGS_KNOWN, FrameHeader};
@@ -68,7 +68,7 @@ pub(crate) fn encode_head(
         plain_bytes,
         payload_sum: join_sums(
             log.checksum(&out[names..]),
-            batch.arena_sum().unwrap_or_else(|| crc32c::crc32c(arena)),
+            batch.arena_sum().unwrap_or_else(|| crc32c(arena)),
         ),
         names_bytes: (rows - names) as u32,
         flags: flags(batch, note),
@@ -85,7 +85,7 @@ pub(crate) fn is_padded(batch: &Batch) -> bool {
 /// The checksum of a payload is that of its head, then that of its arena, so that the arena can be
 /// summed before anybody knows where in the log it comes.
 fn join_sums(head: u32, arena: u32) -> u32 {
-    crc32c::crc32c_append(head, &arena.to_le_bytes())
+    crc32c_append(head, &arena.to_le_bytes())
 }
 
 /// The checksum that the payload of a frame should have.
@@ -93,7 +93,7 @@ pub(crate) fn payload_sum(log: &LogId, header: &FrameHeader, payload: &[u8]) -> 
     let rows = (header.events as usize).saturating_mul(ROW_BYTES);
     let head = rows.saturating_add(header.names_bytes as usize);
     let (head, arena) = payload.split_at(head.min(payload.len()));
-    join_sums(log.checksum(head), crc32c::crc32c(arena))
+    join_sums(log.checksum(head), crc32c(arena))
 }
 
 fn flags(batch: &Batch, note: Option<&Note>) -> u16 {

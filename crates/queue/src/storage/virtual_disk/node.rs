@@ -78,7 +78,7 @@ impl Node {
 
     /// Takes note of what is to be written at `mark`; says since when it is known.
     pub(super) fn meant(&mut self, offset: u64, bytes: &[u8], mark: u64) -> u64 {
-        let sum = crc32c::crc32c(bytes);
+        let sum = inrush_event::crc32c(bytes);
         *self.marks.entry((offset, sum)).or_insert(mark)
     }
 
