@@ -30,7 +30,7 @@ mod tests {
     fn it_is_the_sum_of_the_rfc_however_it_is_cut() {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
-        let bytes: Vec<u8> = (0..5_000_u32).map(|n| (n * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..5_000_u32).map(|n| ((n * 31) >> 3) as u8).collect();
         let ends = [0, 1, 7, 15, 16, 63, 64, 255, 256, 257, 1_023, 4_096, 5_000];
         for end in ends {
             let whole = &bytes[..end];
