@@ -47,6 +47,8 @@ pub(super) struct Verdict {
     /// Over TCP: accepted long enough before a kill, or in a life that was not killed.
     pub(super) owed: u64,
     pub(super) owed_lost: u64,
+    /// Of those, in a life that was not killed.
+    pub(super) spared_lost: u64,
     /// Over TCP: sent and not delivered, most of them still on the way to the process.
     pub(super) gone: u64,
     /// The longest time before its kill that a lost event had been accepted, milliseconds.
@@ -224,6 +226,9 @@ impl Verdict {
             let lost = owed.clone().filter(is_lost).count() as u64;
             if lost > 0 {
                 self.owed_lost += lost;
+                if life.killed.is_none() {
+                    self.spared_lost += lost;
+                }
                 let all = owed.len();
                 self.tell(format!(
                     "lane {index} life {number}: {lost} of {all} owed are lost"
@@ -365,7 +370,8 @@ mod tests {
         assert!((all.oldest_loss_ms - 20.0).abs() < 1e-6 && all.wrong.is_empty());
 
         let none = judged(|at| vec![request(1, 1, 0..1, Outcome::Answered(at))]);
-        assert_eq!((none.acked_lost, none.owed_lost), (1, 5));
+        let lost = (none.acked_lost, none.owed_lost, none.spared_lost);
+        assert_eq!(lost, (1, 5, 4));
         assert!((none.oldest_loss_ms - 80.0).abs() < 1e-6, "{none:?}");
         assert_eq!(none.wrong.len(), 3);
     }

@@ -34,6 +34,9 @@ pub(crate) struct CrashRun {
     /// Over TCP, accepted more than 50 ms before a kill.
     pub(crate) owed: u64,
     pub(crate) owed_lost: u64,
+    /// Of those, in the life that was not killed.
+    #[serde(default)]
+    pub(crate) spared_lost: u64,
     /// Over TCP, sent and never delivered.
     pub(crate) gone: u64,
     /// How long before its kill the oldest lost event had been accepted.
@@ -77,6 +80,7 @@ impl CrashRun {
         self.acked_lost = verdict.acked_lost;
         self.owed = verdict.owed;
         self.owed_lost = verdict.owed_lost;
+        self.spared_lost = verdict.spared_lost;
         self.gone = verdict.gone;
         self.oldest_loss_ms = verdict.oldest_loss_ms;
         self.duplicates = verdict.duplicates;

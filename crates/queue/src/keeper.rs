@@ -234,9 +234,15 @@ impl Keeper {
         self.kept(name)?.begin_sync()
     }
 
-    /// Deletes the file of a destination that is gone.
-    pub(crate) fn forget(&self, name: &str) {
-        lock(&self.files).remove(name);
+    /// Deletes the file of a destination, unless it has come back.
+    pub(crate) fn forget(&self, name: &str, is_gone: impl FnOnce() -> bool) {
+        // One that comes back now finds no file, or the one that it had: never one that is deleted
+        // behind it.
+        let mut files = lock(&self.files);
+        if !is_gone() {
+            return;
+        }
+        files.remove(name);
         // Left behind, the next start deletes it.
         let _ = self.storage.remove(&file_name(name));
     }

@@ -85,8 +85,8 @@ pub struct Log {
     pub(crate) keeper: Option<Keeper>,
     wakes: Mutex<Vec<(u64, Wake)>>,
     wakes_given: AtomicU64,
-    /// Events that the disk has lost, as the readers found.
     opened: Opened,
+    pool: Arc<BatchPool>,
 }
 
 impl Log {
@@ -175,6 +175,8 @@ impl Log {
     }
 
     fn around(state: State, ledger: Arc<Ledger>, keeper: Option<Keeper>, opened: Opened) -> Self {
+        let kept = keeper.as_ref();
+        let pool = kept.map_or_else(BatchPool::new, |keeper| Arc::clone(&keeper.pool));
         Self {
             state: Mutex::new(state),
             room: Condvar::new(),
@@ -185,6 +187,7 @@ impl Log {
             wakes: Mutex::default(),
             wakes_given: AtomicU64::new(0),
             opened,
+            pool,
         }
     }
 
@@ -195,8 +198,7 @@ impl Log {
 
     /// Where memory for batches comes from; what is read back comes from there too.
     pub fn pool(&self) -> Arc<BatchPool> {
-        let kept = self.keeper.as_ref();
-        kept.map_or_else(BatchPool::new, |keeper| Arc::clone(&keeper.pool))
+        Arc::clone(&self.pool)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -467,9 +469,8 @@ impl Log {
         if self.remember(keeper).is_err() {
             return;
         }
-        let known = self.names();
-        for name in names.iter().filter(|name| !known.contains(name)) {
-            keeper.forget(name);
+        for name in names {
+            keeper.forget(name, || self.lock().slot(name).is_none());
         }
     }
 

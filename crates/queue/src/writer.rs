@@ -328,18 +328,15 @@ impl Writer {
         let Some(current) = &mut self.current else {
             return Ok(None);
         };
+        current.file.flush()?;
         let synced = current.is_synced() || is_on(Mutant::SkipSync);
         if durability == Durability::Fsync && !synced {
-            current.file.hand_over()?;
             return Ok(Some(SegmentSync {
                 file: Arc::clone(&current.file),
                 names: (current.durable == 0).then(|| Arc::clone(&self.storage)),
                 offset: current.offset,
                 end,
             }));
-        }
-        if durability != Durability::Fsync {
-            current.file.flush()?;
         }
         current.durable = current.offset;
         outcome.durable_end = end;

@@ -589,9 +589,6 @@ impl File for SlowFile {
     fn flush(&self) -> io::Result<()> {
         self.0.flush()
     }
-    fn hand_over(&self) -> io::Result<()> {
-        self.0.hand_over()
-    }
     fn sync(&self) -> io::Result<()> {
         self.1.pass();
         self.0.sync()

@@ -10,6 +10,8 @@
 //! parts that lie on blocks, in memory and in the file, are not copied: they go down from where
 //! they are, in one call with what was gathered before and between them.
 //!
+//! A little goes through the page cache all the same, for that never waits for a busy disk.
+//!
 //! When the file is closed it is cut to its length; a process that was killed leaves the zeros.
 
 use std::fs;
@@ -25,9 +27,10 @@ use super::{BLOCK_BYTES, File};
 /// Bytes that go down in one call; enough to keep a disk busy.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
 
-/// Where nobody waits for the disk, less than this is left to the page cache, and with it the rest
-/// of the file: the call returns at once, and so few bytes cost little.
-const FLUSH_BYTES_MIN: usize = 256 * 1024;
+/// Less than this goes through the page cache: so few bytes cost little, and the call returns at
+/// once, however busy the disk is. Past the cache it would wait for the disk, and what comes
+/// meanwhile would die with the process.
+const DIRECT_BYTES_MIN: usize = 256 * 1024;
 
 /// Shorter parts are copied, wherever they lie.
 const LENT_BYTES_MIN: usize = 64 * 1024;
@@ -175,14 +178,18 @@ impl Direct {
         front.broken = !lent.is_empty();
         let (at, end) = (front.at, front.buffer.pad());
         let mut pieces = pieces(&front.buffer.memory, lent, end);
-        match write_pieces(&self.direct, &mut pieces, at, BLOCK_BYTES) {
+        let lent_bytes: usize = lent.iter().map(|(_, part)| part.len()).sum();
+        let file = match end + lent_bytes < DIRECT_BYTES_MIN {
+            true => &self.file,
+            false => &self.direct,
+        };
+        match write_pieces(file, &mut pieces, at, BLOCK_BYTES) {
             // What a file system says that has blocks of another size, or cannot do it at all.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 return self.go_plain(front, lent);
             }
             done => done?,
         }
-        let lent_bytes: usize = lent.iter().map(|(_, part)| part.len()).sum();
         front.at += (lent_bytes + front.buffer.keep_tail()) as u64;
         front.padded = front.buffer.used > 0;
         front.dirty = false;
@@ -275,19 +282,11 @@ impl File for Direct {
     }
 
     fn flush(&self) -> io::Result<()> {
-        let mut front = lock(&self.front);
-        if front.dirty && front.buffer.used < FLUSH_BYTES_MIN {
-            return self.go_plain(&mut front, &[]);
-        }
-        self.write_out(&mut front, &[])
-    }
-
-    fn hand_over(&self) -> io::Result<()> {
         self.write_out(&mut lock(&self.front), &[])
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.hand_over()?;
+        self.flush()?;
         self.file.sync_data()
     }
 
@@ -344,7 +343,7 @@ mod tests {
             file.write_at(&[first, &[], second], at as u64).unwrap();
             match at % 3 {
                 0 => file.sync().unwrap(),
-                1 if *length > FLUSH_BYTES_MIN => file.flush().unwrap(),
+                1 if *length > DIRECT_BYTES_MIN => file.flush().unwrap(),
                 _ => {}
             }
             at += length;
@@ -434,12 +433,12 @@ mod tests {
         let direct = open(&path, OFlag::O_DIRECT);
         let direct = direct.unwrap_or_else(|_| plain.try_clone().unwrap());
         let file = Direct::new(plain, direct, spare(buffer));
-        for at in [0, 100_000] {
-            file.write_at(&[&bytes(100_000)], at).unwrap();
+        for at in [0, 300_000] {
+            file.write_at(&[&bytes(300_000)], at).unwrap();
             file.sync().unwrap();
         }
-        let twice = [bytes(100_000), bytes(100_000)].concat();
-        assert!(fs::read(folder.path().join(NAME)).unwrap()[..200_000] == twice);
+        let twice = [bytes(300_000), bytes(300_000)].concat();
+        assert!(fs::read(folder.path().join(NAME)).unwrap()[..600_000] == twice);
     }
 
     #[test]
@@ -448,8 +447,8 @@ mod tests {
         let plain = open(&folder.path().join(NAME), OFlag::empty()).unwrap();
         let full = open(Path::new("/dev/full"), OFlag::empty()).unwrap();
         let file = Direct::new(plain, full, spare(Buffer::full_size()));
-        let mut arena = Arena::paged(100_000);
-        arena.copy_from_slice(&bytes(100_000));
+        let mut arena = Arena::paged(300_000);
+        arena.copy_from_slice(&bytes(300_000));
         let error = file.write_at(&[&arena, b"tail"], 0).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         // The arena is gone: nothing may follow, even if the disk has room again.
@@ -488,14 +487,28 @@ mod tests {
     }
 
     #[test]
-    fn a_little_that_nobody_waits_for_and_what_follows_is_in_the_file_at_once() {
+    fn a_little_is_handed_over_without_waiting_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
-        let file = Disk::open(folder.path()).unwrap().create(NAME).unwrap();
-        file.write_at(&[b"abc"], 0).unwrap();
-        file.flush().unwrap();
-        assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), b"abc");
-        file.write_at(&[b"def"], 3).unwrap();
-        assert_eq!(fs::read(folder.path().join(NAME)).unwrap(), b"abcdef");
+        let path = folder.path().join(NAME);
+        let plain = open(&path, OFlag::empty()).unwrap();
+        // Whatever goes past the page cache fails.
+        let full = open(Path::new("/dev/full"), OFlag::empty()).unwrap();
+        let file = Direct::new(plain, full, spare(Buffer::full_size()));
+        let mut arena = Arena::paged(DIRECT_BYTES_MIN);
+        arena.copy_from_slice(&bytes(DIRECT_BYTES_MIN));
+        let parts: [&[u8]; 3] = [b"abc", &[1; 4093], &arena[..100_000]];
+        for (at, part) in [(0, parts[0]), (3, parts[1]), (4096, parts[2])] {
+            file.write_at(&[part], at).unwrap();
+            file.flush().unwrap();
+            let end = at as usize + part.len();
+            assert!(fs::read(&path).unwrap()[at as usize..end] == *part);
+        }
+        let error = file
+            .write_at(&[&arena], 104_096)
+            .and_then(|()| file.flush());
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        drop(file);
+        assert!(fs::read(&path).unwrap()[..104_096] == parts.concat());
     }
 
     #[test]

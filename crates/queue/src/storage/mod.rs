@@ -73,12 +73,6 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
-    /// [`Self::flush`] where a [`Self::sync`] follows at once: as a sync does it, which may wait
-    /// for the disk.
-    fn hand_over(&self) -> io::Result<()> {
-        self.flush()
-    }
-
     /// Makes what was written before it began durable, the length included. More may be written
     /// meanwhile.
     fn sync(&self) -> io::Result<()>;
