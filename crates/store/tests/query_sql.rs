@@ -293,7 +293,7 @@ fn tables() {
         ),
         (
             "| count, max(severity), max(time) by user | sort -max(time), user | head 5",
-            r#"SELECT "fields"['user'] AS "user", count(*) AS "count", max("severity") AS "max(severity)", max("time") AS "max(time)" FROM "events" WHERE TRUE GROUP BY 1 ORDER BY 4 DESC NULLS LAST, TRY_CAST("fields"['user'] AS DOUBLE) ASC NULLS LAST, 1 ASC NULLS LAST LIMIT 5"#,
+            r#"SELECT "fields"['user'] AS "user", count(*) AS "count", max("severity") AS "max(severity)", max("time") AS "max(time)" FROM "events" WHERE TRUE GROUP BY 1 ORDER BY 4 DESC NULLS LAST, max(CASE WHEN abs(TRY_CAST("fields"['user'] AS DOUBLE)) <= 1.7976931348623157e308 THEN TRY_CAST("fields"['user'] AS DOUBLE) END) ASC NULLS LAST, 1 ASC NULLS LAST LIMIT 5"#,
         ),
         (
             "| sum(bytes)",

@@ -153,15 +153,23 @@ fn finite(number: &str) -> String {
     )
 }
 
-/// The keys of `ORDER BY` for a column of the result that shows `field`, written as `column`.
-/// Numbers in a key of `fields` come in the order of numbers, before other texts.
-pub(super) fn order(field: &Field, column: &str, descending: bool) -> Vec<String> {
-    let mut keys = Vec::new();
-    if matches!(field, Field::Key(_)) {
-        keys.push(by(&number(&value(field)), descending));
-    }
-    keys.push(by(column, descending));
-    keys
+/// What comes before a field itself in `ORDER BY`: a key of `fields` is text, and numbers among
+/// texts come in the order of numbers, before all others.
+///
+/// DataFusion 55 sets the form. Where events are grouped by the field it has to be an aggregate (of
+/// values that are all the same): an expression over the column would make it drop the keys
+/// behind, as if that told all groups apart. Where they are not it has to be simple: with a `CASE`
+/// over several partitions the plan fails its own check. So NaN comes first or last there.
+pub(super) fn order_number(field: &Field, grouped: bool) -> Option<String> {
+    let Field::Key(_) = field else {
+        return None;
+    };
+    let number = number(&value(field));
+    Some(if grouped {
+        format!("max({})", finite(&number))
+    } else {
+        number
+    })
 }
 
 /// A key of `ORDER BY`; what is not there comes last either way.

@@ -142,8 +142,9 @@ fn events(keys: &[SortKey], predicate: &str) -> Statement {
     let mut order: Vec<String> = Vec::new();
     for key in keys {
         if let SortColumn::Field(field) = &key.column {
-            let value = dialect::value(field);
-            order.extend(dialect::order(field, &value, key.descending));
+            let number = dialect::order_number(field, false);
+            let columns = number.into_iter().chain([dialect::value(field)]);
+            order.extend(columns.map(|column| dialect::by(&column, key.descending)));
         }
     }
     let time = dialect::name(Column::Time.name());

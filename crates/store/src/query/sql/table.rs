@@ -78,13 +78,12 @@ fn order(table: &Aggregate, keys: &[SortKey]) -> Vec<String> {
             continue;
         };
         used.push(at);
-        let position = (at + 1).to_string();
-        match &key.column {
-            SortColumn::Field(field) => {
-                order.extend(dialect::order(field, &position, key.descending));
-            }
-            _ => order.push(dialect::by(&position, key.descending)),
-        }
+        let number = match &key.column {
+            SortColumn::Field(field) => dialect::order_number(field, true),
+            SortColumn::Function(_) | SortColumn::Bucket => None,
+        };
+        let columns = number.into_iter().chain([(at + 1).to_string()]);
+        order.extend(columns.map(|column| dialect::by(&column, key.descending)));
     }
     let rest = (0..table.by.len()).filter(|at| !used.contains(at));
     order.extend(rest.map(|at| dialect::by(&(at + 1).to_string(), false)));
