@@ -5,7 +5,7 @@
 //! takes half an hour to build with the sanitizer and has no part in this.
 #![no_main]
 
-#[allow(dead_code, reason = "parts of it are for its crate alone")]
+#[allow(dead_code, unused_imports, reason = "parts of it are for its crate alone")]
 #[path = "../../crates/store/src/query/mod.rs"]
 mod query;
 

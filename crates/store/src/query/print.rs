@@ -66,18 +66,15 @@ fn joined<T>(
 
 /// A word or phrase. What has a wildcard was a bare word and can be one again.
 fn text(f: &mut Formatter<'_>, pattern: &Pattern) -> fmt::Result {
-    match pattern.as_literal() {
-        Some(literal) if !is_bare_text(literal) => return quoted(f, literal),
-        Some(_) => {}
-        // A dash at the start would negate; a wildcard before it changes nothing.
-        None if pattern
-            .literals()
-            .next()
-            .is_some_and(|text| text.starts_with('-')) =>
-        {
-            f.write_char('*')?;
-        }
-        None => {}
+    if let Some(literal) = pattern.as_literal()
+        && !is_bare_text(literal)
+    {
+        return quoted(f, literal);
+    }
+    // A dash at the start would negate; a wildcard before it changes nothing.
+    let dash = |text: &str| text.starts_with('-');
+    if pattern.literals().next().is_some_and(dash) {
+        f.write_char('*')?;
     }
     bare(f, pattern)
 }
@@ -123,7 +120,7 @@ impl Display for Field {
         // What begins with a digit could be a stretch of time.
         let digit = name.starts_with(|c: char| c.is_ascii_digit());
         let plain = is_plain_name(&name) && !name.starts_with('-') && !digit;
-        if plain && !KEYWORDS.contains(&name.as_str()) {
+        if plain {
             f.write_str(&name)
         } else {
             quoted(f, &name)

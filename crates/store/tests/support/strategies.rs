@@ -20,7 +20,7 @@ const ODD: &[&str] = &[
 
 /// Parts of texts that need none.
 const PLAIN: &[&str] = &[
-    "a", "B", "ab", "Ä", "ä", "1", ".", "x", "%", "_", "'", "\\", "5", "é",
+    "a", "B", "ab", "Ä", "ä", "1", ".", "-", "!", "x", "%", "_", "'", "\\", "5", "é",
 ];
 
 /// Keys of `fields`, some of which can be mistaken for something else.
