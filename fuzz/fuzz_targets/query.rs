@@ -2,7 +2,7 @@
 //! whose SQL holds nothing of it outside of quotes.
 //!
 //! The module is compiled by itself, not as a part of its crate: that one brings DataFusion, which
-//! takes half an hour to build with the sanitizer and has no part in this.
+//! has no part in this and takes long to build.
 #![no_main]
 
 #[allow(dead_code, unused_imports, reason = "parts of it are for its crate alone")]
