@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("codec", &["event"]),
     ("queue", &["event"]),
     ("transport", &["event"]),
+    ("store", &["event"]),
     ("sink", &["event", "codec", "transport"]),
     (
         "pipeline",
