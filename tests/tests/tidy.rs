@@ -20,7 +20,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("queue", &["event"]),
     ("transport", &["event"]),
     ("store", &["event"]),
-    ("sink", &["event", "codec", "transport"]),
+    ("search", &["event", "store"]),
+    ("sink", &["event", "codec", "transport", "store"]),
     (
         "pipeline",
         &["event", "codec", "queue", "transport", "sink"],
