@@ -19,13 +19,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("codec", &["event"]),
     ("queue", &["event"]),
     ("transport", &["event"]),
+    ("host", &[]),
     ("sink", &["event", "codec", "transport"]),
     (
         "pipeline",
-        &["event", "codec", "queue", "transport", "sink"],
+        &["event", "codec", "queue", "transport", "sink", "host"],
     ),
     ("control", &["event", "pipeline"]),
     ("load", &["event", "codec", "transport"]),
+    ("top", &[]),
 ];
 
 fn root() -> PathBuf {
