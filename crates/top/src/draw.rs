@@ -436,6 +436,7 @@ mod tests {
         assert_eq!(allot(2, &wants, 1), [0, 2, 0]);
         assert_eq!(allot(1, &wants, 0), [1, 0, 0]);
         assert_eq!(allot(0, &wants, 0), [0, 0, 0]);
+        assert_eq!(allot(3, &[(2, 2), (2, 2)], 0), [2, 0], "no head without rows");
         assert_eq!(allot(5, &[], 0), [0; 0]);
     }
 }

@@ -261,6 +261,11 @@ mod tests {
             "a long name that…  type      1"
         );
         assert_eq!(
+            texts(&table, 28, false)[1],
+            "a long name that is …      1",
+            "the type goes before more of the name does"
+        );
+        assert_eq!(
             texts(&table, 16, false),
             ["NAME       COUNT", "a long n…      1"]
         );

@@ -319,6 +319,7 @@ fn another_process_at_the_address_begins_anew() {
         !lines(&app, 80, 24).join("\n").contains("kB/s"),
         "no rate from the one before"
     );
+    assert!(app.pair().is_some_and(|pair| pair.before.is_none()));
     restarted["at_ms"] = 71_000.into();
     app.take(Ok(snapshot(&restarted)), Instant::now());
     assert!(app.pair().is_some_and(|pair| pair.before.is_some()));

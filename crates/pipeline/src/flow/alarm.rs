@@ -494,6 +494,10 @@ mod tests {
                 assert!(!words.contains("  "), "{draft:?}");
             }
         }
+        for reason in ErrorReason::ALL {
+            let (cause, remedy, _) = cause_and_remedy(*reason);
+            assert!(cause.ends_with('.') && remedy.ends_with('.'), "{reason:?}");
+        }
     }
 
     #[test]

@@ -269,8 +269,15 @@ mod tests {
         let ledger = Ledger::new();
         let mut trend = Trend::default();
         assert_eq!(trend.full_in_s(&levels(0)), None);
-        trend.note(&ledger.snapshot(), &levels(0), Instant::now());
-        assert_eq!(trend.full_in_s(&levels(90_000_000)), None);
+        let destination = ledger.destination("d");
+        let start = Instant::now();
+        for second in 0..SAMPLES_MIN as u64 {
+            let level = levels(second * 1_000_000);
+            assert_eq!(trend.full_in_s(&level), None, "after {second} seconds");
+            destination.pending.set(second * 100_000);
+            trend.note(&ledger.snapshot(), &level, start + second as u32 * SECOND);
+        }
+        assert_eq!(trend.full_in_s(&levels(90_000_000)), Some(10));
     }
 
     #[test]
