@@ -138,14 +138,15 @@ fn header(app: &App, at: Instant, area: Rect, canvas: &mut Canvas<'_>) {
         parts.push(("inrush top".to_owned(), Tone::Plain));
     }
     parts.push((plain(&app.address), Tone::Faint));
-    match &app.silence {
-        Some(silence) => {
-            let waited = at.saturating_duration_since(silence.since);
-            let waited = time(waited.as_secs() as f64 * 1000.0);
-            parts.insert(0, (format!("NO ANSWER for {waited}"), Tone::Bad));
-        }
-        None if app.paused => parts.insert(0, ("PAUSED".to_owned(), Tone::Warn)),
-        None => {}
+    if let Some(silence) = &app.silence {
+        let waited = match at.saturating_duration_since(silence.since).as_secs() {
+            s @ 0..100 => format!("{s} s"),
+            s => time(s as f64 * 1000.0),
+        };
+        parts.insert(0, (format!("NO ANSWER for {waited}"), Tone::Bad));
+    }
+    if app.paused {
+        parts.insert(0, ("PAUSED".to_owned(), Tone::Warn));
     }
     let mut x = area.x;
     for (text, tone) in parts {
@@ -192,7 +193,10 @@ fn queue_line(queue: &Queue) -> String {
             "disk {}",
             of(queue.disk_bytes, queue.disk_bytes_max)
         ));
-        parts.push(format!("{} segments", queue.segments));
+        parts.push(match queue.segments {
+            1 => "1 segment".to_owned(),
+            n => format!("{n} segments"),
+        });
     }
     format!("QUEUE  {}", parts.join(" · "))
 }
@@ -436,7 +440,11 @@ mod tests {
         assert_eq!(allot(2, &wants, 1), [0, 2, 0]);
         assert_eq!(allot(1, &wants, 0), [1, 0, 0]);
         assert_eq!(allot(0, &wants, 0), [0, 0, 0]);
-        assert_eq!(allot(3, &[(2, 2), (2, 2)], 0), [2, 0], "no head without rows");
+        assert_eq!(
+            allot(3, &[(2, 2), (2, 2)], 0),
+            [2, 0],
+            "no head without rows"
+        );
         assert_eq!(allot(5, &[], 0), [0; 0]);
     }
 }
