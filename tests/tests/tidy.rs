@@ -20,7 +20,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("queue", &["event"]),
     ("transport", &["event"]),
     ("host", &[]),
-    ("sink", &["event", "codec", "transport"]),
+    ("store", &["event"]),
+    ("search", &["event", "store"]),
+    ("sink", &["event", "codec", "transport", "store"]),
     (
         "pipeline",
         &["event", "codec", "queue", "transport", "sink", "host"],
