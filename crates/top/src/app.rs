@@ -1,5 +1,6 @@
 //! What is remembered between two frames, and what keys do to it.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -9,6 +10,9 @@ use crate::snapshot::Snapshot;
 
 /// Rows of a page, for the keys that go by pages.
 const PAGE_ROWS: usize = 10;
+
+/// Seconds of which the rate is remembered.
+const HISTORY_MAX: usize = 120;
 
 /// What a key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +36,8 @@ pub(crate) struct App {
     pub(crate) colour: bool,
     now: Option<Snapshot>,
     before: Option<Snapshot>,
+    /// Events a second that came in, the latest first.
+    pub(crate) history: VecDeque<f64>,
     pub(crate) silence: Option<Silence>,
     pub(crate) paused: bool,
     pub(crate) help: bool,
@@ -49,6 +55,7 @@ impl App {
             colour,
             now: None,
             before: None,
+            history: VecDeque::new(),
             silence: None,
             paused: false,
             help: false,
@@ -73,14 +80,25 @@ impl App {
             self.now = Some(snapshot);
             return;
         };
+        let now_at = now.at_ms;
         if now.started_ms != snapshot.started_ms {
             // Another process: its counters began anew.
             self.before = None;
+            self.history.clear();
         } else if now.at_ms < snapshot.at_ms {
             self.before = Some(now);
         }
         // Else it is the same one again: others may be asking too.
+        let is_new = now_at != snapshot.at_ms;
         self.now = Some(snapshot);
+        if let Some(rate) = self
+            .pair()
+            .and_then(|pair| pair.came_in())
+            .filter(|_| is_new)
+        {
+            self.history.truncate(HISTORY_MAX - 1);
+            self.history.push_front(rate);
+        }
     }
 
     /// What to show, once there was an answer. Without an answer now there are no rates.

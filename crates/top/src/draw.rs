@@ -8,13 +8,20 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Block, Clear, Paragraph, Widget};
 
 use crate::app::App;
-use crate::panes::{Pair, Pane};
+use crate::panes::{Pair, Pane, marks};
 use crate::snapshot::Queue;
 use crate::table::{Line, Tone};
-use crate::text::{bytes, plain, time, wrap};
+use crate::text::{bars, bytes, plain, rate, time, wrap};
 
-/// Lines above the panes: the process, and the queue.
-const TOP_ROWS: u16 = 2;
+/// Lines above the panes: the process, what comes in, and the queue.
+const TOP_ROWS: u16 = 3;
+
+/// With fewer rows than this there is no line about what comes in: the sources say it too.
+const IN_ROWS_MIN: u16 = 16;
+
+/// With so many rows for the panes there is a line between them, if all fit. With fewer it would
+/// come and go with each key.
+const AIRY_ROWS_MIN: u16 = 28;
 
 /// From this width on, edges and threads stand side by side.
 const TWO_COLUMNS: u16 = 70;
@@ -48,18 +55,20 @@ pub(crate) fn frame(app: &App, at: Instant, buffer: &mut Buffer) {
     header(app, at, area, canvas);
     let bottom = u16::from(!app.whole);
     if let Some(pair) = app.pair() {
-        canvas.text(
-            area.x,
-            area.y + 1,
-            area.width,
-            &queue_line(&pair.now.queue),
-            Tone::Plain,
-        );
-        let rows = area.height.saturating_sub(TOP_ROWS + bottom);
+        let top = match area.height < IN_ROWS_MIN {
+            true => TOP_ROWS - 1,
+            false => {
+                in_line(app, &pair, area, canvas);
+                TOP_ROWS
+            }
+        };
+        let queue = queue_line(&pair.now.queue, area.width.into());
+        canvas.text(area.x, area.y + top - 1, area.width, &queue, Tone::Plain);
+        let rows = area.height.saturating_sub(top + bottom);
         panes(
             app,
             &pair,
-            Rect::new(area.x, area.y + TOP_ROWS, area.width, rows),
+            Rect::new(area.x, area.y + top, area.width, rows),
             canvas,
         );
     } else {
@@ -80,7 +89,7 @@ pub(crate) fn height(app: &App, width: u16) -> u16 {
         return TOP_ROWS + 1;
     };
     let blocks = blocks(app, &pair, width);
-    let wanted: usize = blocks.iter().map(|block| block.wants).sum();
+    let wanted: usize = blocks.iter().map(|block| block.wants + 1).sum();
     u16::try_from(wanted)
         .unwrap_or(u16::MAX / 2)
         .saturating_add(TOP_ROWS)
@@ -99,6 +108,10 @@ impl Canvas<'_> {
             (Tone::Plain, _) => style,
             (Tone::Faint, true) => style.fg(Color::DarkGray),
             (Tone::Faint, false) => style.add_modifier(Modifier::DIM),
+            (Tone::Head, true) => style.fg(Color::Cyan).add_modifier(Modifier::BOLD),
+            (Tone::Head, false) => style.add_modifier(Modifier::BOLD),
+            (Tone::Good, true) => style.fg(Color::Green),
+            (Tone::Good, false) => style,
             (Tone::Warn, true) => style.fg(Color::Yellow),
             (Tone::Warn, false) => style.add_modifier(Modifier::BOLD),
             (Tone::Bad, true) => style.fg(Color::Red).add_modifier(Modifier::BOLD),
@@ -131,7 +144,7 @@ fn header(app: &App, at: Instant, area: Rect, canvas: &mut Canvas<'_>) {
         ));
         parts.extend(now.resident_bytes.map(|n| (bytes(n as f64), Tone::Plain)));
         parts.push(match now.balanced {
-            true => ("ledger balanced".to_owned(), Tone::Plain),
+            true => ("ledger balanced".to_owned(), Tone::Good),
             false => ("LEDGER NOT BALANCED".to_owned(), Tone::Bad),
         });
     } else {
@@ -166,37 +179,58 @@ fn nothing_yet(app: &App, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn queue_line(queue: &Queue) -> String {
-    let of = |used: u64, max: u64| {
-        let percent = used as f64 * 100.0 / max.max(1) as f64;
-        format!(
-            "{} of {} ({percent:.0} %)",
-            bytes(used as f64),
-            bytes(max as f64)
-        )
+/// What comes in now, and how it went in the last minutes.
+fn in_line(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
+    let (Some(events), Some(size)) = (pair.came_in(), pair.bytes_came_in()) else {
+        return canvas.text(area.x, area.y + 1, area.width, "IN     –", Tone::Plain);
     };
+    let mut text = format!("IN     {} events/s · {}/s", rate(events), bytes(size));
+    if app.history.len() > 1 {
+        let highest = app.history.iter().copied().fold(0.0, f64::max);
+        text.push_str(&format!(" · at most {}", rate(highest)));
+    }
+    canvas.text(area.x, area.y + 1, area.width, &text, Tone::Plain);
+    let taken = text.chars().count() as u16 + GUTTER;
+    let room = area.width.saturating_sub(taken);
+    let shown = app.history.len().min(room.into());
+    if shown > 1 {
+        let bars = bars(app.history.iter().take(shown).rev().copied());
+        canvas.text(area.x + taken, area.y + 1, room, &bars, Tone::Good);
+    }
+}
+
+/// The queue, in as many words as fit.
+fn queue_line(queue: &Queue, width: usize) -> String {
+    let forms = [(true, true), (true, false), (false, false)];
+    let mut lines = forms.map(|(percent, segments)| queue_words(queue, percent, segments));
+    let fits = |line: &String| line.chars().count() <= width;
+    let at = lines.iter().position(fits).unwrap_or(lines.len() - 1);
+    std::mem::take(&mut lines[at])
+}
+
+fn queue_words(queue: &Queue, percent: bool, segments: bool) -> String {
+    let of = |what: &str, used: u64, max: u64| {
+        let share = used as f64 * 100.0 / max.max(1) as f64;
+        let (used, max) = (bytes(used as f64), bytes(max as f64));
+        match percent {
+            true => format!("{what} {used} of {max} ({share:.0} %)"),
+            false => format!("{what} {used} of {max}"),
+        }
+    };
+    let stalled = queue.stall.as_ref();
     let mut parts = Vec::new();
-    parts.extend(
-        queue
-            .stall
-            .as_ref()
-            .map(|_| "NOTHING IS WRITTEN".to_owned()),
-    );
-    parts.extend(match queue.full_in_s {
-        Some(s) if s < 1.0 => Some("FULL".to_owned()),
-        Some(s) => Some(format!("full in {}", time(s * 1000.0))),
-        None => None,
-    });
-    parts.push(format!("memory {}", of(queue.bytes, queue.bytes_max)));
+    parts.extend(stalled.map(|_| "NOTHING IS WRITTEN".to_owned()));
+    parts.extend(queue.full_in_s.map(|left| match left < 1.0 {
+        true => "FULL".to_owned(),
+        false => format!("full in {}", time(left * 1000.0)),
+    }));
+    parts.push(of("memory", queue.bytes, queue.bytes_max));
     if queue.disk_bytes_max > 0 {
-        parts.push(format!(
-            "disk {}",
-            of(queue.disk_bytes, queue.disk_bytes_max)
-        ));
-        parts.push(match queue.segments {
+        parts.push(of("disk", queue.disk_bytes, queue.disk_bytes_max));
+        parts.extend(segments.then(|| match queue.segments {
             1 => "1 segment".to_owned(),
             n => format!("{n} segments"),
-        });
+        }));
     }
     format!("QUEUE  {}", parts.join(" · "))
 }
@@ -212,6 +246,8 @@ struct Group<'a> {
 struct Drawn<'a> {
     pane: Pane,
     head: String,
+    /// Parts of the head with a tone of their own.
+    marks: Vec<(String, Tone)>,
     lines: Vec<Line>,
     width: u16,
     app: &'a App,
@@ -229,6 +265,7 @@ fn drawn<'a>(app: &'a App, pair: &Pair<'_>, pane: Pane, width: u16) -> Drawn<'a>
     Drawn {
         pane,
         head,
+        marks: marks(pane, pair),
         lines,
         width,
         app,
@@ -272,9 +309,13 @@ fn panes(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
     let focus = blocks.iter().position(has_focus).unwrap_or(0);
     let wishes: Vec<_> = blocks.iter().map(|one| (one.least, one.wants)).collect();
     let heights = allot(area.height.into(), &wishes, focus);
+    let spare = usize::from(area.height).saturating_sub(heights.iter().sum());
+    let airy = spare >= blocks.len() && area.height >= AIRY_ROWS_MIN;
+    let gap = u16::from(airy);
     let mut y = area.y;
     for (block, height) in blocks.iter().zip(heights) {
         let mut x = area.x;
+        y += gap;
         for one in &block.panes {
             one.draw(x, y, height, canvas);
             x += one.width + GUTTER;
@@ -289,7 +330,7 @@ impl Drawn<'_> {
             return;
         }
         let focused = self.app.focus == self.pane && !self.app.whole;
-        let mut style = Style::new().add_modifier(Modifier::BOLD);
+        let mut style = canvas.style(Tone::Head);
         if focused {
             style = style.add_modifier(Modifier::REVERSED);
         }
@@ -308,6 +349,14 @@ impl Drawn<'_> {
             false => self.head.clone(),
         };
         canvas.styled(x, y, self.width, &head, style);
+        for (part, tone) in &self.marks {
+            // The parts are plain ASCII, and so is what stands before them.
+            if let Some(at) = head.find(part) {
+                let left = self.width.saturating_sub(at as u16);
+                let style = style.patch(canvas.style(*tone));
+                canvas.styled(x + at as u16, y, left, part, style);
+            }
+        }
         let shown = self.lines.iter().skip(first).take(room);
         for ((line, tone), y) in shown.zip(y + 1..) {
             canvas.text(x, y, self.width, line, *tone);

@@ -1,6 +1,6 @@
 //! The panes: a table each, from the latest snapshot and the one before.
 
-use crate::snapshot::{Alarm, Loss, Snapshot};
+use crate::snapshot::{Alarm, Loss, Snapshot, Thread};
 use crate::table::{Row, Table, Tone, growing, left, right};
 use crate::text::{bytes, number, plain, rate, time};
 
@@ -28,6 +28,9 @@ const PLACES: [&str; 7] = [
 
 /// Stands for a number that is not known.
 const UNKNOWN: &str = "–";
+
+/// A thread that takes less is counted among the idle ones, in percent of one CPU.
+const IDLE_PERCENT: f64 = 0.05;
 
 /// An event that waits for longer than this makes its destination stand out, in milliseconds.
 const OLD_MS: f64 = 60_000.0;
@@ -76,13 +79,29 @@ impl Pane {
     /// What stands before the heads of the columns, or in their place.
     pub(crate) fn summary(self, pair: &Pair<'_>) -> Option<String> {
         match self {
-            Self::Loss => Some(places(&pair.now.loss)),
+            Self::Loss => {
+                let places = places(&pair.now.loss).map(|(text, _)| text);
+                Some(format!("LOSS  {}", places.join("  ")))
+            }
             Self::Alarms => Some(match pair.now.alarms.len() {
                 0 => "ALARMS  none".to_owned(),
                 n => format!("ALARMS  {n}"),
             }),
             _ => None,
         }
+    }
+}
+
+/// Parts of [`Pane::summary`] that are meant in a way of their own.
+pub(crate) fn marks(pane: Pane, pair: &Pair<'_>) -> Vec<(String, Tone)> {
+    let alarms = pair.now.alarms.iter();
+    match pane {
+        Pane::Loss => places(&pair.now.loss).into(),
+        Pane::Alarms => match alarms.map(severity).max_by_key(|tone| *tone == Tone::Bad) {
+            None => vec![("none".to_owned(), Tone::Good)],
+            Some(worst) => vec![(pair.now.alarms.len().to_string(), worst)],
+        },
+        _ => Vec::new(),
     }
 }
 
@@ -100,6 +119,16 @@ impl Pair<'_> {
         let seconds = (self.now.at_ms - before.at_ms) / 1000.0;
         let grown = of(self.now)?.saturating_sub(of(before).unwrap_or(0));
         (seconds > 0.0).then(|| grown as f64 / seconds)
+    }
+
+    /// Events a second that came in, over all sources.
+    pub(crate) fn came_in(&self) -> Option<f64> {
+        self.rate(|snapshot| Some(snapshot.sources.iter().map(|one| one.received).sum()))
+    }
+
+    /// Bytes a second of those.
+    pub(crate) fn bytes_came_in(&self) -> Option<f64> {
+        self.rate(|snapshot| Some(snapshot.sources.iter().map(|one| one.bytes).sum()))
     }
 }
 
@@ -228,25 +257,52 @@ fn edges(pair: &Pair<'_>) -> Table {
 }
 
 fn threads(pair: &Pair<'_>) -> Table {
-    let mut threads: Vec<_> = pair.now.threads.iter().collect();
-    threads.sort_by(|a, b| b.cpu_percent.total_cmp(&a.cpu_percent));
-    let rows = threads.into_iter().map(|thread| Row {
+    let (mut busy, idle): (Vec<_>, Vec<_>) = pair
+        .now
+        .threads
+        .iter()
+        .partition(|thread| thread.cpu_percent >= IDLE_PERCENT);
+    busy.sort_by(|a, b| b.cpu_percent.total_cmp(&a.cpu_percent));
+    let row = |thread: &Thread| Row {
         cells: vec![plain(&thread.name), format!("{:.1} %", thread.cpu_percent)],
         ..Row::default()
-    });
+    };
+    let mut rows: Vec<Row> = busy.into_iter().map(row).collect();
+    rows.extend((!idle.is_empty()).then(|| Row {
+        cells: vec![format!("{} idle", idle.len()), "0 %".to_owned()],
+        tone: Tone::Faint,
+        details: Vec::new(),
+    }));
     Table {
         columns: vec![growing("THREAD"), right("CPU", 0)],
-        rows: rows.collect(),
+        rows,
     }
 }
 
-/// Every place with what was lost there.
-fn places(rows: &[Loss]) -> String {
-    let of = |place: &str| {
-        let own = rows.iter().filter(|row| row.place == place);
-        format!("{place} {}", number(own.map(|row| row.count).sum()))
-    };
-    format!("LOSS  {}", PLACES.map(of).join("  "))
+/// Every place with what was lost there, and how that is meant.
+fn places(rows: &[Loss]) -> [(String, Tone); PLACES.len()] {
+    PLACES.map(|place| {
+        let own = || {
+            let here = |row: &&Loss| row.place == place && row.count > 0;
+            rows.iter().filter(here)
+        };
+        let tones = own().map(tone).collect::<Vec<_>>();
+        let tone = [Tone::Bad, Tone::Warn, Tone::Plain]
+            .into_iter()
+            .find(|tone| tones.contains(tone));
+        let count = number(own().map(|row| row.count).sum());
+        (format!("{place} {count}"), tone.unwrap_or(Tone::Good))
+    })
+}
+
+/// How a row of the loss map is meant. What a rule takes out is no loss, and what the whole host
+/// lost need not be ours.
+fn tone(row: &Loss) -> Tone {
+    match (row.ours, row.place == "filter") {
+        (_, true) => Tone::Plain,
+        (true, _) => Tone::Bad,
+        (false, _) => Tone::Warn,
+    }
 }
 
 fn loss(pair: &Pair<'_>) -> Table {
@@ -259,7 +315,6 @@ fn loss(pair: &Pair<'_>) -> Table {
             let same = all.find(|one| one.label == row.label && one.place == row.place);
             Some(same?.count)
         });
-        let by_will = row.place == "filter";
         Row {
             cells: vec![
                 plain(&row.place),
@@ -271,11 +326,7 @@ fn loss(pair: &Pair<'_>) -> Table {
                     false => "whole host".to_owned(),
                 },
             ],
-            tone: match (row.ours, by_will) {
-                (_, true) => Tone::Plain,
-                (true, _) => Tone::Bad,
-                (false, _) => Tone::Warn,
-            },
+            tone: tone(row),
             details: vec![plain(&row.hint)],
         }
     });
@@ -291,16 +342,23 @@ fn loss(pair: &Pair<'_>) -> Table {
     }
 }
 
+fn severity(alarm: &Alarm) -> Tone {
+    match alarm.severity.as_str() {
+        "critical" => Tone::Bad,
+        _ => Tone::Warn,
+    }
+}
+
 fn alarms(pair: &Pair<'_>) -> Table {
     let row = |alarm: &Alarm| {
-        let critical = alarm.severity == "critical";
+        let tone = severity(alarm);
         Row {
             cells: vec![
-                if critical { "!!" } else { "!" }.to_owned(),
+                if tone == Tone::Bad { "!!" } else { "!" }.to_owned(),
                 time(pair.now.at_ms - alarm.since_ms),
                 plain(&alarm.what),
             ],
-            tone: if critical { Tone::Bad } else { Tone::Warn },
+            tone,
             details: [&alarm.cause, &alarm.remedy, &alarm.link]
                 .into_iter()
                 .filter(|text| !text.is_empty())

@@ -19,8 +19,12 @@ const INDENT: usize = 4;
 pub(crate) enum Tone {
     #[default]
     Plain,
+    /// Names the columns below.
+    Head,
     /// Beside the point.
     Faint,
+    /// As it should be.
+    Good,
     /// Put aside, or about to go wrong.
     Warn,
     /// Lost, or at a stop.
@@ -100,15 +104,17 @@ impl Table {
         let head = self.line(&heads.collect::<Vec<_>>(), &widths);
         let mut lines = Vec::with_capacity(self.rows.len());
         for row in &self.rows {
-            lines.push((self.line(&row.cells, &widths), row.tone));
+            let cut = self.cut_cell(row, &widths);
+            match cut.filter(|_| details && self.ends_growing()) {
+                Some(i) => lines.extend(self.wrapped(row, i, &widths)),
+                None => lines.push((self.line(&row.cells, &widths), row.tone)),
+            }
             if !details {
                 continue;
             }
-            let cut = self.cut_cell(row, &widths);
-            for detail in cut
-                .into_iter()
-                .chain(row.details.iter().map(String::as_str))
-            {
+            let cut = cut.filter(|_| !self.ends_growing());
+            let cut = cut.and_then(|i| row.cells.get(i));
+            for detail in cut.into_iter().chain(&row.details) {
                 let wrapped = wrap(detail, width.saturating_sub(INDENT));
                 let indented = wrapped
                     .into_iter()
@@ -117,6 +123,27 @@ impl Table {
             }
         }
         (head, lines)
+    }
+
+    /// Whether nothing stands behind the growing column, so that a cell of it may go on in the
+    /// lines below.
+    fn ends_growing(&self) -> bool {
+        self.columns.last().is_some_and(|column| column.grows)
+    }
+
+    /// A row over several lines, for the sake of the whole of its last cell, which is cell `i`.
+    fn wrapped(&self, row: &Row, i: usize, widths: &[Option<usize>]) -> Vec<Line> {
+        let width = widths[i].unwrap_or_default();
+        let parts = wrap(&row.cells[i], width);
+        let line = |(n, part): (usize, String)| {
+            let others = row.cells[..i].iter().map(|cell| match n {
+                0 => cell.clone(),
+                _ => String::new(),
+            });
+            let cells: Vec<String> = others.chain([part]).collect();
+            (self.line(&cells, widths), row.tone)
+        };
+        parts.into_iter().enumerate().map(line).collect()
     }
 
     /// Which columns are shown, and how wide; `None` for one that is not.
@@ -168,11 +195,11 @@ impl Table {
         }
     }
 
-    /// The cell of the growing column, if it is not shown whole.
-    fn cut_cell<'r>(&self, row: &'r Row, widths: &[Option<usize>]) -> Option<&'r str> {
+    /// Which cell is that of the growing column, if it is not shown whole.
+    fn cut_cell(&self, row: &Row, widths: &[Option<usize>]) -> Option<usize> {
         let i = self.columns.iter().position(|column| column.grows)?;
         let (cell, width) = (row.cells.get(i)?, (*widths.get(i)?)?);
-        (width_of(cell) > width).then_some(cell.as_str())
+        (width_of(cell) > width).then_some(i)
     }
 
     fn line(&self, cells: &[String], widths: &[Option<usize>]) -> String {
@@ -282,6 +309,24 @@ mod tests {
         assert_eq!(
             texts(&table, 16, true)[2..],
             ["    a long name", "    that is cut", "    why it is so"]
+        );
+    }
+
+    #[test]
+    fn a_last_cell_that_is_cut_goes_on_below_itself() {
+        let row = Row {
+            cells: vec!["!!".to_owned(), "one two three".to_owned()],
+            tone: Tone::Bad,
+            details: vec!["why it is so".to_owned()],
+        };
+        let table = Table {
+            columns: vec![left("", 0), growing("")],
+            rows: vec![row],
+        };
+        assert_eq!(texts(&table, 12, false)[1], "!!  one two…");
+        assert_eq!(
+            texts(&table, 12, true)[1..],
+            ["!!  one two ", "    three   ", "    why it", "    is so"]
         );
     }
 

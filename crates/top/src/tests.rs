@@ -102,11 +102,12 @@ fn eighty_by_twenty_four_shows_all_panes() {
     let lines = lines(&app(&[quiet(60), quiet(61)]), 80, 24);
     let expected = [
         "inrush 9.8.7   up 61 s   29.0 MB   ledger balanced   http://127.0.0.1:8686",
-        "QUEUE  memory 12.0 MB of 134 MB (9 %) · disk 1.2 GB of 10.7 GB (11 %) · 19 segme",
+        "IN     1,000 events/s · 800 kB/s",
+        "QUEUE  memory 12.0 MB of 134 MB (9 %) · disk 1.2 GB of 10.7 GB (11 %)",
         "ALARMS  none",
         "  nothing is wrong",
     ];
-    assert_eq!(lines[..4], expected, "{lines:#?}");
+    assert_eq!(lines[..5], expected, "{lines:#?}");
     let text = lines.join("\n");
     for part in [
         "syslog → local",
@@ -165,6 +166,96 @@ fn colours_are_used_only_where_they_are_wanted() {
     assert!(coloured(&app).0);
     app.colour = false;
     assert_eq!(coloured(&app), (false, true));
+}
+
+#[test]
+fn the_queue_is_said_in_as_many_words_as_fit() {
+    let app = app(&[troubled(200), troubled(202)]);
+    let line = |width| lines(&app, width, 24)[2].clone();
+    let whole = "QUEUE  full in 1 h 30 min · memory 12.0 MB of 134 MB (9 %) \
+                 · disk 1.2 GB of 10.7 GB (11 %) · 19 segments";
+    assert_eq!(line(120), whole);
+    assert_eq!(line(103), whole.replace(" · 19 segments", ""));
+    let short = "QUEUE  full in 1 h 30 min · memory 12.0 MB of 134 MB · disk 1.2 GB of 10.7 GB";
+    assert_eq!(line(80), short);
+    assert_eq!(line(20), short[..20].trim_end(), "cut where nothing helps");
+}
+
+#[test]
+fn lines_stand_between_blocks_where_there_is_room() {
+    let app = app(&[quiet(60), quiet(61)]);
+    let empty = |height| {
+        let shown = lines(&app, 80, height);
+        shown.iter().position(|line| line.is_empty())
+    };
+    assert_eq!(empty(40), Some(3));
+    assert_ne!(empty(24), Some(3));
+}
+
+#[test]
+fn what_came_in_is_drawn_over_the_last_seconds() {
+    let answers: Vec<_> = [0, 1, 2, 4, 6].map(quiet).into();
+    let mut app = app(&answers);
+    assert_eq!(
+        lines(&app, 80, 24)[1],
+        "IN     1,000 events/s · 800 kB/s · at most 1,000   ████"
+    );
+    // The same snapshot again is no second more; half as much is half as high.
+    app.take(Ok(snapshot(&quiet(6))), Instant::now());
+    let mut half = quiet(7);
+    half["sources"][0]["received"] = 6500.into();
+    app.take(Ok(snapshot(&half)), Instant::now());
+    let line = &lines(&app, 80, 24)[1];
+    assert!(line.starts_with("IN     500 events/s"), "{line}");
+    assert!(line.ends_with("at most 1,000   ████▅"), "{line}");
+    for n in 0..1000 {
+        app.take(Ok(snapshot(&quiet(8 + n))), Instant::now());
+    }
+    assert_eq!(app.history.len(), 120);
+    assert_eq!(lines(&app, 80, 24)[1].chars().count(), 80);
+    let mut other = quiet(2000);
+    other["started_ms"] = 1_999_000.into();
+    app.take(Ok(snapshot(&other)), Instant::now());
+    assert_eq!(lines(&app, 80, 24)[1], "IN     –", "it began anew");
+}
+
+#[test]
+fn places_and_alarms_have_the_colour_of_the_worst() {
+    let colour_of = |answers: &[Value], text: &str| {
+        let app = app(answers);
+        let line = lines(&app, 100, 40).into_iter().enumerate();
+        let found = line
+            .filter_map(|(y, line)| Some((line.find(text)?, y)))
+            .next();
+        let (x, y) = found.unwrap_or_else(|| panic!("no {text}"));
+        let terminal = terminal(&app, 100, 40);
+        terminal.backend().buffer()[(x as u16, y as u16)].fg
+    };
+    let calm = [quiet(60), quiet(61)];
+    let trouble = [troubled(200), troubled(202)];
+    for (answers, text, colour) in [
+        (&calm, "none", Color::Green),
+        (&calm, "ledger balanced", Color::Green),
+        (&calm, "socket 0", Color::Green),
+        (&trouble, "LEDGER NOT", Color::Red),
+        (&trouble, "socket 1,414", Color::Red),
+        (&trouble, "nic 3", Color::Yellow),
+        (&trouble, "queue 0", Color::Green),
+        (&trouble, "!!  3 min", Color::Red),
+    ] {
+        assert_eq!(colour_of(answers, text), colour, "{text}");
+    }
+}
+
+#[test]
+fn threads_that_do_nothing_are_only_counted() {
+    let mut value = quiet(60);
+    let idle = (0..20).map(|n| json!({"name": format!("idle-{n}"), "cpu_percent": 0.04}));
+    let busy = json!({"name": "busy", "cpu_percent": 0.1});
+    value["threads"] = idle.chain([busy]).collect();
+    let text = lines(&app(&[value]), 80, 24).join("\n");
+    assert!(text.contains("busy") && text.contains("20 idle"), "{text}");
+    assert!(!text.contains("idle-"), "{text}");
 }
 
 #[test]

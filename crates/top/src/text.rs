@@ -37,6 +37,9 @@ pub(crate) fn bytes(n: f64) -> String {
 
 /// A length of time in its two largest units at most.
 pub(crate) fn time(ms: f64) -> String {
+    if ms > 0.0 && ms < 0.0995 {
+        return format!("{:.0} µs", (ms * 1000.0).max(1.0));
+    }
     if ms < 1000.0 {
         let decimals = usize::from(ms > 0.0 && ms < 9.95);
         return format!("{:.decimals$} ms", ms.max(0.0));
@@ -49,6 +52,20 @@ pub(crate) fn time(ms: f64) -> String {
         3600..86_400 => format!("{} h {} min", s / 3600, s % 3600 / 60),
         _ => format!("{} d {} h", s / 86_400, s % 86_400 / 3600),
     }
+}
+
+/// A bar for each value, the highest of them as high as a line. What is not 0 is seen.
+pub(crate) fn bars(values: impl Iterator<Item = f64> + Clone) -> String {
+    const HIGHER: [char; 7] = ['▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let highest = values.clone().fold(0.0, f64::max);
+    let bar = |value: f64| match value > 0.0 {
+        true => {
+            let step = (value / highest * HIGHER.len() as f64).ceil() as usize;
+            HIGHER[step.clamp(1, HIGHER.len()) - 1]
+        }
+        false => '▁',
+    };
+    values.map(bar).collect()
 }
 
 /// Without control characters, and without those that make a line read as something that it is
@@ -133,6 +150,9 @@ mod tests {
         }
         for (ms, text) in [
             (-1.0, "0 ms"),
+            (0.0001, "1 µs"),
+            (0.0455, "46 µs"),
+            (0.0996, "0.1 ms"),
             (0.4, "0.4 ms"),
             (9.97, "10 ms"),
             (999.0, "999 ms"),
@@ -144,6 +164,15 @@ mod tests {
         ] {
             assert_eq!(time(ms), text, "{ms}");
         }
+    }
+
+    #[test]
+    fn bars_are_as_high_as_their_values() {
+        let of = |values: &[f64]| bars(values.iter().copied());
+        assert_eq!(of(&[0.0, 1.0, 3.5, 7.0]), "▁▂▅█");
+        assert_eq!(of(&[0.0, 0.001, 1e9]), "▁▂█", "what is not 0 is seen");
+        assert_eq!(of(&[0.0, f64::NAN, -1.0]), "▁▁▁");
+        assert_eq!(of(&[]), "");
     }
 
     #[test]

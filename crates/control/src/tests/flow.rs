@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 
 use super::*;
 
@@ -88,7 +89,9 @@ fn one_snapshot_serves_all_who_look_in_its_time() {
 
 #[test]
 fn every_reader_sees_every_snapshot_it_has_time_for() {
-    let (server, _) = serve_every(Duration::from_millis(20), Limits::default());
+    let every = Duration::from_millis(20);
+    let begun = Instant::now();
+    let (server, _) = serve_every(every, Limits::default());
     let mut readers = [Reader::open(&server), Reader::open(&server)];
     for reader in &mut readers {
         assert_eq!(reader.status(), "200 OK");
@@ -104,6 +107,12 @@ fn every_reader_sees_every_snapshot_it_has_time_for() {
             let at = reader.at_ms().unwrap();
             assert!(at > *last, "{at} after {last}");
             *last = at;
+            // The time of a snapshot is its number: so many others lie before it.
+            let least = every * (at as u32 - 1);
+            assert!(
+                begun.elapsed() >= least,
+                "{at} snapshots in less than {least:?}"
+            );
         }
     }
 }
@@ -154,6 +163,7 @@ fn readers_are_bounded_and_a_place_that_is_left_is_free() {
     readers
         .iter_mut()
         .for_each(|reader| assert_eq!(reader.status(), "200 OK"));
+    assert_eq!(Reader::open(&server).status(), "503 Service Unavailable");
     let third = get(server.local_addr(), "/api/v1/flow/stream");
     assert_eq!(third.status, 503);
     assert!(

@@ -41,7 +41,7 @@ pub struct FlowSnapshot {
     pub filtered: BTreeMap<String, u64>,
     /// In the order of the configuration, then those that are no longer in it.
     pub destinations: Vec<DestinationFlow>,
-    /// Which events of which source were put before which destination.
+    /// Which events of which source were put before which destination, in the order of both.
     pub edges: Vec<EdgeFlow>,
     /// What is kept between the two.
     pub queue: QueueFlow,
@@ -195,14 +195,16 @@ impl Shared {
             .map(|destination| self.trouble(destination))
             .collect();
         let drafts = self.drafts(&graph, &troubles, &ledger, &queue, &levels);
+        let sources = sources(&graph, &ledger);
+        let destinations = destinations(&graph, &troubles, &ledger);
         FlowSnapshot {
             at_ms: ledger.at_ns / 1_000_000,
             version: env!("CARGO_PKG_VERSION"),
             started_ms: self.started.0 / 1_000_000,
             balanced: ledger.balanced,
-            sources: sources(&graph, &ledger),
-            destinations: destinations(&graph, &troubles, &ledger),
-            edges: edges(&ledger),
+            edges: edges(&sources, &destinations, &ledger),
+            sources,
+            destinations,
             loss: loss::rows(&ledger, &loss::at_sources(&graph.sources), &host),
             alarms: alarm::settle(drafts, &mut meter.alarms, Timestamp(ledger.at_ns)),
             filtered: ledger.filtered,
@@ -362,14 +364,24 @@ fn counted(name: &str, row: &DestinationSnapshot) -> DestinationFlow {
     }
 }
 
-fn edges(ledger: &LedgerSnapshot) -> Vec<EdgeFlow> {
-    let of = |(to, row): (&String, &DestinationSnapshot)| {
-        let edge = |(from, events): (&String, &u64)| EdgeFlow {
+/// In the order of the sources, and of the destinations for each.
+fn edges(
+    sources: &[SourceFlow],
+    destinations: &[DestinationFlow],
+    ledger: &LedgerSnapshot,
+) -> Vec<EdgeFlow> {
+    let pairs = sources.iter().flat_map(|source| {
+        destinations
+            .iter()
+            .map(move |one| (&source.name, &one.name))
+    });
+    let edge = |(from, to): (&String, &String)| {
+        let events = *ledger.destinations.get(to)?.from.get(from)?;
+        Some(EdgeFlow {
             from: from.clone(),
             to: to.clone(),
-            events: *events,
-        };
-        row.from.iter().map(edge).collect::<Vec<_>>()
+            events,
+        })
     };
-    ledger.destinations.iter().flat_map(of).collect()
+    pairs.filter_map(edge).collect()
 }
