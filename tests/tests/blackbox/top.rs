@@ -32,7 +32,7 @@ fn one_frame_shows_the_process_as_plain_text() {
         "ALARMS  none",
         "syslog → out",
         "1,234",
-        "stream-0",
+        " idle",
     ] {
         assert!(text.contains(part), "no {part} in\n{text}");
     }
