@@ -3,20 +3,23 @@
 //! # What it guarantees
 //! * It runs on one thread of its own and holds handles ([`Admin`]), never events: a scrape, a
 //!   stuck browser or a hostile client costs the pipeline nothing but a snapshot of counters.
+//!   What flows is gathered on another thread, once a second for all who look (`flow.rs`).
 //! * It binds the address that the configuration names and nothing else.
 //! * Nothing that a web page of another origin does can reach it (`guard.rs` has the rules).
 //!
 //! # Limits
-//! [`Limits`] bounds connections, request heads and the time that a slow client may take. Request
-//! bodies are never read: no endpoint has one.
+//! [`Limits`] bounds connections, request heads and the time that a slow client may take. The only
+//! request body that is read is a record to be explained, up to 64 KiB.
 //!
 //! # Endpoints
 //! `GET /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations /api/v1/senders /`
-//! `GET /api/v1/quarantine` and `POST /api/v1/reload /api/v1/quarantine/replay
-//! /api/v1/quarantine/drop`. Answers other than the page and the metrics are JSON.
+//! `GET /api/v1/flow /api/v1/flow/stream /api/v1/quarantine` and `POST /api/v1/explain
+//! /api/v1/reload /api/v1/quarantine/replay /api/v1/quarantine/drop`. Answers other than the page,
+//! the metrics and the stream are JSON.
 #![forbid(unsafe_code)]
 
 mod api;
+mod flow;
 mod guard;
 mod metrics;
 mod serve;
@@ -38,6 +41,7 @@ pub struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+    _gatherer: flow::Gatherer,
 }
 
 /// Binds `listen` and serves `admin` on a thread of its own.
@@ -67,7 +71,8 @@ pub fn start_within(
         .thread_name("inrush-files")
         .build()?;
     let (stop, stopped) = watch::channel(false);
-    let app = api::router(admin, address);
+    let (flow, gatherer) = flow::start(Arc::clone(&admin), limits, stopped.clone())?;
+    let app = api::router(admin, flow, address);
     let thread = std::thread::Builder::new()
         .name("inrush-admin".into())
         .spawn(move || {
@@ -79,6 +84,7 @@ pub fn start_within(
         address,
         stop,
         thread: Some(thread),
+        _gatherer: gatherer,
     })
 }
 

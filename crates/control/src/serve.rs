@@ -2,10 +2,14 @@
 
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,10 +28,16 @@ pub struct Limits {
     pub headers: usize,
     /// How long a request's head may take, the wait on an idle connection included.
     pub head: Duration,
-    /// How long a connection may live; a client that is well opens the next one.
+    /// How long a connection may live; a client that is well opens the next one. One on which an
+    /// answer streams goes on for as long as its reader keeps up with it.
     pub connection: Duration,
     /// How long requests in hand may take to finish when the server or a connection ends.
     pub stop: Duration,
+    /// Between two snapshots of the flow there is at least this time.
+    pub flow_every: Duration,
+    /// Readers of the flow's stream at once: a wall of screens and some curious people, and still
+    /// most of the connections are left for others.
+    pub flow_readers: usize,
 }
 
 impl Default for Limits {
@@ -39,7 +49,21 @@ impl Default for Limits {
             head: Duration::from_secs(10),
             connection: Duration::from_secs(60),
             stop: Duration::from_secs(2),
+            flow_every: Duration::from_secs(1),
+            flow_readers: 16,
         }
+    }
+}
+
+/// By which an answer that streams keeps its connection alive. It is an extension of every request.
+#[derive(Clone, Default)]
+pub(crate) struct Stay(Arc<AtomicU64>);
+
+impl Stay {
+    /// A part of the answer was asked for, so the one before is on its way: the connection may live
+    /// for another [`Limits::connection`].
+    pub(crate) fn gets_on(&self) {
+        self.0.fetch_add(1, Relaxed);
     }
 }
 
@@ -94,17 +118,31 @@ async fn connection(
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let stay = Stay::default();
+    let (app, marker) = (TowerToHyperService::new(app), stay.clone());
+    let marked = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(marker.clone());
+        app.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .max_buf_size(limits.head_bytes)
         .max_headers(limits.headers)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        .serve_connection(TokioIo::new(stream), marked);
     let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = sleep(limits.connection) => {}
-        _ = stopped.wait_for(|stop| *stop) => {}
+    let mut parts = 0;
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = sleep(limits.connection) => {
+                let before = std::mem::replace(&mut parts, stay.0.load(Relaxed));
+                if before == parts {
+                    break;
+                }
+            }
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(limits.stop, connection).await;

@@ -7,6 +7,7 @@ mod activation;
 mod clients;
 mod config;
 mod disk;
+mod flow;
 mod framing;
 mod hec;
 mod hec_fates;
@@ -19,6 +20,7 @@ mod queue_tools;
 mod relp;
 mod roundtrip;
 mod tls;
+mod top;
 
 /// A syslog source on `listen` (addresses without brackets around the list) with more options
 /// (`key: value` lines), written to `out.jsonl`.

@@ -3,6 +3,7 @@
 
 mod client;
 mod endpoints;
+mod flow;
 mod hostile;
 mod standin;
 
@@ -10,11 +11,15 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Answer, ask, get};
+use client::{Answer, ask, get, post};
 use standin::StandIn;
 
 use crate::{Limits, Server, start, start_within};
 
 fn serve(admin: StandIn) -> Server {
     start("127.0.0.1:0".parse().unwrap(), Arc::new(admin)).unwrap()
+}
+
+fn serve_within(admin: StandIn, limits: Limits) -> Server {
+    start_within("127.0.0.1:0".parse().unwrap(), Arc::new(admin), limits).unwrap()
 }
