@@ -4,8 +4,7 @@ import type { FieldSummary, SearchEvent, SearchLine } from "../src/lib/contract"
 import { eventOf, msOf, STEP_MS } from "./events";
 import { Counter, fieldOf, parseQuery, type Query, Unreadable } from "./query";
 
-/** How far back events reach. */
-export const REACH_MS = 7 * 86_400_000;
+/** How far back events reach. */ const REACH_MS = 7 * 86_400_000;
 
 /** Events between two lines of progress. */
 const STRIDE = 10_000;
@@ -73,7 +72,8 @@ export function* answer(asked: Asked, source: Source): Generator<SearchLine> {
   yield { type: "plan", sql: `SELECT * FROM events`, from_ms, to_ms, bucket_ms };
   const tops = new Map<string, Map<string, number>>();
   const counter = query.aggregation ? new Counter(query.aggregation) : null;
-  const [last, first] = [Math.floor(to_ms / STEP_MS), Math.floor(from_ms / STEP_MS)];
+  const oldest_ms = Math.max(from_ms, Date.now() - REACH_MS);
+  const [last, first] = [Math.floor(to_ms / STEP_MS), Math.floor(oldest_ms / STEP_MS)];
   let [sent, matched, scanned] = [0, 0, 0];
   for (let number = last; number >= first && !source.empty; number -= 1) {
     const event = eventOf(number, source.everyHostile);

@@ -21,6 +21,8 @@ export interface Options {
   calm: boolean;
   /** Milliseconds between two lines of a search. */
   slow_ms: number;
+  /** How much faster than the clock the flow goes by. */
+  speed: number;
 }
 
 const DEFAULTS: Options = {
@@ -30,6 +32,7 @@ const DEFAULTS: Options = {
   empty: false,
   calm: false,
   slow_ms: 0,
+  speed: 1,
 };
 
 /** What the real server says, word for word. */
@@ -47,6 +50,7 @@ export class Standin {
   readonly options: Options;
   readonly #server: Server;
   readonly #world: World;
+  readonly #born = Date.now();
   #quarantine: QuarantineEntry[];
   readonly #streams = new Set<ServerResponse>();
   readonly #tails = new Set<ServerResponse>();
@@ -95,6 +99,8 @@ export class Standin {
     for (const one of [...this.#streams, ...this.#tails]) {
       one.destroy();
     }
+    this.#streams.clear();
+    this.#tails.clear();
   }
 
   get tails(): number {
@@ -242,10 +248,12 @@ export class Standin {
   }
 
   #flowStream(response: ServerResponse): void {
-    const send = () => response.write(`data: ${JSON.stringify(this.#world.flow())}\n\n`);
+    const flow = () =>
+      this.#world.flow(this.#born + (Date.now() - this.#born) * this.options.speed);
+    const send = () => response.write(`data: ${JSON.stringify(flow())}\n\n`);
     events(response);
     send();
-    const timer = setInterval(send, 1000);
+    const timer = setInterval(send, 1000 / this.options.speed);
     this.#streams.add(response);
     response.on("close", () => {
       clearInterval(timer);

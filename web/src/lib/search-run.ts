@@ -75,6 +75,8 @@ export function emptyView(): SearchView {
 export class SearchRun {
   readonly #onView: (view: SearchView) => void;
   #view = emptyView();
+  /** What the search before showed: its histogram and fields stay until there are new ones. */
+  #before = emptyView();
   #state: SearchState = { q: "", since: "15m", until: "", tail: false };
   #abort = new AbortController();
   #seen = new Set<string>();
@@ -91,8 +93,11 @@ export class SearchRun {
     this.#abort = abort;
     this.#state = state;
     this.#seen.clear();
+    // What is shown stays for a moment: a quick answer then changes the page once.
+    this.#onView({ ...this.#view, phase: "running", error: null, more: "no" });
+    this.#before = this.#shown();
     this.#view = { ...emptyView(), phase: "running" };
-    this.#show();
+    this.#soon();
     const url = searchUrl("search", state, {
       limit: String(PAGE_EVENTS),
       buckets: String(BUCKETS),
@@ -215,7 +220,16 @@ export class SearchRun {
   #show(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#onView({ ...this.#view });
+    this.#onView(this.#shown());
+  }
+
+  #shown(): SearchView {
+    const { histogram, fields } = this.#view.phase === "running" ? this.#before : this.#view;
+    return {
+      ...this.#view,
+      histogram: this.#view.histogram ?? histogram,
+      fields: this.#view.fields ?? fields,
+    };
   }
 }
 

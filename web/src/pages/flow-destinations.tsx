@@ -48,7 +48,7 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
         />
         <Measure name="pending" value={short(one.pending)} points={rates.series(key("pending"))} />
         <Measure
-          name="oldest pending"
+          name="oldest"
           value={duration(one.oldest_pending_ms)}
           points={rates.series(key("oldest_ms"))}
         />

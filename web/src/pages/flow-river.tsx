@@ -154,7 +154,7 @@ function Queue({ river, flow }: { river: River; flow: Flow }) {
 
 function fullIn(seconds: number, width: number): string {
   const time = duration(seconds * 1000);
-  return width > 100 ? `full in ${time}` : time;
+  return width > 100 ? `full in ${time}` : time.split(" ").slice(0, 2).join(" ");
 }
 
 function inWords(flow: Flow, rates: Rates): string {

@@ -16,7 +16,7 @@ export function FlowPage() {
     return (
       <div class="flow" aria-busy="true">
         <h1 class="off-screen">Flow</h1>
-        <section class="tiles" aria-label="Totals">
+        <section key="waiting" class="tiles" aria-label="Totals">
           {["in", "out", "pending", "oldest pending", "lost", "queue"].map((name) => (
             <div class="tile" key={name}>
               <span class="tile-name">{name}</span>
@@ -24,7 +24,7 @@ export function FlowPage() {
             </div>
           ))}
         </section>
-        <section class="panel river-panel">
+        <section key="river" class="panel river-panel">
           <p class="faint">
             {state.kind === "lost" ? `No answer: ${state.why}` : "Waiting for the first numbers…"}
           </p>
@@ -36,7 +36,7 @@ export function FlowPage() {
     <div class={state.kind === "open" ? "flow" : "flow stale"}>
       <h1 class="off-screen">Flow</h1>
       <Tiles flow={flow} rates={rates} />
-      <section class="panel river-panel" aria-labelledby="river-title">
+      <section key="river" class="panel river-panel" aria-labelledby="river-title">
         <h2 id="river-title">
           River <small>events a second</small>
         </h2>
@@ -46,12 +46,12 @@ export function FlowPage() {
       <LossMap flow={flow} rates={rates} />
       <Destinations flow={flow} rates={rates} />
       <div class="two">
-        <Sources flow={flow} rates={rates} />
+        <div class="stack">
+          <Sources flow={flow} rates={rates} />
+          <QueuePanel flow={flow} rates={rates} />
+          <Threads flow={flow} />
+        </div>
         <Routes flow={flow} rates={rates} />
-      </div>
-      <div class="two">
-        <QueuePanel flow={flow} rates={rates} />
-        <Threads flow={flow} />
       </div>
       <p class="foot faint">
         Inrush {flow.version}, running for {duration(flow.at_ms - flow.started_ms)}

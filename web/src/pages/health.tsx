@@ -8,7 +8,8 @@ import { When } from "../parts/when";
 import { Quarantine } from "./health-quarantine";
 
 export function HealthPage() {
-  const { flow } = useLive();
+  const { flow, state } = useLive();
+  const waiting = flow === null && (state.kind === "connecting" || state.kind === "open");
   return (
     <div class="health">
       <div class="page-head">
@@ -17,6 +18,15 @@ export function HealthPage() {
           {flow === null ? "Asking…" : alarmWords(flow.alarms)}
         </p>
       </div>
+      {/* Nothing is put below what is not there yet: it would jump. */}
+      {!waiting && <Sections flow={flow} />}
+    </div>
+  );
+}
+
+function Sections({ flow }: { flow: Flow | null }) {
+  return (
+    <>
       <section class="panel" aria-labelledby="alarms-title">
         <h2 id="alarms-title">Alarms</h2>
         {flow?.alarms.length === 0 && (
@@ -30,7 +40,7 @@ export function HealthPage() {
       </section>
       <Edges flow={flow} />
       <Quarantine />
-    </div>
+    </>
   );
 }
 

@@ -35,7 +35,6 @@ export function LoginPage() {
           type="password"
           autocomplete="current-password"
           required
-          // biome-ignore lint/a11y/noAutofocus: the page has nothing else to do
           autofocus
           aria-describedby="login-problem"
         />

@@ -34,11 +34,12 @@ export function SearchBar({ state, running, onGo, onCancel }: Props) {
       >
         <QueryInput draft={draft} onDraft={setDraft} onSubmit={submit} />
         {running ? (
-          <button type="button" class="button" onClick={onCancel}>
+          // A key each: one button that became the other within its own click would submit.
+          <button key="cancel" type="button" class="button" onClick={onCancel}>
             Cancel
           </button>
         ) : (
-          <button type="submit" class="button primary">
+          <button key="search" type="submit" class="button primary">
             Search
           </button>
         )}

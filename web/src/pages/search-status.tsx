@@ -96,7 +96,7 @@ interface NoEventsProps {
 
 /** Nothing was found: what to try next. */
 export function NoEvents({ state, onGo }: NoEventsProps) {
-  const at = RANGES.findIndex((range) => range === state.since);
+  const at = (RANGES as readonly string[]).indexOf(state.since);
   const wider = state.until === "" && at >= 0 ? RANGES[at + 1] : "24h";
   const everything = state.since === "all" && state.until === "";
   if (everything && state.q === "") {

@@ -23,7 +23,6 @@ export function AggregationTable({ view }: { view: SearchView }) {
   const [order, setOrder] = useState<Order | null>(null);
   const { columns, rows } = view;
   // Rows grow in place, so their number is what tells of news.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: see above
   const sorted = useMemo(() => sortRows(rows, columns, order), [rows, rows.length, columns, order]);
   if (columns === null) {
     return <p class="faint empty">{view.phase === "running" ? "Counting…" : ""}</p>;

@@ -25,8 +25,8 @@ export function Notices() {
     show = setNotice;
   }, []);
   useEffect(() => {
-    const timer = setTimeout(() => setNotice(null), STAYS_MS);
-    return () => clearTimeout(timer);
+    const timer = notice && setTimeout(() => setNotice(null), STAYS_MS);
+    return () => clearTimeout(timer ?? undefined);
   }, [notice]);
   return (
     <div class="notices" role="status" aria-live="polite">

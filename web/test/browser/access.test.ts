@@ -146,7 +146,7 @@ async function assertHarmless(page: Page): Promise<void> {
 test("attacks in every field of every page stay text", () =>
   visit({ server: { hostile: true }, path: "#/flow" }, async ({ page, standin }) => {
     await says(page, ".connection", "live");
-    await says(page, ".node title", "<script>");
+    await says(page, ".grid bdi", "<script>");
     await shot(page, "hostile-flow");
     await assertHarmless(page);
 
@@ -160,7 +160,7 @@ test("attacks in every field of every page stay text", () =>
     await shot(page, "hostile-search");
     await assertHarmless(page);
     await page.locator(".detail").getByRole("button", { name: "Explain" }).click();
-    await says(page, "dialog .explained", "raw");
+    await says(page, "dialog .explained", "What it is taken for");
     await assertHarmless(page);
     await page.keyboard.press("Escape");
     await page.locator(".detail").getByRole("button", { name: "Search for this host" }).click();

@@ -95,12 +95,14 @@ function watchShifts(): void {
       const shift = one as PerformanceEntry & {
         value: number;
         hadRecentInput: boolean;
-        sources?: { node?: Node }[];
+        sources?: { node?: Node; previousRect: DOMRect; currentRect: DOMRect }[];
       };
       if (!shift.hadRecentInput) {
         state.shifts += shift.value;
-        for (const { node } of shift.sources ?? []) {
-          state.shifted.push(node instanceof Element ? node.outerHTML.slice(0, 120) : String(node));
+        for (const { node, previousRect: a, currentRect: b } of shift.sources ?? []) {
+          const home = node instanceof Element ? node : node?.parentElement;
+          const moved = `${a.x},${a.y} ${a.width}×${a.height} to ${b.x},${b.y} ${b.width}×${b.height}`;
+          state.shifted.push(`${moved}: ${home?.outerHTML.slice(0, 90)}`);
         }
       }
     }
@@ -187,11 +189,11 @@ export async function assertNamed(page: Page): Promise<void> {
 }
 
 /** Keeps a picture where SHOTS says so; without it, none. */
-export async function shot(page: Page, name: string): Promise<void> {
+export async function shot(page: Page, name: string, fullPage = true): Promise<void> {
   const folder = process.env.SHOTS;
   if (folder) {
     await mkdir(folder, { recursive: true });
-    await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
+    await page.screenshot({ path: `${folder}/${name}.png`, fullPage });
   }
 }
 

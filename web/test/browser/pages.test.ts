@@ -37,9 +37,9 @@ for (const [name, ready] of Object.entries(PAGES)) {
   for (const theme of ["light", "dark"] as const) {
     for (const width of [1280, 390]) {
       test(`${name}, ${theme}, ${width} px: complete, steady, readable`, () =>
-        visit({ path: `#/${name}`, theme, width }, async ({ page }) => {
+        visit({ path: `#/${name}`, theme, width, server: { speed: 4 } }, async ({ page }) => {
           await ready(page);
-          await shot(page, `${name}-${theme}-${width}`);
+          await shot(page, `${name}-${theme}-${width}`, name !== "search");
           await assertSteady(page);
           await assertContrast(page);
           await assertNamed(page);
