@@ -4,6 +4,7 @@
 import { type Flow, type FlowLoss, PLACES, type Place } from "../lib/contract";
 import { count, duration, rate, short } from "../lib/format";
 import { lossKey, type Rates } from "../lib/rates";
+import { Prose } from "../parts/prose";
 
 const NAMES: Record<Place, string> = {
   nic: "Network card",
@@ -102,7 +103,11 @@ function Hint({ one, flow, rates }: { one: FlowLoss; flow: Flow; rates: Rates })
               : `last ${duration(flow.at_ms - rose)} ago`}
         </small>
       </span>
-      {one.hint && <span class="hint-do">{one.hint}</span>}
+      {one.hint && (
+        <span class="hint-do">
+          <Prose text={one.hint} />
+        </span>
+      )}
     </li>
   );
 }

@@ -249,6 +249,9 @@ function QueuePanel({ flow, rates }: Parts) {
         <dt>stands still</dt>
         <dd class={queue.stall ? "bad-text" : "calm"}>{queue.stall ?? "no"}</dd>
       </dl>
+      <p class="faint">
+        <small>on disk, the last two minutes</small>
+      </p>
       <Spark points={rates.series("queue/disk_bytes")} label="bytes on disk, last two minutes" />
     </section>
   );

@@ -4,6 +4,7 @@ import type { Alarm, Flow } from "../lib/contract";
 import { count, duration } from "../lib/format";
 import { useLive } from "../lib/live";
 import { EventText } from "../parts/event-text";
+import { Prose } from "../parts/prose";
 import { When } from "../parts/when";
 import { Quarantine } from "./health-quarantine";
 
@@ -67,11 +68,11 @@ function AlarmCard({ alarm, at_ms }: { alarm: Alarm; at_ms: number }) {
       <dl>
         <dt>Cause</dt>
         <dd>
-          <EventText text={alarm.cause} lines />
+          <Prose text={alarm.cause} />
         </dd>
         <dt>Remedy</dt>
         <dd>
-          <EventText text={alarm.remedy} lines />
+          <Prose text={alarm.remedy} />
         </dd>
       </dl>
       {link && (
@@ -134,6 +135,6 @@ function edgesOf(flow: Flow): EdgeState[] {
     well: pending > 0 ? `takes events, ${count(pending)} pending` : "takes events",
     trouble: state === "ok" ? "" : error ? `${state}: ${error}` : state,
   }));
-  const queue = { name: "queue", kind: "queue", well: "keeps", trouble: flow.queue.stall ?? "" };
+  const queue = { name: "queue", kind: "queue", well: "moves", trouble: flow.queue.stall ?? "" };
   return [...sources, queue, ...destinations];
 }

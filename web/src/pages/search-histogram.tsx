@@ -26,8 +26,9 @@ export function HistogramPanel({ view, onGo }: Props) {
   return (
     <section class="panel histogram" aria-label="When it happened">
       <p class="histogram-head">
-        <span ref={hovered} class="faint">
-          {rest}
+        <span>
+          <span ref={hovered} class="hovered" />
+          <span class="faint rest">{rest}</span>
         </span>
         <ZoomButtons histogram={histogram} onGo={onGo} />
       </p>
@@ -36,7 +37,7 @@ export function HistogramPanel({ view, onGo }: Props) {
           <Bars
             histogram={histogram}
             onGo={onGo}
-            onHover={(text) => hover(hovered.current, text || rest)}
+            onHover={(text) => hover(hovered.current, text)}
           />
         )}
       </div>
@@ -44,7 +45,7 @@ export function HistogramPanel({ view, onGo }: Props) {
   );
 }
 
-/** The hover changes often, so it goes past the drawing of the page. */
+/** The hover changes often, so it goes past the drawing of the page, into an element of its own. */
 function hover(home: HTMLElement | null, text: string): void {
   if (home) {
     home.textContent = text;
@@ -115,7 +116,7 @@ function Bars({ histogram, onGo, onHover }: BarsProps) {
 }
 
 function bars(ink: ChartInk): uPlot.Series {
-  const series: uPlot.Series = { fill: ink.accent, stroke: ink.accent, width: 0 };
+  const series: uPlot.Series = { fill: ink.accent, width: 0, points: { show: false } };
   const paths = uPlot.paths.bars?.({ size: [0.92, 100], align: 1 });
   return paths ? { ...series, paths } : series;
 }

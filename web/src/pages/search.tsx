@@ -116,6 +116,9 @@ function Results({ state, view, wanted, actions, onGo, onMore, onShare }: Result
   const aggregated = view.columns !== null || isAggregation(state.q);
   const nothing =
     view.phase === "done" && !aggregated && view.events.length === 0 && view.error === null;
+  if (view.error && view.events.length === 0 && view.rows.length === 0) {
+    return <ErrorBox error={view.error} query={state.q} />;
+  }
   return (
     <>
       {view.error && <ErrorBox error={view.error} query={state.q} />}

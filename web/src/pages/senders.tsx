@@ -26,17 +26,18 @@ const ROWS_SHOWN = 300;
 const pace = (value: { senders: Sender[] } | null) =>
   (value?.senders.length ?? 0) > 1000 ? 20_000 : 5_000;
 
+/** What one looks for first is first: on a phone the rest is reached by scrolling. */
 const HEADS: [SenderColumn, string, boolean][] = [
   ["ip", "sender", false],
   ["recognised", "recognised as", false],
-  ["source", "source", false],
   ["rate", "events/s", true],
-  ["events", "events", true],
-  ["bytes", "bytes", true],
-  ["first_ms", "first seen", false],
-  ["last_ms", "last seen", false],
   ["silent_ms", "silent for", true],
   ["skew_ms", "clock skew", true],
+  ["last_ms", "last seen", false],
+  ["first_ms", "first seen", false],
+  ["events", "events", true],
+  ["bytes", "bytes", true],
+  ["source", "source", false],
 ];
 
 export function SendersPage() {
@@ -163,23 +164,23 @@ function SenderLine({ row, onExplain }: { row: SenderRow; onExplain: (raw: strin
         {row.unknown && <span class="tag warm">not recognised</span>}{" "}
         <EventText text={row.recognised.join(", ")} />
       </td>
-      <td>
-        <bdi>{row.source}</bdi>
-      </td>
       <td class="num">{rate(row.rate)}</td>
-      <td class="num">{count(row.events)}</td>
-      <td class="num">{bytes(row.bytes)}</td>
-      <td class="nowrap">
-        <When ms={row.first_ms} />
-      </td>
-      <td class="nowrap">
-        <When ms={row.last_ms} />
-      </td>
       <td class={row.silentAlarm ? "num bad-text" : "num"}>
         {row.silent_ms === null ? "–" : duration(row.silent_ms)}
       </td>
       <td class={skewed ? "num bad-text" : "num"} title="event time less receive time">
         {row.skew_ms === null ? "–" : skew(row.skew_ms)}
+      </td>
+      <td class="nowrap">
+        <When ms={row.last_ms} />
+      </td>
+      <td class="nowrap">
+        <When ms={row.first_ms} />
+      </td>
+      <td class="num">{count(row.events)}</td>
+      <td class="num">{bytes(row.bytes)}</td>
+      <td>
+        <bdi>{row.source}</bdi>
       </td>
       <td>
         {sample !== null && (

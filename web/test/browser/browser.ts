@@ -45,6 +45,7 @@ export async function visit(how: Visit, work: (visited: Visited) => Promise<void
     colorScheme: how.theme ?? "light",
     timezoneId: "Europe/Zurich",
     reducedMotion: "reduce",
+    isMobile: (how.width ?? 1280) < 600,
     ...how.context,
   });
   context.setDefaultTimeout(20_000);
@@ -189,7 +190,7 @@ export async function assertNamed(page: Page): Promise<void> {
 }
 
 /** Keeps a picture where SHOTS says so; without it, none. */
-export async function shot(page: Page, name: string, fullPage = true): Promise<void> {
+export async function shot(page: Page, name: string, fullPage = false): Promise<void> {
   const folder = process.env.SHOTS;
   if (folder) {
     await mkdir(folder, { recursive: true });

@@ -9,6 +9,9 @@ const PAGES: Record<string, (page: Page) => Promise<void>> = {
     await says(page, ".tile-value", /\d \/s/);
     await page.locator(".node").first().waitFor();
     await twoMoreSnapshots(page);
+    await page.waitForFunction(
+      () => (document.querySelector(".spark path")?.getAttribute("d")?.length ?? 0) > 800,
+    );
   },
   search: async (page) => {
     await says(page, ".status", /events.* in /);
@@ -37,14 +40,17 @@ for (const [name, ready] of Object.entries(PAGES)) {
   for (const theme of ["light", "dark"] as const) {
     for (const width of [1280, 390]) {
       test(`${name}, ${theme}, ${width} px: complete, steady, readable`, () =>
-        visit({ path: `#/${name}`, theme, width, server: { speed: 4 } }, async ({ page }) => {
-          await ready(page);
-          await shot(page, `${name}-${theme}-${width}`, name !== "search");
-          await assertSteady(page);
-          await assertContrast(page);
-          await assertNamed(page);
-          assert.equal(await page.locator("nav [aria-current=page]").count(), 1);
-        }));
+        visit(
+          { path: `#/${name}`, theme, width, server: { speed: name === "flow" ? 40 : 1 } },
+          async ({ page }) => {
+            await ready(page);
+            await shot(page, `${name}-${theme}-${width}`, name !== "search");
+            await assertSteady(page);
+            await assertContrast(page);
+            await assertNamed(page);
+            assert.equal(await page.locator("nav [aria-current=page]").count(), 1);
+          },
+        ));
     }
   }
 }
