@@ -63,9 +63,13 @@ for (const [name, url] of [
   const [cpu, before] = [cpuSeconds(pid), await metrics()];
   await wait(SECONDS);
   const [used, after] = [cpuSeconds(pid) - cpu, await metrics()];
-  const task = (after.TaskDuration ?? 0) - (before.TaskDuration ?? 0);
   const share = (seconds: number) => `${((100 * seconds) / SECONDS).toFixed(2)} %`;
-  console.log(`${name}: browser ${share(used)} of a core, main thread of the page ${share(task)}`);
+  const part = (what: string) => share((after[what] ?? 0) - (before[what] ?? 0));
+  console.log(
+    `${name}: browser ${share(used)} of a core; main thread ${part("TaskDuration")}, of it ` +
+      `script ${part("ScriptDuration")}, style ${part("RecalcStyleDuration")}, ` +
+      `layout ${part("LayoutDuration")}`,
+  );
   await session.detach();
 }
 await browser.close();

@@ -17,6 +17,11 @@ export class LineSplitter {
     this.#max = max;
   }
 
+  /** Characters that wait for the end of their line. */
+  get waiting(): number {
+    return this.#rest.length;
+  }
+
   /** Hands each line that is complete to `take`. */
   push(text: string, take: (line: string) => void): void {
     let piece = text;

@@ -69,7 +69,8 @@ export class Rates {
 
   #rises(before: Numbers, now: Numbers): void {
     for (const [key, value] of now.totals) {
-      if (value > (before.totals.get(key) ?? value)) {
+      // A reason is listed from its first event on: one that is new has risen from nothing.
+      if (value > (before.totals.get(key) ?? 0)) {
         this.#lastRise.set(key, now.at_ms);
       }
     }

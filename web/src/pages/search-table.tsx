@@ -129,7 +129,7 @@ function BucketChart({ columns, rows, ready }: ChartProps) {
   const build = (ink: ChartInk): Omit<uPlot.Options, "width" | "height"> => ({
     ms: 1,
     legend: { show: false },
-    padding: [6, 8, 0, 0],
+    padding: [6, 24, 0, 0],
     cursor: { y: false, drag: { x: false, y: false } },
     scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.05)] } },
     axes: [timeAxis(ink), countAxis(ink, short)],

@@ -76,6 +76,9 @@ test("a loss says when it last rose, and not what was before we looked", () => {
   rates.push(flow(1, 400));
   rates.push(flow(2, 500));
   assert.equal(rates.lastRise("loss/nic/x"), 1_001_000);
+  const label = { place: "queue" as const, label: "new", count: 1, ours: true };
+  rates.push(flow(3, 500, { loss: [label] }));
+  assert.equal(rates.lastRise("loss/queue/new"), 1_003_000, "from nothing");
 });
 
 test("another process begins anew", () => {

@@ -63,6 +63,7 @@ test("a line without an end does not grow beyond the limit", () => {
   splitter.push("short\n", (line) => lines.push(line));
   for (let i = 0; i < 100; i += 1) {
     splitter.push("xxxxxxxxxx", (line) => lines.push(line));
+    assert.ok(splitter.waiting <= 10);
   }
   splitter.push("end\nnext\n", (line) => lines.push(line));
   assert.deepEqual(lines, ["short", "next"]);

@@ -33,6 +33,7 @@ test("the oldest are forgotten", () => {
     remember(one, `query ${i}`);
   }
   assert.equal(past(one).length, PAST_MAX);
+  assert.equal(JSON.parse(one.getItem("") ?? "").length, PAST_MAX, "in the storage too");
   assert.equal(past(one).at(-1), "query 5");
 });
 
