@@ -23,6 +23,8 @@ export interface Options {
   slow_ms: number;
   /** How much faster than the clock the flow goes by. */
   speed: number;
+  /** Whether the flow's stream begins in silence. */
+  silent: boolean;
 }
 
 const DEFAULTS: Options = {
@@ -33,6 +35,7 @@ const DEFAULTS: Options = {
   calm: false,
   slow_ms: 0,
   speed: 1,
+  silent: false,
 };
 
 /** What the real server says, word for word. */
@@ -56,6 +59,8 @@ export class Standin {
   readonly #tails = new Set<ServerResponse>();
   #session: string | null = null;
   readonly #csrf = randomBytes(12).toString("hex");
+  /** While set, the flow's stream is open and says nothing. */
+  silent: boolean;
   /** While set, every answer of the API is 503. */
   failing = false;
   /** While set, a search stops after its first lines until it is let go or cancelled. */
@@ -68,6 +73,7 @@ export class Standin {
 
   private constructor(options: Options) {
     this.options = options;
+    this.silent = options.silent;
     this.#world = new World(options);
     this.#quarantine = this.#world.quarantine();
     this.#server = createServer((request, response) => {
@@ -250,7 +256,7 @@ export class Standin {
   #flowStream(response: ServerResponse): void {
     const flow = () =>
       this.#world.flow(this.#born + (Date.now() - this.#born) * this.options.speed);
-    const send = () => response.write(`data: ${JSON.stringify(flow())}\n\n`);
+    const send = () => !this.silent && response.write(`data: ${JSON.stringify(flow())}\n\n`);
     events(response);
     send();
     const timer = setInterval(send, 1000 / this.options.speed);

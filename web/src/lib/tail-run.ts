@@ -43,6 +43,11 @@ export class TailRun {
     this.#onView = onView;
   }
 
+  /** Events in memory. */
+  get held(): number {
+    return this.#kept.length + this.#waiting.length;
+  }
+
   start(state: SearchState): void {
     this.#stop();
     this.#stop = follow({

@@ -16,7 +16,7 @@ export function FlowPage() {
     return (
       <div class="flow" aria-busy="true">
         <h1 class="off-screen">Flow</h1>
-        <section key="waiting" class="tiles" aria-label="Totals">
+        <section class="tiles" aria-label="Totals">
           {["in", "out", "pending", "oldest pending", "lost", "queue"].map((name) => (
             <div class="tile" key={name}>
               <span class="tile-name">{name}</span>

@@ -55,6 +55,25 @@ for (const [name, ready] of Object.entries(PAGES)) {
   }
 }
 
+for (const [name, width] of [
+  ["flow", 1280],
+  ["flow", 390],
+  ["health", 1280],
+  ["health", 390],
+] as const) {
+  test(`${name}, ${width} px: numbers that come late move nothing`, () =>
+    visit({ path: `#/${name}`, width, server: { silent: true, speed: 40 } }, async (visited) => {
+      const { page, standin } = visited;
+      await says(page, "main", /Waiting for the first|Asking/);
+      await page.evaluate(
+        () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+      );
+      standin.silent = false;
+      await PAGES[name]?.(page);
+      await assertSteady(page);
+    }));
+}
+
 test("the flow says that it lost its server, and finds it again", () =>
   visit({ statuses: [503, 0] }, async ({ page, standin }) => {
     await says(page, ".connection", "live");
