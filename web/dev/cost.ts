@@ -10,8 +10,8 @@ const SECONDS = Number(process.argv[2] ?? "20");
 /** Clock ticks a second of /proc/PID/stat on Linux. */
 const TICKS = 100;
 
-/** CPU seconds of a process and all its descendants. */
-function cpuSeconds(root: number): number {
+/** CPU seconds of a process and all its descendants, by the kind of process. */
+function cpuSeconds(root: number): Map<string, number> {
   const all = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => {
@@ -19,7 +19,9 @@ function cpuSeconds(root: number): number {
         const stat = readFileSync(`/proc/${name}/stat`, "utf8");
         const rest = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
         const ticks = Number(rest[11]) + Number(rest[12]);
-        return [{ pid: Number(name), parent: Number(rest[1]), ticks }];
+        const command = readFileSync(`/proc/${name}/cmdline`, "utf8");
+        const kind = /--type=([\w-]+)/.exec(command)?.[1] ?? "main";
+        return [{ pid: Number(name), parent: Number(rest[1]), ticks, kind }];
       } catch {
         return [];
       }
@@ -33,8 +35,11 @@ function cpuSeconds(root: number): number {
       }
     }
   }
-  const ticks = all.filter((one) => wanted.has(one.pid)).reduce((n, one) => n + one.ticks, 0);
-  return ticks / TICKS;
+  const used = new Map<string, number>();
+  for (const one of all.filter(({ pid }) => wanted.has(pid))) {
+    used.set(one.kind, (used.get(one.kind) ?? 0) + one.ticks / TICKS);
+  }
+  return used;
 }
 
 const standin = await Standin.start();
@@ -52,6 +57,8 @@ for (const [name, url] of [
   ["flow", `${standin.url}#/flow`],
   ["search, at rest", `${standin.url}#/search?since=1h`],
 ] as const) {
+  // A page of its own each time: a change behind the # would load nothing.
+  await page.goto("about:blank");
   await page.goto(url);
   await wait(5);
   const session = await page.context().newCDPSession(page);
@@ -62,14 +69,23 @@ for (const [name, url] of [
   };
   const [cpu, before] = [cpuSeconds(pid), await metrics()];
   await wait(SECONDS);
-  const [used, after] = [cpuSeconds(pid) - cpu, await metrics()];
+  const [later, after] = [cpuSeconds(pid), await metrics()];
   const share = (seconds: number) => `${((100 * seconds) / SECONDS).toFixed(2)} %`;
   const part = (what: string) => share((after[what] ?? 0) - (before[what] ?? 0));
+  const kinds = [...later].map(([kind, n]) => [kind, n - (cpu.get(kind) ?? 0)] as const);
+  const all = kinds.reduce((n, [, seconds]) => n + seconds, 0);
+  const each = kinds.map(([kind, seconds]) => `${kind} ${share(seconds)}`).join(", ");
+  console.log(`${name}: ${share(all)} of a core (${each})`);
   console.log(
-    `${name}: browser ${share(used)} of a core; main thread ${part("TaskDuration")}, of it ` +
-      `script ${part("ScriptDuration")}, style ${part("RecalcStyleDuration")}, ` +
-      `layout ${part("LayoutDuration")}`,
+    `  main thread ${part("TaskDuration")}: script ${part("ScriptDuration")}, ` +
+      `style ${part("RecalcStyleDuration")}, layout ${part("LayoutDuration")}`,
   );
+  const paint = await page.evaluate(
+    () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+  );
+  if (paint !== undefined) {
+    console.log(`  first paint after ${paint.toFixed(0)} ms`);
+  }
   await session.detach();
 }
 await browser.close();

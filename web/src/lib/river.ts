@@ -71,8 +71,8 @@ export function layRiver(flow: Flow, rates: Rates, width: number): River {
       width: side,
       height: boxHeight,
     }));
-  const left = column(sources, 0);
-  const right = column(destinations, width - side);
+  const left = column(sources, 1);
+  const right = column(destinations, width - side - 1);
   const queueWidth = wide ? 132 : Math.max(62, Math.floor(width * 0.18));
   const queueHeight = Math.max(96, rows * ROW_PX - 24);
   const total = rates.rate("in");

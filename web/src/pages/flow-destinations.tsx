@@ -39,7 +39,9 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
         </h3>
         <span class={well ? "state good" : "state bad"}>{one.state}</span>
       </header>
-      <p class="card-error">{one.error && <EventText text={one.error} />}</p>
+      <p class="card-error" title={one.error ?? ""}>
+        {one.error && <EventText text={one.error} />}
+      </p>
       <dl class="measures">
         <Measure
           name="delivered"
@@ -59,7 +61,7 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
         />
       </dl>
       <p class="card-foot">
-        <span class="faint">{count(one.delivered)} delivered</span>
+        <span class="faint">{short(one.delivered)} delivered</span>
         {quarantined > 0 && (
           <a class="bad-text" href={routeHash("health")} title={reasonsOf(one.quarantined)}>
             {count(quarantined)} quarantined

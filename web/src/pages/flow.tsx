@@ -6,6 +6,7 @@ import { useLive } from "../lib/live";
 import { edgeKey, type Rates, sourceKey } from "../lib/rates";
 import { FirstEvent } from "../parts/first-event";
 import { Spark } from "../parts/spark";
+import { WhenSeen } from "../parts/when-seen";
 import { Destinations } from "./flow-destinations";
 import { LossMap } from "./flow-loss";
 import { RiverView } from "./flow-river";
@@ -44,14 +45,18 @@ export function FlowPage() {
         {received(flow) === 0 && <FirstEvent />}
       </section>
       <LossMap flow={flow} rates={rates} />
-      <Destinations flow={flow} rates={rates} />
+      <WhenSeen>
+        <Destinations flow={flow} rates={rates} />
+      </WhenSeen>
       <div class="two">
-        <div class="stack">
+        <WhenSeen class="stack">
           <Sources flow={flow} rates={rates} />
           <QueuePanel flow={flow} rates={rates} />
           <Threads flow={flow} />
-        </div>
-        <Routes flow={flow} rates={rates} />
+        </WhenSeen>
+        <WhenSeen>
+          <Routes flow={flow} rates={rates} />
+        </WhenSeen>
       </div>
       <p class="foot faint">
         Inrush {flow.version}, running for {duration(flow.at_ms - flow.started_ms)}
@@ -128,7 +133,7 @@ function Sources({ flow, rates }: Parts) {
     <section class="panel" aria-labelledby="sources-title">
       <h2 id="sources-title">Sources</h2>
       <div class="scroll-x">
-        <table class="grid">
+        <table class="grid even">
           <thead>
             <tr>
               <th scope="col">name</th>
@@ -187,7 +192,7 @@ function Routes({ flow, rates }: Parts) {
     <section class="panel" aria-labelledby="routes-title">
       <h2 id="routes-title">Routes</h2>
       <div class="scroll-x">
-        <table class="grid">
+        <table class="grid even">
           <thead>
             <tr>
               <th scope="col">from</th>

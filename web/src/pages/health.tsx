@@ -102,7 +102,8 @@ function Edges({ flow }: { flow: Flow | null }) {
           <li key={`${edge.kind}/${edge.name}`} class={edge.trouble ? "edge bad" : "edge"}>
             <span class="dot" aria-hidden="true" />
             <span class="edge-name">
-              <bdi>{edge.name}</bdi> <small class="faint">{edge.kind}</small>
+              <bdi>{edge.name}</bdi>{" "}
+              {edge.kind !== edge.name && <small class="faint">{edge.kind}</small>}
             </span>
             <span class="edge-state">
               <EventText text={edge.trouble || edge.well} />
