@@ -62,7 +62,7 @@ export function layRiver(flow: Flow, rates: Rates, width: number): River {
   const rows = Math.max(sources.length, destinations.length, 2);
   const height = rows * ROW_PX + 40;
   const side = wide ? 190 : Math.min(124, Math.floor(width * 0.31));
-  const boxHeight = wide ? 46 : 52;
+  const boxHeight = wide ? 46 : 58;
   const column = (nodes: Node[], x: number): Box[] =>
     nodes.map((node, i) => ({
       ...node,

@@ -39,9 +39,6 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
         </h3>
         <span class={well ? "state good" : "state bad"}>{one.state}</span>
       </header>
-      <p class="card-error" title={one.error ?? ""}>
-        {one.error && <EventText text={one.error} />}
-      </p>
       <dl class="measures">
         <Measure
           name="delivered"
@@ -61,7 +58,9 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
         />
       </dl>
       <p class="card-foot">
-        <span class="faint">{short(one.delivered)} delivered</span>
+        {quarantined + dropped === 0 && (
+          <span class="faint">{short(one.delivered)} delivered since the start</span>
+        )}
         {quarantined > 0 && (
           <a class="bad-text" href={routeHash("health")} title={reasonsOf(one.quarantined)}>
             {count(quarantined)} quarantined
@@ -72,6 +71,9 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
             {count(dropped)} dropped
           </span>
         )}
+      </p>
+      <p class="card-error" title={one.error ?? ""}>
+        {one.error && <EventText text={one.error} />}
       </p>
     </article>
   );

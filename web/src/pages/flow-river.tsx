@@ -77,7 +77,6 @@ function Drawing({ river, flow, rates }: Props) {
 
 function NodeBox({ box, wide }: { box: Box; wide: boolean }) {
   const inner = box.width - 22;
-  const second = box.trouble || box.kind;
   return (
     <g class={box.trouble ? "node bad" : "node"}>
       <title>{`${box.name} (${box.kind})${box.trouble ? `: ${box.trouble}` : ""}`}</title>
@@ -86,9 +85,18 @@ function NodeBox({ box, wide }: { box: Box; wide: boolean }) {
       <text class="node-name" x={box.x + 13} y={box.y + 19}>
         {fit(box.name, inner)}
       </text>
-      <text class={box.trouble ? "node-trouble" : "node-kind"} x={box.x + 13} y={box.y + 36}>
-        {wide ? fit(second, inner) : box.trouble ? fit(box.trouble, inner) : `${rate(box.rate)}/s`}
+      <text
+        class={wide && box.trouble ? "node-trouble" : "node-kind"}
+        x={box.x + 13}
+        y={box.y + 36}
+      >
+        {wide ? fit(box.trouble || box.kind, inner) : `${rate(box.rate)}/s`}
       </text>
+      {!wide && (
+        <text class="node-trouble" x={box.x + 13} y={box.y + 51}>
+          {fit(box.trouble, inner)}
+        </text>
+      )}
     </g>
   );
 }
