@@ -26,8 +26,8 @@ fn twenty_kills_lose_nothing_that_was_promised() {
     let words = String::from_utf8_lossy(&ended.stderr);
     let result: Value = serde_json::from_slice(&ended.stdout).expect(&words);
     assert_eq!(result["kills"], 20, "{words}");
-    // Not how soon a TCP event is written before a kill: that is a time, and the disk's. The runs of
-    // `bench/RESULTS.md` judge it.
+    // Not how soon before a kill a TCP event is written: that is a time, and the disk's. The runs
+    // of `bench/RESULTS.md` judge it.
     let nothing = [
         "acked_lost",
         "spared_lost",

@@ -19,7 +19,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("codec", &["event"]),
     ("queue", &["event"]),
     ("transport", &["event"]),
-    ("sink", &["event", "codec", "transport"]),
+    ("store", &["event"]),
+    ("search", &["event", "store"]),
+    ("sink", &["event", "codec", "transport", "store"]),
     (
         "pipeline",
         &["event", "codec", "queue", "transport", "sink"],

@@ -120,6 +120,27 @@ pub const CONFIG_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Levels of lists and mappings in a configuration; the deepest option is at 6.
 pub const CONFIG_DEPTH_MAX: usize = 32;
 
+/// Bytes of a search query: thousands of addresses pasted into a list fit.
+pub const QUERY_BYTES_MAX: usize = 64 * 1024;
+
+/// Conditions of a query that lie inside one another, by parentheses or negation; people stop at
+/// three. SQL engines recurse several frames deep for each: the SQL of these stays within half of
+/// the 50 levels that DataFusion's parser takes by default, and within the 2 MiB that threads have.
+pub const QUERY_NESTING_MAX: usize = 8;
+
+/// Conditions of a query. Where there are many beside each other, SQL engines nest each in the one
+/// before, and run out of stack at some thousands.
+pub const QUERY_TERMS_MAX: usize = 256;
+
+/// Values of a query in lists, `field=(a OR b)`: they stay a list in SQL, which costs no nesting.
+pub const QUERY_VALUES_MAX: usize = 4096;
+
+/// Milliseconds: the widest bar of a histogram, ten years.
+pub const QUERY_BUCKET_MS_MAX: u64 = 10 * 365 * 24 * 60 * 60 * 1000;
+
+/// Columns of a table that a query asks for; more do not fit on a screen.
+pub const QUERY_COLUMNS_MAX: usize = 16;
+
 const _: () = {
     assert!(MESSAGE_BYTES_DEFAULT <= MESSAGE_BYTES_MAX);
     assert!(ARENA_BYTES >= READ_BYTES + MESSAGE_BYTES_DEFAULT + BATCH_FLUSH_BYTES);

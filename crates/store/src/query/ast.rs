@@ -1,0 +1,468 @@
+//! What a query is made of. The parser makes no other shapes than these comments allow; printed
+//! (`to_string`) they are queries again.
+
+use super::field::{COUNT, Column, Field};
+
+/// A query: which events, and what becomes of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// Which events.
+    pub filter: Expr,
+    /// What becomes of them: at most one [`Stage::Aggregate`], then one [`Stage::Sort`], then one
+    /// [`Stage::Head`]; or a [`Stage::Top`] alone.
+    pub stages: Vec<Stage>,
+}
+
+/// A condition that every event meets or does not.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    /// `*`: every event.
+    All,
+    /// All of these; two at least, no `And` and no `All` among them.
+    And(Vec<Expr>),
+    /// One of these; two at least, and no `Or` among them.
+    Or(Vec<Expr>),
+    /// Not this.
+    Not(Box<Expr>),
+    /// The raw text contains this, whatever its case. Neither empty nor with a wildcard at an end,
+    /// and [`Piece::One`] does not occur.
+    Text(Pattern),
+    /// `field=*`: the event has the field.
+    Present(Field),
+    /// The event has the field, and its value compares so.
+    Compare(Comparison),
+}
+
+impl Expr {
+    /// All of `parts`, in the shape that the parser gives it.
+    pub fn and(parts: Vec<Expr>) -> Expr {
+        let mut flat = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Expr::All => {}
+                Expr::And(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        only(&mut flat).unwrap_or(match flat.len() {
+            0 => Expr::All,
+            _ => Expr::And(flat),
+        })
+    }
+
+    /// One of `parts`, of which there is at least one, in the shape that the parser gives it.
+    pub fn or(parts: Vec<Expr>) -> Expr {
+        let mut flat = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Expr::Or(inner) => flat.extend(inner),
+                other => flat.push(other),
+            }
+        }
+        only(&mut flat).unwrap_or(Expr::Or(flat))
+    }
+
+    /// Not `inner`.
+    pub fn negated(inner: Expr) -> Expr {
+        Expr::Not(Box::new(inner))
+    }
+
+    /// The raw text contains `pattern`, in the shape that the parser gives it.
+    pub fn text(pattern: Pattern) -> Expr {
+        let pattern = pattern.without_ends();
+        if pattern.pieces.is_empty() {
+            return Expr::All;
+        }
+        Expr::Text(pattern)
+    }
+
+    /// How many parentheses and negations lie inside one another where it is printed.
+    pub(super) fn nesting(&self) -> usize {
+        match self {
+            Expr::And(parts) | Expr::Or(parts) => {
+                let deep = |part: &Expr| usize::from(part.is_list()) + part.nesting();
+                parts.iter().map(deep).max().unwrap_or(0)
+            }
+            Expr::Not(inner) => 1 + usize::from(inner.is_list()) + inner.nesting(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it needs parentheses inside of something else.
+    pub(super) const fn is_list(&self) -> bool {
+        matches!(self, Expr::And(_) | Expr::Or(_))
+    }
+}
+
+/// Takes the only element out.
+fn only(list: &mut Vec<Expr>) -> Option<Expr> {
+    if list.len() == 1 { list.pop() } else { None }
+}
+
+/// `field=value` and its like. An event without the field does not meet it, whatever the relation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The field.
+    pub field: Field,
+    /// How it compares.
+    pub relation: Relation,
+    /// With what: one value, or several where the relation is [`Relation::Equal`] (any of them) or
+    /// [`Relation::NotEqual`] (none of them), all of one variant.
+    pub values: Vec<Value>,
+}
+
+/// How a field compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relation {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+impl Relation {
+    /// As a query writes it.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Greater => ">",
+            Self::AtLeast => ">=",
+        }
+    }
+
+    /// Whether it asks for order, and so for numbers or times.
+    pub const fn is_order(self) -> bool {
+        !matches!(self, Self::Equal | Self::NotEqual)
+    }
+}
+
+/// What a field is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// The whole text of a field: only with [`Relation::Equal`] and [`Relation::NotEqual`], and
+    /// never a single [`Piece::Any`].
+    Text(Pattern),
+    /// The text of a field read as a number, where it is one: only with the relations of order.
+    Number(f64),
+    /// A severity or facility.
+    Code(u8),
+    /// A time in nanoseconds since 1970.
+    Time(i64),
+}
+
+/// A text with wildcards. No two `Literal`s and no two `Any`s are beside each other, and no
+/// `Literal` is empty.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    pieces: Vec<Piece>,
+}
+
+/// A part of a [`Pattern`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Piece {
+    /// This text.
+    Literal(String),
+    /// `*`: any text, also none.
+    Any,
+    /// `?`: any one character.
+    One,
+}
+
+impl Pattern {
+    /// Exactly this text.
+    pub fn literal(text: &str) -> Self {
+        Self::of([Piece::Literal(text.to_owned())])
+    }
+
+    /// The text that the pieces make, one after the other.
+    pub fn of(pieces: impl IntoIterator<Item = Piece>) -> Self {
+        let mut kept: Vec<Piece> = Vec::new();
+        for piece in pieces {
+            match (kept.last_mut(), piece) {
+                (Some(Piece::Literal(before)), Piece::Literal(more)) => before.push_str(&more),
+                (Some(Piece::Any), Piece::Any) => {}
+                (_, Piece::Literal(text)) if text.is_empty() => {}
+                (_, piece) => kept.push(piece),
+            }
+        }
+        Self { pieces: kept }
+    }
+
+    /// Its parts; none for the empty text.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The text, where there are no wildcards in it.
+    pub fn as_literal(&self) -> Option<&str> {
+        match self.pieces.as_slice() {
+            [] => Some(""),
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a `*` and nothing else.
+    pub fn is_any(&self) -> bool {
+        self.pieces == [Piece::Any]
+    }
+
+    /// The texts between the wildcards.
+    pub fn literals(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Literal(text) => Some(text.as_str()),
+            Piece::Any | Piece::One => None,
+        })
+    }
+
+    /// The same without `*` at its ends, which say nothing where a part of a text is looked for.
+    fn without_ends(mut self) -> Self {
+        if self.pieces.last() == Some(&Piece::Any) {
+            self.pieces.pop();
+        }
+        if self.pieces.first() == Some(&Piece::Any) {
+            self.pieces.remove(0);
+        }
+        self
+    }
+}
+
+/// What becomes of the events that were found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stage {
+    /// `count by host, 5m`: a table of them.
+    Aggregate(Aggregate),
+    /// `top 10 host`: the values that most events have, with their counts.
+    Top {
+        /// How many values, at least 1.
+        rows: u32,
+        /// Of which field; not a time.
+        field: Field,
+    },
+    /// `sort -count`: another order than newest first, or in a table most first.
+    Sort(Vec<SortKey>),
+    /// `head 20`: no more than so many, at least 1.
+    Head(u32),
+}
+
+/// A table: a row for each group of events, a column for each function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aggregate {
+    /// At least one, none twice.
+    pub functions: Vec<Function>,
+    /// What the events of a row have in common; none for one row of all events. None twice, one
+    /// [`By::Width`] at most.
+    pub by: Vec<By>,
+}
+
+impl Aggregate {
+    /// The names of its columns, in their order: what it is grouped by, then the functions.
+    pub fn labels(&self) -> Vec<String> {
+        let by = self.by.iter().map(By::label);
+        by.chain(self.functions.iter().map(Function::label))
+            .collect()
+    }
+
+    /// Where a column stands in the order of [`Aggregate::labels`].
+    pub fn position(&self, column: &SortColumn) -> Option<usize> {
+        let function = |function: &Function| {
+            let at = self.functions.iter().position(|f| f == function)?;
+            Some(self.by.len() + at)
+        };
+        let field = |field: &Field| {
+            let by = |by: &By| matches!(by, By::Field(f) if f == field);
+            self.by.iter().position(by)
+        };
+        match column {
+            SortColumn::Function(wanted) => function(wanted),
+            SortColumn::Field(wanted) => field(wanted),
+            SortColumn::Bucket => self.by.iter().position(|by| matches!(by, By::Width(_))),
+        }
+    }
+}
+
+/// A number (or time, or text) made of many events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Function {
+    /// `count`: how many events.
+    Count,
+    /// `sum(bytes)`: something about a field, in those events that have it.
+    Of(Statistic, Field),
+}
+
+impl Function {
+    /// The name of its column: `sum(bytes)`.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Count => COUNT.to_owned(),
+            Self::Of(statistic, field) => format!("{}({})", statistic.name(), field.label()),
+        }
+    }
+}
+
+/// What a function says about a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statistic {
+    /// The sum of what is a number.
+    Sum,
+    /// The least number; of a text column the first in order, of a time the earliest.
+    Min,
+    /// The greatest number, the last text, the latest time.
+    Max,
+    /// The mean of what is a number.
+    Avg,
+    /// About the number that half of the numbers do not exceed.
+    P50,
+    /// About the number that 90 % do not exceed.
+    P90,
+    /// About the number that 95 % do not exceed.
+    P95,
+    /// About the number that 99 % do not exceed.
+    P99,
+    /// How many different values.
+    Dc,
+}
+
+impl Statistic {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Sum,
+        Self::Min,
+        Self::Max,
+        Self::Avg,
+        Self::P50,
+        Self::P90,
+        Self::P95,
+        Self::P99,
+        Self::Dc,
+    ];
+
+    /// As a query writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Avg => "avg",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::Dc => "dc",
+        }
+    }
+}
+
+/// What the events of a row have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum By {
+    /// The value of a field, or that they have none; not a time.
+    Field(Field),
+    /// `5m`: the stretch of time in which they happened.
+    Width(Width),
+}
+
+impl By {
+    /// The name of its column; `time` for stretches of time.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Field(field) => field.label(),
+            Self::Width(_) => Column::Time.name().to_owned(),
+        }
+    }
+}
+
+/// The width of a stretch of time, of which one begins at 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Width {
+    /// How many units, at least 1.
+    pub count: u32,
+    /// Of what.
+    pub unit: Unit,
+}
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// `s`
+    Second,
+    /// `m`
+    Minute,
+    /// `h`
+    Hour,
+    /// `d`: 24 hours.
+    Day,
+}
+
+impl Unit {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Second, Self::Minute, Self::Hour, Self::Day];
+
+    /// As a query writes it.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Second => 's',
+            Self::Minute => 'm',
+            Self::Hour => 'h',
+            Self::Day => 'd',
+        }
+    }
+
+    const fn seconds(self) -> u64 {
+        match self {
+            Self::Second => 1,
+            Self::Minute => 60,
+            Self::Hour => 60 * 60,
+            Self::Day => 24 * 60 * 60,
+        }
+    }
+}
+
+impl Width {
+    /// In seconds.
+    pub fn seconds(self) -> u64 {
+        u64::from(self.count) * self.unit.seconds()
+    }
+}
+
+/// One of the columns by which rows or events are put in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortKey {
+    /// The column.
+    pub column: SortColumn,
+    /// Whether the greatest comes first.
+    pub descending: bool,
+}
+
+/// What rows or events are put in order by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SortColumn {
+    /// One of the table's functions.
+    Function(Function),
+    /// One of the table's fields; without a table, any.
+    Field(Field),
+    /// The table's stretch of time.
+    Bucket,
+}
+
+impl SortColumn {
+    /// The name of the column.
+    pub fn label(&self) -> String {
+        match self {
+            Self::Function(function) => function.label(),
+            Self::Field(field) => field.label(),
+            Self::Bucket => Column::Time.name().to_owned(),
+        }
+    }
+}

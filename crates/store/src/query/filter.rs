@@ -1,0 +1,547 @@
+//! Reads the part of a query that says which events.
+
+use std::ops::Range;
+
+use inrush_event::limits::{QUERY_NESTING_MAX, QUERY_TERMS_MAX, QUERY_VALUES_MAX};
+use jiff::Timestamp;
+
+use super::ast::{Comparison, Expr, Pattern, Piece, Relation, Value};
+use super::cursor::{Cursor, is_plain_name};
+use super::error::{Fault, nearest, shown};
+use super::field::{Column, Field, Kind};
+
+/// The words that join terms.
+pub(super) const KEYWORDS: [&str; 3] = ["AND", "OR", "NOT"];
+
+/// How to look for what is not understood as text.
+const QUOTE_IT: &str = "to look for it as text, put it in quotes";
+
+/// Reads up to the first `|` or the end.
+pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Expr, Fault> {
+    let mut reader = Reader {
+        cursor,
+        terms: 0,
+        values: 0,
+    };
+    let expr = reader.all_of(0)?;
+    if reader.ahead() == Ahead::Close {
+        let fault = Fault::new(reader.cursor.here(), "this `)` closes nothing");
+        return Err(fault.hint(QUOTE_IT));
+    }
+    // Where `OR` binds tighter the printed form has parentheses that were not typed. They count,
+    // so that what was read can be printed and read again.
+    if expr.nesting() > QUERY_NESTING_MAX {
+        return Err(too_deep(0..reader.cursor.at()));
+    }
+    Ok(expr)
+}
+
+fn too_deep(span: Range<usize>) -> Fault {
+    let message = format!("more than {QUERY_NESTING_MAX} conditions inside one another");
+    Fault::new(span, message)
+}
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    /// The end, or a `|`.
+    End,
+    Open,
+    Close,
+    And,
+    Or,
+    Not,
+    Minus,
+    Term,
+}
+
+struct Reader<'c, 'a> {
+    cursor: &'c mut Cursor<'a>,
+    /// Conditions read so far.
+    terms: usize,
+    /// Values in lists read so far.
+    values: usize,
+}
+
+impl Reader<'_, '_> {
+    /// Passes over white space and looks at what comes.
+    fn ahead(&mut self) -> Ahead {
+        self.cursor.skip_space();
+        match self.cursor.peek() {
+            None | Some('|') => return Ahead::End,
+            Some('(') => return Ahead::Open,
+            Some(')') => return Ahead::Close,
+            Some('-') => return Ahead::Minus,
+            Some(_) => {}
+        }
+        match keyword(self.cursor.rest()) {
+            Some("AND") => Ahead::And,
+            Some("OR") => Ahead::Or,
+            Some(_) => Ahead::Not,
+            None => Ahead::Term,
+        }
+    }
+
+    /// Conditions beside each other.
+    fn all_of(&mut self, depth: usize) -> Result<Expr, Fault> {
+        let mut parts = Vec::new();
+        let (mut and, mut or) = (None, false);
+        loop {
+            match self.ahead() {
+                Ahead::End | Ahead::Close => break,
+                Ahead::And if parts.is_empty() => return Err(self.nothing_before("AND")),
+                Ahead::Or => return Err(self.nothing_before("OR")),
+                Ahead::And => {
+                    and = self.joined_by("AND")?;
+                }
+                _ => {
+                    let (part, alternatives) = self.one_of(depth)?;
+                    parts.push(part);
+                    or |= alternatives;
+                }
+            }
+        }
+        match and {
+            Some(and) if or => Err(Fault::new(and, "`AND` and `OR` without parentheses")
+                .hint("put parentheses around what belongs together, as in `a AND (b OR c)`")),
+            _ => Ok(Expr::and(parts)),
+        }
+    }
+
+    /// Alternatives, and whether there are several.
+    fn one_of(&mut self, depth: usize) -> Result<(Expr, bool), Fault> {
+        let mut parts = vec![self.unary(depth)?];
+        while self.ahead() == Ahead::Or {
+            self.joined_by("OR")?;
+            parts.push(self.unary(depth)?);
+        }
+        let several = parts.len() > 1;
+        Ok((Expr::or(parts), several))
+    }
+
+    fn unary(&mut self, depth: usize) -> Result<Expr, Fault> {
+        let ahead = self.ahead();
+        let here = self.cursor.here();
+        if depth > QUERY_NESTING_MAX {
+            return Err(too_deep(here));
+        }
+        match ahead {
+            Ahead::Not => {
+                self.joined_by("NOT")?;
+                Ok(Expr::negated(self.unary(depth + 1)?))
+            }
+            Ahead::Minus => {
+                self.cursor.take("-");
+                if !self.cursor.peek().is_some_and(may_follow_minus) {
+                    let fault = Fault::new(here, "`-` has to stand right before what it excludes");
+                    return Err(fault.hint(QUOTE_IT));
+                }
+                Ok(Expr::negated(self.unary(depth + 1)?))
+            }
+            Ahead::Open => self.group(depth + 1),
+            _ => self.term(),
+        }
+    }
+
+    fn group(&mut self, depth: usize) -> Result<Expr, Fault> {
+        let open = self.cursor.here();
+        self.cursor.take("(");
+        if self.ahead() == Ahead::Close {
+            let span = open.start..self.cursor.here().end;
+            return Err(Fault::new(span, "nothing stands in these parentheses").hint(QUOTE_IT));
+        }
+        let expr = self.all_of(depth)?;
+        match self.cursor.take(")") {
+            Some(_) => Ok(expr),
+            None => Err(Fault::new(open, "this `(` is not closed").hint(QUOTE_IT)),
+        }
+    }
+
+    /// Passes over a keyword that something has to follow.
+    fn joined_by(&mut self, word: &str) -> Result<Option<Range<usize>>, Fault> {
+        let span = self.cursor.take(word);
+        match self.ahead() {
+            Ahead::End | Ahead::Close | Ahead::And | Ahead::Or => {
+                let at = self.cursor.at();
+                let span = span.unwrap_or(at..at);
+                let message = format!("nothing to search for after `{word}`");
+                Err(Fault::new(span, message).hint(quote_word(word)))
+            }
+            _ => Ok(span),
+        }
+    }
+
+    fn nothing_before(&self, word: &str) -> Fault {
+        let start = self.cursor.at();
+        let message = format!("nothing to search for before `{word}`");
+        Fault::new(start..start + word.len(), message).hint(quote_word(word))
+    }
+
+    /// A word, a phrase, or a comparison.
+    fn term(&mut self) -> Result<Expr, Fault> {
+        let start = self.cursor.at();
+        self.terms += 1;
+        if self.terms > QUERY_TERMS_MAX {
+            let message = format!("more than {QUERY_TERMS_MAX} conditions");
+            return Err(Fault::new(self.cursor.here(), message)
+                .hint("many values of one field are one condition: `host=(a OR b OR c)`"));
+        }
+        if self.cursor.peek() == Some('"') {
+            let text = self.cursor.quoted()?;
+            let span = self.cursor.since(start);
+            if let Some((relation, _)) = self.relation() {
+                return self.comparison(&text, span, relation);
+            }
+            self.ends_here(start)?;
+            return Ok(Expr::text(Pattern::literal(&text)));
+        }
+        let end = name_end(self.cursor.rest());
+        let word = self.cursor.take_bytes(end);
+        let span = self.cursor.since(start);
+        let behind = self.cursor.clone();
+        self.cursor.skip_space();
+        match self.relation() {
+            Some((_, sign)) if word.is_empty() => {
+                Err(Fault::new(sign, "a field's name is missing here").hint(QUOTE_IT))
+            }
+            Some((relation, _)) if is_plain_name(word) => self.comparison(word, span, relation),
+            Some(_) => {
+                let message = format!("{} is not a field's name", shown(word));
+                Err(Fault::new(span, message).hint(QUOTE_IT))
+            }
+            None => {
+                *self.cursor = behind;
+                self.ends_here(start)?;
+                Ok(Expr::text(Pattern::of(pieces(word, Wildcards::Star))))
+            }
+        }
+    }
+
+    /// An operator, if one comes next, and where it stands.
+    fn relation(&mut self) -> Option<(Relation, Range<usize>)> {
+        // The longer ones first.
+        const ALL: [Relation; 6] = [
+            Relation::NotEqual,
+            Relation::AtMost,
+            Relation::AtLeast,
+            Relation::Less,
+            Relation::Greater,
+            Relation::Equal,
+        ];
+        ALL.into_iter()
+            .find_map(|relation| Some((relation, self.cursor.take(relation.sign())?)))
+    }
+
+    /// What follows an operator.
+    fn comparison(
+        &mut self,
+        name: &str,
+        span: Range<usize>,
+        relation: Relation,
+    ) -> Result<Expr, Fault> {
+        let field = named(name, span.clone())?;
+        let spaced = self.cursor.skip_space();
+        if self.cursor.peek() == Some('(') {
+            return self.list(field, relation);
+        }
+        if spaced && keyword(self.cursor.rest()).is_some() {
+            return Err(self.no_value(name, relation));
+        }
+        let written = self.written(name, relation)?;
+        if !relation.is_order() && written.pattern.is_any() {
+            return present(field, relation, span.start..self.cursor.at());
+        }
+        let value = written.value(&field, relation)?;
+        Ok(Expr::Compare(Comparison {
+            field,
+            relation,
+            values: vec![value],
+        }))
+    }
+
+    /// `(a OR b)`: values in parentheses.
+    fn list(&mut self, field: Field, relation: Relation) -> Result<Expr, Fault> {
+        let open = self.cursor.here();
+        self.cursor.take("(");
+        if relation.is_order() {
+            let message = format!("`{}` takes one value", relation.sign());
+            return Err(Fault::new(open, message));
+        }
+        let mut values = Vec::new();
+        let mut any = false;
+        loop {
+            self.cursor.skip_space();
+            let written = self.list_item(&field, relation)?;
+            any |= written.pattern.is_any();
+            if !any {
+                values.push(written.value(&field, relation)?);
+            }
+            self.count_value(&written)?;
+            self.cursor.skip_space();
+            if self.cursor.take(")").is_some() {
+                break;
+            }
+            self.list_or(&open)?;
+        }
+        if any {
+            return present(field, relation, open.start..self.cursor.at());
+        }
+        Ok(Expr::Compare(Comparison {
+            field,
+            relation,
+            values,
+        }))
+    }
+
+    fn list_item(&mut self, field: &Field, relation: Relation) -> Result<Written, Fault> {
+        let ahead = keyword(self.cursor.rest());
+        if ahead.is_some() || matches!(self.cursor.peek(), Some('(')) {
+            let fault = Fault::new(self.cursor.here(), "a value is expected here");
+            return Err(fault.hint("in the parentheses of a field stand values and `OR` alone"));
+        }
+        let written = self.written(&field.label(), relation)?;
+        if !written.quoted && written.text.contains(',') {
+            let fault = Fault::new(written.span, "a comma between values");
+            return Err(fault.hint("values are joined by `OR`; one with a comma is put in quotes"));
+        }
+        Ok(written)
+    }
+
+    /// Many values are one condition; those with wildcards cost as much as one each.
+    fn count_value(&mut self, written: &Written) -> Result<(), Fault> {
+        self.values += 1;
+        self.terms += usize::from(written.pattern.as_literal().is_none());
+        let limit = if self.values > QUERY_VALUES_MAX {
+            format!("more than {QUERY_VALUES_MAX} values")
+        } else if self.terms > QUERY_TERMS_MAX {
+            format!("more than {QUERY_TERMS_MAX} conditions, a value with a wildcard being one")
+        } else {
+            return Ok(());
+        };
+        Err(Fault::new(written.span.clone(), limit))
+    }
+
+    fn list_or(&mut self, open: &Range<usize>) -> Result<(), Fault> {
+        if keyword(self.cursor.rest()) == Some("OR") {
+            self.cursor.take("OR");
+            return Ok(());
+        }
+        if matches!(self.cursor.peek(), None | Some('|')) {
+            return Err(Fault::new(open.clone(), "this `(` is not closed"));
+        }
+        let fault = Fault::new(self.cursor.here(), "`OR` or `)` is expected here");
+        Err(fault.hint("values are joined by `OR`: `host=(a OR b)`"))
+    }
+
+    /// One value as it was written.
+    fn written(&mut self, name: &str, relation: Relation) -> Result<Written, Fault> {
+        let start = self.cursor.at();
+        if self.cursor.peek() == Some('"') {
+            let text = self.cursor.quoted()?;
+            self.ends_here(start)?;
+            return Ok(Written {
+                pattern: Pattern::literal(&text),
+                span: self.cursor.since(start),
+                quoted: true,
+                text,
+            });
+        }
+        if let Some((second, sign)) = self.relation() {
+            return Err(two_operators(relation, second, sign));
+        }
+        let text = self.cursor.take_while(|c| !ends_word(c));
+        if text.is_empty() {
+            return Err(self.no_value(name, relation));
+        }
+        self.ends_here(start)?;
+        Ok(Written {
+            pattern: Pattern::of(pieces(text, Wildcards::StarAndOne)),
+            span: self.cursor.since(start),
+            quoted: false,
+            text: text.to_owned(),
+        })
+    }
+
+    fn no_value(&self, name: &str, relation: Relation) -> Fault {
+        let sign = relation.sign();
+        let message = format!("a value is missing after `{sign}`");
+        let fault = Fault::new(self.cursor.here(), message);
+        if relation.is_order() {
+            return fault;
+        }
+        let name = shown(&format!("{name}{sign}\"\""));
+        fault.hint(format!("{name} looks for an empty value"))
+    }
+
+    /// Terms stand apart: what is stuck to one without a space is hardly meant as the next.
+    fn ends_here(&self, start: usize) -> Result<(), Fault> {
+        match self.cursor.peek() {
+            Some('(' | '"') => {
+                let span = start..self.cursor.here().end;
+                let fault = Fault::new(span, "a space is missing, or quotes around all of it");
+                Err(fault.hint("text with quotes or parentheses is written \"f(\\\"x\\\")\""))
+            }
+            Some(c) if !ends_word(c) => {
+                let span = start..self.cursor.here().end;
+                Err(Fault::new(span, "a space is missing after this"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A value as it was written, before it is known what the field is.
+struct Written {
+    text: String,
+    quoted: bool,
+    pattern: Pattern,
+    span: Range<usize>,
+}
+
+impl Written {
+    fn value(&self, field: &Field, relation: Relation) -> Result<Value, Fault> {
+        match field {
+            Field::Column(column) if column.kind() == Kind::Number => self.code(*column),
+            Field::Column(column) if column.kind() == Kind::Time => self.time(*column),
+            _ if relation.is_order() => self.number(relation),
+            _ => Ok(Value::Text(self.pattern.clone())),
+        }
+    }
+
+    fn fault(&self, message: String) -> Fault {
+        Fault::new(self.span.clone(), message)
+    }
+
+    fn code(&self, column: Column) -> Result<Value, Fault> {
+        if let Some(code) = column.code(&self.text) {
+            return Ok(Value::Code(code));
+        }
+        let message = format!("{} is no {}", shown(&self.text), column.name());
+        let hint = match nearest(&self.text, column.code_names()) {
+            Some(name) => format!("did you mean `{name}`?"),
+            None if column == Column::Severity => {
+                "0 (emerg), alert, crit, err, warning, notice, info or debug (7)".to_owned()
+            }
+            None => "0 to 23, or a name such as `auth` or `local4`".to_owned(),
+        };
+        Err(self.fault(message).hint(hint))
+    }
+
+    fn time(&self, column: Column) -> Result<Value, Fault> {
+        let ns = match self.text.parse::<i64>() {
+            Ok(ms) => ms.checked_mul(1_000_000),
+            Err(_) => self
+                .text
+                .parse::<Timestamp>()
+                .ok()
+                .and_then(|time| i64::try_from(time.as_nanosecond()).ok()),
+        };
+        ns.map(Value::Time).ok_or_else(|| {
+            let message = format!("{} is no {}", shown(&self.text), column.name());
+            self.fault(message)
+                .hint("write `2026-11-22T10:00:00Z`, or milliseconds since 1970")
+        })
+    }
+
+    fn number(&self, relation: Relation) -> Result<Value, Fault> {
+        let begins = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.');
+        let number = self.text.parse::<f64>().ok();
+        match number.filter(|number| number.is_finite() && self.text.starts_with(begins)) {
+            Some(number) => Ok(Value::Number(number)),
+            None => {
+                let (sign, text) = (relation.sign(), shown(&self.text));
+                let message = format!("`{sign}` compares numbers, and {text} is none");
+                Err(self.fault(message).hint(QUOTE_IT))
+            }
+        }
+    }
+}
+
+/// The field of a name.
+pub(super) fn named(name: &str, span: Range<usize>) -> Result<Field, Fault> {
+    Field::named(name).map_err(|wrong| {
+        let fault = Fault::new(span, wrong.message);
+        match wrong.hint {
+            Some(hint) => fault.hint(hint),
+            None => fault,
+        }
+    })
+}
+
+/// `field=*`.
+fn present(field: Field, relation: Relation, span: Range<usize>) -> Result<Expr, Fault> {
+    if relation == Relation::Equal {
+        return Ok(Expr::Present(field));
+    }
+    let hint = format!(
+        "events without the field: {}",
+        shown(&format!("-{}=*", field.label()))
+    );
+    Err(Fault::new(span, "no event has a field and differs from everything").hint(hint))
+}
+
+fn two_operators(first: Relation, second: Relation, span: Range<usize>) -> Fault {
+    let fault = Fault::new(span, "a second operator");
+    match (first, second) {
+        (Relation::Equal, Relation::Equal) => fault.hint("equality is written `=`"),
+        (Relation::Equal, Relation::Less) => fault.hint("write `<=`"),
+        (Relation::Equal, Relation::Greater) => fault.hint("write `>=`"),
+        (Relation::Less, Relation::Greater) => fault.hint("write `!=`"),
+        _ => fault.hint("a value that begins so is put in quotes"),
+    }
+}
+
+/// Which wildcards a word has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wildcards {
+    /// `*`: in text to look for a `?` is more often meant as one, as in an address with a query.
+    Star,
+    /// `*` and `?`.
+    StarAndOne,
+}
+
+/// A word cut at its wildcards.
+fn pieces(word: &str, wildcards: Wildcards) -> impl Iterator<Item = Piece> {
+    let wild = move |c: char| c == '*' || (c == '?' && wildcards == Wildcards::StarAndOne);
+    word.split_inclusive(wild).flat_map(move |part| {
+        let (literal, last) = match part.chars().next_back() {
+            Some(last) if wild(last) => (&part[..part.len() - last.len_utf8()], Some(last)),
+            _ => (part, None),
+        };
+        let wildcard = last.map(|c| if c == '*' { Piece::Any } else { Piece::One });
+        [Some(Piece::Literal(literal.to_owned())), wildcard]
+            .into_iter()
+            .flatten()
+    })
+}
+
+/// The keyword that comes next. It stands alone: `ORDER` and `OR=1` are none.
+fn keyword(rest: &str) -> Option<&'static str> {
+    KEYWORDS.into_iter().find(|word| {
+        rest.strip_prefix(word)
+            .is_some_and(|rest| rest.chars().next().is_none_or(ends_word))
+    })
+}
+
+/// Where a word without operators in it ends.
+pub(super) const fn ends_word(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '(' | ')' | '|' | '"')
+}
+
+/// Where the word ends that could be a field's name: at an operator too.
+fn name_end(rest: &str) -> usize {
+    let ends = |(at, c): &(usize, char)| {
+        ends_word(*c) || matches!(c, '=' | '<' | '>') || rest[*at..].starts_with("!=")
+    };
+    rest.char_indices()
+        .find(ends)
+        .map_or(rest.len(), |(at, _)| at)
+}
+
+fn may_follow_minus(c: char) -> bool {
+    (!ends_word(c) || matches!(c, '(' | '"')) && c != '-'
+}
+
+fn quote_word(word: &str) -> String {
+    format!("to look for the word itself, write \"{word}\"")
+}

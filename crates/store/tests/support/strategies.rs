@@ -1,0 +1,356 @@
+//! Queries and events at random: such that the parser could have made them, and alike enough that
+//! some events meet some conditions.
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::naive::{Cell, Event};
+use crate::query::ast::{
+    Aggregate, By, Comparison, Expr, Function, Pattern, Piece, Query, Relation, SortColumn,
+    SortKey, Stage, Statistic, Unit, Value, Width,
+};
+use crate::query::{Column, Field, Kind};
+
+/// Parts of texts that need quotes somewhere.
+const ODD: &[&str] = &[
+    "\"", "\\", "'", " ", "(", ")", "|", "=", "<", ">", "!=", "*", "?", "-", ",", "\\\"", "''",
+    "--", "/*", ";", "\n", "\u{0}", "%", "_", "AND", "OR", "NOT", "%'", "\\%",
+];
+
+/// Parts of texts that need none.
+const PLAIN: &[&str] = &[
+    "a", "B", "ab", "Ä", "ä", "1", ".", "-", "!", "x", "%", "_", "'", "\\", "5", "é",
+];
+
+/// Keys of `fields`, some of which can be mistaken for something else.
+const KEYS: &[&str] = &[
+    "user", "bytes", "src ip", "fields.x", "procid", "5m", "AND", "-x", "count", "host", "time",
+    "a\"b", "a'b", "by", "Ä", "a]b", "sum(x)",
+];
+
+/// Where events lie; few, or no event would lie where a query looks.
+const PLACES: &[&str] = &["a", "B", "ab"];
+
+/// The wildcards of text to look for, and of values.
+const IN_TEXT: &[Piece] = &[Piece::Any];
+const IN_VALUES: &[Piece] = &[Piece::Any, Piece::One];
+
+fn plain_text() -> impl Strategy<Value = String> {
+    vec(select(PLAIN), 1..3).prop_map(|parts| parts.concat())
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    let part = prop_oneof![4 => select(PLAIN), 1 => select(ODD)];
+    vec(part, 0..4).prop_map(|parts| parts.concat())
+}
+
+fn literal() -> impl Strategy<Value = Pattern> {
+    any_text().prop_map(|text| Pattern::literal(&text))
+}
+
+fn pattern(wildcards: &'static [Piece]) -> impl Strategy<Value = Pattern> {
+    let piece = prop_oneof![plain_text().prop_map(Piece::Literal), select(wildcards),];
+    vec(piece, 1..5).prop_map(Pattern::of)
+}
+
+fn text() -> impl Strategy<Value = Expr> {
+    prop_oneof![literal(), pattern(IN_TEXT)].prop_map(Expr::text)
+}
+
+pub(crate) fn field() -> impl Strategy<Value = Field> {
+    prop_oneof![
+        select(&Column::ALL[..]).prop_map(Field::Column),
+        select(KEYS).prop_map(|key| Field::Key(key.to_owned())),
+    ]
+}
+
+fn text_value() -> impl Strategy<Value = Value> {
+    let whole = |pattern: &Pattern| !pattern.is_any();
+    prop_oneof![literal(), pattern(IN_VALUES)]
+        .prop_filter("a lone * is another condition", whole)
+        .prop_map(Value::Text)
+}
+
+fn number() -> impl Strategy<Value = Value> {
+    let small = select(&[0.0, 1.0, 5.0, -5.0, 1.5, 55.0][..]);
+    let any = any::<f64>().prop_filter("finite", |number| number.is_finite());
+    prop_oneof![3 => small, 1 => any].prop_map(Value::Number)
+}
+
+fn equality() -> impl Strategy<Value = Relation> {
+    select(&[Relation::Equal, Relation::NotEqual][..])
+}
+
+fn order() -> impl Strategy<Value = Relation> {
+    use Relation::{AtLeast, AtMost, Greater, Less};
+    select(&[Less, AtMost, Greater, AtLeast][..])
+}
+
+fn time() -> impl Strategy<Value = i64> {
+    prop_oneof![3 => 0..5_i64, 1 => any::<i64>()]
+}
+
+fn comparison(field: Field) -> BoxedStrategy<Expr> {
+    let values = match &field {
+        Field::Column(Column::Severity) => (0..8_u8).prop_map(Value::Code).boxed(),
+        Field::Column(Column::Facility) => (0..24_u8).prop_map(Value::Code).boxed(),
+        field if field.kind() == Kind::Time => time().prop_map(Value::Time).boxed(),
+        _ => text_value().boxed(),
+    };
+    let one = match field.kind() {
+        Kind::Text => number().boxed(),
+        _ => values.clone(),
+    };
+    let several = (equality(), vec(values, 1..4));
+    let ordered = (order(), one.prop_map(|value| vec![value]));
+    prop_oneof![3 => several.boxed(), 1 => ordered.boxed()]
+        .prop_map(move |(relation, values)| {
+            let field = field.clone();
+            Expr::Compare(Comparison {
+                field,
+                relation,
+                values,
+            })
+        })
+        .boxed()
+}
+
+/// An equality with what is compared as typed.
+fn placed() -> impl Strategy<Value = Expr> {
+    let columns: Vec<Column> = Column::ALL.into_iter().filter(|c| c.as_typed()).collect();
+    (select(columns), vec(select(PLACES), 1..3)).prop_map(|(column, values)| {
+        let value = |text: &str| Value::Text(Pattern::literal(text));
+        Expr::Compare(Comparison {
+            field: Field::Column(column),
+            relation: Relation::Equal,
+            values: values.into_iter().map(value).collect(),
+        })
+    })
+}
+
+/// A condition.
+pub(crate) fn expr() -> impl Strategy<Value = Expr> {
+    let leaf = prop_oneof![
+        4 => text(),
+        3 => placed(),
+        6 => field().prop_flat_map(comparison),
+        1 => field().prop_map(Expr::Present),
+        1 => Just(Expr::All),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 1..4).prop_map(Expr::and),
+            vec(inner.clone(), 1..4).prop_map(Expr::or),
+            inner.prop_map(Expr::negated),
+        ]
+    })
+}
+
+fn untimed() -> impl Strategy<Value = Field> {
+    field().prop_filter("a group of one time", |field| field.kind() != Kind::Time)
+}
+
+fn function() -> impl Strategy<Value = Function> {
+    let of = (select(&Statistic::ALL[..]), untimed());
+    prop_oneof![
+        Just(Function::Count),
+        of.prop_map(|(statistic, field)| Function::Of(statistic, field)),
+        Just(Function::Of(Statistic::Max, Field::Column(Column::Time))),
+    ]
+}
+
+fn width() -> impl Strategy<Value = Width> {
+    (1..1000_u32, select(&Unit::ALL[..])).prop_map(|(count, unit)| Width { count, unit })
+}
+
+fn table() -> impl Strategy<Value = Aggregate> {
+    let by = prop_oneof![
+        3 => untimed().prop_map(By::Field),
+        1 => width().prop_map(By::Width),
+    ];
+    (vec(function(), 1..4), vec(by, 0..3)).prop_map(|(functions, by)| {
+        let mut labels = Vec::new();
+        let mut new = |label: String| {
+            let new = !labels.contains(&label);
+            labels.push(label);
+            new
+        };
+        let functions = functions.into_iter().filter(|f| new(f.label())).collect();
+        let by = by.into_iter().filter(|by| new(by.label())).collect();
+        Aggregate { functions, by }
+    })
+}
+
+/// What a table may be put in order by.
+fn sort_columns(table: &Aggregate) -> Vec<SortColumn> {
+    let by = table.by.iter().map(|by| match by {
+        By::Field(field) => SortColumn::Field(field.clone()),
+        By::Width(_) => SortColumn::Bucket,
+    });
+    let functions = table.functions.iter().cloned().map(SortColumn::Function);
+    by.chain(functions).collect()
+}
+
+fn keys(columns: Vec<SortColumn>) -> impl Strategy<Value = Option<Stage>> {
+    let key = (select(columns), any::<bool>());
+    vec(key, 0..3).prop_map(|keys| {
+        let mut sorted: Vec<SortKey> = Vec::new();
+        for (column, descending) in keys {
+            if sorted.iter().all(|key| key.column != column) {
+                sorted.push(SortKey { column, descending });
+            }
+        }
+        (!sorted.is_empty()).then_some(Stage::Sort(sorted))
+    })
+}
+
+fn stages() -> impl Strategy<Value = Vec<Stage>> {
+    let head = || {
+        prop_oneof![
+            Just(None),
+            (1..1000_u32).prop_map(|rows| Some(Stage::Head(rows)))
+        ]
+    };
+    let rest = |stage: Option<Stage>, sort: Option<Stage>, head: Option<Stage>| -> Vec<Stage> {
+        [stage, sort, head].into_iter().flatten().collect()
+    };
+    let events = vec(field(), 1..3)
+        .prop_flat_map(|fields| keys(fields.into_iter().map(SortColumn::Field).collect()));
+    let tables = table().prop_flat_map(|table| {
+        let keys = keys(sort_columns(&table));
+        (Just(table), keys)
+    });
+    prop_oneof![
+        (events, head()).prop_map(move |(sort, head)| rest(None, sort, head)),
+        (tables, head()).prop_map(move |((table, sort), head)| {
+            rest(Some(Stage::Aggregate(table)), sort, head)
+        }),
+        (1..1000_u32, untimed()).prop_map(|(rows, field)| vec![Stage::Top { rows, field }]),
+    ]
+}
+
+/// A query as the parser could have made it.
+pub(crate) fn query() -> impl Strategy<Value = Query> {
+    (expr(), stages()).prop_map(|(filter, stages)| Query { filter, stages })
+}
+
+fn cell(column: Column) -> BoxedStrategy<Cell> {
+    match column {
+        Column::Severity => (0..8_u8).prop_map(Cell::Code).boxed(),
+        Column::Facility => (0..24_u8).prop_map(Cell::Code).boxed(),
+        column if column.kind() == Kind::Time => time().prop_map(Cell::Time).boxed(),
+        column => {
+            let placed = if column.as_typed() { 4 } else { 1 };
+            let place = select(PLACES).prop_map(str::to_owned);
+            prop_oneof![placed => place, 1 => any_text()]
+                .prop_map(Cell::Text)
+                .boxed()
+        }
+    }
+}
+
+/// An event. Time, receive time and raw text are always there, the rest in half of the cases.
+pub(crate) fn event() -> impl Strategy<Value = Event> {
+    let columns: Vec<_> = Column::ALL
+        .into_iter()
+        .map(|column| {
+            let always = matches!(column, Column::Time | Column::Received | Column::Raw);
+            let there = prop_oneof![Just(always), Just(true)];
+            (Just(column), cell(column), there)
+        })
+        .collect();
+    let raw = vec(prop_oneof![2 => select(PLAIN), 1 => select(ODD)], 0..24)
+        .prop_map(|parts| parts.concat());
+    let fields = btree_map(select(KEYS).prop_map(str::to_owned), any_text(), 0..8);
+    (columns, raw, fields).prop_map(|(columns, raw, fields)| {
+        let there = columns.into_iter().filter(|(_, _, there)| *there);
+        let mut event = Event {
+            columns: there.map(|(column, cell, _)| (column, cell)).collect(),
+            fields,
+        };
+        event.columns.insert(Column::Raw, Cell::Text(raw));
+        event
+    })
+}
+
+/// Pieces of queries, put together at random: close enough to reach every branch of the parser.
+pub(crate) fn typed() -> impl Strategy<Value = String> {
+    let parts = [
+        " ",
+        " ",
+        " ",
+        "  ",
+        "\t",
+        "AND",
+        "OR",
+        "NOT",
+        "-",
+        "--",
+        "(",
+        ")",
+        "\"",
+        "\"a b\"",
+        "\\",
+        "*",
+        "?",
+        "=",
+        "!=",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "==",
+        "=>",
+        "|",
+        "||",
+        ",",
+        "host",
+        "host=fw1",
+        "severity",
+        "severity<=err",
+        "severity=errr",
+        "time>2026-11-22T10:00:00Z",
+        "time>5",
+        "sorcetype=x",
+        "fields.",
+        "fields",
+        "user",
+        "user=root",
+        "bytes>100",
+        "bytes>1e999",
+        "(a OR b)",
+        "=(a OR b)",
+        "=(a, b)",
+        "a",
+        "ä",
+        "\u{0}",
+        "\u{1f600}",
+        "\n",
+        "| count",
+        "| count by host, 5m",
+        "count",
+        "by",
+        "5m",
+        "5x",
+        "0m",
+        "99999999999d",
+        "sum(bytes)",
+        "sum(",
+        "p99(time)",
+        "dc(user)",
+        "| top 5 host",
+        "| sort -count",
+        "sort",
+        "| head 20",
+        "head 0",
+        "top",
+        "stats",
+        "cuont",
+        "1",
+        "-1",
+        "NaN",
+        "inf",
+    ];
+    vec(select(parts.to_vec()), 0..14).prop_map(|parts| parts.concat())
+}
