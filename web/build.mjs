@@ -1,6 +1,7 @@
 // Builds what is named on the command line:
 //   app    the dashboard into dist/: index.html and one script and one style sheet with a hash in
-//          their names, so that a browser may keep them for ever
+//          their names, so that a browser may keep them for ever; each also gzipped, as NAME.gz,
+//          for the binary that embeds both
 //   tests  the stand-in server and the tests into .build/, as modules for node
 // The same sources give the same bytes: the hash is over the content.
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -18,7 +19,7 @@ const BUDGET_BYTES = 120_000;
 const BROWSERS = ["chrome123", "firefox128", "safari17.5"];
 
 async function app() {
-  await rm("dist", { recursive: true, force: true });
+  await emptied("dist");
   const built = await esbuild.build({
     entryPoints: { app: "src/main.tsx" },
     outdir: "dist",
@@ -43,13 +44,25 @@ async function app() {
   await weigh();
 }
 
+/** Removes what is in a folder, but for `.gitignore`, which keeps the folder in the repository. */
+async function emptied(folder) {
+  await mkdir(folder, { recursive: true });
+  for (const name of await readdir(folder)) {
+    if (name !== ".gitignore") {
+      await rm(`${folder}/${name}`, { recursive: true });
+    }
+  }
+}
+
 async function weigh() {
   let total = 0;
-  for (const name of (await readdir("dist")).sort()) {
+  for (const name of (await readdir("dist")).filter((one) => one !== ".gitignore").sort()) {
     const bytes = await readFile(`dist/${name}`);
-    const gzipped = gzipSync(bytes, { level: 9 }).length;
-    total += gzipped;
-    console.log(`${name.padEnd(24)} ${String(bytes.length).padStart(8)} B  gzipped ${gzipped} B`);
+    const gzipped = gzipSync(bytes, { level: 9 });
+    await writeFile(`dist/${name}.gz`, gzipped);
+    total += gzipped.length;
+    const size = String(bytes.length).padStart(8);
+    console.log(`${name.padEnd(24)} ${size} B  gzipped ${gzipped.length} B`);
   }
   console.log(`all together, gzipped: ${total} B of ${BUDGET_BYTES} B`);
   if (total > BUDGET_BYTES) {

@@ -41,7 +41,7 @@ const DEFAULTS: Options = {
 /** What the real server says, word for word. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
-  "img-src 'self' data:; font-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+  "img-src 'self' data:; font-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
 const TYPES: Record<string, string> = {
   html: "text/html; charset=utf-8",

@@ -1,13 +1,11 @@
 //! The endpoints.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
+use axum::extract::{Query, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use inrush_pipeline::Admin;
@@ -16,39 +14,19 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::{guard, metrics};
-
-/// The status page: one file, no request to anywhere else.
-const PAGE: &str = include_str!("page.html");
-
-/// What every answer says to a browser: keep nothing, guess no type, load nothing from elsewhere,
-/// show it in no frame.
-const BROWSER_HEADERS: [(HeaderName, &str); 4] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-         connect-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
-    ),
-];
+use crate::metrics;
 
 #[derive(Clone)]
 struct Door {
     admin: Arc<dyn Admin>,
-    /// Whether we listen on a loopback address: see [`guard`].
-    loopback: bool,
     /// Held while a reload runs; a second one is told so instead of waiting.
     reloading: Arc<Mutex<()>>,
 }
 
-/// The whole API over `admin`, served at `address`.
-pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
-    let loopback = address.ip().to_canonical().is_loopback();
+/// The whole API over `admin`.
+pub(crate) fn router(admin: Arc<dyn Admin>) -> Router {
     let door = Door {
         admin,
-        loopback,
         reloading: Arc::new(Mutex::new(())),
     };
     let lists = Router::new()
@@ -57,7 +35,6 @@ pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
         .route("/destinations", get(destinations))
         .route("/senders", get(senders));
     Router::new()
-        .route("/", get(|| async { Html(PAGE) }))
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .route("/api/v1/reload", post(reload))
@@ -68,25 +45,11 @@ pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
         .nest("/api/v1", lists)
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn_with_state(door.clone(), watchman))
         .with_state(door)
 }
 
-/// Stands before every endpoint: refuses what [`guard`] refuses, and dresses the answer.
-async fn watchman(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let mut answer = match guard::check(request.method(), request.headers(), door.loopback) {
-        Ok(()) => next.run(request).await,
-        Err(why) => problem(StatusCode::FORBIDDEN, why),
-    };
-    for (name, value) in BROWSER_HEADERS {
-        answer
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
-    }
-    answer
-}
-
-fn problem(status: StatusCode, what: &str) -> Response {
+/// An answer that says what is wrong.
+pub(crate) fn problem(status: StatusCode, what: &str) -> Response {
     (status, Json(json!({ "error": what }))).into_response()
 }
 

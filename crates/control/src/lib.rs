@@ -1,4 +1,4 @@
-//! The admin HTTP API: health, metrics, the ledger, reload and the status page.
+//! The admin HTTP API: health, metrics, the ledger, reload and the dashboard.
 //!
 //! # What it guarantees
 //! * It runs on one thread of its own and holds handles ([`Admin`]), never events: a scrape, a
@@ -17,6 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod assets;
+mod front;
 mod guard;
 mod metrics;
 mod serve;
@@ -28,6 +30,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use assets::Asset;
 use inrush_pipeline::Admin;
 use tokio::sync::watch;
 
@@ -57,6 +60,16 @@ pub fn start_within(
     admin: Arc<dyn Admin>,
     limits: Limits,
 ) -> io::Result<Server> {
+    open(listen, admin, limits, assets::BUILT_IN)
+}
+
+/// [`start_within`] with a dashboard of the caller's choice.
+fn open(
+    listen: SocketAddr,
+    admin: Arc<dyn Admin>,
+    limits: Limits,
+    assets: &'static [Asset],
+) -> io::Result<Server> {
     let listener = TcpListener::bind(listen)?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -67,7 +80,8 @@ pub fn start_within(
         .thread_name("inrush-files")
         .build()?;
     let (stop, stopped) = watch::channel(false);
-    let app = api::router(admin, address);
+    let loopback = address.ip().to_canonical().is_loopback();
+    let app = front::router(api::router(admin), assets, loopback);
     let thread = std::thread::Builder::new()
         .name("inrush-admin".into())
         .spawn(move || {

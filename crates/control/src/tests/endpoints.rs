@@ -77,23 +77,6 @@ fn metrics_are_prometheus_text() {
 }
 
 #[test]
-fn the_page_loads_nothing_from_elsewhere() {
-    let server = serve(StandIn::default());
-    let answer = get(server.local_addr(), "/");
-    assert_eq!(answer.status, 200);
-    assert!(
-        answer
-            .header("content-type")
-            .unwrap()
-            .starts_with("text/html")
-    );
-    let policy = answer.header("content-security-policy").unwrap();
-    assert!(policy.starts_with("default-src 'none'"), "{policy}");
-    assert!(!answer.body.contains("http://") && !answer.body.contains("https://"));
-    assert!(answer.body.contains("api/v1/ledger"));
-}
-
-#[test]
 fn a_reload_answers_with_its_report_or_its_problems() {
     let good = serve(StandIn::default());
     let answer = ask(

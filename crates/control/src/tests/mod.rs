@@ -1,6 +1,7 @@
 //! The API over real sockets, with an [`Admin`] whose numbers are all different.
 #![allow(clippy::unwrap_used)]
 
+mod assets;
 mod client;
 mod endpoints;
 mod hostile;
