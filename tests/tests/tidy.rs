@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "pipeline",
         &["event", "codec", "queue", "transport", "sink"],
     ),
-    ("control", &["event", "pipeline"]),
+    ("control", &["event", "pipeline", "transport"]),
     ("load", &["event", "codec", "transport"]),
 ];
 

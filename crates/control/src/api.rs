@@ -7,14 +7,16 @@ use axum::extract::{Query, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use inrush_pipeline::Admin;
 use inrush_pipeline::quarantine::QuarantineQuery;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::auth::Access;
 use crate::metrics;
+use crate::tls::Tls;
 
 #[derive(Clone)]
 struct Door {
@@ -77,8 +79,15 @@ async fn health(State(door): State<Door>) -> Response {
     (status, Json(health)).into_response()
 }
 
-async fn scrape(State(door): State<Door>) -> Response {
-    let page = metrics::render(&door.admin.metrics());
+async fn scrape(
+    State(door): State<Door>,
+    Extension(access): Extension<Arc<Access>>,
+    Extension(tls): Extension<Option<Arc<Tls>>>,
+) -> Response {
+    let mut samples = door.admin.metrics();
+    samples.extend(access.metrics());
+    samples.extend(tls.iter().flat_map(|tls| tls.metrics()));
+    let page = metrics::render(&samples);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
 }
 
@@ -99,7 +108,7 @@ async fn senders(State(door): State<Door>) -> Json<Value> {
 }
 
 /// Reads files, so it runs beside the one thread: a scrape does not wait for it.
-async fn reload(State(door): State<Door>) -> Response {
+async fn reload(State(door): State<Door>, Extension(access): Extension<Arc<Access>>) -> Response {
     let Ok(one_at_a_time) = Arc::clone(&door.reloading).try_lock_owned() else {
         return problem(StatusCode::CONFLICT, "a reload is running");
     };
@@ -107,7 +116,9 @@ async fn reload(State(door): State<Door>) -> Response {
     // The lock travels with the work: a client that goes away does not let a second one in.
     let work = tokio::task::spawn_blocking(move || {
         let _one_at_a_time = one_at_a_time;
-        admin.reload()
+        let taken_on = admin.reload();
+        crate::renew(&access, &*admin);
+        taken_on
     });
     match work.await {
         Ok(Ok(report)) => Json(report).into_response(),

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use inrush_event::{LedgerSnapshot, Metric};
 use serde::Serialize;
 
+use crate::config::AdminOptions;
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 
 /// What the admin API may ask of a running pipeline.
@@ -27,6 +28,9 @@ pub trait Admin: Send + Sync {
 
     /// The senders seen, the most recent first, as many as are remembered.
     fn senders(&self) -> Vec<SenderStatus>;
+
+    /// Who may come in, as the configuration that runs now has it. A reload may hold it up.
+    fn admin_options(&self) -> AdminOptions;
 
     /// Reads the configuration again and swaps the graph. May take as long as reading files
     /// takes.

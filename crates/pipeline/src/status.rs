@@ -11,6 +11,7 @@ use crate::admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+use crate::config::AdminOptions;
 use crate::destination::Destination;
 use crate::pipeline::{RunningSource, Shared};
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
@@ -155,6 +156,10 @@ impl Admin for Shared {
 
     fn drop_quarantined(&self, query: &QuarantineQuery) -> Result<u64, String> {
         self.quarantine.drop_entries(&query.filter()?)
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        self.graph().config.admin.clone()
     }
 
     fn metrics(&self) -> Vec<Sample> {

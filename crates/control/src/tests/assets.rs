@@ -23,8 +23,7 @@ static PAGE: [Asset; 2] = [
 
 fn serving(assets: &'static [Asset]) -> Server {
     let admin = Arc::new(StandIn::default());
-    let address = "127.0.0.1:0".parse().unwrap();
-    crate::open(address, admin, Limits::default(), assets).unwrap()
+    crate::open(&local(), admin, Limits::default(), assets).unwrap()
 }
 
 fn page() -> Server {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod assets;
+mod auth;
 mod client;
 mod endpoints;
 mod hostile;
@@ -14,8 +15,18 @@ use std::time::Duration;
 use client::{Answer, ask, get};
 use standin::StandIn;
 
+use inrush_pipeline::config::{AdminAddr, AdminOptions};
+
 use crate::{Limits, Server, start, start_within};
 
+/// A free port of loopback, open to all who reach it.
+fn local() -> AdminOptions {
+    AdminOptions {
+        listen: AdminAddr("127.0.0.1:0".parse().unwrap()),
+        ..AdminOptions::default()
+    }
+}
+
 fn serve(admin: StandIn) -> Server {
-    start("127.0.0.1:0".parse().unwrap(), Arc::new(admin)).unwrap()
+    start(&local(), Arc::new(admin)).unwrap()
 }

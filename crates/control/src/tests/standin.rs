@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use inrush_event::{Ledger, LedgerSnapshot, Metric, RejectReason};
+use inrush_pipeline::config::AdminOptions;
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_pipeline::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
@@ -15,6 +16,8 @@ use inrush_pipeline::{
 pub(super) struct StandIn {
     pub(super) unhealthy: bool,
     pub(super) problems: Vec<String>,
+    /// What a reload finds under `admin`.
+    pub(super) options: Mutex<AdminOptions>,
     /// A reload says that it began, then waits to be let go.
     pub(super) gate: Option<(SyncSender<()>, Mutex<Receiver<()>>)>,
 }
@@ -95,6 +98,10 @@ impl Admin for StandIn {
             bytes: 54,
             source: "syslog".into(),
         }]
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        self.options.lock().unwrap().clone()
     }
 
     fn reload(&self) -> Result<ReloadReport, Vec<String>> {
