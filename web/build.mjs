@@ -75,8 +75,15 @@ async function tests() {
   await mkdir(".build");
   const unit = await testsIn("test/unit");
   const browser = await testsIn("test/browser");
+  const real = await testsIn("test/real");
   await esbuild.build({
-    entryPoints: { "dev/main": "dev/main.ts", "dev/cost": "dev/cost.ts", ...unit, ...browser },
+    entryPoints: {
+      "dev/main": "dev/main.ts",
+      "dev/cost": "dev/cost.ts",
+      ...unit,
+      ...browser,
+      ...real,
+    },
     outdir: ".build",
     outExtension: { ".js": ".mjs" },
     bundle: true,

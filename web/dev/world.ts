@@ -116,7 +116,7 @@ export class World {
       quarantined: {},
       dropped: {},
       oldest_pending_ms: empty ? 0 : 40 + 25 * Math.sin(seconds / 5),
-      request_ms: empty ? 0 : 12 + 6 * Math.sin(seconds / 4),
+      request_ms: empty ? null : 12 + 6 * Math.sin(seconds / 4),
       state: "ok",
     });
     const splunk = one("splunk", "splunk_hec", calm ? waits(800) : waits(90_000), 3);
@@ -215,6 +215,7 @@ export class World {
         since_ms: now_ms - 86_400_000,
         cause: "The receive buffer is 208 KiB, smaller than a burst.",
         remedy: "sysctl -w net.core.rmem_max=67108864, or `inrush doctor --apply`.",
+        link: "docs/guides/udp-loss.md#what-to-do",
       },
     ];
   }

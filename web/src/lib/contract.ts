@@ -31,8 +31,9 @@ export interface FlowDestination {
   quarantined: Counts;
   dropped: Counts;
   oldest_pending_ms: number;
-  request_ms: number;
-  /** `ok`, or a word for what is wrong. */
+  /** Null before the first request. */
+  request_ms: number | null;
+  /** `ok`; `removed` for one that is no longer in the configuration; or a word for what is wrong. */
   state: string;
   error?: string | null;
 }
@@ -86,6 +87,7 @@ export interface Alarm {
   since_ms: number;
   cause: string;
   remedy: string;
+  /** An address of this page (`#…`) or of the web, or a page of the documentation. */
   link?: string | null;
 }
 

@@ -144,8 +144,8 @@ function totals(flow: Flow): Map<string, number> {
 }
 
 /** Every value that is shown as it stands. */
-function gauges(flow: Flow): [string, number][] {
-  const all: [string, number][] = flow.destinations.flatMap((one) => [
+function gauges(flow: Flow): [string, Point][] {
+  const all: [string, Point][] = flow.destinations.flatMap((one) => [
     [destinationKey(one.name, "pending"), one.pending],
     [destinationKey(one.name, "oldest_ms"), one.oldest_pending_ms],
     [destinationKey(one.name, "request_ms"), one.request_ms],

@@ -181,9 +181,12 @@ function destinationNode(one: Flow["destinations"][number], rates: Rates): Node 
     name: one.name,
     kind: one.type,
     rate: rates.rate(destinationKey(one.name, "delivered")),
-    trouble: one.state === "ok" ? "" : one.state,
+    trouble: isWell(one.state) ? "" : one.state,
   };
 }
+
+/** Whether a destination needs nobody: what was removed is done. */
+export const isWell = (state: string) => state === "ok" || state === "removed";
 
 /** At most [`ROWS_MAX`] rows: the busiest by name, the others in one. */
 function gather(nodes: Node[]): Node[] {

@@ -3,6 +3,7 @@
 import type { Flow, FlowDestination } from "../lib/contract";
 import { count, duration, rate, short, sum } from "../lib/format";
 import { destinationKey, type Rates } from "../lib/rates";
+import { isWell } from "../lib/river";
 import { routeHash } from "../lib/url";
 import { EventText } from "../parts/event-text";
 import { Spark } from "../parts/spark";
@@ -27,7 +28,7 @@ export function Destinations({ flow, rates }: Props) {
 }
 
 function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates }) {
-  const well = one.state === "ok";
+  const well = isWell(one.state);
   const key = (what: string) => destinationKey(one.name, what);
   const quarantined = sum(one.quarantined);
   const dropped = sum(one.dropped);
@@ -53,7 +54,7 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
         />
         <Measure
           name="request"
-          value={duration(one.request_ms)}
+          value={one.request_ms === null ? "–" : duration(one.request_ms)}
           points={rates.series(key("request_ms"))}
         />
       </dl>

@@ -3,6 +3,7 @@
 import type { Alarm, Flow } from "../lib/contract";
 import { count, duration } from "../lib/format";
 import { useLive } from "../lib/live";
+import { isWell } from "../lib/river";
 import { EventText } from "../parts/event-text";
 import { Prose } from "../parts/prose";
 import { When } from "../parts/when";
@@ -80,15 +81,19 @@ function AlarmCard({ alarm, at_ms }: { alarm: Alarm; at_ms: number }) {
           More about it
         </a>
       )}
+      {!link && alarm.link && (
+        <p class="faint">
+          More about it in <EventText text={alarm.link} />
+        </p>
+      )}
     </li>
   );
 }
 
-/** A link to this page or to the web; anything else, such as `javascript:`, is none. */
+/** A link to this page or to the web. Anything else, such as `javascript:` or the path of a guide
+ * that the server does not serve, is none. */
 export function safeLink(link: string | null | undefined): string | null {
-  return link && /^(#|https?:\/\/|[\w./-]+(\?|#|$))/.test(link) && !link.startsWith("//")
-    ? link
-    : null;
+  return link && /^(#|https?:\/\/)/.test(link) ? link : null;
 }
 
 /** Whether each edge makes progress, from the same snapshot as the alarms. */
@@ -134,7 +139,7 @@ function edgesOf(flow: Flow): EdgeState[] {
     name,
     kind: "destination",
     well: pending > 0 ? `takes events, ${count(pending)} pending` : "takes events",
-    trouble: state === "ok" ? "" : error ? `${state}: ${error}` : state,
+    trouble: isWell(state) ? "" : error ? `${state}: ${error}` : state,
   }));
   const queue = { name: "queue", kind: "queue", well: "moves", trouble: flow.queue.stall ?? "" };
   return [...sources, queue, ...destinations];

@@ -51,11 +51,9 @@ export function LoginPage() {
 }
 
 function loginWords(error: unknown): string {
-  if (error instanceof ApiError && (error.status === 401 || error.status === 403)) {
+  if (error instanceof ApiError && error.status === 401) {
     return "That is not the password.";
   }
-  if (error instanceof ApiError && error.status === 429) {
-    return "Too many tries: wait a minute.";
-  }
+  // Others say what to do: how long to wait, or that no password is configured.
   return words(error);
 }

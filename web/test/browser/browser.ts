@@ -22,8 +22,8 @@ function launched(): Promise<Browser> {
   return browser;
 }
 
-export interface Visit {
-  server?: Partial<Options>;
+/** How a window is opened. */
+export interface Window {
   width?: number;
   theme?: "light" | "dark";
   path?: string;
@@ -32,14 +32,31 @@ export interface Visit {
   statuses?: number[];
 }
 
+export interface Visit extends Window {
+  server?: Partial<Options>;
+}
+
 export interface Visited {
   page: Page;
   standin: Standin;
 }
 
-/** Opens the page and does `work`; then asserts what must hold after any work. */
+/** Opens the page on a stand-in server and does `work`; then asserts what must always hold. */
 export async function visit(how: Visit, work: (visited: Visited) => Promise<void>): Promise<void> {
   const standin = await Standin.start(how.server);
+  try {
+    await open(standin.url, how, (page) => work({ page, standin }));
+  } finally {
+    await standin.stop();
+  }
+}
+
+/** Opens the page at `home` and does `work`; then asserts what must hold after any work. */
+export async function open(
+  home: string,
+  how: Window,
+  work: (page: Page) => Promise<void>,
+): Promise<void> {
   const context = await (await launched()).newContext({
     viewport: { width: how.width ?? 1280, height: 900 },
     colorScheme: how.theme ?? "light",
@@ -50,16 +67,15 @@ export async function visit(how: Visit, work: (visited: Visited) => Promise<void
   });
   context.setDefaultTimeout(20_000);
   const page = await context.newPage();
-  const wrong = witness(page, standin.url, how.statuses ?? []);
+  const wrong = witness(page, home, how.statuses ?? []);
   try {
     await page.addInitScript(watchShifts);
-    await page.goto(`${standin.url}${how.path ?? ""}`);
-    await work({ page, standin });
+    await page.goto(`${home}${how.path ?? ""}`);
+    await work(page);
     assert.equal(await page.evaluate("window.hacked"), undefined, "an attack was executed");
     assert.deepEqual(wrong, []);
   } finally {
     await context.close();
-    await standin.stop();
   }
 }
 

@@ -191,3 +191,11 @@ test("the colours follow the system until they are chosen, and the choice is kep
     await page.getByRole("button", { name: /Colours: dark/ }).click();
     assert.equal(await ground(), light, "back to the system's");
   }));
+
+test("an alarm leads on: a link where there is a page, words where there is a guide", () =>
+  visit({ path: "#/health" }, async ({ page }) => {
+    await says(page, ".alarm", "docs/guides/udp-loss.md#what-to-do");
+    const links = await page.locator(".alarm a").evaluateAll((all) => all.map(String));
+    assert.equal(links.length, 1);
+    assert.match(links[0] ?? "", /#\/flow$/);
+  }));
