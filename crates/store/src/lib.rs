@@ -6,6 +6,7 @@
 //! 3. [`query`]: what is typed into the search bar, and the SQL that it becomes.
 #![forbid(unsafe_code)]
 
+pub mod grams;
 pub mod query;
 pub mod schema;
 pub mod snapshot;

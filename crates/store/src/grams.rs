@@ -1,0 +1,224 @@
+//! Which blocks of rows may contain a word: a filter of the six bytes that follow each other.
+//!
+//! Words of a query are looked for inside of words too, so a filter of whole words would answer few
+//! of them. Here every stretch of [`GRAM_BYTES`] bytes of the folded text sets a bit; a needle of at
+//! least as many bytes is only where all of its stretches are. A block is [`BLOCK_ROWS`] rows: small
+//! enough that a rare text leaves few of them, and that a false alarm costs milliseconds.
+//!
+//! Measured on 1,000,000 mixed events of 294 B (2026-11-22), 8 B an event: blocks that pass for a
+//! needle of 16 hexadecimal digits 0.9 %, of eight digits 28 %, of an address of the same network
+//! 66 %; with five bytes a stretch 0 %, 39 % and 87 %, with four 7 %, 100 % and 100 %.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::query::text::fold_into;
+
+/// Rows of a block; a block lies within one row group.
+pub const BLOCK_ROWS: usize = 8192;
+/// Bytes of a stretch.
+pub const GRAM_BYTES: usize = 6;
+/// Key of the file's metadata whose value is the JSON of [`Layout`].
+pub const METADATA_KEY: &str = "inrush.grams";
+
+/// Bits of a filter at most, 64 KiB, and at least.
+const BITS_MAX: usize = 1 << 19;
+const BITS_MIN: usize = 1 << 10;
+/// A filter is halved while so many of its bits, out of a hundred, are set at most.
+const HALVE_PERCENT: usize = 25;
+
+/// Where the filters of a file lie: for each row group, for each of its blocks, offset and length
+/// in bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Layout {
+    /// Row groups, each with its blocks in order.
+    pub groups: Vec<Vec<(u64, u32)>>,
+}
+
+/// The number of a stretch, from its bytes in the low part of a word.
+fn hash(eight: u64) -> u64 {
+    const LOW: u64 = (1 << (8 * GRAM_BYTES)) - 1;
+    let mixed = (eight & LOW).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 32)
+}
+
+/// Calls `each` with the number of every stretch of a text. `padded` has eight zero bytes behind
+/// its text.
+fn each_gram(padded: &[u8], mut each: impl FnMut(u64)) {
+    let text = padded.len().saturating_sub(8);
+    if text < GRAM_BYTES {
+        return;
+    }
+    let windows = padded[..text - GRAM_BYTES + 8].windows(8);
+    for window in windows {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(window);
+        each(hash(u64::from_le_bytes(eight)));
+    }
+}
+
+/// Fills the filter of one block.
+pub struct Builder {
+    bits: Vec<u64>,
+    folded: String,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            bits: vec![0; BITS_MAX / 64],
+            folded: String::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Adds the text of a row.
+    pub fn add(&mut self, text: &str) {
+        self.folded.clear();
+        fold_into(text, &mut self.folded);
+        self.folded.push_str("\0\0\0\0\0\0\0\0");
+        let bits = &mut self.bits;
+        each_gram(self.folded.as_bytes(), |gram| {
+            let bit = gram as usize % BITS_MAX;
+            bits[bit / 64] |= 1 << (bit % 64);
+        });
+    }
+
+    /// Appends the filter, as small as its bits allow, to `out`, and begins the next one. Returns
+    /// its length in bytes.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> u32 {
+        let mut words = self.bits.len();
+        let mut ones: usize = self.bits.iter().map(|w| w.count_ones() as usize).sum();
+        while words * 64 > BITS_MIN && ones * 100 <= words * 64 * HALVE_PERCENT {
+            words /= 2;
+            let (low, high) = self.bits.split_at_mut(words);
+            ones = 0;
+            for (low, high) in low.iter_mut().zip(high.iter()) {
+                *low |= high;
+                ones += low.count_ones() as usize;
+            }
+        }
+        for word in &self.bits[..words] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        self.bits.fill(0);
+        (words * 8) as u32
+    }
+}
+
+/// What of a filter has to be looked at for a needle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Probe {
+    grams: Arc<[u64]>,
+}
+
+impl Probe {
+    /// The probe of a needle that went through [`fold`](crate::query::text::fold); `None` if the
+    /// needle is too short to rule anything out.
+    pub fn of(folded: &str) -> Option<Self> {
+        let mut padded = folded.as_bytes().to_vec();
+        padded.extend_from_slice(&[0; 8]);
+        let mut grams = Vec::new();
+        each_gram(&padded, |gram| grams.push(gram));
+        // The last first: a beginning is often what many lines have.
+        grams.reverse();
+        (!grams.is_empty()).then(|| Self {
+            grams: grams.into(),
+        })
+    }
+
+    /// The bytes to look at in a filter of `len` bytes, each with the bits of it that have to be
+    /// set. A block is ruled out by the first byte that does not have them.
+    pub fn bytes(&self, len: u32) -> impl Iterator<Item = (u32, u8)> + '_ {
+        // A length that is no power of two was not written by us: then nothing is ruled out.
+        let sane = len.is_power_of_two();
+        let mask = (u64::from(len) * 8).wrapping_sub(1);
+        self.grams
+            .iter()
+            .filter(move |_| sane)
+            .map(move |gram| (((gram & mask) / 8) as u32, 1 << (gram % 8)))
+    }
+
+    /// Whether the block whose filter is `filter` may contain the needle.
+    pub fn may_be_in(&self, filter: &[u8]) -> bool {
+        let len = u32::try_from(filter.len()).unwrap_or(0);
+        self.bytes(len)
+            .all(|(at, bits)| filter.get(at as usize).is_none_or(|b| b & bits == bits))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::query::text::{Needle, fold};
+
+    fn filter(texts: &[&str]) -> Vec<u8> {
+        let (mut builder, mut out) = (Builder::default(), Vec::new());
+        texts.iter().for_each(|text| builder.add(text));
+        let len = builder.finish(&mut out);
+        assert_eq!(len as usize, out.len());
+        out
+    }
+
+    #[test]
+    fn what_is_there_passes_and_what_is_not_seldom_does() {
+        let filter = filter(&["Access DENIED for root", "für MÜLLER", "short"]);
+        let may = |needle: &str| Probe::of(&fold(needle)).is_none_or(|p| p.may_be_in(&filter));
+        for there in ["access denied", "DENIED", "cess den", "müller", "r MÜLL"] {
+            assert!(may(there), "{there}");
+        }
+        for not_there in ["access refused", "granted", "7f3a9c", "denied for toor"] {
+            assert!(!may(not_there), "{not_there}");
+        }
+        assert_eq!(filter.len(), BITS_MIN / 8, "three lines need the least");
+    }
+
+    #[test]
+    fn a_needle_that_is_too_short_rules_nothing_out() {
+        assert_eq!(Probe::of("abcde"), None);
+        assert!(Probe::of("abcdef").is_some());
+    }
+
+    #[test]
+    fn a_builder_begins_anew() {
+        let (mut builder, mut out) = (Builder::default(), Vec::new());
+        builder.add("the first block");
+        builder.finish(&mut out);
+        out.clear();
+        builder.finish(&mut out);
+        assert!(out.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_filter_of_an_odd_length_rules_nothing_out() {
+        let probe = Probe::of("needle");
+        assert!(probe.is_some_and(|probe| probe.may_be_in(&[0; 100])));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_that_contains_a_needle_is_ever_ruled_out(
+            texts in prop::collection::vec(".{0,60}", 1..20),
+            at in any::<prop::sample::Index>(),
+            from in any::<prop::sample::Index>(),
+            chars in 1usize..30,
+        ) {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let filter = filter(&texts);
+            let text: Vec<char> = at.get(&texts).chars().collect();
+            prop_assume!(!text.is_empty());
+            let from = from.index(text.len());
+            let needle: String = text[from..text.len().min(from + chars)].iter().collect();
+            let needle = fold(&needle.to_uppercase());
+            let mut scratch = String::new();
+            let there = texts.iter().any(|t| Needle::new(&needle).is_in(t, &mut scratch));
+            if let Some(probe) = Probe::of(&needle) && there {
+                prop_assert!(probe.may_be_in(&filter));
+            }
+        }
+    }
+}
