@@ -222,7 +222,7 @@ fn leaving_out_never_loses_an_event() {
             Ok(())
         })
         .unwrap();
-    assert!(met > QUERIES && left_out > QUERIES, "{met} {left_out}");
+    assert!(met > QUERIES && left_out > QUERIES / 6, "{met} {left_out}");
 }
 
 /// Bytes of files are turned over at random: nothing but a fault or rows may come of it.

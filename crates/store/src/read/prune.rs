@@ -63,6 +63,13 @@ impl Piece {
         self.some.as_ref().map_or(self.rows, |some| some.rows())
     }
 
+    /// The numbers of the rows that have to be looked at, in order.
+    pub fn rows_to_read(&self) -> impl Iterator<Item = usize> + '_ {
+        let some = self.some.as_deref().map(Selection::iter);
+        let all = self.some.is_none().then_some(0..self.rows);
+        some.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
     /// A chunk of the tail.
     fn of_tail(chunk: &Arc<Chunk>) -> Self {
         Self {

@@ -286,8 +286,7 @@ impl Files {
         }
         let time = Columns::named([Column::Time.name()]);
         let mut batches = self.read(piece, &time, None).await?;
-        let all = Selection::all(piece.rows);
-        let mut rows = piece.some.as_deref().unwrap_or(&all).iter();
+        let mut rows = piece.rows_to_read();
         let mut within = Selection::default();
         while let Some(batch) = batches.next().await {
             let batch = batch?;

@@ -147,14 +147,16 @@ fn fields(events: &[(u64, Event)]) -> ArrayRef {
 pub(crate) fn parquet(events: &[(u64, Event)], group_rows: usize) -> Vec<u8> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).unwrap()))
-        .set_max_row_group_row_count(Some(usize::MAX))
+        .set_max_row_group_row_count(Some(group_rows))
         .set_data_page_row_count_limit(group_rows.div_ceil(3).max(1))
         .set_write_batch_size(group_rows.div_ceil(6).max(1))
-        .set_bloom_filter_ndv(64)
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_column_statistics_enabled(ColumnPath::from("raw"), EnabledStatistics::None);
     for column in ["host", "sourcetype", "source"] {
-        properties = properties.set_column_bloom_filter_enabled(ColumnPath::from(column), true);
+        let column = ColumnPath::from(column);
+        properties = properties
+            .set_column_bloom_filter_enabled(column.clone(), true)
+            .set_column_bloom_filter_max_ndv(column, 64);
     }
     let mut writer =
         ArrowWriter::try_new(Vec::new(), STORED.clone(), Some(properties.build())).unwrap();
