@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod load;
+mod password;
 mod queue;
 mod run;
 mod top;
@@ -75,7 +76,8 @@ pub(crate) struct RunArgs {
 #[command(after_help = "Examples:
   inrush check -c inrush.yaml
   inrush check --print-default > inrush.yaml
-  inrush check --print-schema > inrush.schema.json")]
+  inrush check --print-schema > inrush.schema.json
+  inrush check --hash-password            asks for a password, prints its hash")]
 pub(crate) struct CheckArgs {
     /// The configuration file
     #[arg(short, long, value_name = "FILE", required_unless_present = "print")]
@@ -97,6 +99,9 @@ pub(crate) struct PrintArgs {
     /// Print the reference of all options, in Markdown
     #[arg(long)]
     pub(crate) print_reference: bool,
+    /// Read a password from stdin and print its hash, for admin.password_hash
+    #[arg(long)]
+    pub(crate) hash_password: bool,
 }
 
 /// Arguments of `explain`.

@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "pipeline",
         &["event", "codec", "queue", "transport", "sink", "host"],
     ),
-    ("control", &["event", "pipeline"]),
+    ("control", &["event", "pipeline", "transport"]),
     ("load", &["event", "codec", "transport"]),
     ("top", &[]),
 ];

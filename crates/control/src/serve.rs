@@ -12,9 +12,13 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
+
+use crate::auth::Peer;
+use crate::tls::Tls;
 
 /// What one client, and all of them together, may take.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,8 @@ pub struct Limits {
     pub headers: usize,
     /// How long a request's head may take, the wait on an idle connection included.
     pub head: Duration,
+    /// How long the body of a login may take.
+    pub body: Duration,
     /// How long a connection may live; a client that is well opens the next one. One on which an
     /// answer streams goes on for as long as its reader keeps up with it.
     pub connection: Duration,
@@ -47,6 +53,7 @@ impl Default for Limits {
             head_bytes: 16 * 1024,
             headers: 64,
             head: Duration::from_secs(10),
+            body: Duration::from_secs(5),
             connection: Duration::from_secs(60),
             stop: Duration::from_secs(2),
             flow_every: Duration::from_secs(1),
@@ -74,6 +81,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn serve(
     listener: StdListener,
     app: Router,
+    tls: Option<Arc<Tls>>,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -95,10 +103,18 @@ pub(crate) async fn serve(
             next = next => next,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, app.clone(), limits, stopped.clone());
+            Ok((stream, from)) => {
+                let (app, stopped, peer) = (app.clone(), stopped.clone(), Peer(from.ip()));
+                let tls = tls.clone();
                 tokio::spawn(async move {
-                    connection.await;
+                    match tls {
+                        None => connection(stream, peer, app, limits, stopped).await,
+                        Some(tls) => {
+                            if let Some(stream) = tls.accept(stream, limits.head).await {
+                                connection(stream, peer, app, limits, stopped).await;
+                            }
+                        }
+                    }
                     drop(permit);
                 });
             }
@@ -113,7 +129,8 @@ pub(crate) async fn serve(
 
 /// Serves one connection. Its errors are the client's (gone, slow, no HTTP) and not worth a line.
 async fn connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     app: Router,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
@@ -122,6 +139,7 @@ async fn connection(
     let (app, marker) = (TowerToHyperService::new(app), stay.clone());
     let marked = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(marker.clone());
+        request.extensions_mut().insert(peer);
         app.call(request)
     });
     let connection = http1::Builder::new()

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use inrush_event::{LedgerSnapshot, Metric};
 use serde::Serialize;
 
+use crate::config::AdminOptions;
 use crate::flow::FlowSnapshot;
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 
@@ -40,6 +41,9 @@ pub trait Admin: Send + Sync {
     /// # Errors
     /// In words: there is no such source, or the record is empty.
     fn explain(&self, source: Option<&str>, record: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Who may come in, as the configuration that runs now has it. A reload may hold it up.
+    fn admin_options(&self) -> AdminOptions;
 
     /// Reads the configuration again and swaps the graph. May take as long as reading files
     /// takes.

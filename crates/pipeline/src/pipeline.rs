@@ -443,9 +443,15 @@ impl Shared {
         let mut graph = self.graph();
         let mut report = ReloadReport::default();
         let mut problems = Vec::new();
-        if config.data_dir != graph.config.data_dir || config.admin != graph.config.admin {
-            problems.push("data_dir and admin cannot change while running; restart".to_owned());
+        let admin_can_follow = config.admin.can_follow(&graph.config.admin);
+        if config.data_dir != graph.config.data_dir || !admin_can_follow {
+            let words = "data_dir, admin.listen and admin.tls cannot change while running; restart";
+            problems.push(words.to_owned());
             return Err(problems);
+        }
+        if config.admin != graph.config.admin {
+            let words = "admin: password, tokens or session_hours changed";
+            report.changed.push(words.to_owned());
         }
         let before = graph.config.queue.durability;
         if config.queue.durability.has_disk() != before.has_disk() {

@@ -12,6 +12,7 @@ use crate::admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+use crate::config::AdminOptions;
 use crate::destination::Destination;
 use crate::explain;
 use crate::flow::{DestinationState, FlowSnapshot};
@@ -226,6 +227,10 @@ impl Admin for Shared {
 
     fn drop_quarantined(&self, query: &QuarantineQuery) -> Result<u64, String> {
         self.quarantine.drop_entries(&query.filter()?)
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        self.graph().config.admin.clone()
     }
 
     fn metrics(&self) -> Vec<Sample> {

@@ -6,6 +6,7 @@
 mod activation;
 mod clients;
 mod config;
+mod dashboard;
 mod disk;
 mod flow;
 mod framing;

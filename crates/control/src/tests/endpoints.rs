@@ -77,28 +77,12 @@ fn metrics_are_prometheus_text() {
         answer.header("content-type"),
         Some("text/plain; version=0.0.4; charset=utf-8")
     );
-    let last = answer.body.lines().last();
-    assert_eq!(
-        last,
-        Some(r#"inrush_source_received_events_total{source="sys\"log"} 11"#)
-    );
-}
-
-#[test]
-fn the_page_loads_nothing_from_elsewhere() {
-    let server = serve(StandIn::default());
-    let answer = get(server.local_addr(), "/");
-    assert_eq!(answer.status, 200);
+    let line = r#"inrush_source_received_events_total{source="sys\"log"} 11"#;
     assert!(
-        answer
-            .header("content-type")
-            .unwrap()
-            .starts_with("text/html")
+        answer.body.lines().any(|one| one == line),
+        "{}",
+        answer.body
     );
-    let policy = answer.header("content-security-policy").unwrap();
-    assert!(policy.starts_with("default-src 'none'"), "{policy}");
-    assert!(!answer.body.contains("http://") && !answer.body.contains("https://"));
-    assert!(answer.body.contains("api/v1/ledger"));
 }
 
 #[test]

@@ -122,11 +122,21 @@ fn stopping_ends_idle_connections_and_frees_the_address() {
     assert_eq!(&first, b"HTTP/1.1 200");
     server.stop();
     idle.read_to_end(&mut Vec::new()).unwrap();
-    start(address, Arc::new(StandIn::default())).unwrap().stop();
+    let again = AdminOptions {
+        listen: AdminAddr(address),
+        ..local()
+    };
+    start(&again, Arc::new(StandIn::default())).unwrap().stop();
 }
 
 #[test]
 fn an_address_in_use_is_an_error_not_a_panic() {
     let server = serve(StandIn::default());
-    assert!(start(server.local_addr(), Arc::new(StandIn::default())).is_err());
+    let taken = AdminOptions {
+        listen: AdminAddr(server.local_addr()),
+        ..local()
+    };
+    let error = start(&taken, Arc::new(StandIn::default())).err().unwrap();
+    let words = error.to_string();
+    assert!(words.contains("admin.listen"), "{words}");
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use inrush_event::{Ledger, LedgerSnapshot, Metric, RejectReason};
+use inrush_pipeline::config::AdminOptions;
 use inrush_pipeline::flow::{FlowSnapshot, QueueFlow};
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_pipeline::{
@@ -18,6 +19,8 @@ use inrush_pipeline::{
 pub(super) struct StandIn {
     pub(super) unhealthy: bool,
     pub(super) problems: Vec<String>,
+    /// What a reload finds under `admin`.
+    pub(super) options: Mutex<AdminOptions>,
     /// A reload says that it began, then waits to be let go.
     pub(super) gate: Option<(SyncSender<()>, Mutex<Receiver<()>>)>,
     /// Counts the snapshots of the flow; the time of a snapshot is its number.
@@ -144,6 +147,10 @@ impl Admin for StandIn {
         }
         let told = serde_json::json!({ "source": source, "bytes": record.len() });
         Ok(serde_json::to_vec(&told).unwrap())
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        self.options.lock().unwrap().clone()
     }
 
     fn reload(&self) -> Result<ReloadReport, Vec<String>> {
