@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use inrush_pipeline::Admin;
+use inrush_pipeline::explain::RECORD_BYTES_MAX;
 use inrush_pipeline::quarantine::QuarantineQuery;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::auth::Access;
+use crate::flow::Hub;
 use crate::metrics;
+use crate::serve::Stay;
 use crate::tls::Tls;
 
 #[derive(Clone)]
@@ -23,13 +27,15 @@ struct Door {
     admin: Arc<dyn Admin>,
     /// Held while a reload runs; a second one is told so instead of waiting.
     reloading: Arc<Mutex<()>>,
+    hub: Hub,
 }
 
 /// The whole API over `admin`.
-pub(crate) fn router(admin: Arc<dyn Admin>) -> Router {
+pub(crate) fn router(admin: Arc<dyn Admin>, hub: Hub) -> Router {
     let door = Door {
         admin,
         reloading: Arc::new(Mutex::new(())),
+        hub,
     };
     let lists = Router::new()
         .route("/ledger", get(ledger))
@@ -40,6 +46,12 @@ pub(crate) fn router(admin: Arc<dyn Admin>) -> Router {
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .route("/api/v1/reload", post(reload))
+        .route("/api/v1/flow", get(flow))
+        .route("/api/v1/flow/stream", get(flow_stream))
+        .route(
+            "/api/v1/explain",
+            post(explain).layer(DefaultBodyLimit::max(RECORD_BYTES_MAX)),
+        )
         .route("/api/v1/quarantine", get(quarantine))
         .route("/api/v1/quarantine/replay", post(replay))
         .route("/api/v1/quarantine/drop", post(drop_quarantined))
@@ -105,6 +117,44 @@ async fn destinations(State(door): State<Door>) -> Json<Value> {
 
 async fn senders(State(door): State<Door>) -> Json<Value> {
     Json(json!({ "senders": door.admin.senders() }))
+}
+
+async fn flow(State(door): State<Door>) -> Response {
+    door.hub.snapshot().await
+}
+
+async fn flow_stream(State(door): State<Door>, Extension(stay): Extension<Stay>) -> Response {
+    door.hub.stream(stay)
+}
+
+/// As which source a record is to be read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AsSource {
+    source: Option<String>,
+}
+
+async fn explain(
+    State(door): State<Door>,
+    query: Result<Query<AsSource>, QueryRejection>,
+    record: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Query(AsSource { source }) = match query {
+        Ok(query) => query,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    let record = match record {
+        Ok(record) => record,
+        Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let most = format!("a record has at most {RECORD_BYTES_MAX} bytes here");
+            return problem(StatusCode::PAYLOAD_TOO_LARGE, &most);
+        }
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    match door.admin.explain(source.as_deref(), &record) {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => problem(StatusCode::BAD_REQUEST, &error),
+    }
 }
 
 /// Reads files, so it runs beside the one thread: a scrape does not wait for it.

@@ -3,24 +3,28 @@
 //! # What it guarantees
 //! * It runs on one thread of its own and holds handles ([`Admin`]), never events: a scrape, a
 //!   stuck browser or a hostile client costs the pipeline nothing but a snapshot of counters.
+//!   What flows is gathered on another thread, once a second for all who look (`flow.rs`).
 //! * It binds the address that the configuration names and nothing else.
 //! * Nothing that a web page of another origin does can reach it (`guard.rs` has the rules).
 //! * Where a password or a token is configured, nothing is told to those without one (`auth/`).
 //!
 //! # Limits
 //! [`Limits`] bounds connections, request heads and the time that a slow client may take, a TLS
-//! handshake included. The only request body that is read is that of a login, up to 8 KiB.
+//! handshake included. The request bodies that are read are that of a login, up to 8 KiB, and a
+//! record to be explained, up to 64 KiB.
 //!
 //! # Endpoints
 //! `GET /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations /api/v1/senders /`
-//! `GET /api/v1/quarantine` and `POST /api/v1/reload /api/v1/quarantine/replay
-//! /api/v1/quarantine/drop`; `GET /api/v1/session` and `POST /api/v1/login /api/v1/logout`.
-//! Answers other than the page and the metrics are JSON.
+//! `GET /api/v1/flow /api/v1/flow/stream /api/v1/quarantine` and `POST /api/v1/explain
+//! /api/v1/reload /api/v1/quarantine/replay /api/v1/quarantine/drop`; `GET /api/v1/session` and
+//! `POST /api/v1/login /api/v1/logout`. Answers other than the page, the metrics and the stream are
+//! JSON.
 #![forbid(unsafe_code)]
 
 mod api;
 mod assets;
 mod auth;
+mod flow;
 mod front;
 mod guard;
 mod metrics;
@@ -53,6 +57,7 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
     access: Arc<Access>,
     admin: Arc<dyn Admin>,
+    _gatherer: flow::Gatherer,
 }
 
 /// Why the admin API cannot be had.
@@ -113,9 +118,11 @@ fn open(
     let runtime = runtime().map_err(bound)?;
     let access = Arc::new(Access::new(options, address.port(), limits.body)?);
     let loopback = options.listen.is_loopback();
-    let api = api::router(Arc::clone(&admin)).layer(Extension(tls.clone()));
-    let app = front::router(api, Arc::clone(&access), assets, loopback);
     let (stop, stopped) = watch::channel(false);
+    let (flow, gatherer) =
+        flow::start(Arc::clone(&admin), limits, stopped.clone()).map_err(bound)?;
+    let api = api::router(Arc::clone(&admin), flow).layer(Extension(tls.clone()));
+    let app = front::router(api, Arc::clone(&access), assets, loopback);
     let thread = std::thread::Builder::new()
         .name("inrush-admin".into())
         .spawn(move || {
@@ -133,6 +140,7 @@ fn open(
         thread: Some(thread),
         access,
         admin,
+        _gatherer: gatherer,
     })
 }
 

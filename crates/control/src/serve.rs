@@ -2,6 +2,7 @@
 
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
@@ -33,10 +34,16 @@ pub struct Limits {
     pub head: Duration,
     /// How long the body of a login may take.
     pub body: Duration,
-    /// How long a connection may live; a client that is well opens the next one.
+    /// How long a connection may live; a client that is well opens the next one. One on which an
+    /// answer streams goes on for as long as its reader keeps up with it.
     pub connection: Duration,
     /// How long requests in hand may take to finish when the server or a connection ends.
     pub stop: Duration,
+    /// Between two snapshots of the flow there is at least this time.
+    pub flow_every: Duration,
+    /// Readers of the flow's stream at once: a wall of screens and some curious people, and still
+    /// most of the connections are left for others.
+    pub flow_readers: usize,
 }
 
 impl Default for Limits {
@@ -49,7 +56,21 @@ impl Default for Limits {
             body: Duration::from_secs(5),
             connection: Duration::from_secs(60),
             stop: Duration::from_secs(2),
+            flow_every: Duration::from_secs(1),
+            flow_readers: 16,
         }
+    }
+}
+
+/// By which an answer that streams keeps its connection alive. It is an extension of every request.
+#[derive(Clone, Default)]
+pub(crate) struct Stay(Arc<AtomicU64>);
+
+impl Stay {
+    /// A part of the answer was asked for, so the one before is on its way: the connection may live
+    /// for another [`Limits::connection`].
+    pub(crate) fn gets_on(&self) {
+        self.0.fetch_add(1, Relaxed);
     }
 }
 
@@ -114,9 +135,11 @@ async fn connection(
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let app = TowerToHyperService::new(app);
+    let stay = Stay::default();
+    let (app, marker) = (TowerToHyperService::new(app), stay.clone());
     let marked = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(marker.clone());
         app.call(request)
     });
     let connection = http1::Builder::new()
@@ -126,10 +149,18 @@ async fn connection(
         .max_headers(limits.headers)
         .serve_connection(TokioIo::new(stream), marked);
     let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = sleep(limits.connection) => {}
-        _ = stopped.wait_for(|stop| *stop) => {}
+    let mut parts = 0;
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = sleep(limits.connection) => {
+                let before = std::mem::replace(&mut parts, stay.0.load(Relaxed));
+                if before == parts {
+                    break;
+                }
+            }
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(limits.stop, connection).await;

@@ -21,6 +21,8 @@ use crate::acceptor::{Acceptor, Door};
 use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
+use crate::flow::Meter;
+use crate::flow::trend::Trend;
 use crate::owner::Owner;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
@@ -80,6 +82,10 @@ pub(crate) struct Shared {
     pub(crate) reloads: Counter,
     pub(crate) reload_failures: Counter,
     pub(crate) progress: Mutex<Progress>,
+    /// Noted once a second by the watch; never held over anything else.
+    pub(crate) trend: Mutex<Trend>,
+    /// Held while a snapshot is gathered. Order: this, then the graph, then the trend.
+    pub(crate) meter: Mutex<Meter>,
     /// Held while the graph changes, which may wait for a sink to end.
     graph: Mutex<Graph>,
     /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
@@ -215,6 +221,8 @@ impl Shared {
             reloads: Counter::default(),
             reload_failures: Counter::default(),
             progress: Mutex::default(),
+            trend: Mutex::default(),
+            meter: Mutex::new(Meter::open()),
             graph: Mutex::new(graph),
             live_sources: Mutex::default(),
             inherited: Mutex::new(inherited),

@@ -8,6 +8,7 @@ mod clients;
 mod config;
 mod dashboard;
 mod disk;
+mod flow;
 mod framing;
 mod hec;
 mod hec_fates;
@@ -20,6 +21,7 @@ mod queue_tools;
 mod relp;
 mod roundtrip;
 mod tls;
+mod top;
 
 /// A syslog source on `listen` (addresses without brackets around the list) with more options
 /// (`key: value` lines), written to `out.jsonl`.

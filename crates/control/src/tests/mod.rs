@@ -5,6 +5,7 @@ mod assets;
 mod auth;
 mod client;
 mod endpoints;
+mod flow;
 mod hostile;
 mod standin;
 
@@ -12,7 +13,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Answer, ask, get};
+use client::{Answer, ask, get, post};
 use standin::StandIn;
 
 use inrush_pipeline::config::{AdminAddr, AdminOptions};
@@ -29,4 +30,8 @@ fn local() -> AdminOptions {
 
 fn serve(admin: StandIn) -> Server {
     start(&local(), Arc::new(admin)).unwrap()
+}
+
+fn serve_within(admin: StandIn, limits: Limits) -> Server {
+    start_within(&local(), Arc::new(admin), limits).unwrap()
 }
