@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inrush_event::Feed;
-use inrush_store::Store;
+pub use inrush_store::Store;
 
 pub use config::{Problem, SinkConfig, validate};
 pub use error::{ErrorReason, SinkError};

@@ -6,9 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, RecordBatch, StringViewArray, UInt32Array};
-use arrow_select::concat::concat_batches;
-use arrow_select::take::take_record_batch;
+use arrow_array::{Array, RecordBatch, StringViewArray};
+use arrow_select::interleave::interleave_record_batch;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -91,16 +90,15 @@ fn properties() -> WriterProperties {
 /// # Errors
 /// Arrow or Parquet refuses what this process made: a fault of ours.
 pub(crate) fn files(chunks: &[RecordBatch]) -> io::Result<Vec<Encoded>> {
-    let all = concat_batches(&STORED, chunks).map_err(io::Error::other)?;
-    let parts = partition(&all);
-    parts.iter().map(|part| file(&all, part)).collect()
+    let parts = partition(chunks);
+    parts.iter().map(|part| file(chunks, part)).collect()
 }
 
 struct Part {
     index: String,
     hour: Hour,
-    /// The rows, in the order of their times.
-    rows: Vec<u32>,
+    /// The rows, each by its chunk and its place in it, in the order of their times.
+    rows: Vec<(u32, u32)>,
 }
 
 fn times<'a>(rows: &'a RecordBatch, column: &str) -> &'a [i64] {
@@ -114,38 +112,42 @@ fn texts<'a>(rows: &'a RecordBatch, column: &str) -> Option<&'a StringViewArray>
     rows.column_by_name(column)?.as_string_view_opt()
 }
 
-fn partition(all: &RecordBatch) -> Vec<Part> {
-    let (time, received) = (times(all, "time"), times(all, "received"));
-    let Some(index) = texts(all, "index") else {
-        return Vec::new();
-    };
+fn partition(chunks: &[RecordBatch]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut known: HashMap<(&str, Hour), usize> = HashMap::new();
     let mut last: Option<((&str, Hour), usize)> = None;
-    for (row, (time, received)) in time.iter().zip(received).enumerate() {
-        let key = (index.value(row), Hour::of(*time, *received));
-        let at = match last {
-            Some((same, at)) if same == key => at,
-            _ => *known.entry(key).or_insert_with(|| {
-                parts.push(Part {
-                    index: key.0.to_owned(),
-                    hour: key.1,
-                    rows: Vec::new(),
-                });
-                parts.len() - 1
-            }),
+    for (number, chunk) in chunks.iter().enumerate() {
+        let (time, received) = (times(chunk, "time"), times(chunk, "received"));
+        let Some(index) = texts(chunk, "index") else {
+            continue;
         };
-        last = Some((key, at));
-        parts[at].rows.push(row as u32);
+        for (row, (time, received)) in time.iter().zip(received).enumerate() {
+            let key = (index.value(row), Hour::of(*time, *received));
+            let at = match last {
+                Some((same, at)) if same == key => at,
+                _ => *known.entry(key).or_insert_with(|| {
+                    parts.push(Part {
+                        index: key.0.to_owned(),
+                        hour: key.1,
+                        rows: Vec::new(),
+                    });
+                    parts.len() - 1
+                }),
+            };
+            last = Some((key, at));
+            parts[at].rows.push((number as u32, row as u32));
+        }
     }
+    let times: Vec<&[i64]> = chunks.iter().map(|chunk| times(chunk, "time")).collect();
     for part in &mut parts {
         // Stable: events of one time stay in the order of their arrival.
-        part.rows.sort_by_key(|row| time[*row as usize]);
+        part.rows
+            .sort_by_key(|(chunk, row)| times[*chunk as usize][*row as usize]);
     }
     parts
 }
 
-fn file(all: &RecordBatch, part: &Part) -> io::Result<Encoded> {
+fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
     let broken = |error: ParquetError| io::Error::other(error);
     let mut writer =
         ArrowWriter::try_new(Vec::new(), Arc::clone(&STORED), Some(PROPERTIES.clone()))
@@ -163,9 +165,11 @@ fn file(all: &RecordBatch, part: &Part) -> io::Result<Encoded> {
     };
     let mut grams = Builder::default();
     let mut filters = Vec::new();
+    let chunks: Vec<&RecordBatch> = chunks.iter().collect();
     for rows in part.rows.chunks(GROUP_ROWS) {
-        let rows = UInt32Array::from(rows.to_vec());
-        let group = take_record_batch(all, &rows).map_err(io::Error::other)?;
+        let place = |(chunk, row): &(u32, u32)| (*chunk as usize, *row as usize);
+        let places: Vec<_> = rows.iter().map(place).collect();
+        let group = interleave_record_batch(&chunks, &places).map_err(io::Error::other)?;
         writer.write(&group).map_err(broken)?;
         writer.flush().map_err(broken)?;
         measure(&mut entry, &group);

@@ -14,7 +14,7 @@
 //! clocks are wrong, and `_log/` with the commits.
 //!
 //! # Limits
-//! Three times [`WriteOptions::flush_bytes`] of text and their rows are in memory at most.
+//! Twice [`WriteOptions::flush_bytes`] of text and their rows are in memory at most.
 //!
 //! # After a crash
 //! [`Store::open`] finishes what was committed and deletes what was not. What the queue delivers

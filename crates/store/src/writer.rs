@@ -70,8 +70,8 @@ pub fn run(
     observer: &Arc<dyn Observer>,
 ) {
     let upkeep = Upkeep::start(store, options);
-    // One is written, one waits, one is filled.
-    let (sender, sealed) = sync_channel(1);
+    // One is written, one is filled: memory is the price of more.
+    let (sender, sealed) = sync_channel(0);
     let committer = Committer {
         store: Arc::clone(store),
         feed: Arc::clone(feed),
