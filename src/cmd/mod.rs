@@ -6,6 +6,7 @@ mod load;
 mod password;
 mod queue;
 mod run;
+mod searcher;
 mod top;
 
 use std::path::{Path, PathBuf};

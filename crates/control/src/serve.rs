@@ -140,6 +140,7 @@ async fn connection(
     let marked = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(marker.clone());
+        request.extensions_mut().insert(peer);
         app.call(request)
     });
     let connection = http1::Builder::new()

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use inrush_event::{Format, LedgerSnapshot, Metric, Timestamp};
-use inrush_sink::{ErrorReason, LastError, SinkStatus};
+use inrush_sink::{ErrorReason, LastError, SinkStatus, Store};
 
 use crate::admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
@@ -197,6 +197,10 @@ impl Admin for Shared {
         all.iter()
             .map(|(source, ip, sender)| sender_status(source, *ip, sender, now))
             .collect()
+    }
+
+    fn stores(&self) -> Vec<(String, Arc<Store>)> {
+        self.live_stores()
     }
 
     fn flow(&self) -> FlowSnapshot {
