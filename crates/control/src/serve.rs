@@ -138,7 +138,6 @@ async fn connection(
     let stay = Stay::default();
     let (app, marker) = (TowerToHyperService::new(app), stay.clone());
     let marked = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
         request.extensions_mut().insert(marker.clone());
         request.extensions_mut().insert(peer);
         app.call(request)
