@@ -10,6 +10,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read: thousands of sources and destinations.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
+/// The variable of the environment that holds a token, where the API asks for one. A flag would
+/// show it to everybody who can list processes.
+const TOKEN_VARIABLE: &str = "INRUSH_TOKEN";
+
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
@@ -33,6 +37,8 @@ pub enum TopError {
 pub(crate) struct Client {
     base: String,
     agent: ureq::Agent,
+    /// The value of the `Authorization` header, if there is a token.
+    authorization: Option<String>,
 }
 
 impl Client {
@@ -64,7 +70,13 @@ impl Client {
             .timeout_global(Some(ANSWER_MAX))
             .build()
             .into();
-        Ok(Self { base, agent })
+        let token = std::env::var(TOKEN_VARIABLE).ok();
+        let token = token.filter(|token| !token.trim().is_empty());
+        Ok(Self {
+            base,
+            agent,
+            authorization: token.map(|token| format!("Bearer {}", token.trim())),
+        })
     }
 
     /// What is asked, for people.
@@ -91,15 +103,22 @@ impl Client {
 
     fn ask(&self) -> Result<String, String> {
         let url = format!("{}/api/v1/flow", self.base);
-        let answer = self.agent.get(&url).call();
+        let mut request = self.agent.get(&url);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let answer = request.call();
         let mut answer = answer.map_err(|error| format!("{error}; is inrush running there?"))?;
         let status = answer.status().as_u16();
         match status {
             200 => {}
-            401 | 403 => {
+            401 => {
                 return Err(format!(
-                    "refused ({status}): ask on that machine, at an address that needs no login"
+                    "refused: put one of its `admin.tokens` into {TOKEN_VARIABLE}"
                 ));
+            }
+            403 => {
+                return Err("refused (403): ask for its address, not for a name of it".to_owned());
             }
             404 => {
                 return Err("there is no /api/v1/flow: an older inrush, or none".to_owned());
