@@ -5,22 +5,40 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
+WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run test bench lint docs sim fuzz tools help
+.PHONY: run demo listening test bench lint docs sim fuzz web web-check web-browser tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
-run: tools
+run: tools web
 	$(CARGO) build --release --locked --bin inrush
 	exec $(TARGET_DIR)/release/inrush run
 
+## demo: beside `make run`, have two dozen made-up devices send to it until Ctrl-C
+demo: listening tools web
+	$(CARGO) build --release --locked --bin inrush
+	@echo 'Look at http://127.0.0.1:8686, or run: $(TARGET_DIR)/release/inrush top'
+	$(TARGET_DIR)/release/inrush load --demo 127.0.0.1:5514
+
+# Said before anything is built.
+listening:
+	@(exec 3<>/dev/tcp/127.0.0.1/5514) 2>/dev/null || { \
+	  echo 'nothing listens on 127.0.0.1:5514: start `make run` in another terminal first' >&2; exit 1; }
+
 ## test: build the binary once, then every test of the workspace
-test: tools
+test: tools web $(TARGET_DIR)/tools/duckdb
 	$(CARGO) build --locked --package inrush --bin inrush
 	ulimit -n "$$(ulimit -Hn)"; $(CARGO) test --locked --workspace
+
+# Another engine, to read what the store writes. Where PyPI cannot be reached its test says so and
+# skips itself.
+$(TARGET_DIR)/tools/duckdb:
+	@dist/install-tools duckdb $@ || echo "inrush: no DuckDB from PyPI: its tests are SKIPPED" >&2
 
 ## lint: format, clippy and the rules that clippy cannot see
 lint: tools
@@ -49,6 +67,26 @@ sim: tools
 fuzz: tools
 	.ci/fuzz $(FUZZ_SECONDS)
 
+## web: build the dashboard that the binary embeds, where its sources changed (Node 18 or newer)
+web: web/dist/index.html
+
+web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
+	cd web && npm run --silent build
+
+# npm writes this file when it is done.
+web/node_modules/.package-lock.json: web/package-lock.json
+	@dist/install-tools web
+	cd web && npm ci --silent
+	@touch $@
+
+## web-check: the dashboard's types, lint, format and unit tests
+web-check: web/node_modules/.package-lock.json
+	cd web && npm run --silent check && npm run --silent test:unit
+
+## web-browser: the dashboard in a real browser, on a stand-in server (CHROMIUM=/usr/bin/chromium)
+web-browser: web/node_modules/.package-lock.json
+	cd web && npm run --silent test:browser
+
 # The compiler that rust-toolchain.toml names comes by itself through rustup; a C compiler and
 # cmake are needed by the crates that bind C libraries (ring, zstd, libdeflate).
 tools:
@@ -56,4 +94,4 @@ tools:
 
 ## help: this list
 help:
-	@grep -E '^## ' $(MAKEFILE_LIST) | sed -e 's/^## //' -e 's/^\([a-z]*\): /  make \1\t/' | expand -t 16
+	@grep -E '^## ' $(MAKEFILE_LIST) | sed -e 's/^## //' -e 's/^\([a-z-]*\): /  make \1\t/' | expand -t 20

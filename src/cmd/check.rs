@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use inrush_pipeline::config;
 
-use super::CheckArgs;
+use super::{CheckArgs, password};
 
 /// Checks the file, or prints what was asked for.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    if args.print.hash_password {
+        return password::hash();
+    }
     let mut out = std::io::stdout().lock();
     if let Some(path) = &args.config {
         super::configuration(Some(path))?;

@@ -3,8 +3,11 @@
 mod check;
 mod explain;
 mod load;
+mod password;
 mod queue;
 mod run;
+mod searcher;
+mod top;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +28,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
   inrush queue ls                         what is kept on disk, and for whom
+  inrush top                              what flows, waits and is lost, live
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
 
 Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
@@ -47,6 +51,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Look into what is kept on disk, and mend it
     Queue(Box<queue::QueueArgs>),
+    /// Show what flows, waits and is lost in a running process, live
+    Top(TopArgs),
 }
 
 /// Arguments of `run`.
@@ -71,7 +77,8 @@ pub(crate) struct RunArgs {
 #[command(after_help = "Examples:
   inrush check -c inrush.yaml
   inrush check --print-default > inrush.yaml
-  inrush check --print-schema > inrush.schema.json")]
+  inrush check --print-schema > inrush.schema.json
+  inrush check --hash-password            asks for a password, prints its hash")]
 pub(crate) struct CheckArgs {
     /// The configuration file
     #[arg(short, long, value_name = "FILE", required_unless_present = "print")]
@@ -93,6 +100,9 @@ pub(crate) struct PrintArgs {
     /// Print the reference of all options, in Markdown
     #[arg(long)]
     pub(crate) print_reference: bool,
+    /// Read a password from stdin and print its hash, for admin.password_hash
+    #[arg(long)]
+    pub(crate) hash_password: bool,
 }
 
 /// Arguments of `explain`.
@@ -119,6 +129,27 @@ pub(crate) struct ExplainArgs {
     pub(crate) fresh: bool,
 }
 
+/// Arguments of `top`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush top                              the process on this machine
+  inrush top http://10.0.0.5:8686
+  inrush top --once                       one frame as text, for a ticket
+  inrush top --json | jq .alarms
+
+Keys: q quit, p pause, Tab and arrows through the panes, ? help. NO_COLOR=1 turns colours off.")]
+pub(crate) struct TopArgs {
+    /// The admin API of the process; without it the one of the built-in default
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// Print one snapshot as JSON, as `GET /api/v1/flow` gives it
+    #[arg(long, conflicts_with = "once")]
+    pub(crate) json: bool,
+    /// Print one frame as plain text; it takes a second, for the rates
+    #[arg(long)]
+    pub(crate) once: bool,
+}
+
 /// A command line that names something that is not there.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
@@ -139,6 +170,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(args) => load::run(*args),
         Command::Explain(args) => explain::run(&args),
         Command::Queue(args) => queue::run(*args),
+        Command::Top(args) => top::run(&args),
     }
 }
 

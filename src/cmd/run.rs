@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use inrush_control::Searcher;
+use inrush_control::Server;
 use inrush_event::LedgerSnapshot;
 use inrush_pipeline::config::{self, Config, Problems};
 use inrush_pipeline::{Loader, Pipeline};
@@ -13,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::RunArgs;
+use super::searcher::Searching;
 
 /// Runs until a signal says stop.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -29,22 +33,34 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     let config = read(args.config.as_ref(), args.data_dir.as_ref())?;
-    let admin_address = config.admin.listen.0;
+    let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
-    let admin = match inrush_control::start(admin_address, pipeline.admin()) {
+    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(pipeline.admin())?);
+    let admin = match inrush_control::start(&admin_options, pipeline.admin(), Some(searcher)) {
         Ok(admin) => admin,
         Err(error) => {
             pipeline.stop();
-            bail!("admin: cannot listen on {admin_address}: {error}; set admin.listen");
+            bail!("admin: {error}");
         }
     };
-    eprintln!("inrush: admin on http://{}", admin.local_addr());
+    let scheme = if admin_options.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    eprintln!("inrush: admin on {scheme}://{}", admin.local_addr());
+    if admin_options.tls.is_none() && !admin_options.listen.is_loopback() {
+        tracing::warn!(
+            "admin: passwords, tokens and events cross the network in clear text; set admin.tls, \
+             or listen on 127.0.0.1 behind a proxy that has TLS"
+        );
+    }
     for (source, address) in pipeline.listeners() {
         eprintln!("inrush: listening on {address} source={source}");
     }
     eprintln!("inrush: ready");
     process::notify("READY=1");
-    obey(&mut signals, &pipeline);
+    obey(&mut signals, &pipeline, &admin);
     process::notify("STOPPING=1");
     finish(&mut signals, pipeline);
     admin.stop();
@@ -72,12 +88,14 @@ fn loader(args: &RunArgs) -> Loader {
 }
 
 /// Reloads on SIGHUP; returns on SIGTERM or SIGINT.
-fn obey(signals: &mut Signals, pipeline: &Pipeline) {
+fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &Server) {
     for signal in signals.forever() {
         if signal != SIGHUP {
             return;
         }
-        match pipeline.reload() {
+        let reloaded = pipeline.reload();
+        admin.renew();
+        match reloaded {
             Ok(report) if report.changed.is_empty() => eprintln!("inrush: reload: no change"),
             Ok(report) => eprintln!("inrush: reload: {}", report.changed.join(", ")),
             Err(problems) => {

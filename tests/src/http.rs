@@ -20,13 +20,20 @@ impl HttpAnswer {
 
 /// Asks and reads to the end.
 pub fn http(address: SocketAddr, method: &str, path: &str) -> HttpAnswer {
+    http_with(address, method, path, b"")
+}
+
+/// [`http`] with a body.
+pub fn http_with(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> HttpAnswer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
-         content-length: 0\r\n\r\n"
+         content-length: {length}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text

@@ -74,7 +74,7 @@ pub struct Inrush {
 
 impl Inrush {
     /// Starts it with `yaml` as its configuration and waits until it is ready. `{dir}` in the
-    /// text becomes the test's folder; the admin address is added.
+    /// text becomes the test's folder; an admin address is added where there is none.
     pub fn start(yaml: &str) -> Self {
         Self::with(yaml, Options::default())
     }
@@ -110,11 +110,9 @@ impl Inrush {
             dir: Some(dir),
         };
         inrush.line("inrush: ready");
-        let admin = inrush.line("inrush: admin on http://");
-        inrush.admin = admin
-            .trim_start_matches("inrush: admin on http://")
-            .parse()
-            .unwrap();
+        let admin = inrush.line("inrush: admin on http");
+        let (_, address) = admin.split_once("://").unwrap();
+        inrush.admin = address.parse().unwrap();
         inrush
     }
 
@@ -344,7 +342,11 @@ fn write_config(dir: &Path, yaml: &str) {
     let yaml = yaml.replace("{dir}", dir.to_str().unwrap());
     // Written beside and moved over, as an editor or a configuration tool does it.
     let new = dir.join("inrush.yaml.new");
-    std::fs::write(&new, format!("{yaml}\nadmin: {{ listen: 127.0.0.1:0 }}\n")).unwrap();
+    let admin = match yaml.contains("admin: {") {
+        true => "",
+        false => "admin: { listen: 127.0.0.1:0 }\n",
+    };
+    std::fs::write(&new, format!("{yaml}\n{admin}")).unwrap();
     std::fs::rename(new, dir.join("inrush.yaml")).unwrap();
 }
 

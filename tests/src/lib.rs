@@ -19,7 +19,7 @@ mod send;
 mod tools;
 
 pub use hec::{Hec, HecRequest, Reply};
-pub use http::{HttpAnswer, http};
+pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use lines::{field, json_lines, sorted};
 pub use pki::{Pki, TlsStream, tls_connect};

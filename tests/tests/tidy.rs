@@ -19,15 +19,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("codec", &["event"]),
     ("queue", &["event"]),
     ("transport", &["event"]),
+    ("host", &[]),
     ("store", &["event"]),
     ("search", &["event", "store"]),
     ("sink", &["event", "codec", "transport", "store"]),
     (
         "pipeline",
-        &["event", "codec", "queue", "transport", "sink"],
+        &["event", "codec", "queue", "transport", "sink", "host"],
     ),
-    ("control", &["event", "pipeline"]),
+    ("control", &["event", "pipeline", "transport", "store"]),
     ("load", &["event", "codec", "transport"]),
+    ("top", &[]),
 ];
 
 fn root() -> PathBuf {

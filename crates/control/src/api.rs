@@ -1,55 +1,41 @@
 //! The endpoints.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use inrush_pipeline::Admin;
+use inrush_pipeline::explain::RECORD_BYTES_MAX;
 use inrush_pipeline::quarantine::QuarantineQuery;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::{guard, metrics};
-
-/// The status page: one file, no request to anywhere else.
-const PAGE: &str = include_str!("page.html");
-
-/// What every answer says to a browser: keep nothing, guess no type, load nothing from elsewhere,
-/// show it in no frame.
-const BROWSER_HEADERS: [(HeaderName, &str); 4] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-         connect-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
-    ),
-];
+use crate::auth::Access;
+use crate::flow::Hub;
+use crate::metrics;
+use crate::serve::Stay;
+use crate::tls::Tls;
 
 #[derive(Clone)]
 struct Door {
     admin: Arc<dyn Admin>,
-    /// Whether we listen on a loopback address: see [`guard`].
-    loopback: bool,
     /// Held while a reload runs; a second one is told so instead of waiting.
     reloading: Arc<Mutex<()>>,
+    hub: Hub,
 }
 
-/// The whole API over `admin`, served at `address`.
-pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
-    let loopback = address.ip().to_canonical().is_loopback();
+/// The whole API over `admin`.
+pub(crate) fn router(admin: Arc<dyn Admin>, hub: Hub) -> Router {
     let door = Door {
         admin,
-        loopback,
         reloading: Arc::new(Mutex::new(())),
+        hub,
     };
     let lists = Router::new()
         .route("/ledger", get(ledger))
@@ -57,10 +43,15 @@ pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
         .route("/destinations", get(destinations))
         .route("/senders", get(senders));
     Router::new()
-        .route("/", get(|| async { Html(PAGE) }))
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .route("/api/v1/reload", post(reload))
+        .route("/api/v1/flow", get(flow))
+        .route("/api/v1/flow/stream", get(flow_stream))
+        .route(
+            "/api/v1/explain",
+            post(explain).layer(DefaultBodyLimit::max(RECORD_BYTES_MAX)),
+        )
         .route("/api/v1/quarantine", get(quarantine))
         .route("/api/v1/quarantine/replay", post(replay))
         .route("/api/v1/quarantine/drop", post(drop_quarantined))
@@ -68,25 +59,11 @@ pub(crate) fn router(admin: Arc<dyn Admin>, address: SocketAddr) -> Router {
         .nest("/api/v1", lists)
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
-        .layer(middleware::from_fn_with_state(door.clone(), watchman))
         .with_state(door)
 }
 
-/// Stands before every endpoint: refuses what [`guard`] refuses, and dresses the answer.
-async fn watchman(State(door): State<Door>, request: Request, next: Next) -> Response {
-    let mut answer = match guard::check(request.method(), request.headers(), door.loopback) {
-        Ok(()) => next.run(request).await,
-        Err(why) => problem(StatusCode::FORBIDDEN, why),
-    };
-    for (name, value) in BROWSER_HEADERS {
-        answer
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
-    }
-    answer
-}
-
-fn problem(status: StatusCode, what: &str) -> Response {
+/// An answer that says what is wrong.
+pub(crate) fn problem(status: StatusCode, what: &str) -> Response {
     (status, Json(json!({ "error": what }))).into_response()
 }
 
@@ -114,8 +91,15 @@ async fn health(State(door): State<Door>) -> Response {
     (status, Json(health)).into_response()
 }
 
-async fn scrape(State(door): State<Door>) -> Response {
-    let page = metrics::render(&door.admin.metrics());
+async fn scrape(
+    State(door): State<Door>,
+    Extension(access): Extension<Arc<Access>>,
+    Extension(tls): Extension<Option<Arc<Tls>>>,
+) -> Response {
+    let mut samples = door.admin.metrics();
+    samples.extend(access.metrics());
+    samples.extend(tls.iter().flat_map(|tls| tls.metrics()));
+    let page = metrics::render(&samples);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
 }
 
@@ -135,8 +119,46 @@ async fn senders(State(door): State<Door>) -> Json<Value> {
     Json(json!({ "senders": door.admin.senders() }))
 }
 
+async fn flow(State(door): State<Door>) -> Response {
+    door.hub.snapshot().await
+}
+
+async fn flow_stream(State(door): State<Door>, Extension(stay): Extension<Stay>) -> Response {
+    door.hub.stream(stay)
+}
+
+/// As which source a record is to be read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AsSource {
+    source: Option<String>,
+}
+
+async fn explain(
+    State(door): State<Door>,
+    query: Result<Query<AsSource>, QueryRejection>,
+    record: Result<Bytes, BytesRejection>,
+) -> Response {
+    let Query(AsSource { source }) = match query {
+        Ok(query) => query,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    let record = match record {
+        Ok(record) => record,
+        Err(error) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let most = format!("a record has at most {RECORD_BYTES_MAX} bytes here");
+            return problem(StatusCode::PAYLOAD_TOO_LARGE, &most);
+        }
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    match door.admin.explain(source.as_deref(), &record) {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => problem(StatusCode::BAD_REQUEST, &error),
+    }
+}
+
 /// Reads files, so it runs beside the one thread: a scrape does not wait for it.
-async fn reload(State(door): State<Door>) -> Response {
+async fn reload(State(door): State<Door>, Extension(access): Extension<Arc<Access>>) -> Response {
     let Ok(one_at_a_time) = Arc::clone(&door.reloading).try_lock_owned() else {
         return problem(StatusCode::CONFLICT, "a reload is running");
     };
@@ -144,7 +166,9 @@ async fn reload(State(door): State<Door>) -> Response {
     // The lock travels with the work: a client that goes away does not let a second one in.
     let work = tokio::task::spawn_blocking(move || {
         let _one_at_a_time = one_at_a_time;
-        admin.reload()
+        let taken_on = admin.reload();
+        crate::renew(&access, &*admin);
+        taken_on
     });
     match work.await {
         Ok(Ok(report)) => Json(report).into_response(),

@@ -1,12 +1,16 @@
 //! Who may ask: a rule for each way in which a web page could make a browser ask for it.
 //!
-//! The API has no password: whoever reaches the port may read it. A browser on the same machine
+//! Without a password, whoever reaches the port may read the API. A browser on the same machine
 //! reaches it too, so that a page from anywhere could use the browser as its hands:
 //! * **DNS rebinding** (a foreign name made to resolve to our address): on a loopback address the
 //!   `Host` must be an IP address or `localhost`, which no foreign name can be.
 //! * **Cross-site requests**: anything but GET and HEAD must come from no browser (no `Origin`,
 //!   no `Sec-Fetch-Site`), or from our own page: `Origin` names the `Host`, and that again is an
 //!   IP address or `localhost`, whatever the listening address is.
+//!
+//! Where a session or token is asked for, a foreign page has neither: a browser sends the cookie to
+//! the name it came from and to no other. So any `Host` will do, as it must behind a proxy or under
+//! a name of one's own, and `Origin` still has to name it.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -15,10 +19,16 @@ use axum::http::{HeaderMap, Method, header};
 /// Why a request is refused, in words for the answer.
 pub(crate) type Refusal = &'static str;
 
-/// Whether a request may pass. `loopback`: whether we listen on a loopback address.
-pub(crate) fn check(method: &Method, headers: &HeaderMap, loopback: bool) -> Result<(), Refusal> {
+/// Whether a request may pass. `loopback`: whether we listen on a loopback address; `asks`: whether
+/// a session or token is asked for.
+pub(crate) fn check(
+    method: &Method,
+    headers: &HeaderMap,
+    loopback: bool,
+    asks: bool,
+) -> Result<(), Refusal> {
     let host = text(headers, header::HOST);
-    if loopback && !host.is_none_or(is_address_or_localhost) {
+    if loopback && !asks && !host.is_none_or(is_address_or_localhost) {
         return Err("this Host is not an address of this machine: ask for 127.0.0.1 or localhost");
     }
     if method.is_safe() {
@@ -31,7 +41,7 @@ pub(crate) fn check(method: &Method, headers: &HeaderMap, loopback: bool) -> Res
     }
     match (text(headers, header::ORIGIN), host) {
         (None, _) if !headers.contains_key(header::ORIGIN) => Ok(()),
-        (Some(origin), Some(host)) if is_own(origin, host) => Ok(()),
+        (Some(origin), Some(host)) if is_own(origin, host, asks) => Ok(()),
         _ => Err("an Origin that is not this page's own"),
     }
 }
@@ -41,11 +51,11 @@ fn text<K: Into<Option<header::HeaderName>>>(headers: &HeaderMap, name: K) -> Op
     headers.get(name.into()?)?.to_str().ok()
 }
 
-fn is_own(origin: &str, host: &str) -> bool {
+fn is_own(origin: &str, host: &str, asks: bool) -> bool {
     let same = origin
         .strip_prefix("http://")
         .or_else(|| origin.strip_prefix("https://"));
-    same == Some(host) && is_address_or_localhost(host)
+    same == Some(host) && (asks || is_address_or_localhost(host))
 }
 
 fn is_address_or_localhost(host: &str) -> bool {
@@ -75,7 +85,7 @@ mod tests {
         for (name, value) in pairs {
             headers.insert(*name, HeaderValue::from_static(value));
         }
-        check(&method, &headers, loopback).is_ok()
+        check(&method, &headers, loopback, false).is_ok()
     }
 
     #[test]
@@ -138,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn with_a_password_names_will_do_and_other_sites_still_not() {
+        let post = |pairs: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, HeaderValue::from_static(value));
+            }
+            check(&Method::POST, &headers, true, true).is_ok()
+        };
+        let host = ("host", "inrush.corp.example");
+        assert!(post(&[host, ("origin", "https://inrush.corp.example")]));
+        assert!(post(&[host, ("sec-fetch-site", "same-origin")]));
+        assert!(!post(&[host, ("origin", "https://evil.example")]));
+        assert!(!post(&[host, ("origin", "null")]));
+        assert!(!post(&[host, ("sec-fetch-site", "same-site")]));
+    }
+
+    #[test]
     fn an_origin_that_is_not_text_is_an_origin() {
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("127.0.0.1"));
@@ -145,6 +172,7 @@ mod tests {
             "origin",
             HeaderValue::from_bytes(b"http://\xff").expect("legal bytes"),
         );
-        assert!(check(&Method::POST, &headers, true).is_err());
+        assert!(check(&Method::POST, &headers, true, false).is_err());
+        assert!(check(&Method::POST, &headers, true, true).is_err());
     }
 }

@@ -1,36 +1,56 @@
-//! The admin HTTP API: health, metrics, the ledger, reload and the status page.
+//! The admin HTTP API: health, metrics, the ledger, reload and the dashboard.
 //!
 //! # What it guarantees
 //! * It runs on one thread of its own and holds handles ([`Admin`]), never events: a scrape, a
 //!   stuck browser or a hostile client costs the pipeline nothing but a snapshot of counters.
+//!   What flows is gathered on another thread, once a second for all who look (`flow.rs`).
 //! * It binds the address that the configuration names and nothing else.
 //! * Nothing that a web page of another origin does can reach it (`guard.rs` has the rules).
+//! * Where a password or a token is configured, nothing is told to those without one (`auth/`).
 //!
 //! # Limits
-//! [`Limits`] bounds connections, request heads and the time that a slow client may take. Request
-//! bodies are never read: no endpoint has one.
+//! [`Limits`] bounds connections, request heads and the time that a slow client may take, a TLS
+//! handshake included. The only request bodies that are read are that of a login, up to 8 KiB, and
+//! a record to be explained, up to 64 KiB.
 //!
 //! # Endpoints
 //! `GET /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations /api/v1/senders /`
-//! `GET /api/v1/quarantine` and `POST /api/v1/reload /api/v1/quarantine/replay
-//! /api/v1/quarantine/drop`. Answers other than the page and the metrics are JSON.
+//! `GET /api/v1/flow /api/v1/flow/stream /api/v1/quarantine` and `POST /api/v1/explain
+//! /api/v1/reload /api/v1/quarantine/replay /api/v1/quarantine/drop`; `GET /api/v1/session` and
+//! `POST /api/v1/login /api/v1/logout`; `GET /api/v1/search /api/v1/sql /api/v1/export
+//! /api/v1/tail` where there is somebody to answer (`search.rs`). Answers other than the page, the metrics and the stream are
+//! JSON.
 #![forbid(unsafe_code)]
 
 mod api;
+mod assets;
+mod auth;
+mod flow;
+mod front;
 mod guard;
 mod metrics;
+mod search;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use assets::Asset;
+use auth::Access;
+use axum::Extension;
 use inrush_pipeline::Admin;
+use inrush_pipeline::config::{AdminOptions, HashingError};
+use inrush_transport::tls::TlsError;
+use tls::Tls;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+pub use search::{Question, Replies, Searcher};
 pub use serve::Limits;
 
 /// A running admin API. Dropping it stops it.
@@ -38,14 +58,41 @@ pub struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+    _gatherer: flow::Gatherer,
+    access: Arc<Access>,
+    admin: Arc<dyn Admin>,
 }
 
-/// Binds `listen` and serves `admin` on a thread of its own.
+/// Why the admin API cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be bound, or there are no threads: the environment is at fault.
+    #[error("cannot listen on {address}: {source}; set admin.listen")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of `admin.tls` went bad after it was checked.
+    #[error("admin.tls: {0}")]
+    Tls(#[from] TlsError),
+    /// A plain password cannot be hashed.
+    #[error("admin.password: {0}")]
+    Password(#[from] HashingError),
+}
+
+/// Binds the address that `options` name and serves `admin`, and the answers of `searcher`, on a
+/// thread of its own.
 ///
 /// # Errors
-/// When the address cannot be bound or the thread cannot be started: the environment is at fault.
-pub fn start(listen: SocketAddr, admin: Arc<dyn Admin>) -> io::Result<Server> {
-    start_within(listen, admin, Limits::default())
+/// The address cannot be bound, or what `options` name cannot be used.
+pub fn start(
+    options: &AdminOptions,
+    admin: Arc<dyn Admin>,
+    searcher: Option<Arc<dyn Searcher>>,
+) -> Result<Server, StartError> {
+    start_within(options, admin, searcher, Limits::default())
 }
 
 /// [`start`] with limits of the caller's choice.
@@ -53,39 +100,89 @@ pub fn start(listen: SocketAddr, admin: Arc<dyn Admin>) -> io::Result<Server> {
 /// # Errors
 /// As for [`start`].
 pub fn start_within(
-    listen: SocketAddr,
+    options: &AdminOptions,
     admin: Arc<dyn Admin>,
+    searcher: Option<Arc<dyn Searcher>>,
     limits: Limits,
-) -> io::Result<Server> {
-    let listener = TcpListener::bind(listen)?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        // What reads files leaves the one thread; there is one of it at a time.
-        .max_blocking_threads(1)
-        .thread_name("inrush-files")
-        .build()?;
+) -> Result<Server, StartError> {
+    open(options, admin, searcher, limits, assets::BUILT_IN)
+}
+
+/// [`start_within`] with a dashboard of the caller's choice.
+fn open(
+    options: &AdminOptions,
+    admin: Arc<dyn Admin>,
+    searcher: Option<Arc<dyn Searcher>>,
+    limits: Limits,
+    assets: &'static [Asset],
+) -> Result<Server, StartError> {
+    let tls = options.tls.as_ref().map(Tls::load).transpose()?;
+    let tls = tls.map(Arc::new);
+    let bound = |source| StartError::Address {
+        address: options.listen.0,
+        source,
+    };
+    let listener = TcpListener::bind(options.listen.0).map_err(bound)?;
+    listener.set_nonblocking(true).map_err(bound)?;
+    let address = listener.local_addr().map_err(bound)?;
+    let runtime = runtime().map_err(bound)?;
+    let access = Arc::new(Access::new(options, address.port(), limits.body)?);
+    let loopback = options.listen.is_loopback();
     let (stop, stopped) = watch::channel(false);
-    let app = api::router(admin, address);
+    let (flow, gatherer) =
+        flow::start(Arc::clone(&admin), limits, stopped.clone()).map_err(bound)?;
+    let mut api = api::router(Arc::clone(&admin), flow).layer(Extension(tls.clone()));
+    if let Some(searcher) = searcher {
+        api = api.merge(search::router(searcher));
+    }
+    let app = front::router(api, Arc::clone(&access), assets, loopback);
     let thread = std::thread::Builder::new()
         .name("inrush-admin".into())
         .spawn(move || {
-            runtime.block_on(serve::serve(listener, app, limits, stopped));
+            if let Some(tls) = &tls {
+                runtime.spawn(Arc::clone(tls).watch(stopped.clone()));
+            }
+            runtime.block_on(serve::serve(listener, app, tls, limits, stopped));
             // A reload that is still reading files must not hold up the end of the process.
             runtime.shutdown_background();
-        })?;
+        })
+        .map_err(bound)?;
     Ok(Server {
         address,
         stop,
         thread: Some(thread),
+        _gatherer: gatherer,
+        access,
+        admin,
     })
+}
+
+fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // What reads files leaves the one thread; there is one of it at a time.
+        .max_blocking_threads(1)
+        .thread_name("inrush-files")
+        .build()
+}
+
+/// Lets the door follow the configuration that runs now.
+fn renew(access: &Access, admin: &dyn Admin) {
+    if let Err(error) = access.renew(&admin.admin_options()) {
+        tracing::error!(%error, "admin: the old password and tokens stay in use");
+    }
 }
 
 impl Server {
     /// The address really bound, with its port where the configuration left it to the kernel.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Lets who may come in follow the configuration, after a reload that was not asked for over
+    /// this API. Waits for a running one; hashing a plain password takes 30 ms.
+    pub fn renew(&self) {
+        renew(&self.access, &*self.admin);
     }
 
     /// Takes no new connection, lets requests in hand finish within [`Limits::stop`], and ends.

@@ -2,15 +2,23 @@
 
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
+
+use crate::auth::Peer;
+use crate::tls::Tls;
 
 /// What one client, and all of them together, may take.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +32,18 @@ pub struct Limits {
     pub headers: usize,
     /// How long a request's head may take, the wait on an idle connection included.
     pub head: Duration,
-    /// How long a connection may live; a client that is well opens the next one.
+    /// How long the body of a login may take.
+    pub body: Duration,
+    /// How long a connection may live; a client that is well opens the next one. One on which an
+    /// answer streams goes on for as long as its reader keeps up with it.
     pub connection: Duration,
     /// How long requests in hand may take to finish when the server or a connection ends.
     pub stop: Duration,
+    /// Between two snapshots of the flow there is at least this time.
+    pub flow_every: Duration,
+    /// Readers of the flow's stream at once: a wall of screens and some curious people, and still
+    /// most of the connections are left for others.
+    pub flow_readers: usize,
 }
 
 impl Default for Limits {
@@ -37,9 +53,24 @@ impl Default for Limits {
             head_bytes: 16 * 1024,
             headers: 64,
             head: Duration::from_secs(10),
+            body: Duration::from_secs(5),
             connection: Duration::from_secs(60),
             stop: Duration::from_secs(2),
+            flow_every: Duration::from_secs(1),
+            flow_readers: 16,
         }
+    }
+}
+
+/// By which an answer that streams keeps its connection alive. It is an extension of every request.
+#[derive(Clone, Default)]
+pub(crate) struct Stay(Arc<AtomicU64>);
+
+impl Stay {
+    /// A part of the answer was asked for, so the one before is on its way: the connection may live
+    /// for another [`Limits::connection`].
+    pub(crate) fn gets_on(&self) {
+        self.0.fetch_add(1, Relaxed);
     }
 }
 
@@ -50,6 +81,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) async fn serve(
     listener: StdListener,
     app: Router,
+    tls: Option<Arc<Tls>>,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -71,10 +103,18 @@ pub(crate) async fn serve(
             next = next => next,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, app.clone(), limits, stopped.clone());
+            Ok((stream, from)) => {
+                let (app, stopped, peer) = (app.clone(), stopped.clone(), Peer(from.ip()));
+                let tls = tls.clone();
                 tokio::spawn(async move {
-                    connection.await;
+                    match tls {
+                        None => connection(stream, peer, app, limits, stopped).await,
+                        Some(tls) => {
+                            if let Some(stream) = tls.accept(stream, limits.head).await {
+                                connection(stream, peer, app, limits, stopped).await;
+                            }
+                        }
+                    }
                     drop(permit);
                 });
             }
@@ -89,22 +129,38 @@ pub(crate) async fn serve(
 
 /// Serves one connection. Its errors are the client's (gone, slow, no HTTP) and not worth a line.
 async fn connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     app: Router,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let stay = Stay::default();
+    let (app, marker) = (TowerToHyperService::new(app), stay.clone());
+    let marked = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(marker.clone());
+        request.extensions_mut().insert(peer);
+        app.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .max_buf_size(limits.head_bytes)
         .max_headers(limits.headers)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        .serve_connection(TokioIo::new(stream), marked);
     let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = sleep(limits.connection) => {}
-        _ = stopped.wait_for(|stop| *stop) => {}
+    let mut parts = 0;
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = sleep(limits.connection) => {
+                let before = std::mem::replace(&mut parts, stay.0.load(Relaxed));
+                if before == parts {
+                    break;
+                }
+            }
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
     }
     connection.as_mut().graceful_shutdown();
     let _ = timeout(limits.stop, connection).await;

@@ -53,6 +53,14 @@ pub trait Feed: Send + Sync {
     /// range back, to be handed out again by a later [`Feed::next`].
     fn settle(&self, position: u64, events: Range<u32>, fate: Fate);
 
+    /// Whether the batch at `position` is as durable in the queue as its mode promises. A sink that
+    /// keeps events under their numbers waits for it: numbers that are lost with an unwritten end
+    /// of the log are given out again.
+    fn durable(&self, position: u64) -> bool {
+        let _ = position;
+        true
+    }
+
     /// Whether the process is stopping: do not wait for a destination that does not answer, put
     /// what is unsettled back with [`Fate::RetryAfter`], and end.
     fn stopping(&self) -> bool;

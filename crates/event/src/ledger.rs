@@ -86,9 +86,21 @@ pub struct DestinationCounters {
     pub oldest_pending_ns: Counter,
     quarantined: [Counter; RefuseReason::ALL.len()],
     dropped: [Counter; DropReason::ALL.len()],
+    /// Events put before it, by source. Taken once a batch, inside a posting, and by a snapshot.
+    from: Mutex<Vec<(String, u64)>>,
 }
 
 impl DestinationCounters {
+    /// Counts events of a source that were put before it. Inside the posting that counts them as
+    /// accepted; what is sent again from quarantine comes from no source.
+    pub fn came_from(&self, source: &str, events: u64) {
+        let mut from = self.from.lock().unwrap_or_else(PoisonError::into_inner);
+        match from.iter_mut().find(|(name, _)| name == source) {
+            Some((_, n)) => *n += events,
+            None => from.push((source.to_owned(), events)),
+        }
+    }
+
     /// The counter of events in quarantine for one reason.
     pub fn quarantined(&self, reason: RefuseReason) -> &Counter {
         &self.quarantined[reason as usize]
@@ -201,7 +213,9 @@ fn source_row(counters: &SourceCounters) -> SourceSnapshot {
 
 fn destination_row(counters: &DestinationCounters, now: Timestamp) -> DestinationSnapshot {
     let oldest = counters.oldest_pending_ns.get();
+    let from = counters.from.lock().unwrap_or_else(PoisonError::into_inner);
     DestinationSnapshot {
+        from: from.iter().cloned().collect(),
         accepted: counters.accepted.get(),
         delivered: counters.delivered.get(),
         quarantined: RefuseReason::ALL
@@ -268,6 +282,9 @@ pub struct DestinationSnapshot {
     pub pending: u64,
     /// Age of the oldest event on its way, from its receive time.
     pub oldest_pending_seconds: f64,
+    /// Events put before it, by the source that they came from; not a part of the ledger's shape.
+    #[serde(skip)]
+    pub from: BTreeMap<String, u64>,
 }
 
 impl LedgerSnapshot {
@@ -322,6 +339,17 @@ mod tests {
                 .imbalance()
                 .is_some_and(|words| words.contains("null0"))
         );
+    }
+
+    #[test]
+    fn a_destination_knows_where_its_events_came_from() {
+        let ledger = Ledger::new();
+        let destination = ledger.destination("null0");
+        for (source, events) in [("syslog", 2), ("hec", 1), ("syslog", 3)] {
+            ledger.post(|| destination.came_from(source, events));
+        }
+        let from = &ledger.snapshot().destinations["null0"].from;
+        assert_eq!((from["syslog"], from["hec"], from.len()), (5, 1, 2));
     }
 
     #[test]

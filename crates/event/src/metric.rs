@@ -74,6 +74,10 @@ metrics! {
     DestinationOldestPending Gauge "inrush_destination_oldest_pending_seconds" "Age of the oldest pending event.";
     LedgerBalanced Gauge "inrush_ledger_balanced" "1 if every event has a fate, else 0.";
     Reloads Counter "inrush_config_reloads_total" "Configuration reloads, by result.";
+    AdminLogins Counter "inrush_admin_logins_total" "Logins at the admin API, by result.";
+    AdminRefused Counter "inrush_admin_requests_refused_total" "Requests to the admin API without a session or token, or without its CSRF token, by reason.";
+    AdminCertificateNotAfter Gauge "inrush_admin_tls_certificate_not_after_seconds" "When the certificate of the admin API ends, in seconds since 1970.";
+    AdminTlsReloads Counter "inrush_admin_tls_certificate_reloads_total" "Reloads of the certificate of the admin API, by result.";
     ProcessStart Gauge "inrush_process_start_time_seconds" "When the process started, in seconds since 1970.";
 }
 

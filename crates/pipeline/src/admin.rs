@@ -5,10 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use inrush_event::{LedgerSnapshot, Metric};
+use inrush_sink::Store;
 use serde::Serialize;
 
+use crate::config::AdminOptions;
+use crate::flow::FlowSnapshot;
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 
 /// What the admin API may ask of a running pipeline.
@@ -25,8 +29,27 @@ pub trait Admin: Send + Sync {
     /// The destinations as they run now, in the order of the configuration.
     fn destinations(&self) -> Vec<DestinationStatus>;
 
-    /// The senders seen, the most recent first, as many as are remembered.
+    /// The senders seen, as many as are remembered: those whose last event was not understood
+    /// first, and of either kind the most recent first.
     fn senders(&self) -> Vec<SenderStatus>;
+
+    /// The embedded stores among the destinations, by their names, in the order of the
+    /// configuration.
+    fn stores(&self) -> Vec<(String, Arc<Store>)>;
+
+    /// What flows, waits and is lost just now. Reads some 50 small files under `/proc` and `/sys`,
+    /// so it is asked at most once a second.
+    fn flow(&self) -> FlowSnapshot;
+
+    /// How a record would be read by the source of that name (or the first one) and what would be
+    /// sent of it, as a JSON object; nothing is sent.
+    ///
+    /// # Errors
+    /// In words: there is no such source, or the record is empty.
+    fn explain(&self, source: Option<&str>, record: &[u8]) -> Result<Vec<u8>, String>;
+
+    /// Who may come in, as the configuration that runs now has it. A reload may hold it up.
+    fn admin_options(&self) -> AdminOptions;
 
     /// Reads the configuration again and swaps the graph. May take as long as reading files
     /// takes.
@@ -161,10 +184,28 @@ pub struct SenderStatus {
     pub first_seen_ns: i64,
     /// When it was last seen, in nanoseconds since 1970.
     pub last_seen_ns: i64,
-    /// Events from it.
+    /// When it was first seen, in milliseconds since 1970.
+    pub first_seen_ms: i64,
+    /// When it was last seen, in milliseconds since 1970.
+    pub last_seen_ms: i64,
+    /// Seconds since it was last seen.
+    pub silent_s: f64,
+    /// Events from it, whether or not there was room for them.
     pub events: u64,
     /// Bytes of those events.
     pub bytes: u64,
+    /// Events a second, over the last ten seconds.
+    pub rate: f64,
+    /// How far its clock is ahead of ours, by its last event and the time that this took to come
+    /// here; negative if it is behind. `None` if that event carried no time.
+    pub clock_skew_ms: Option<f64>,
+    /// How its last event was read: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
+    pub recognised: &'static str,
+    /// Whether that means that it was not understood.
+    pub unknown: bool,
+    /// A record of the last second in which it sent, as it came, but for its end where it is long.
+    /// Kept for the first 4,096 senders of a source; what is not UTF-8 is shown as U+FFFD.
+    pub sample: Option<String>,
     /// The source that it sends to.
     pub source: String,
 }

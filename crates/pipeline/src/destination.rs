@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{DestinationCounters, Feed, Ledger};
 use inrush_queue::{DestinationFeed, Log};
-use inrush_sink::{Quarantine, SinkConfig, SinkStatus};
+use inrush_sink::{Quarantine, SinkConfig, SinkStatus, Store};
 
 /// How long a sink may take to put back what it has in hand.
 const STOP_BOUND: Duration = Duration::from_secs(5);
@@ -19,6 +19,8 @@ pub(crate) struct Destination {
     pub(crate) config: SinkConfig,
     pub(crate) counters: Arc<DestinationCounters>,
     pub(crate) status: Arc<SinkStatus>,
+    /// The embedded store that it is.
+    pub(crate) store: Option<Arc<Store>>,
     feed: Arc<DestinationFeed>,
     thread: JoinHandle<()>,
 }
@@ -42,6 +44,7 @@ impl Destination {
         let quarantine = Arc::clone(around.quarantine);
         let (sink, status) = inrush_sink::build(name, config, around.data_dir, quarantine)
             .map_err(|error| format!("destination {name}: {error}"))?;
+        let store = sink.store();
         let counters = around.ledger.destination(name);
         let feed = around.log.attach(&counters);
         let to_sink: Arc<dyn Feed> = Arc::clone(&feed) as _;
@@ -55,6 +58,7 @@ impl Destination {
             config,
             counters,
             status,
+            store,
             feed,
             thread,
         })

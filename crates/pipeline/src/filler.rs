@@ -15,6 +15,7 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
+use crate::senders::PeerTally;
 use crate::source::{Settings, Source};
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
@@ -122,8 +123,8 @@ struct Tally {
     run: Anomalies,
     run_events: u64,
     anomalies: [u64; 32],
-    /// Events and bytes by index of [`BatchBuilder::peer`].
-    peers: Vec<(IpAddr, u64, u64)>,
+    /// By index of [`BatchBuilder::peer`].
+    peers: Vec<PeerTally>,
 }
 
 impl Tally {
@@ -144,14 +145,27 @@ impl Tally {
         self.run_events = 0;
     }
 
-    fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64) {
+    /// Adds what a sender brought. `last` is its last event in the batch, if it brought any.
+    fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64, last: usize) {
         self.bytes += bytes;
         let index = index as usize;
+        let nothing = PeerTally {
+            ip,
+            events: 0,
+            bytes: 0,
+            last: 0,
+        };
         if self.peers.len() <= index {
-            self.peers.resize(index + 1, (ip, 0, 0));
+            self.peers.resize(index + 1, nothing);
         }
         let row = &mut self.peers[index];
-        *row = (ip, row.1 + events, row.2 + bytes);
+        let last = if events > 0 { last as u32 } else { row.last };
+        *row = PeerTally {
+            ip,
+            events: row.events + events,
+            bytes: row.bytes + bytes,
+            last,
+        };
     }
 
     fn clear(&mut self) {
@@ -223,7 +237,9 @@ impl<'a> Intake<'a> {
     }
 
     fn end(self, ip: IpAddr) {
-        self.tally.add_peer(self.peer, ip, self.events, self.bytes);
+        let last = self.records.len().wrapping_sub(1);
+        self.tally
+            .add_peer(self.peer, ip, self.events, self.bytes, last);
     }
 }
 
@@ -415,9 +431,10 @@ impl Filler {
         let (arena, records) = self.builder.parts();
         let mut record = Record::unparsed(span, now.wall, peer, anomalies);
         self.parser.parse(arena, &mut record);
+        let last = records.len();
         records.push(record);
         self.tally.add(record.anomalies);
-        self.tally.add_peer(peer, ip, 1, u64::from(span.len));
+        self.tally.add_peer(peer, ip, 1, u64::from(span.len), last);
         self.sum_up(SUM_STEP_BYTES);
     }
 
@@ -513,7 +530,10 @@ impl Filler {
         let next = self.next_builder();
         let builder = std::mem::replace(&mut self.builder, next);
         let batch = builder.freeze(self.source.next_sequence());
-        self.hand_over(batch, now);
+        // Who sends is known whether or not there is room for what was sent.
+        self.source
+            .note_senders(now.wall, &batch, &self.tally.peers);
+        self.hand_over(batch);
         self.tally.clear();
     }
 
@@ -540,7 +560,7 @@ impl Filler {
         )
     }
 
-    fn hand_over(&mut self, batch: Batch, now: Now) {
+    fn hand_over(&mut self, batch: Batch) {
         let (events, bytes) = (batch.len() as u64, self.tally.bytes);
         let counters = &self.source.counters;
         let received = || {
@@ -559,7 +579,7 @@ impl Filler {
         };
         match self.doors.log.append(batch, self.owed.is_open(), accept) {
             Ok(position) => {
-                self.note(now);
+                self.note();
                 self.owed.hand(Outcome::At(position));
             }
             Err(AppendError::Full) => {
@@ -574,12 +594,11 @@ impl Filler {
     }
 
     /// Counts what was accepted, beside the ledger.
-    fn note(&self, now: Now) {
+    fn note(&self) {
         for (counter, n) in self.source.anomalies.iter().zip(self.tally.anomalies) {
             if n > 0 {
                 counter.add(n);
             }
         }
-        self.source.note_senders(now.wall, &self.tally.peers);
     }
 }

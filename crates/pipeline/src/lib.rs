@@ -13,15 +13,18 @@
 //! 2. `pipeline`: starts, reloads and stops everything.
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
 //! 4. `filler`: from bytes to batches; `relp`: who is answered when; `source`: what the workers
-//!    of a source share.
+//!    of a source share; `senders`: who sends to it.
 //! 5. `destination`: the threads that deliver.
 //! 6. [`quarantine`]: where refused events go, and the way back.
 //! 7. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
-//! 8. [`admin`] and `status`: what the admin API may ask.
+//! 8. [`admin`], `status` and [`flow`]: what the admin API may ask.
+//! 9. [`explain`]: how one record is read, for `inrush explain` and the admin API.
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod config;
+pub mod explain;
+pub mod flow;
 
 mod acceptor;
 mod destination;
@@ -31,6 +34,7 @@ mod pipeline;
 pub mod quarantine;
 mod queue;
 mod relp;
+mod senders;
 mod source;
 mod status;
 mod stream;

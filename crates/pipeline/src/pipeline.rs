@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo, Timestamp};
 use inrush_queue::{Log, QuarantineLog};
-use inrush_sink::{Quarantine, SinkConfig};
+use inrush_sink::{Quarantine, SinkConfig, Store};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::{ListenAddr, UdpBalance, UdpSockets};
 use inrush_transport::listen;
@@ -21,6 +21,8 @@ use crate::acceptor::{Acceptor, Door};
 use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
+use crate::flow::Meter;
+use crate::flow::trend::Trend;
 use crate::owner::Owner;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
@@ -80,10 +82,16 @@ pub(crate) struct Shared {
     pub(crate) reloads: Counter,
     pub(crate) reload_failures: Counter,
     pub(crate) progress: Mutex<Progress>,
+    /// Noted once a second by the watch; never held over anything else.
+    pub(crate) trend: Mutex<Trend>,
+    /// Held while a snapshot is gathered. Order: this, then the graph, then the trend.
+    pub(crate) meter: Mutex<Meter>,
     /// Held while the graph changes, which may wait for a sink to end.
     graph: Mutex<Graph>,
     /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
     live_sources: Mutex<Vec<Arc<Source>>>,
+    /// The embedded stores of the graph, for searches, which must not wait for it either.
+    live_stores: Mutex<Vec<(String, Arc<Store>)>>,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
     pub(crate) pool: Arc<BatchPool>,
@@ -129,7 +137,7 @@ impl Pipeline {
             let writer = shared.log.start().map_err(StartError::one)?;
             *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
             problems.extend(shared.start_sources(&mut graph, &config));
-            shared.publish_sources(&graph);
+            shared.publish(&graph);
             problems
         };
         let watch = Watch::start(Arc::clone(&shared)).map_err(StartError::one)?;
@@ -215,8 +223,11 @@ impl Shared {
             reloads: Counter::default(),
             reload_failures: Counter::default(),
             progress: Mutex::default(),
+            trend: Mutex::default(),
+            meter: Mutex::new(Meter::open()),
             graph: Mutex::new(graph),
             live_sources: Mutex::default(),
+            live_stores: Mutex::default(),
             inherited: Mutex::new(inherited),
             quarantine,
             pool,
@@ -242,7 +253,20 @@ impl Shared {
             .clone()
     }
 
-    fn publish_sources(&self, graph: &Graph) {
+    pub(crate) fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
+        self.live_stores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn publish(&self, graph: &Graph) {
+        let store = |to: &Destination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
+        let stores = graph.destinations.iter().filter_map(store).collect();
+        *self
+            .live_stores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = stores;
         let sources = graph
             .sources
             .iter()
@@ -435,9 +459,15 @@ impl Shared {
         let mut graph = self.graph();
         let mut report = ReloadReport::default();
         let mut problems = Vec::new();
-        if config.data_dir != graph.config.data_dir || config.admin != graph.config.admin {
-            problems.push("data_dir and admin cannot change while running; restart".to_owned());
+        let admin_can_follow = config.admin.can_follow(&graph.config.admin);
+        if config.data_dir != graph.config.data_dir || !admin_can_follow {
+            let words = "data_dir, admin.listen and admin.tls cannot change while running; restart";
+            problems.push(words.to_owned());
             return Err(problems);
+        }
+        if config.admin != graph.config.admin {
+            let words = "admin: password, tokens or session_hours changed";
+            report.changed.push(words.to_owned());
         }
         let before = graph.config.queue.durability;
         if config.queue.durability.has_disk() != before.has_disk() {
@@ -452,7 +482,7 @@ impl Shared {
         log.reconfigure(config.queue.quarantine_bytes);
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
-        self.publish_sources(&graph);
+        self.publish(&graph);
         graph.config = config;
         if problems.is_empty() {
             return Ok(report);

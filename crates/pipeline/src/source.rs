@@ -1,22 +1,18 @@
 //! One source as its workers share it: settings that a reload can change, and what it counts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_codec::{SyslogOptions, Zone};
-use inrush_event::{Anomalies, Counter, Ledger, SourceCounters, SourceInfo, Timestamp};
+use inrush_event::{Anomalies, Batch, Counter, Ledger, SourceCounters, SourceInfo, Timestamp};
 use inrush_transport::config::{ListenAddr, StreamOptions};
 use inrush_transport::stream::EndReason;
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpProbe;
 
-use crate::admin::SenderStatus;
-
-/// Senders remembered for a source. The ones beyond are counted in the ledger like all others,
-/// but not listed; it bounds what spoofed addresses can make us hold to some 10 MB.
-const SENDERS_MAX: usize = 65_536;
+use crate::senders::{PeerTally, Sender, Senders};
 
 /// What a reload can change of a source. Connections that are open keep the framing that they
 /// began with; everything else holds from the next batch on.
@@ -45,7 +41,7 @@ pub(crate) struct Source {
     generation: AtomicU64,
     settings: Mutex<Arc<Settings>>,
     sockets: Mutex<Vec<OpenSocket>>,
-    senders: Mutex<HashMap<IpAddr, Sender>>,
+    senders: Mutex<Senders>,
 }
 
 /// A UDP socket, for the kernel's count of what it dropped.
@@ -55,13 +51,6 @@ struct OpenSocket {
     /// The kernel's counter at the last reading; it is 32 bits wide and wraps.
     drops_seen: u32,
     granted_bytes: u64,
-}
-
-struct Sender {
-    first_seen: Timestamp,
-    last_seen: Timestamp,
-    events: u64,
-    bytes: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -182,33 +171,11 @@ impl Source {
     }
 
     /// Notes who sent a batch. Once a batch.
-    pub(crate) fn note_senders(&self, now: Timestamp, tallies: &[(IpAddr, u64, u64)]) {
-        let mut senders = lock(&self.senders);
-        for (ip, events, bytes) in tallies {
-            if senders.len() >= SENDERS_MAX && !senders.contains_key(ip) {
-                continue;
-            }
-            let sender = senders.entry(*ip).or_insert(Sender {
-                first_seen: now,
-                last_seen: now,
-                events: 0,
-                bytes: 0,
-            });
-            sender.last_seen = now;
-            sender.events += events;
-            sender.bytes += bytes;
-        }
+    pub(crate) fn note_senders(&self, now: Timestamp, batch: &Batch, tallies: &[PeerTally]) {
+        lock(&self.senders).note(now, batch, tallies);
     }
 
-    pub(crate) fn senders(&self) -> Vec<SenderStatus> {
-        let row = |(ip, sender): (&IpAddr, &Sender)| SenderStatus {
-            ip: *ip,
-            first_seen_ns: sender.first_seen.0,
-            last_seen_ns: sender.last_seen.0,
-            events: sender.events,
-            bytes: sender.bytes,
-            source: self.name.clone(),
-        };
-        lock(&self.senders).iter().map(row).collect()
+    pub(crate) fn senders(&self) -> Vec<(IpAddr, Sender)> {
+        lock(&self.senders).list()
     }
 }

@@ -1,20 +1,26 @@
 //! What the admin API may ask, answered from the running graph.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use inrush_event::{LedgerSnapshot, Metric, Timestamp};
-use inrush_sink::{ErrorReason, SinkStatus};
+use inrush_event::{Format, LedgerSnapshot, Metric, Timestamp};
+use inrush_sink::{ErrorReason, LastError, SinkStatus, Store};
 
 use crate::admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+use crate::config::AdminOptions;
 use crate::destination::Destination;
+use crate::explain;
+use crate::flow::{DestinationState, FlowSnapshot};
 use crate::pipeline::{RunningSource, Shared};
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use crate::queue;
+use crate::senders::Sender;
+use crate::source::Source;
 use crate::udp::UdpWorker;
 
 /// A queue that is full for a moment is back-pressure at work; for this long it is an alarm.
@@ -22,6 +28,47 @@ const BLOCKED_TOO_LONG: Duration = Duration::from_secs(5);
 
 /// Senders that one answer lists.
 const SENDERS_LISTED: usize = 10_000;
+
+/// What is wrong with a destination.
+pub(crate) enum Trouble {
+    /// Its thread ended by a fault.
+    Ended,
+    /// Its last attempt failed.
+    Failing {
+        since: Timestamp,
+        error: Option<LastError>,
+    },
+    /// Events are pending and none was taken for a while.
+    Stalled { since: Timestamp },
+}
+
+impl Trouble {
+    fn since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Ended => None,
+            Self::Failing { since, .. } | Self::Stalled { since } => Some(*since),
+        }
+    }
+
+    /// For the operator.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Ended => "its thread ended by a fault; reload or restart".to_owned(),
+            Self::Failing { error, .. } => {
+                error.as_ref().map_or_else(String::new, |e| e.text.clone())
+            }
+            Self::Stalled { .. } => "events are pending and none was taken".to_owned(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> DestinationState {
+        match self {
+            Self::Ended => DestinationState::Ended,
+            Self::Failing { .. } => DestinationState::Failing,
+            Self::Stalled { .. } => DestinationState::Stalled,
+        }
+    }
+}
 
 impl Shared {
     /// The ledger with the kernel's drops and the oldest pending events brought up to date.
@@ -33,15 +80,42 @@ impl Shared {
         self.ledger.snapshot()
     }
 
-    fn source_edge(&self, running: &RunningSource) -> Edge {
+    /// Whether a thread has ended that reads for this source.
+    pub(crate) fn is_dead(&self, running: &RunningSource) -> bool {
         let dead_udp = running
             .listeners
             .iter()
             .any(|listener| listener.udp.iter().any(UdpWorker::ended));
-        let blocked = self.log.blocked_since().filter(|at| {
+        dead_udp || self.dead_workers()
+    }
+
+    /// Since when sources wait for room, if that is long enough to be an alarm.
+    pub(crate) fn blocked_since(&self) -> Option<Timestamp> {
+        self.log.blocked_since().filter(|at| {
             Timestamp::now().0.saturating_sub(at.0) >= BLOCKED_TOO_LONG.as_nanos() as i64
-        });
-        let reason = if dead_udp || self.dead_workers() {
+        })
+    }
+
+    /// What is wrong with a destination, if anything is.
+    pub(crate) fn trouble(&self, destination: &Destination) -> Option<Trouble> {
+        let status = &destination.status;
+        if destination.ended() {
+            return Some(Trouble::Ended);
+        }
+        if !status.healthy() {
+            return Some(Trouble::Failing {
+                since: status.since(),
+                error: status.last_error(),
+            });
+        }
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = progress.stalled_since(&destination.name)?;
+        Some(Trouble::Stalled { since })
+    }
+
+    fn source_edge(&self, running: &RunningSource) -> Edge {
+        let blocked = self.blocked_since();
+        let reason = if self.is_dead(running) {
             Some("a reading thread ended by a fault; restart, and report what the log says")
         } else if blocked.is_some() {
             Some("the queue is full: reading waits until a destination takes events again")
@@ -58,33 +132,14 @@ impl Shared {
     }
 
     fn destination_edge(&self, destination: &Destination) -> Edge {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let stalled = progress.stalled_since(&destination.name);
-        let status = &destination.status;
-        let (since, reason) = if destination.ended() {
-            (
-                None,
-                Some("its thread ended by a fault; reload or restart".to_owned()),
-            )
-        } else if !status.healthy() {
-            let words = status
-                .last_error()
-                .map_or_else(String::new, |error| error.text);
-            (Some(status.since()), Some(words))
-        } else if let Some(since) = stalled {
-            (
-                Some(since),
-                Some("events are pending and none was taken".to_owned()),
-            )
-        } else {
-            (None, None)
-        };
+        let trouble = self.trouble(destination);
+        let since = trouble.as_ref().and_then(Trouble::since);
         Edge {
             name: destination.name.clone(),
             kind: EdgeKind::Destination,
-            ok: reason.is_none(),
+            ok: trouble.is_none(),
             since_ns: since.map(|at| at.0),
-            reason,
+            reason: trouble.map(|trouble| trouble.words()),
         }
     }
 }
@@ -125,15 +180,36 @@ impl Admin for Shared {
     }
 
     fn senders(&self) -> Vec<SenderStatus> {
-        let mut all: Vec<SenderStatus> = self
-            .graph()
-            .sources
+        let sources: Vec<Arc<Source>> = self.live_sources();
+        let mut all: Vec<(&str, IpAddr, Sender)> = sources
             .iter()
-            .flat_map(|running| running.source.senders())
+            .flat_map(|source| {
+                let named = move |(ip, sender)| (source.name.as_str(), ip, sender);
+                source.senders().into_iter().map(named)
+            })
             .collect();
-        all.sort_by_key(|sender| std::cmp::Reverse(sender.last_seen_ns));
+        all.sort_by_key(|(_, _, sender)| {
+            let known = sender.format != Format::Unparsed;
+            (known, std::cmp::Reverse(sender.last_seen))
+        });
         all.truncate(SENDERS_LISTED);
-        all
+        let now = Timestamp::now();
+        all.iter()
+            .map(|(source, ip, sender)| sender_status(source, *ip, sender, now))
+            .collect()
+    }
+
+    fn stores(&self) -> Vec<(String, Arc<Store>)> {
+        self.live_stores()
+    }
+
+    fn flow(&self) -> FlowSnapshot {
+        self.flow_now()
+    }
+
+    fn explain(&self, source: Option<&str>, record: &[u8]) -> Result<Vec<u8>, String> {
+        let config = self.graph().config.clone();
+        explain::datagram_to_json(&config, source, record)
     }
 
     fn reload(&self) -> Result<ReloadReport, Vec<String>> {
@@ -155,6 +231,10 @@ impl Admin for Shared {
 
     fn drop_quarantined(&self, query: &QuarantineQuery) -> Result<u64, String> {
         self.quarantine.drop_entries(&query.filter()?)
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        self.graph().config.admin.clone()
     }
 
     fn metrics(&self) -> Vec<Sample> {
@@ -200,6 +280,27 @@ fn source_status(running: &RunningSource) -> SourceStatus {
         certificate_not_after: source.settings().1.tls.as_ref().map(|tls| tls.not_after()),
         anomalies: source.anomaly_counts(),
         connection_errors: source.connection_errors(),
+    }
+}
+
+fn sender_status(source: &str, ip: IpAddr, sender: &Sender, now: Timestamp) -> SenderStatus {
+    const MS: i64 = 1_000_000;
+    let sample = sender.sample().map(String::from_utf8_lossy);
+    SenderStatus {
+        ip,
+        first_seen_ns: sender.first_seen.0,
+        last_seen_ns: sender.last_seen.0,
+        first_seen_ms: sender.first_seen.0 / MS,
+        last_seen_ms: sender.last_seen.0 / MS,
+        silent_s: now.0.saturating_sub(sender.last_seen.0).max(0) as f64 / 1e9,
+        events: sender.events,
+        bytes: sender.bytes,
+        rate: sender.rate(now),
+        clock_skew_ms: sender.skew_ns.map(|skew| skew as f64 / MS as f64),
+        recognised: sender.format.name(),
+        unknown: sender.format == Format::Unparsed,
+        sample: sample.map(|text| text.into_owned()),
+        source: source.to_owned(),
     }
 }
 

@@ -104,6 +104,12 @@ fn tick(shared: &Shared, losses: &mut Losses) {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .note(&ledger);
+    let levels = shared.log.levels();
+    shared
+        .trend
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .note(&ledger, &levels, Instant::now());
     if let Some(line) = losses.line(&ledger, Instant::now()) {
         tracing::warn!("{line}");
     }

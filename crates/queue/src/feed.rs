@@ -50,6 +50,10 @@ impl Feed for DestinationFeed {
         self.log.settle(&self.name, position, events, &fate, now);
     }
 
+    fn durable(&self, position: u64) -> bool {
+        position < self.log.durable_end()
+    }
+
     fn stopping(&self) -> bool {
         self.is_stopping()
     }

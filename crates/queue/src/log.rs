@@ -308,8 +308,12 @@ impl Log {
                     slot.cursor.leave_to_others(first..first + events);
                     continue;
                 }
-                slot.cursor.counters.accepted.add(events);
-                slot.cursor.counters.pending.add(events);
+                let counters = &slot.cursor.counters;
+                counters.accepted.add(events);
+                counters.pending.add(events);
+                if batch.only().is_none() {
+                    counters.came_from(&batch.source().name, events);
+                }
             }
         });
         state.push(arrival, urgent, now)

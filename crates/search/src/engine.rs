@@ -13,7 +13,7 @@ use inrush_store::read::Footers;
 use inrush_store::reply::{Reply, Stopped};
 use inrush_store::snapshot::Snapshot;
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::answer::Answer;
@@ -24,6 +24,9 @@ use crate::stop::Stop;
 
 /// Searches that wait for their turn at most; more are refused.
 const WAITING_MAX: usize = 32;
+
+/// Followers of what comes in at most.
+const FOLLOWERS_MAX: usize = 16;
 
 /// Threads at most, if nobody says: a search is for one person, ingestion for all.
 const THREADS_MAX: usize = 4;
@@ -69,6 +72,7 @@ pub struct Engine {
     /// There until it is dropped.
     runtime: Option<Runtime>,
     bounds: Arc<Bounds>,
+    followers: Arc<Semaphore>,
 }
 
 /// What all searches share.
@@ -107,6 +111,7 @@ impl Engine {
             .enable_all()
             .build()?;
         Ok(Self {
+            followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             runtime: Some(runtime),
             bounds: Arc::new(Bounds {
                 footers: Arc::new(Footers::new(options.footers_bytes)),
@@ -128,6 +133,11 @@ impl Engine {
         let time_max = request.time_max.unwrap_or(self.bounds.time_max);
         let question = Question::Search(query, request);
         Ok(self.answer(snapshot, time_max, question))
+    }
+
+    /// Room for one more who follows what comes in.
+    pub(crate) fn follower(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.followers).try_acquire_owned().ok()
     }
 
     /// Answers a statement in SQL over the table `events`: at most `limit` rows. Whatever is wrong

@@ -34,8 +34,10 @@ mod session;
 mod statement;
 mod stop;
 mod table;
+mod tail;
 mod work;
 
 pub use answer::Answer;
 pub use engine::{Engine, Options};
 pub use request::{BUCKETS_MAX, ROWS_MAX, SearchRequest};
+pub use tail::tail;

@@ -7,6 +7,7 @@ use crate::blackhole::BlackholeConfig;
 use crate::file::FileConfig;
 use crate::splunk_hec::SplunkHecConfig;
 use crate::stdout::StdoutConfig;
+use crate::store::StoreConfig;
 
 /// One destination.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +21,8 @@ pub enum SinkConfig {
     Stdout(StdoutConfig),
     /// Sends events to Splunk's HTTP Event Collector, or to anything that speaks it.
     SplunkHec(Box<SplunkHecConfig>),
+    /// Keeps events in the embedded store, where they can be searched.
+    Store(StoreConfig),
 }
 
 impl SinkConfig {
@@ -30,6 +33,7 @@ impl SinkConfig {
             Self::File(_) => "file",
             Self::Stdout(_) => "stdout",
             Self::SplunkHec(_) => "splunk_hec",
+            Self::Store(_) => "store",
         }
     }
 }
@@ -64,6 +68,7 @@ pub fn validate(config: &SinkConfig) -> Vec<Problem> {
         SinkConfig::Blackhole(_) | SinkConfig::Stdout(_) => Vec::new(),
         SinkConfig::File(options) => options.problems(),
         SinkConfig::SplunkHec(options) => options.problems(),
+        SinkConfig::Store(options) => options.problems(),
     }
 }
 
@@ -79,7 +84,10 @@ mod tests {
             .iter()
             .map(|t| t["properties"]["type"]["const"].clone())
             .collect();
-        assert_eq!(kinds, ["blackhole", "file", "stdout", "splunk_hec"]);
+        assert_eq!(
+            kinds,
+            ["blackhole", "file", "stdout", "splunk_hec", "store"]
+        );
         let options = types
             .iter()
             .filter_map(|t| t["properties"].as_object())

@@ -27,6 +27,14 @@ pub enum SinkError {
         /// What is wrong with it.
         what: String,
     },
+    /// The folder of the embedded store cannot be used.
+    #[error("store {path}: {cause}")]
+    Store {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: std::io::Error,
+    },
     /// The system did not give what any sink of this kind needs.
     #[error("cannot start: {0}")]
     Unstartable(std::io::Error),

@@ -34,12 +34,14 @@ mod quarantine;
 pub mod splunk_hec;
 mod status;
 pub mod stdout;
+pub mod store;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use inrush_event::Feed;
+pub use inrush_store::Store;
 
 pub use config::{Problem, SinkConfig, validate};
 pub use error::{ErrorReason, SinkError};
@@ -54,9 +56,14 @@ pub trait Sink: Send {
     /// Takes batches from `feed` and settles them; returns when the feed is closed or the process
     /// is stopping. Blocks, so it is called on a thread of its own.
     fn run(self: Box<Self>, feed: Arc<dyn Feed>);
+
+    /// The store that it writes to, for searches; most write to none.
+    fn store(&self) -> Option<Arc<Store>> {
+        None
+    }
 }
 
-/// Opens the destination `name`. A relative path of a file sink lies under `data_dir`.
+/// Opens the destination `name`. A relative path of a file or a store lies under `data_dir`.
 ///
 /// # Errors
 /// The configuration has a problem that [`validate`] would name, or a file that it points to
@@ -78,6 +85,7 @@ pub fn build(
         SinkConfig::File(options) => Box::new(file::FileSink::new(
             name, options, data_dir, quarantine, shared,
         )?),
+        SinkConfig::Store(options) => Box::new(store::StoreSink::open(options, data_dir, shared)?),
         SinkConfig::SplunkHec(options) => Box::new(splunk_hec::SplunkHec::new(
             name, options, quarantine, shared,
         )?),

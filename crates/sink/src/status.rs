@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use inrush_event::{Counter, Timestamp};
 
@@ -13,6 +14,9 @@ const ERROR_TEXT_CHARS: usize = 300;
 
 /// Indexes whose rerouted events are counted by name; those of further ones count as `other`.
 const REROUTED_INDEXES_MAX: usize = 100;
+
+/// What an attempt takes is averaged with so many before it.
+const AVERAGED_OVER: i64 = 8;
 
 /// The last attempt that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +37,8 @@ pub struct SinkStatus {
     requests: Counter,
     bytes_sent: Counter,
     errors: [Counter; ErrorReason::ALL.len()],
+    /// Moving average of what an answered attempt takes, in nanoseconds; 0 before the first.
+    request_ns: Counter,
     /// Requests that may be in flight; 0 for a sink that has none.
     concurrency: AtomicU32,
     /// Taken once a batch or request, never held across I/O.
@@ -60,6 +66,7 @@ impl SinkStatus {
             requests: Counter::default(),
             bytes_sent: Counter::default(),
             errors: Default::default(),
+            request_ns: Counter::default(),
             concurrency: AtomicU32::new(0),
             state: Mutex::new(State {
                 healthy: true,
@@ -90,6 +97,26 @@ impl SinkStatus {
     /// Bytes that the destination has taken, as they were encoded (and compressed).
     pub fn bytes_sent(&self) -> u64 {
         self.bytes_sent.get()
+    }
+
+    /// How long a request or a write takes, as an average in which the last eight count for two
+    /// thirds; `None` before the first.
+    pub fn request_time(&self) -> Option<Duration> {
+        Some(self.request_ns.get())
+            .filter(|ns| *ns > 0)
+            .map(Duration::from_nanos)
+    }
+
+    /// A request was answered, or a write done, after this time. Two workers that say so at once
+    /// may cost one of the two its weight.
+    pub(crate) fn timed(&self, took: Duration) {
+        let took = i64::try_from(took.as_nanos()).unwrap_or(i64::MAX).max(1);
+        let before = self.request_ns.get() as i64;
+        let now = match before {
+            0 => took,
+            _ => before + (took - before) / AVERAGED_OVER,
+        };
+        self.request_ns.set(now.max(1) as u64);
     }
 
     /// Requests that may be in flight at once just now; `None` for a sink without requests.
@@ -260,6 +287,20 @@ mod tests {
         status.quarantine_works();
         assert!(status.healthy());
         assert_eq!(status.errors(ErrorReason::QuarantineFailed), 1);
+    }
+
+    #[test]
+    fn the_request_time_follows_what_requests_take() {
+        let status = SinkStatus::new("splunk", "splunk_hec");
+        assert_eq!(status.request_time(), None);
+        status.timed(Duration::from_millis(80));
+        assert_eq!(status.request_time(), Some(Duration::from_millis(80)));
+        status.timed(Duration::from_millis(160));
+        assert_eq!(status.request_time(), Some(Duration::from_millis(90)));
+        (0..100).for_each(|_| status.timed(Duration::from_millis(1)));
+        assert_eq!(status.request_time().map(|t| t.as_millis()), Some(1));
+        status.timed(Duration::ZERO);
+        assert!(status.request_time().is_some(), "not none again");
     }
 
     #[test]

@@ -1,16 +1,56 @@
-//! The embedded store.
+//! The embedded store: events in Parquet files, searchable at once, each of them once.
+//!
+//! # What it guarantees
+//! * An event is searchable as soon as it was taken from the queue ([`writer`]), from memory; in a
+//!   file it is [`WriteOptions::flush_after`] later at most, and only then does it count as
+//!   delivered.
+//! * A file becomes part of the store together with the note which events of the queue it holds, by
+//!   one commit: a crash at any moment neither loses an event nor repeats one.
+//! * A file that ends in `.parquet` is committed, so any engine may read `**/*.parquet`.
+//! * Small files are merged and old ones deleted by commits too; a reader keeps what it began with.
+//!
+//! # Layout
+//! `INDEX/YYYY-MM-DD/HH/NAME.parquet` by the hour of the events' times, `HH-odd` for those whose
+//! clocks are wrong, and `_log/` with the commits.
+//!
+//! # Limits
+//! Twice [`WriteOptions::flush_bytes`] of text and their rows are in memory at most.
+//!
+//! # After a crash
+//! [`Store::open`] finishes what was committed and deletes what was not. What the queue delivers
+//! again is skipped if a file holds it.
 //!
 //! # In reading order
-//! 1. [`schema`]: the columns of an event.
-//! 2. [`snapshot`]: what a reader sees.
-//! 3. [`query`]: what is typed into the search bar, and the SQL that it becomes.
-//! 4. [`read`]: from a snapshot to record batches.
-//! 5. [`reply`]: what a search answers.
+//! 1. [`schema`]: the columns of an event; [`snapshot`]: what a reader sees.
+//! 2. `rows`: from a batch to rows; `encode`: from rows to files; [`grams`]: the filter in them.
+//! 3. `home`: where files lie; `commits`: the log; [`covered`]: which events files hold.
+//! 4. [`Store`]: what writers and readers share; [`writer`] fills it, `upkeep` tidies it.
+//! 5. [`query`]: what is typed into the search bar, and the SQL that it becomes.
+//! 6. [`read`]: from a snapshot to record batches; [`reply`]: what a search answers.
 #![forbid(unsafe_code)]
 
+mod commits;
+pub mod covered;
+mod encode;
+mod follow;
 pub mod grams;
+mod home;
+mod options;
+mod place;
 pub mod query;
 pub mod read;
 pub mod reply;
+mod rows;
 pub mod schema;
+mod sdata;
 pub mod snapshot;
+mod store;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+pub mod writer;
+
+pub use follow::Follower;
+pub use home::{Home, Listed};
+pub use options::{Retention, WriteOptions};
+pub use store::{Counters, Levels, Store};

@@ -1,9 +1,11 @@
 //! What the process asks of the system once, at its start and end.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 
 /// Raises the limit of open files to what the system allows (`RLIMIT_NOFILE`), so that nobody has
 /// to tune it; each connection takes one. Returns the limit.
@@ -16,6 +18,22 @@ pub fn raise_open_files() -> io::Result<u64> {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     }
     Ok(hard)
+}
+
+/// Runs `read` while the terminal on stdin does not show what is typed. Where stdin is no terminal,
+/// or one that cannot be told, it just runs.
+pub fn without_echo<T>(read: impl FnOnce() -> T) -> T {
+    let stdin = io::stdin();
+    let Ok(before) = tcgetattr(stdin.as_fd()) else {
+        return read();
+    };
+    let mut quiet = before.clone();
+    quiet.local_flags.remove(LocalFlags::ECHO);
+    quiet.local_flags.insert(LocalFlags::ECHONL);
+    let _ = tcsetattr(stdin.as_fd(), SetArg::TCSANOW, &quiet);
+    let done = read();
+    let _ = tcsetattr(stdin.as_fd(), SetArg::TCSANOW, &before);
+    done
 }
 
 /// Tells systemd how the service stands (`sd_notify(3)`); without `NOTIFY_SOCKET`, or where the

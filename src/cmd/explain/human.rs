@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use inrush_event::{facility_name, severity_name};
-
-use super::json::rfc3339;
-use super::{Explained, RULE, UNCLASSIFIED};
+use inrush_pipeline::explain::{Explained, RULE, UNCLASSIFIED, rfc3339};
 
 /// Characters of the column of names.
 const NAME_CHARS: usize = 11;

@@ -6,9 +6,8 @@ use std::net::IpAddr;
 
 use inrush_codec::{Frame, FrameDecoder, SyslogOptions};
 use inrush_event::{Anomalies, Timestamp};
+use inrush_pipeline::explain::Arrival;
 use serde_json::Value;
-
-use super::Arrival;
 
 /// A record, or why a line of the input is none.
 pub(super) type Item<'a> = Result<Arrival<'a>, Fault>;

@@ -6,7 +6,9 @@
 mod activation;
 mod clients;
 mod config;
+mod dashboard;
 mod disk;
+mod flow;
 mod framing;
 mod hec;
 mod hec_fates;
@@ -18,7 +20,9 @@ mod queue;
 mod queue_tools;
 mod relp;
 mod roundtrip;
+mod store;
 mod tls;
+mod top;
 
 /// A syslog source on `listen` (addresses without brackets around the list) with more options
 /// (`key: value` lines), written to `out.jsonl`.

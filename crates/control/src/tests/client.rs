@@ -38,6 +38,20 @@ pub(super) fn ask(address: SocketAddr, method: &str, path: &str, headers: &str) 
     read_answer(stream)
 }
 
+/// `POST path` with a body.
+pub(super) fn post(address: SocketAddr, path: &str, body: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\
+         content-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // The answer may come, and the connection go, before all of it was sent.
+    let _ = stream.write_all(body);
+    read_answer(stream)
+}
+
 /// Reads to the end of the connection.
 pub(super) fn read_answer(mut stream: TcpStream) -> Answer {
     let mut text = Vec::new();

@@ -6,15 +6,6 @@ use std::net::TcpStream;
 use super::client::read_answer;
 use super::*;
 
-fn serve_within(limits: Limits) -> Server {
-    start_within(
-        "127.0.0.1:0".parse().unwrap(),
-        Arc::new(StandIn::default()),
-        limits,
-    )
-    .unwrap()
-}
-
 #[test]
 fn a_page_of_another_site_changes_and_reads_nothing() {
     let server = serve(StandIn::default());
@@ -35,10 +26,13 @@ fn a_page_of_another_site_changes_and_reads_nothing() {
 #[test]
 fn a_head_that_never_ends_is_cut_off() {
     let head = Duration::from_millis(50);
-    let server = serve_within(Limits {
-        head,
-        ..Limits::default()
-    });
+    let server = serve_within(
+        StandIn::default(),
+        Limits {
+            head,
+            ..Limits::default()
+        },
+    );
     let mut slow = TcpStream::connect(server.local_addr()).unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nhost: 127").unwrap();
     // Would hang here if nothing ended the connection.
@@ -48,10 +42,13 @@ fn a_head_that_never_ends_is_cut_off() {
 #[test]
 fn a_connection_that_lives_too_long_is_ended() {
     let connection = Duration::from_millis(50);
-    let server = serve_within(Limits {
-        connection,
-        ..Limits::default()
-    });
+    let server = serve_within(
+        StandIn::default(),
+        Limits {
+            connection,
+            ..Limits::default()
+        },
+    );
     let mut idle = TcpStream::connect(server.local_addr()).unwrap();
     let mut nothing = Vec::new();
     assert_eq!(idle.read_to_end(&mut nothing).unwrap(), 0);
@@ -64,7 +61,7 @@ fn slow_clients_do_not_pin_the_server() {
         head: Duration::from_millis(50),
         ..Limits::default()
     };
-    let server = serve_within(limits);
+    let server = serve_within(StandIn::default(), limits);
     let mut slow = Vec::new();
     for _ in 0..16 {
         let mut stream = TcpStream::connect(server.local_addr()).unwrap();
@@ -125,11 +122,25 @@ fn stopping_ends_idle_connections_and_frees_the_address() {
     assert_eq!(&first, b"HTTP/1.1 200");
     server.stop();
     idle.read_to_end(&mut Vec::new()).unwrap();
-    start(address, Arc::new(StandIn::default())).unwrap().stop();
+    let again = AdminOptions {
+        listen: AdminAddr(address),
+        ..local()
+    };
+    start(&again, Arc::new(StandIn::default()), None)
+        .unwrap()
+        .stop();
 }
 
 #[test]
 fn an_address_in_use_is_an_error_not_a_panic() {
     let server = serve(StandIn::default());
-    assert!(start(server.local_addr(), Arc::new(StandIn::default())).is_err());
+    let taken = AdminOptions {
+        listen: AdminAddr(server.local_addr()),
+        ..local()
+    };
+    let error = start(&taken, Arc::new(StandIn::default()), None)
+        .err()
+        .unwrap();
+    let words = error.to_string();
+    assert!(words.contains("admin.listen"), "{words}");
 }

@@ -1,8 +1,11 @@
 //! The API over real sockets, with an [`Admin`] whose numbers are all different.
 #![allow(clippy::unwrap_used)]
 
+mod assets;
+mod auth;
 mod client;
 mod endpoints;
+mod flow;
 mod hostile;
 mod standin;
 
@@ -10,11 +13,25 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Answer, ask, get};
+use client::{Answer, ask, get, post};
 use standin::StandIn;
+
+use inrush_pipeline::config::{AdminAddr, AdminOptions};
 
 use crate::{Limits, Server, start, start_within};
 
+/// A free port of loopback, open to all who reach it.
+fn local() -> AdminOptions {
+    AdminOptions {
+        listen: AdminAddr("127.0.0.1:0".parse().unwrap()),
+        ..AdminOptions::default()
+    }
+}
+
 fn serve(admin: StandIn) -> Server {
-    start("127.0.0.1:0".parse().unwrap(), Arc::new(admin)).unwrap()
+    start(&local(), Arc::new(admin), None).unwrap()
+}
+
+fn serve_within(admin: StandIn, limits: Limits) -> Server {
+    start_within(&local(), Arc::new(admin), None, limits).unwrap()
 }

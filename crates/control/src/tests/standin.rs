@@ -1,22 +1,33 @@
 //! An `Admin` that answers what the test put there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use inrush_event::{Ledger, LedgerSnapshot, Metric, RejectReason};
+use inrush_pipeline::config::AdminOptions;
+use inrush_pipeline::flow::{FlowSnapshot, QueueFlow};
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_pipeline::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+use inrush_store::Store;
 
 #[derive(Default)]
 pub(super) struct StandIn {
     pub(super) unhealthy: bool,
     pub(super) problems: Vec<String>,
+    /// What a reload finds under `admin`.
+    pub(super) options: Mutex<AdminOptions>,
     /// A reload says that it began, then waits to be let go.
     pub(super) gate: Option<(SyncSender<()>, Mutex<Receiver<()>>)>,
+    /// Counts the snapshots of the flow; the time of a snapshot is its number.
+    pub(super) gathered: Arc<AtomicI64>,
+    /// How large a snapshot is at least.
+    pub(super) ballast_bytes: usize,
 }
 
 impl Admin for StandIn {
@@ -91,10 +102,60 @@ impl Admin for StandIn {
             ip: "2001:db8::7".parse().unwrap(),
             first_seen_ns: 51,
             last_seen_ns: 52,
+            first_seen_ms: 55,
+            last_seen_ms: 56,
+            silent_s: 0.5,
             events: 53,
             bytes: 54,
+            rate: 57.5,
+            clock_skew_ms: Some(-58.0),
+            recognised: "unparsed",
+            unknown: true,
+            sample: Some("what?".into()),
             source: "syslog".into(),
         }]
+    }
+
+    fn stores(&self) -> Vec<(String, Arc<Store>)> {
+        Vec::new()
+    }
+
+    fn flow(&self) -> FlowSnapshot {
+        FlowSnapshot {
+            at_ms: self.gathered.fetch_add(1, Relaxed) + 1,
+            version: "0.0.0",
+            started_ms: 71,
+            balanced: true,
+            sources: Vec::new(),
+            filtered: BTreeMap::from([("x".repeat(self.ballast_bytes), 0)]),
+            destinations: Vec::new(),
+            edges: Vec::new(),
+            queue: QueueFlow {
+                bytes: 72,
+                bytes_max: 73,
+                disk_bytes: 74,
+                disk_bytes_max: 75,
+                segments: 76,
+                stall: None,
+                full_in_s: Some(77),
+            },
+            threads: Vec::new(),
+            resident_bytes: None,
+            loss: Vec::new(),
+            alarms: Vec::new(),
+        }
+    }
+
+    fn explain(&self, source: Option<&str>, record: &[u8]) -> Result<Vec<u8>, String> {
+        if record.is_empty() {
+            return Err("the record is empty".to_owned());
+        }
+        let told = serde_json::json!({ "source": source, "bytes": record.len() });
+        Ok(serde_json::to_vec(&told).unwrap())
+    }
+
+    fn admin_options(&self) -> AdminOptions {
+        self.options.lock().unwrap().clone()
     }
 
     fn reload(&self) -> Result<ReloadReport, Vec<String>> {

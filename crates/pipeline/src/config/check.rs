@@ -274,6 +274,12 @@ fn list(
     findings: &mut Findings,
 ) -> Option<Value> {
     let Kind::List(nodes) = &node.kind else {
+        if items["format"] == "password" {
+            let name = owner.name;
+            let words = format!("`{name}` is no list; give one: {name}: [\"${{VARIABLE}}\"]");
+            findings.add(node.at, words);
+            return None;
+        }
         let item = match &node.kind {
             Kind::Scalar(scalar) if !scalar.is_null() => {
                 format!("\"{}\"", scalar.written.as_deref().unwrap_or(&scalar.text))
@@ -416,6 +422,7 @@ fn format_fault(value: &Value, schema: &Value) -> Option<String> {
             .err()
             .map(|e| e.to_string()),
         "socket-address" => fault::<super::AdminAddr>(value),
+        "password-hash" => fault::<super::PasswordHash>(value),
         _ => None,
     }
 }
@@ -531,6 +538,7 @@ fn expected_scalar(schema: &Value) -> String {
         (Some("size"), _) => "a size such as 64KiB",
         (Some("duration"), _) => "a duration such as 5s",
         (Some("password"), _) => "a secret, best as \"${VARIABLE}\"",
+        (Some("password-hash"), _) => "what `inrush check --hash-password` prints, in quotes",
         (Some("socket-address"), _) => "an address and port such as 127.0.0.1:8686",
         (_, Some("boolean")) => "true or false",
         (_, Some("integer")) => "a whole number",

@@ -12,6 +12,7 @@ use inrush_sink::{SinkConfig, SinkError};
 use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
 use inrush_transport::tls::ServerTls;
 
+use super::access;
 use super::options::{Config, SourceConfig, SyslogSource};
 use super::problem::{Findings, Location, quoted};
 use super::tree::{self, Node};
@@ -19,6 +20,7 @@ use crate::quarantine::Nowhere;
 
 /// Checks what follows from the text alone.
 pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
+    access::check(config, root, findings);
     listeners(config, root, findings);
     for (name, source, node) in syslog_sources(config, root) {
         tls(name, source, node, findings);
@@ -38,6 +40,7 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
 
 /// Checks what the files that the configuration names hold.
 pub(super) fn files(config: &Config, root: &Node, findings: &mut Findings) {
+    access::files(config, root, findings);
     for (_, source, node) in syslog_sources(config, root) {
         if let Some(tls) = &source.tls {
             server_files(tls, node, findings);
@@ -63,7 +66,7 @@ fn syslog_sources<'c>(
 
 /// The place of the value at `path` (`tls.cert_file`, `endpoints[1]`) below `node`, or of the
 /// innermost part of it that was written.
-fn place(node: &Node, path: &str) -> Location {
+pub(super) fn place(node: &Node, path: &str) -> Location {
     let mut node = node;
     for step in path.split(['.', '[']) {
         let inner = match step.strip_suffix(']') {
@@ -156,16 +159,21 @@ fn tls(name: &str, source: &SyslogSource, node: &Node, findings: &mut Findings) 
         }
         return;
     };
+    client_authority(tls, &place(node, "tls.client_auth"), findings);
+}
+
+/// Client certificates need an authority; `at` is where they are asked for.
+pub(super) fn client_authority(tls: &TlsServerOptions, at: &Location, findings: &mut Findings) {
     if tls.client_auth() != ClientAuth::None && tls.client_ca_file.is_none() {
         findings.add(
-            place(node, "tls.client_auth"),
+            *at,
             "client certificates need the authority that signs them; add `client_ca_file`",
         );
     }
 }
 
-/// Certificate, key and authority of a source.
-fn server_files(tls: &TlsServerOptions, node: &Node, findings: &mut Findings) {
+/// Certificate, key and authority of a listener whose options are `node`.
+pub(super) fn server_files(tls: &TlsServerOptions, node: &Node, findings: &mut Findings) {
     let named = [
         ("cert_file", Some(&tls.cert_file)),
         ("key_file", Some(&tls.key_file)),
@@ -206,7 +214,7 @@ fn client_files(
     };
     let at_fault = match &error {
         // No fault of the configuration; it will be met again when the sink is to run.
-        SinkError::Unstartable(_) => return,
+        SinkError::Unstartable(_) | SinkError::Store { .. } => return,
         SinkError::Config(_) => None,
         SinkError::Unreadable { path, .. } | SinkError::BadCertificate { path, .. } => Some(path),
     };

@@ -19,9 +19,11 @@
 //! # After a crash
 //! Nothing is kept.
 
+mod access;
 mod check;
 mod meaning;
 mod options;
+mod password;
 mod problem;
 mod reference;
 mod schema;
@@ -40,6 +42,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use options::{AdminAddr, AdminOptions, Config, SourceConfig, SyslogSource};
+pub use password::{HashingError, PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError};
 pub use problem::{Problem, Problems};
 pub use variables::Environment;
 

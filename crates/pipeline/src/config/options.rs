@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use inrush_codec::SyslogOptions;
-use inrush_event::Period;
+use inrush_event::{Period, Secret};
 use inrush_queue::QueueOptions;
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions, UdpOptions};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
+
+use super::password::PasswordHash;
 
 /// Where events come from, where they go, and what lies between.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +29,7 @@ pub struct Config {
     #[serde(default = "data_dir_default")]
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
-    /// The admin API: health, metrics, ledger, reload.
+    /// The admin API and the dashboard.
     #[serde(default)]
     pub admin: AdminOptions,
     /// Where events come from, by names of your choice.
@@ -53,19 +55,73 @@ fn shutdown_timeout_default() -> Period {
     Period(Duration::from_secs(5))
 }
 
-/// The admin API.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+/// The admin API and the dashboard. Whoever reaches a loopback address may come in, unless a
+/// password or tokens are given; on any other address they must be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminOptions {
-    /// Address and port of the admin API. It asks for no password: give it an address that only
-    /// administrators can reach.
+    /// Address and port. It cannot change while running.
     pub listen: AdminAddr,
+    /// What people log in with: the line that `inrush check --hash-password` prints, in quotes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_hash: Option<PasswordHash>,
+    /// The password itself, where no hash can be had; it is hashed at start. Keep it out of the
+    /// file, as in `"${INRUSH_PASSWORD}"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+    /// What scripts send in place of a login, as `Authorization: Bearer TOKEN`. Two at a time let
+    /// you change one without a gap.
+    #[schemars(length(max = 64))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<Secret>,
+    /// Certificate and key, for `https://`. The files are read again when they change; the options
+    /// cannot change while running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsServerOptions>,
+    /// Hours after which people log in again. An hour in which no page was open ends a session too.
+    #[schemars(range(min = 1, max = 720))]
+    pub session_hours: u16,
+}
+
+/// Hours of a session: a working day with its edges.
+const SESSION_HOURS_DEFAULT: u16 = 12;
+
+impl Default for AdminOptions {
+    fn default() -> Self {
+        Self {
+            listen: AdminAddr::default(),
+            password_hash: None,
+            password: None,
+            tokens: Vec::new(),
+            tls: None,
+            session_hours: SESSION_HOURS_DEFAULT,
+        }
+    }
+}
+
+impl AdminOptions {
+    /// Whether who comes in has to show a password or a token.
+    pub fn asks(&self) -> bool {
+        self.password_hash.is_some() || self.password.is_some() || !self.tokens.is_empty()
+    }
+
+    /// Whether a running listener of the options `before` can go on with these.
+    pub(crate) fn can_follow(&self, before: &Self) -> bool {
+        self.listen == before.listen && self.tls == before.tls
+    }
 }
 
 /// An IP address and port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(transparent)]
 pub struct AdminAddr(pub SocketAddr);
+
+impl AdminAddr {
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        self.0.ip().to_canonical().is_loopback()
+    }
+}
 
 impl Default for AdminAddr {
     fn default() -> Self {

@@ -191,6 +191,7 @@ fn scalar_kind(schema: &Value) -> String {
         (Some("size"), _) => "size",
         (Some("duration"), _) => "duration",
         (Some("password"), _) => "secret",
+        (Some("password-hash"), _) => "password hash",
         (Some("listen-address"), _) => "listen address",
         (Some("socket-address"), _) => "address and port",
         (Some("timezone"), _) => "time zone",

@@ -197,8 +197,10 @@ impl FileSink {
 
     fn write_group(&mut self, path: &str, lines: &[u8], now: Timestamp) -> Outcome {
         self.status.attempted();
+        let begun = Instant::now();
         match self.append(path, lines, now) {
             Ok(()) => {
+                self.status.timed(begun.elapsed());
                 self.status.succeeded(lines.len());
                 Outcome::Written
             }

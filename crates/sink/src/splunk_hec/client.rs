@@ -291,19 +291,29 @@ async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error>
 fn send_error(url: &Url, error: reqwest::Error) -> SendError {
     // Its address may hold the proxy's password; ours is the endpoint's.
     let error = error.without_url();
-    let mut text = format!("{url}: {error}");
-    for cause in causes(&error) {
-        let cause = cause.to_string();
-        // Some say the same as what they wrap.
-        if !text.ends_with(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
+    let mut text = format!("{url}: ");
+    text.push_str(&words(&error).join(": "));
     SendError {
         reason: reason(&error),
         text,
     }
+}
+
+/// What went wrong, from the outside in, without the layers that only say that something did: the
+/// text stands in an alarm, where the first words count.
+fn words(error: &reqwest::Error) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for cause in causes(error).map(ToString::to_string) {
+        // Some say the same as what they wrap.
+        let said = words.last().is_some_and(|last| last.ends_with(&cause));
+        if !said && !cause.starts_with("client error (") {
+            words.push(cause);
+        }
+    }
+    if words.is_empty() {
+        words.push(error.to_string());
+    }
+    words
 }
 
 /// What lies below an error, from the outside in.

@@ -513,6 +513,7 @@ impl Shared {
     /// Takes note of what an answer says about its endpoint, and of `bytes` if they were taken.
     fn digest(&self, sent: &Sent, judged: &(Action, Words), bytes: usize) -> Verdict {
         let (action, words) = judged;
+        self.status.timed(sent.begun.elapsed());
         let text = || {
             let (name, status) = (self.client.name(sent.index), sent.status);
             format!("{name}: {status}, code {}: {}", words.code, words.text)

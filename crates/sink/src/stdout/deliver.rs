@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inrush_codec::encode::JsonLines;
 use inrush_event::{Delivery, Fate, Feed, Next};
@@ -81,6 +81,7 @@ impl<W: Write + Send> Stdout<W> {
     /// delivered and the others put back.
     fn write(&mut self, feed: &dyn Feed, position: u64, events: Range<u32>) -> io::Result<()> {
         self.status.attempted();
+        let begun = Instant::now();
         let (written, result) = write_counted(&mut self.writer, &self.lines);
         if written > 0 {
             self.torn = self.lines[written - 1] != b'\n';
@@ -89,6 +90,7 @@ impl<W: Write + Send> Stdout<W> {
             Ok(()) => {
                 feed.settle(position, events, Fate::Delivered);
                 self.failures = 0;
+                self.status.timed(begun.elapsed());
                 self.status.succeeded(written);
             }
             Err(error) => {

@@ -25,6 +25,13 @@ pub fn time(text: &str, now_ns: i64) -> Option<i64> {
     Some(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
 }
 
+/// A time in nanoseconds since 1970 as RFC 3339 writes it, in UTC with milliseconds.
+pub fn shown(ns: i64) -> String {
+    // Every i64 of nanoseconds is a year between 1677 and 2262, all of which jiff has.
+    let time = Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
+    time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
 /// The nanoseconds of `15m` and its like.
 fn stretch(text: &str) -> Option<i64> {
     let unit = text.chars().next_back()?;

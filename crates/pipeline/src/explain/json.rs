@@ -1,15 +1,12 @@
 //! One JSON object a record.
 
-use std::io::{self, Write};
-
 use inrush_codec::encode::push_rfc3339_ns;
 use inrush_event::{Timestamp, facility_name, severity_name};
 use serde_json::{Map, Value, json};
 
 use super::{Explained, RULE, UNCLASSIFIED, offset};
 
-/// Writes `explained` as a line. The envelope under `hec` is the very text that would be sent.
-pub(super) fn write(explained: &Explained, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn object(explained: &Explained) -> Result<Vec<u8>, serde_json::Error> {
     let mut object = Map::new();
     header(explained, &mut object);
     time(explained, &mut object);
@@ -19,12 +16,12 @@ pub(super) fn write(explained: &Explained, out: &mut impl Write) -> io::Result<(
         explained.anomalies().map(anomaly).collect(),
     );
     decision(explained, &mut object);
-    let mut line = serde_json::to_vec(&object)?;
-    line.pop();
-    line.extend_from_slice(b",\"hec\":");
-    line.extend_from_slice(&explained.hec);
-    line.extend_from_slice(b"}\n");
-    out.write_all(&line)
+    let mut text = serde_json::to_vec(&object)?;
+    text.pop();
+    text.extend_from_slice(b",\"hec\":");
+    text.extend_from_slice(&explained.hec);
+    text.push(b'}');
+    Ok(text)
 }
 
 fn header(explained: &Explained, object: &mut Map<String, Value>) {
@@ -71,7 +68,7 @@ fn decision(explained: &Explained, object: &mut Map<String, Value>) {
 }
 
 /// RFC 3339 in UTC with nanoseconds.
-pub(super) fn rfc3339(at: Timestamp) -> Option<String> {
+pub fn rfc3339(at: Timestamp) -> Option<String> {
     at.is_some().then(|| {
         let mut text = Vec::new();
         push_rfc3339_ns(at, &mut text);

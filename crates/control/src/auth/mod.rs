@@ -1,0 +1,358 @@
+//! Who may come in: one password for people, tokens for scripts.
+//!
+//! # What it guarantees
+//! * Where a password or a token is configured, nothing but the page, the login and a bare
+//!   `/healthz` is answered without one.
+//! * A session is 256 random bits in a cookie that scripts cannot read and other sites cannot send.
+//!   It is always made here, so nobody can plant one; it ends at logout, when it was idle for
+//!   [`IDLE`], after `admin.session_hours`, when the password changes, and with the process.
+//! * A change made with a session carries its CSRF token. A bearer token needs none: no browser
+//!   sends it by itself.
+//! * An answer that streams ends with the session or token that it was asked for with.
+//! * Guessing is slow: see [`throttle`] and [`desk`]. Every attempt is counted, some are logged.
+//!
+//! # Limits
+//! [`sessions::SESSIONS_MAX`] sessions, [`throttle::PEERS_MAX`] addresses remembered,
+//! [`desk::WAITING_MAX`] logins that wait, one that is checked.
+
+mod cookie;
+mod desk;
+mod endpoints;
+mod held;
+mod sessions;
+mod throttle;
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use inrush_event::{Metric, Secret};
+use inrush_pipeline::Sample;
+use inrush_pipeline::config::{AdminOptions, HashingError, PasswordHash};
+use subtle::ConstantTimeEq;
+
+pub(crate) use endpoints::{LOGIN_PATH, SESSION_PATH, router};
+pub(crate) use held::held;
+
+use cookie::Cookie;
+use desk::Desk;
+use sessions::{Id, Sessions};
+use throttle::Throttle;
+
+/// The header of a change that was asked for by the page.
+const CSRF_HEADER: &str = "x-inrush-csrf";
+
+/// How long a session lives of which nothing is heard. An open page is heard of once a second.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// By what a request came in.
+#[derive(Clone)]
+pub(crate) enum Pass {
+    /// Nobody is asked.
+    Open,
+    /// A session's cookie.
+    Session(Id),
+    /// A token of the configuration.
+    Token(Secret),
+}
+
+/// Why a request stays outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// Neither session nor token, or not a good one.
+    Stranger,
+    /// A change without the session's CSRF token.
+    Forged,
+}
+
+/// What opens the door.
+struct Keys {
+    options: AdminOptions,
+    password: Option<PasswordHash>,
+    tokens: Vec<Secret>,
+}
+
+/// What became of requests that were asked for a key.
+#[derive(Default)]
+struct Counts {
+    logins: AtomicU64,
+    refused: AtomicU64,
+    throttled: AtomicU64,
+    strangers: AtomicU64,
+    forged: AtomicU64,
+}
+
+/// The door of the admin API.
+pub(crate) struct Access {
+    /// Swapped by a reload; held only to compare.
+    keys: RwLock<Keys>,
+    /// Held only to look up. Order: never together with `keys` or `throttle`.
+    sessions: Mutex<Sessions>,
+    throttle: Mutex<Throttle>,
+    desk: Desk,
+    cookie: Cookie,
+    counts: Counts,
+    /// How long the body of a login may take.
+    body: Duration,
+}
+
+impl Access {
+    /// The door as `options` have it; `port` is the one really bound; `body` is
+    /// how long the body of a login may take.
+    ///
+    /// # Errors
+    /// A plain password cannot be hashed.
+    pub(crate) fn new(
+        options: &AdminOptions,
+        port: u16,
+        body: Duration,
+    ) -> Result<Self, HashingError> {
+        Ok(Self {
+            keys: RwLock::new(Keys::of(options)?),
+            sessions: Mutex::default(),
+            throttle: Mutex::default(),
+            desk: Desk::default(),
+            cookie: Cookie::new(port, options.tls.is_some()),
+            counts: Counts::default(),
+            body,
+        })
+    }
+
+    /// Takes on what a reload changed. Another password ends all sessions.
+    ///
+    /// # Errors
+    /// A plain password cannot be hashed; the old keys stay.
+    pub(crate) fn renew(&self, options: &AdminOptions) -> Result<(), HashingError> {
+        if self.keys(|keys| keys.options == *options) {
+            return Ok(());
+        }
+        let new = Keys::of(options)?;
+        let same_password = self.keys(|keys| {
+            let old = &keys.options;
+            (&old.password, &old.password_hash) == (&options.password, &options.password_hash)
+        });
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = new;
+        if !same_password {
+            self.sessions().clear();
+        }
+        Ok(())
+    }
+
+    /// Whether anybody is asked for anything.
+    pub(crate) fn asks(&self) -> bool {
+        self.keys(|keys| keys.options.asks())
+    }
+
+    /// By what the sender of these headers may come in.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Pass, Refused> {
+        if !self.asks() {
+            return Ok(Pass::Open);
+        }
+        let admitted = match headers.get(header::AUTHORIZATION).and_then(bearer) {
+            Some(shown) => self.token(shown).map(Pass::Token),
+            None => self.cookie.of(headers).into_iter().find_map(|id| {
+                let alive = self.alive(&id);
+                alive.then_some(Pass::Session(id))
+            }),
+        };
+        admitted.ok_or(Refused::Stranger)
+    }
+
+    /// Whether a request that came in so may do what it asks for.
+    pub(crate) fn allow(
+        &self,
+        pass: &Pass,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<(), Refused> {
+        let Pass::Session(id) = pass else {
+            return Ok(());
+        };
+        if method.is_safe() {
+            return Ok(());
+        }
+        let shown = headers.get(CSRF_HEADER).map(|value| value.as_bytes());
+        let csrf = self.sessions().csrf(id);
+        let same = csrf
+            .zip(shown)
+            .is_some_and(|(csrf, shown)| bool::from(csrf.as_bytes().ct_eq(shown)));
+        same.then_some(()).ok_or(Refused::Forged)
+    }
+
+    /// Whether that by which an answer was begun is still good. A session is heard of by it.
+    fn still(&self, pass: &Pass) -> bool {
+        match pass {
+            Pass::Open => !self.asks(),
+            Pass::Session(id) => self.alive(id),
+            Pass::Token(token) => self.keys(|keys| keys.tokens.contains(token)),
+        }
+    }
+
+    /// Counts a request that was refused.
+    pub(crate) fn note(&self, refused: Refused) {
+        let counter = match refused {
+            Refused::Stranger => &self.counts.strangers,
+            Refused::Forged => &self.counts.forged,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// What `/metrics` shows of it.
+    pub(crate) fn metrics(&self) -> Vec<Sample> {
+        let counts = &self.counts;
+        let rows = [
+            (Metric::AdminLogins, "result", "ok", &counts.logins),
+            (Metric::AdminLogins, "result", "refused", &counts.refused),
+            (
+                Metric::AdminLogins,
+                "result",
+                "throttled",
+                &counts.throttled,
+            ),
+            (Metric::AdminRefused, "reason", "login", &counts.strangers),
+            (Metric::AdminRefused, "reason", "csrf", &counts.forged),
+        ];
+        let sample = |(metric, label, value, count): (_, _, &str, &AtomicU64)| Sample {
+            metric,
+            labels: vec![(label, value.to_owned())],
+            value: count.load(Relaxed) as f64,
+        };
+        rows.into_iter().map(sample).collect()
+    }
+
+    fn alive(&self, id: &Id) -> bool {
+        let lifetime = self.keys(Keys::lifetime);
+        self.sessions().alive(id, lifetime, Instant::now())
+    }
+
+    /// The configured token that is shown. All are compared, each in a time that says nothing of
+    /// how much of it was right.
+    fn token(&self, shown: &[u8]) -> Option<Secret> {
+        self.keys(|keys| {
+            let mut found = None;
+            for known in &keys.tokens {
+                if bool::from(known.expose().as_bytes().ct_eq(shown)) {
+                    found = Some(known.clone());
+                }
+            }
+            found
+        })
+    }
+
+    fn keys<T>(&self, look: impl FnOnce(&Keys) -> T) -> T {
+        look(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn throttle(&self) -> MutexGuard<'_, Throttle> {
+        self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keys {
+    fn of(options: &AdminOptions) -> Result<Self, HashingError> {
+        let password = match (&options.password_hash, &options.password) {
+            (Some(hash), _) => Some(hash.clone()),
+            (None, Some(password)) => Some(PasswordHash::of(password.expose())?),
+            (None, None) => None,
+        };
+        Ok(Self {
+            password,
+            tokens: options.tokens.clone(),
+            options: options.clone(),
+        })
+    }
+
+    fn lifetime(&self) -> Duration {
+        Duration::from_secs(3600 * u64::from(self.options.session_hours))
+    }
+}
+
+/// The token of an `Authorization` header (RFC 6750). Another scheme is that of a proxy before us.
+fn bearer(shown: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = shown.as_bytes().split_at_checked(7)?;
+    scheme
+        .eq_ignore_ascii_case(b"bearer ")
+        .then(|| token.trim_ascii())
+}
+
+/// What a login came to.
+enum Outcome {
+    /// The value of the `Set-Cookie` header.
+    In(String),
+    /// Not the password.
+    Wrong,
+    /// To be tried again after this time.
+    Later(Duration),
+    /// Nobody can log in.
+    NoPassword,
+    /// Too many wait.
+    Busy,
+    /// The system gave no thread or no random bytes.
+    Failed,
+}
+
+impl Access {
+    /// Checks a password that came from `peer`.
+    async fn login(self: &Arc<Self>, peer: IpAddr, password: String) -> Outcome {
+        let Some(hash) = self.keys(|keys| keys.password.clone()) else {
+            return Outcome::NoPassword;
+        };
+        if let Some(wait) = self.throttled(peer) {
+            return Outcome::Later(wait);
+        }
+        let Some(turn) = self.desk.turn().await else {
+            self.counts.throttled.fetch_add(1, Relaxed);
+            return Outcome::Busy;
+        };
+        // Those who waited behind a wrong guess from the same address wait with it.
+        if let Some(wait) = self.throttled(peer) {
+            return Outcome::Later(wait);
+        }
+        let access = Arc::clone(self);
+        let check = move || hash.matches(&password);
+        let right = desk::check(turn, check, move |right| access.settle(peer, right)).await;
+        match right {
+            Some(true) => self.begin().map_or(Outcome::Failed, Outcome::In),
+            Some(false) => Outcome::Wrong,
+            None => Outcome::Failed,
+        }
+    }
+
+    fn throttled(&self, peer: IpAddr) -> Option<Duration> {
+        let wait = self.throttle().wait(peer, Instant::now())?;
+        self.counts.throttled.fetch_add(1, Relaxed);
+        Some(wait)
+    }
+
+    /// Counts an attempt, whether or not whoever made it still waits for the answer.
+    fn settle(&self, peer: IpAddr, right: bool) {
+        if right {
+            self.throttle().right(peer);
+            self.counts.logins.fetch_add(1, Relaxed);
+            tracing::info!(%peer, "admin: logged in");
+            return;
+        }
+        let failures = self.throttle().wrong(peer, Instant::now());
+        self.counts.refused.fetch_add(1, Relaxed);
+        // The 4th, 8th, 16th…: guessing is seen, and does not fill the log.
+        if failures >= throttle::FREE_TRIES && failures.is_power_of_two() {
+            tracing::warn!(%peer, failures, "admin: wrong passwords");
+        }
+    }
+
+    fn begin(&self) -> Option<String> {
+        let lifetime = self.keys(Keys::lifetime);
+        let id = self.sessions().open(lifetime, Instant::now())?;
+        Some(self.cookie.set(&id))
+    }
+}

@@ -1,0 +1,130 @@
+//! What stands before every endpoint: who may pass, and what every answer says to a browser.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json, Router};
+use serde_json::json;
+
+use crate::api::problem;
+use crate::assets::{self, Asset};
+use crate::auth::{self, Access, LOGIN_PATH, Refused, SESSION_PATH};
+use crate::guard;
+
+/// What every answer says to a browser: keep nothing (unless it says otherwise itself), guess no
+/// type, load nothing from elsewhere, and share nothing with the pages of others.
+const BROWSER_HEADERS: [(HeaderName, &str); 7] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (header::CONTENT_SECURITY_POLICY, assets::POLICY),
+];
+
+/// Whether the process is well, which a load balancer may ask without a token.
+const HEALTH_PATH: &str = "/healthz";
+
+#[derive(Clone)]
+struct Front {
+    access: Arc<Access>,
+    assets: &'static [Asset],
+    /// Whether we listen on a loopback address: see [`guard`].
+    loopback: bool,
+}
+
+/// The whole server: the page and the login beside `api`, and the watchman before all of them.
+/// Every request carries the [`Access`] as an extension.
+pub(crate) fn router(
+    api: Router,
+    access: Arc<Access>,
+    assets: &'static [Asset],
+    loopback: bool,
+) -> Router {
+    let front = Front {
+        access: Arc::clone(&access),
+        assets,
+        loopback,
+    };
+    api.merge(assets::router(assets))
+        .merge(auth::router(Arc::clone(&access)))
+        .layer(Extension(access))
+        .layer(middleware::from_fn_with_state(front, watchman))
+}
+
+/// Refuses who may not pass, and dresses the answer.
+async fn watchman(State(front): State<Front>, request: Request, next: Next) -> Response {
+    let mut answer = front.pass(request, next).await;
+    for (name, value) in BROWSER_HEADERS {
+        let headers = answer.headers_mut();
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    answer
+}
+
+impl Front {
+    async fn pass(&self, request: Request, next: Next) -> Response {
+        let (method, headers) = (request.method(), request.headers());
+        if let Err(why) = guard::check(method, headers, self.loopback, self.access.asks()) {
+            return problem(StatusCode::FORBIDDEN, why);
+        }
+        let pass = match self.access.admit(headers) {
+            Ok(pass) => pass,
+            Err(refused) => return self.outside(refused, request, next).await,
+        };
+        // Whoever logs in anew need not show the token of the session before.
+        if request.uri().path() != LOGIN_PATH
+            && let Err(refused) = self.access.allow(&pass, method, headers)
+        {
+            self.access.note(refused);
+            return turned_away(refused);
+        }
+        auth::held(next.run(request).await, Arc::clone(&self.access), pass)
+    }
+
+    /// What strangers get: the page, the login, and whether all is well in one word.
+    async fn outside(&self, refused: Refused, request: Request, next: Next) -> Response {
+        let path = request.uri().path();
+        if path == HEALTH_PATH {
+            return in_one_word(next.run(request).await);
+        }
+        let login = path == SESSION_PATH || path == LOGIN_PATH;
+        if login || path == "/" || self.assets.iter().any(|asset| asset.path == path) {
+            return next.run(request).await;
+        }
+        self.access.note(refused);
+        turned_away(refused)
+    }
+}
+
+/// The status of a health answer without its details.
+fn in_one_word(answer: Response) -> Response {
+    let healthy = answer.status() == StatusCode::OK;
+    (answer.status(), Json(json!({ "healthy": healthy }))).into_response()
+}
+
+fn turned_away(refused: Refused) -> Response {
+    match refused {
+        Refused::Stranger => {
+            let words = "log in, or send `Authorization: Bearer TOKEN`";
+            let scheme = [(header::WWW_AUTHENTICATE, "Bearer")];
+            (scheme, problem(StatusCode::UNAUTHORIZED, words)).into_response()
+        }
+        Refused::Forged => problem(
+            StatusCode::FORBIDDEN,
+            "the x-inrush-csrf header of this session is missing: reload the page",
+        ),
+    }
+}

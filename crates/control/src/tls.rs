@@ -1,0 +1,95 @@
+//! TLS of the admin listener: the handshake, and the certificate that is read again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use inrush_event::Metric;
+use inrush_pipeline::Sample;
+use inrush_transport::config::TlsServerOptions;
+use inrush_transport::tls::{Refresh, ServerTls, TlsError};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The certificate and key of the listener.
+pub(crate) struct Tls {
+    server: ServerTls,
+    reloads: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Tls {
+    /// Reads and checks the files.
+    ///
+    /// # Errors
+    /// They cannot be read or used.
+    pub(crate) fn load(options: &TlsServerOptions) -> Result<Self, TlsError> {
+        Ok(Self {
+            server: ServerTls::load(options)?,
+            reloads: AtomicU64::default(),
+            failures: AtomicU64::default(),
+        })
+    }
+
+    /// The handshake, within `limit`. What goes wrong is the client's and not worth a line.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+        limit: Duration,
+    ) -> Option<TlsStream<TcpStream>> {
+        let acceptor = TlsAcceptor::from(self.server.config());
+        timeout(limit, acceptor.accept(stream)).await.ok()?.ok()
+    }
+
+    /// Looks at the files until `stopped` turns true.
+    pub(crate) async fn watch(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                _ = stopped.wait_for(|stop| *stop) => return,
+                () = sleep(LOOK_EVERY) => {}
+            }
+            let tls = Arc::clone(&self);
+            // A disk may be slow, and the one thread is not to wait for it.
+            let _ = tokio::task::spawn_blocking(move || tls.refresh()).await;
+        }
+    }
+
+    fn refresh(&self) {
+        match self.server.refresh() {
+            Refresh::Unchanged => {}
+            Refresh::Reloaded { not_after } => {
+                self.reloads.fetch_add(1, Relaxed);
+                tracing::info!(not_after, "admin: certificate reloaded");
+            }
+            Refresh::Kept(error) => {
+                self.failures.fetch_add(1, Relaxed);
+                tracing::warn!(%error, "admin: the last good certificate is kept");
+            }
+        }
+    }
+
+    /// What `/metrics` shows of it.
+    pub(crate) fn metrics(&self) -> Vec<Sample> {
+        let reloads = |result: &str, count: &AtomicU64| Sample {
+            metric: Metric::AdminTlsReloads,
+            labels: vec![("result", result.to_owned())],
+            value: count.load(Relaxed) as f64,
+        };
+        let not_after = Sample {
+            metric: Metric::AdminCertificateNotAfter,
+            labels: Vec::new(),
+            value: self.server.not_after() as f64,
+        };
+        vec![
+            not_after,
+            reloads("ok", &self.reloads),
+            reloads("failed", &self.failures),
+        ]
+    }
+}

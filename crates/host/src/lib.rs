@@ -1,0 +1,34 @@
+//! What the kernel and the hardware say of themselves: where the host loses packets before they
+//! reach us, and what our own process takes.
+//!
+//! # What it guarantees
+//! * It reads files under `/proc` and `/sys` and nothing else; it changes nothing.
+//! * What cannot be read, or is not there on this kernel, is left out. It is never shown as 0, so
+//!   that a zero can be believed.
+//! * Counters are of the whole host and are given as their growth since [`Host::open`]. A counter
+//!   that starts again (a driver was loaded anew) goes on from where it was.
+//! * Whatever a file holds, nothing panics.
+//!
+//! # Limits
+//! A file is read up to [`FILE_BYTES_MAX`], at most [`INTERFACES_MAX`] interfaces and
+//! [`THREADS_MAX`] threads are looked at. A reading takes some 50 small files, about half a
+//! millisecond; it is made when somebody looks, not all the time.
+//!
+//! # In reading order
+//! 1. [`Cause`]: the places where a host loses packets, and what each counter means.
+//! 2. `text`: the files' formats, as functions of text.
+//! 3. [`Host`]: reads them, and remembers what they said before.
+//!
+//! # After a crash
+//! Nothing is kept.
+#![forbid(unsafe_code)]
+
+mod cause;
+mod growth;
+mod host;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use cause::{Cause, Place};
+pub use host::{FILE_BYTES_MAX, Host, HostLoss, INTERFACES_MAX, Reading, THREADS_MAX, ThreadCpu};

@@ -1,0 +1,354 @@
+//! Says of one record how it is read, what it is taken for and where it would go.
+//!
+//! It runs the very parser and encoder that a source and a `splunk_hec` destination run; nothing
+//! is sent anywhere. `inrush explain` and the admin API both ask here.
+
+mod json;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use inrush_codec::encode::{HecEncoder, HecOptions};
+use inrush_codec::{OptionsError, Parser, Zone, datagram};
+use inrush_event::{
+    Anomalies, Batch, BatchPool, Peer, Protocol, Record, Secret, SourceInfo, Span, Timestamp,
+    limits,
+};
+use inrush_sink::SinkConfig;
+use inrush_sink::splunk_hec::SplunkHecConfig;
+
+use crate::config::{Config, SourceConfig, SyslogSource};
+
+pub use json::rfc3339;
+
+/// Bytes of the largest record that can be explained over the admin API.
+pub const RECORD_BYTES_MAX: usize = limits::MESSAGE_BYTES_DEFAULT;
+
+/// Why a record has no class.
+pub const UNCLASSIFIED: &str = "no packs are installed yet";
+
+/// Which rule decided index and sourcetype.
+pub const RULE: &str = "source default";
+
+/// One record as it came, and what is known of its arrival.
+pub struct Arrival<'a> {
+    /// The record without its framing.
+    pub bytes: &'a [u8],
+    /// What was odd about its framing.
+    pub framing: Anomalies,
+    /// Who sent it, if that is known.
+    pub sender: Option<IpAddr>,
+    /// When it came, if that is known.
+    pub received: Option<Timestamp>,
+}
+
+/// A record that was read, and what would be sent of it.
+pub struct Explained {
+    /// From 1, in the order of asking.
+    pub number: u64,
+    /// The record alone in its batch.
+    pub batch: Batch,
+    /// How it was read.
+    pub record: Record,
+    /// Whether the sender's address and the receive time are our own stand-ins.
+    pub stand_in: bool,
+    /// The HEC envelope.
+    pub hec: Vec<u8>,
+    timezone: String,
+}
+
+impl Explained {
+    /// The fields that the parser found, by their names in output; an absent one is `None`.
+    pub fn fields(&self) -> [(&'static str, Option<&[u8]>); 7] {
+        let field = |span: Span| (!span.is_empty()).then(|| self.batch.get(span));
+        let Record {
+            host,
+            app,
+            proc_id,
+            msg_id,
+            sdata,
+            message,
+            raw,
+            ..
+        } = self.record;
+        [
+            ("host", field(host)),
+            ("app", field(app)),
+            ("proc_id", field(proc_id)),
+            ("msg_id", field(msg_id)),
+            ("sdata", field(sdata)),
+            ("message", field(message)),
+            ("raw", field(raw)),
+        ]
+    }
+
+    /// How the event time came about, in sentences.
+    pub fn time_notes(&self) -> Vec<String> {
+        let has = |anomaly| self.record.anomalies.contains(anomaly);
+        if !self.record.event_time.is_some() {
+            let stands_in = "the receive time stands in";
+            let why = if has(Anomalies::BAD_TIME) {
+                "what was sent is no date"
+            } else {
+                "none was sent"
+            };
+            return vec![format!("{why}; {stands_in}")];
+        }
+        let mut notes = Vec::new();
+        if has(Anomalies::YEAR_ASSUMED) {
+            notes
+                .push("no year was sent: the one closest to the receive time was taken".to_owned());
+        }
+        if has(Anomalies::ZONE_ASSUMED) {
+            let zone = &self.timezone;
+            notes.push(format!("no zone was sent: the source's, {zone}, was taken"));
+        } else if self.record.zone_minutes != Record::ZONE_NONE {
+            notes.push(format!(
+                "sent with the zone {}",
+                offset(self.record.zone_minutes)
+            ));
+        }
+        if has(Anomalies::CLOCK_UNSYNCED) {
+            notes.push("the device said that its clock is not synchronised".to_owned());
+        }
+        notes
+    }
+
+    /// Each anomaly with its sentence.
+    pub fn anomalies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let set = self.record.anomalies;
+        let present = Anomalies::ALL.iter().filter(move |one| set.contains(**one));
+        present.filter_map(|one| Some((one.names().next()?, one.describe())))
+    }
+
+    /// Who sent it.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.batch.peer(&self.record)
+    }
+
+    /// All of it as one JSON object. The envelope under `hec` is the very text that would be sent.
+    ///
+    /// # Errors
+    /// None that is known: what is written comes from text.
+    pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
+        json::object(self)
+    }
+}
+
+/// Minutes east of UTC as `+02:00`.
+fn offset(minutes: i16) -> String {
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let minutes = minutes.unsigned_abs();
+    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+/// What a source does to a record, without its sockets.
+pub struct Explainer {
+    pool: Arc<BatchPool>,
+    source: Arc<SourceInfo>,
+    /// As whose datagram or connection a record counts that does not say.
+    door: Peer,
+    zone: Zone,
+    timezone: String,
+    parser: Parser,
+    hec_options: HecOptions,
+    hec: HecEncoder,
+    number: u64,
+}
+
+impl Explainer {
+    /// As the source `name` of `config` would read a record.
+    ///
+    /// # Errors
+    /// The source's time zone is not known.
+    pub fn new(name: &str, source: &SyslogSource, config: &Config) -> Result<Self, OptionsError> {
+        let zone = source.syslog.zone()?;
+        let first = source.listen.first();
+        let hec_options = hec_options(config);
+        Ok(Self {
+            pool: BatchPool::new(),
+            source: Arc::new(SourceInfo {
+                name: name.to_owned(),
+                index: source.index.clone(),
+                sourcetype: source.sourcetype.clone(),
+            }),
+            door: Peer {
+                ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
+                local_port: first.map_or(514, |listen| listen.addr.port()),
+                protocol: first.map_or(Protocol::Udp, |listen| listen.protocol),
+            },
+            parser: Parser::new(zone.clone()),
+            zone,
+            timezone: source.syslog.timezone.clone(),
+            hec: HecEncoder::new(hec_options.clone()),
+            hec_options,
+            number: 0,
+        })
+    }
+
+    /// Forgets everything that was learnt from earlier records.
+    pub fn forget(&mut self) {
+        self.parser = Parser::new(self.zone.clone());
+        self.hec = HecEncoder::new(self.hec_options.clone());
+        self.pool = BatchPool::new();
+    }
+
+    /// Reads one record.
+    pub fn explain(&mut self, arrival: &Arrival<'_>) -> Explained {
+        self.number += 1;
+        let received = arrival.received.unwrap_or_else(Timestamp::now);
+        let peer = Peer {
+            ip: arrival.sender.unwrap_or(self.door.ip),
+            ..self.door
+        };
+        let mut builder = self.pool.lend(&self.source, limits::MESSAGE_BYTES_DEFAULT);
+        builder.stamp(received);
+        builder.extend(arrival.bytes);
+        let peer = builder.peer(peer);
+        let raw = Span::new(0, arrival.bytes.len());
+        let mut record = Record::unparsed(raw, received, peer, arrival.framing);
+        self.parser.parse(builder.bytes(), &mut record);
+        builder.parts().1.push(record);
+        let batch = builder.freeze(self.number);
+        let mut hec = Vec::new();
+        self.hec.encode(&batch, &record, b"", &mut hec);
+        Explained {
+            number: self.number,
+            batch,
+            record,
+            stand_in: arrival.sender.is_none(),
+            timezone: self.timezone.clone(),
+            hec,
+        }
+    }
+}
+
+/// The source of that name, or the first one.
+///
+/// # Errors
+/// In words, with the names that there are.
+pub fn source<'c>(
+    config: &'c Config,
+    wanted: Option<&str>,
+) -> Result<(&'c str, &'c SyslogSource), String> {
+    let mut sources = config.sources.iter();
+    let found = match wanted {
+        None => sources.next(),
+        Some(wanted) => sources.find(|(name, _)| *name == wanted),
+    };
+    let Some((name, source)) = found else {
+        let names: Vec<_> = config.sources.keys().map(String::as_str).collect();
+        let wanted = wanted.unwrap_or_default();
+        let names = names.join(", ");
+        return Err(format!("there is no source `{wanted}`; there are: {names}"));
+    };
+    let SourceConfig::Syslog(source) = source;
+    Ok((name, source))
+}
+
+/// As the first `splunk_hec` destination has it, or as one without options would.
+fn hec_options(config: &Config) -> HecOptions {
+    let hec = config
+        .destinations
+        .values()
+        .find_map(|destination| match destination {
+            SinkConfig::SplunkHec(options) => Some(options.envelope()),
+            _ => None,
+        });
+    hec.unwrap_or_else(|| SplunkHecConfig::new(Vec::new(), Secret::new("")).envelope())
+}
+
+/// One record as a datagram would bring it to the source `wanted` of `config`, as one JSON object.
+///
+/// # Errors
+/// In words: there is no such source, or the record is empty.
+pub fn datagram_to_json(
+    config: &Config,
+    wanted: Option<&str>,
+    bytes: &[u8],
+) -> Result<Vec<u8>, String> {
+    let (name, options) = source(config, wanted)?;
+    let kept = datagram(bytes, Span::new(0, bytes.len()));
+    let kept = kept.ok_or("the record is empty; send it as the body of the request")?;
+    let most = options.syslog.message_bytes_max();
+    let mut framing = Anomalies::NONE;
+    if kept.len() > most {
+        framing.insert(Anomalies::OVERSIZE);
+    }
+    let bytes = kept.of(bytes);
+    let arrival = Arrival {
+        bytes: &bytes[..bytes.len().min(most)],
+        framing,
+        sender: None,
+        received: None,
+    };
+    let mut explainer = Explainer::new(name, options, config).map_err(|error| error.to_string())?;
+    explainer
+        .explain(&arrival)
+        .to_json()
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::Value;
+
+    fn config(more: &str) -> Config {
+        let yaml = format!(
+            "sources:\n  a: {{ type: syslog, listen: [\"udp://127.0.0.1:0\"]{more} }}\n  \
+             b: {{ type: syslog, listen: [\"tcp://127.0.0.1:0\"], index: other }}\n\
+             destinations:\n  out: {{ type: blackhole }}\n"
+        );
+        crate::config::parse(&yaml, "test", &|_| None).unwrap()
+    }
+
+    fn explained(config: &Config, wanted: Option<&str>, bytes: &[u8]) -> Value {
+        serde_json::from_slice(&datagram_to_json(config, wanted, bytes).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_read_as_its_source_reads_it() {
+        let config = config("");
+        let first = explained(
+            &config,
+            None,
+            b"<34>Oct 11 22:14:15 fw1 su[230]: failed\r\n",
+        );
+        assert_eq!(first["format"], "rfc3164");
+        assert_eq!(
+            (&first["host"], &first["index"]),
+            (&"fw1".into(), &"main".into())
+        );
+        assert_eq!(first["hec"]["event"], "su[230]: failed");
+        assert_eq!(first["protocol"], "udp");
+        let second = explained(&config, Some("b"), b"no header\0\xff");
+        assert_eq!(
+            (&second["format"], &second["index"]),
+            (&"unparsed".into(), &"other".into())
+        );
+        assert_eq!(second["raw"], "no header\0\u{fffd}");
+    }
+
+    #[test]
+    fn what_cannot_be_explained_is_said_in_words() {
+        let config = config("");
+        let empty = datagram_to_json(&config, None, b"\r\n\0").unwrap_err();
+        assert!(empty.contains("empty"), "{empty}");
+        let unknown = datagram_to_json(&config, Some("c"), b"x").unwrap_err();
+        assert_eq!(unknown, "there is no source `c`; there are: a, b");
+    }
+
+    #[test]
+    fn what_is_too_long_for_the_source_is_cut_as_the_source_cuts_it() {
+        let config = config(", max_message_bytes: 480");
+        let long = explained(&config, None, &[b'x'; 1000]);
+        assert_eq!(long["raw"].as_str().map(str::len), Some(480));
+        let names = long["anomalies"].as_array().unwrap().iter();
+        assert!(
+            names.into_iter().any(|one| one["name"] == "oversize"),
+            "{long}"
+        );
+    }
+}

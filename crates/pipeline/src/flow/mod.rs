@@ -1,0 +1,387 @@
+//! What flows, waits and is lost: one snapshot for the flow page, `inrush top` and scripts.
+//!
+//! A snapshot is gathered when somebody asks, and costs about a millisecond. What needs a history
+//! (`trend`) is noted once a second by the watch, whether or not anybody asks. Counters are
+//! totals since the start of the process; whoever shows rates takes differences.
+
+pub(crate) mod alarm;
+mod loss;
+pub(crate) mod trend;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use inrush_event::{DestinationSnapshot, LedgerSnapshot, SourceSnapshot, Timestamp};
+use inrush_host::Host;
+use inrush_queue::QueueLevels;
+use serde::Serialize;
+
+use crate::destination::Destination;
+use crate::pipeline::{Graph, RunningSource, Shared};
+use crate::status::Trouble;
+
+pub use alarm::{Alarm, Severity};
+pub use loss::{Loss, Place};
+
+/// Everything at one moment, in the shape of `GET /api/v1/flow`.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowSnapshot {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The version of Inrush.
+    pub version: &'static str,
+    /// When the process started, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// Whether every event has a fate; computed.
+    pub balanced: bool,
+    /// In the order of the configuration, then those that are no longer in it.
+    pub sources: Vec<SourceFlow>,
+    /// Events that a rule took out, by rule.
+    pub filtered: BTreeMap<String, u64>,
+    /// In the order of the configuration, then those that are no longer in it.
+    pub destinations: Vec<DestinationFlow>,
+    /// Which events of which source were put before which destination, in the order of both.
+    pub edges: Vec<EdgeFlow>,
+    /// What is kept between the two.
+    pub queue: QueueFlow,
+    /// The threads of the process.
+    pub threads: Vec<ThreadFlow>,
+    /// Memory of the process, in bytes; `None` where the kernel does not say it.
+    pub resident_bytes: Option<u64>,
+    /// Every place where an event can be lost, with its count.
+    pub loss: Vec<Loss>,
+    /// What is wrong, the worst first.
+    pub alarms: Vec<Alarm>,
+}
+
+/// What came in at a source.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceFlow {
+    /// The name in the configuration.
+    pub name: String,
+    /// The `type` in the configuration; empty for one that is no longer there.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Events that reached the process.
+    pub received: u64,
+    /// Events that the queue took.
+    pub accepted: u64,
+    /// Received but not accepted, by reason.
+    pub rejected: BTreeMap<String, u64>,
+    /// Datagrams that the kernel dropped at our sockets.
+    pub kernel_dropped: u64,
+    /// Bytes of what was received.
+    pub bytes: u64,
+    /// Open stream connections.
+    pub connections: u64,
+}
+
+/// How a destination is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DestinationState {
+    /// It takes events.
+    Ok,
+    /// Its last attempt failed.
+    Failing,
+    /// Events are pending, and it has taken none for a while.
+    Stalled,
+    /// Its thread ended by a fault.
+    Ended,
+    /// It is no longer in the configuration.
+    Removed,
+}
+
+/// What went out at a destination.
+#[derive(Clone, Debug, Serialize)]
+pub struct DestinationFlow {
+    /// The name in the configuration.
+    pub name: String,
+    /// The `type` in the configuration; empty for one that is no longer there.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Events put before it.
+    pub accepted: u64,
+    /// Events that it has taken.
+    pub delivered: u64,
+    /// Events on their way.
+    pub pending: u64,
+    /// Events that it refused, by reason.
+    pub quarantined: BTreeMap<String, u64>,
+    /// Events given up, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Age of the oldest event on its way.
+    pub oldest_pending_ms: f64,
+    /// What a request or a write takes, as a moving average; `None` before the first.
+    pub request_ms: Option<f64>,
+    /// How it is doing.
+    pub state: DestinationState,
+    /// Why it is not well, in words.
+    pub error: Option<String>,
+}
+
+/// Events on their way from a source to a destination.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct EdgeFlow {
+    /// The source.
+    pub from: String,
+    /// The destination.
+    pub to: String,
+    /// Events of the source that were put before the destination.
+    pub events: u64,
+}
+
+/// The queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueFlow {
+    /// Bytes that queued batches pin in memory.
+    pub bytes: u64,
+    /// The budget for them.
+    pub bytes_max: u64,
+    /// Bytes of the segments on disk.
+    pub disk_bytes: u64,
+    /// The budget for them; 0 without a disk.
+    pub disk_bytes_max: u64,
+    /// Segments on disk.
+    pub segments: usize,
+    /// Why nothing is written, if so.
+    pub stall: Option<String>,
+    /// Seconds until it is full if it goes on as in the last minute; `None` if it does not fill.
+    pub full_in_s: Option<u64>,
+}
+
+/// A thread of the process.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadFlow {
+    /// Its name, cut to 15 characters.
+    pub name: String,
+    /// CPU time since the snapshot before, in percent of one CPU.
+    pub cpu_percent: f64,
+}
+
+/// What one snapshot remembers for the next.
+pub(crate) struct Meter {
+    host: Host,
+    /// When each alarm was first seen, for those that do not know it themselves.
+    alarms: HashMap<String, Timestamp>,
+}
+
+impl Meter {
+    pub(crate) fn open() -> Self {
+        Self {
+            host: Host::open(),
+            alarms: HashMap::new(),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Everything at one moment.
+    pub(crate) fn flow_now(&self) -> FlowSnapshot {
+        let mut meter = lock(&self.meter);
+        let host = meter.host.read();
+        let graph = self.graph();
+        let ledger = self.ledger_now();
+        let levels = self.log.levels();
+        let queue = self.queue_flow(&levels);
+        let troubles: Vec<Option<Trouble>> = graph
+            .destinations
+            .iter()
+            .map(|destination| self.trouble(destination))
+            .collect();
+        let drafts = self.drafts(&graph, &troubles, &ledger, &queue, &levels);
+        let sources = sources(&graph, &ledger);
+        let destinations = destinations(&graph, &troubles, &ledger);
+        FlowSnapshot {
+            at_ms: ledger.at_ns / 1_000_000,
+            version: env!("CARGO_PKG_VERSION"),
+            started_ms: self.started.0 / 1_000_000,
+            balanced: ledger.balanced,
+            edges: edges(&sources, &destinations, &ledger),
+            sources,
+            destinations,
+            loss: loss::rows(&ledger, &loss::at_sources(&graph.sources), &host),
+            alarms: alarm::settle(drafts, &mut meter.alarms, Timestamp(ledger.at_ns)),
+            filtered: ledger.filtered,
+            queue,
+            threads: host
+                .threads
+                .into_iter()
+                .map(|thread| ThreadFlow {
+                    name: thread.name,
+                    cpu_percent: thread.cpu_percent,
+                })
+                .collect(),
+            resident_bytes: host.resident_bytes,
+        }
+    }
+
+    fn queue_flow(&self, levels: &QueueLevels) -> QueueFlow {
+        let full =
+            self.blocked_since().is_some() || levels.stall.as_ref().is_some_and(|stall| stall.full);
+        QueueFlow {
+            bytes: levels.bytes,
+            bytes_max: levels.bytes_max,
+            disk_bytes: levels.disk_bytes,
+            disk_bytes_max: levels.disk_bytes_max,
+            segments: levels.segments,
+            stall: levels.stall.as_ref().map(|stall| stall.text.clone()),
+            full_in_s: match full {
+                true => Some(0),
+                false => lock(&self.trend).full_in_s(levels),
+            },
+        }
+    }
+
+    /// Everything that is wrong.
+    fn drafts(
+        &self,
+        graph: &Graph,
+        troubles: &[Option<Trouble>],
+        ledger: &LedgerSnapshot,
+        queue: &QueueFlow,
+        levels: &QueueLevels,
+    ) -> Vec<alarm::Draft> {
+        let mut drafts = Vec::new();
+        drafts.extend(ledger.imbalance().map(|words| alarm::unbalanced(&words)));
+        let dead = graph.sources.iter().filter(|one| self.is_dead(one));
+        drafts.extend(dead.map(|running| alarm::reader_ended(&running.source.name)));
+        let slowest = ledger
+            .destinations
+            .iter()
+            .max_by_key(|(_, row)| row.pending);
+        let slowest = slowest.map_or("", |(name, _)| name.as_str());
+        drafts.extend(
+            match (&levels.stall, self.blocked_since(), queue.full_in_s) {
+                (Some(stall), ..) => Some(alarm::queue_stalled(stall, slowest)),
+                (None, Some(since), _) => Some(alarm::queue_full(since, slowest)),
+                (None, None, Some(seconds)) => alarm::queue_filling(seconds, slowest),
+                (None, None, None) => None,
+            },
+        );
+        let ill = graph.destinations.iter().zip(troubles);
+        let ill = ill.filter_map(|(one, trouble)| Some((one, trouble.as_ref()?)));
+        drafts.extend(ill.map(|(one, trouble)| alarm::destination(&one.name, trouble)));
+        let trend = lock(&self.trend);
+        drafts.extend(
+            trend
+                .growing(Instant::now())
+                .map(|loss| alarm::losing(&loss)),
+        );
+        for running in &graph.sources {
+            let tls = running.source.settings().1.tls.clone();
+            let ends =
+                tls.and_then(|tls| alarm::certificate(&running.source.name, tls.not_after()));
+            drafts.extend(ends);
+        }
+        drafts
+    }
+}
+
+fn sources(graph: &Graph, ledger: &LedgerSnapshot) -> Vec<SourceFlow> {
+    let configured = graph.sources.iter().filter_map(|running| {
+        let row = ledger.sources.get(&running.source.name)?;
+        Some(source(&running.source.name, Some(running), row))
+    });
+    let is_configured = |name: &str| graph.sources.iter().any(|one| one.source.name == name);
+    let gone = ledger
+        .sources
+        .iter()
+        .filter(|(name, _)| !is_configured(name))
+        .map(|(name, row)| source(name, None, row));
+    configured.chain(gone).collect()
+}
+
+fn source(name: &str, running: Option<&RunningSource>, row: &SourceSnapshot) -> SourceFlow {
+    SourceFlow {
+        name: name.to_owned(),
+        type_name: running.map_or("", |_| "syslog").to_owned(),
+        received: row.received,
+        accepted: row.accepted,
+        rejected: row.rejected.clone(),
+        kernel_dropped: row.kernel_dropped,
+        bytes: row.received_bytes,
+        connections: running.map_or(0, |running| running.source.connections.get()),
+    }
+}
+
+fn destinations(
+    graph: &Graph,
+    troubles: &[Option<Trouble>],
+    ledger: &LedgerSnapshot,
+) -> Vec<DestinationFlow> {
+    let configured = graph
+        .destinations
+        .iter()
+        .zip(troubles)
+        .filter_map(|(one, trouble)| {
+            let row = ledger.destinations.get(&one.name)?;
+            Some(destination(one, trouble.as_ref(), row))
+        });
+    let is_configured = |name: &str| graph.destinations.iter().any(|one| one.name == name);
+    let gone = ledger
+        .destinations
+        .iter()
+        .filter(|(name, _)| !is_configured(name))
+        .map(|(name, row)| counted(name, row));
+    configured.chain(gone).collect()
+}
+
+fn destination(
+    one: &Destination,
+    trouble: Option<&Trouble>,
+    row: &DestinationSnapshot,
+) -> DestinationFlow {
+    let request = one.status.request_time();
+    DestinationFlow {
+        type_name: one.status.kind().to_owned(),
+        request_ms: request.map(|time| time.as_secs_f64() * 1000.0),
+        state: trouble.map_or(DestinationState::Ok, Trouble::state),
+        error: trouble.map(Trouble::words),
+        ..counted(&one.name, row)
+    }
+}
+
+/// What the ledger knows of a destination, as of one that is no longer configured.
+fn counted(name: &str, row: &DestinationSnapshot) -> DestinationFlow {
+    DestinationFlow {
+        name: name.to_owned(),
+        type_name: String::new(),
+        accepted: row.accepted,
+        delivered: row.delivered,
+        pending: row.pending,
+        quarantined: row.quarantined.clone(),
+        dropped: row.dropped.clone(),
+        oldest_pending_ms: row.oldest_pending_seconds * 1000.0,
+        request_ms: None,
+        state: DestinationState::Removed,
+        error: None,
+    }
+}
+
+/// In the order of the sources, and of the destinations for each.
+fn edges(
+    sources: &[SourceFlow],
+    destinations: &[DestinationFlow],
+    ledger: &LedgerSnapshot,
+) -> Vec<EdgeFlow> {
+    let pairs = sources.iter().flat_map(|source| {
+        destinations
+            .iter()
+            .map(move |one| (&source.name, &one.name))
+    });
+    let edge = |(from, to): (&String, &String)| {
+        let events = *ledger.destinations.get(to)?.from.get(from)?;
+        Some(EdgeFlow {
+            from: from.clone(),
+            to: to.clone(),
+            events,
+        })
+    };
+    pairs.filter_map(edge).collect()
+}

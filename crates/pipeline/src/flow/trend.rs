@@ -1,0 +1,314 @@
+//! What needs a history: how fast the queue fills, and what has been lost of late.
+//!
+//! The watch notes one sample a second, which costs a few additions.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use inrush_event::{LedgerSnapshot, Record, Timestamp};
+use inrush_queue::QueueLevels;
+
+/// Samples kept: a minute of them, and the one before.
+const SAMPLES_MAX: usize = 61;
+
+/// With fewer samples nothing is said about the future.
+const SAMPLES_MIN: usize = 20;
+
+/// What lies further ahead is not said, in seconds: by then everything is different.
+const AHEAD_MAX_S: f64 = 30.0 * 86_400.0;
+
+/// So long after the last loss its alarm ends.
+const QUIET: Duration = Duration::from_secs(300);
+
+/// One second.
+struct Sample {
+    at: Instant,
+    /// Bytes used of the budget that runs out first.
+    used: u64,
+    /// Events pending for the destination that has the most.
+    pending: u64,
+    /// What an event takes in the queue, about.
+    event_bytes: u64,
+}
+
+/// Something that is lost or put aside.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum LossKind {
+    /// Datagrams, by the kernel, at a source.
+    KernelDropped,
+    /// Events, at a source, for want of room.
+    Rejected,
+    /// Events, for a destination, for good.
+    Dropped,
+    /// Events that a destination refused.
+    Quarantined,
+}
+
+/// A loss of late.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct GrowingLoss {
+    pub(crate) kind: LossKind,
+    /// The source or destination.
+    pub(crate) name: String,
+    /// When this spell of it began.
+    pub(crate) since: Timestamp,
+    /// How much since then.
+    pub(crate) count: u64,
+}
+
+#[derive(Default)]
+struct Grown {
+    total: u64,
+    /// The total before the present spell.
+    before: u64,
+    since: Timestamp,
+    last: Option<Instant>,
+}
+
+/// The last minute of the queue, and what has been lost.
+#[derive(Default)]
+pub(crate) struct Trend {
+    /// The oldest first.
+    samples: VecDeque<Sample>,
+    /// By kind and name; as many as the ledger has rows.
+    grown: HashMap<(LossKind, String), Grown>,
+}
+
+/// Used and allowed: of the disk if there is one, else of the memory.
+fn budget(levels: &QueueLevels) -> (u64, u64) {
+    match levels.disk_bytes_max {
+        0 => (levels.bytes, levels.bytes_max),
+        max => (levels.disk_bytes, max),
+    }
+}
+
+impl Trend {
+    /// Takes note of one second.
+    pub(crate) fn note(&mut self, ledger: &LedgerSnapshot, levels: &QueueLevels, now: Instant) {
+        let sum = |of: fn(&inrush_event::SourceSnapshot) -> u64| {
+            ledger.sources.values().map(of).sum::<u64>()
+        };
+        let (events, bytes) = (sum(|row| row.received), sum(|row| row.received_bytes));
+        if self.samples.len() >= SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(Sample {
+            at: now,
+            used: budget(levels).0,
+            pending: ledger
+                .destinations
+                .values()
+                .map(|row| row.pending)
+                .max()
+                .unwrap_or(0),
+            event_bytes: bytes / events.max(1) + size_of::<Record>() as u64,
+        });
+        for (kind, name, total) in losses(ledger) {
+            self.note_loss((kind, name.to_owned()), total, Timestamp(ledger.at_ns), now);
+        }
+    }
+
+    fn note_loss(&mut self, key: (LossKind, String), total: u64, at: Timestamp, now: Instant) {
+        let grown = self.grown.entry(key).or_default();
+        if total <= grown.total {
+            return;
+        }
+        let goes_on = grown
+            .last
+            .is_some_and(|last| now.saturating_duration_since(last) < QUIET);
+        if !goes_on {
+            (grown.before, grown.since) = (grown.total, at);
+        }
+        (grown.total, grown.last) = (total, Some(now));
+    }
+
+    /// What has been lost in the last minutes.
+    pub(crate) fn growing(&self, now: Instant) -> impl Iterator<Item = GrowingLoss> {
+        let recent = self.grown.iter().filter(move |(_, grown)| {
+            let last = grown.last;
+            last.is_some_and(|last| now.saturating_duration_since(last) < QUIET)
+        });
+        let mut recent: Vec<_> = recent
+            .map(|((kind, name), grown)| GrowingLoss {
+                kind: *kind,
+                name: name.clone(),
+                since: grown.since,
+                count: grown.total - grown.before,
+            })
+            .collect();
+        recent.sort_by(|a, b| a.name.cmp(&b.name));
+        recent.into_iter()
+    }
+
+    /// Seconds until the queue is full, if it goes on as in the last minute.
+    ///
+    /// Segments leave the disk as wholes, so its level is a saw: the lowest points of the two
+    /// halves of the minute are compared, and the level may rise no faster than what is pending
+    /// does.
+    pub(crate) fn full_in_s(&self, levels: &QueueLevels) -> Option<u64> {
+        if self.samples.len() < SAMPLES_MIN {
+            return None;
+        }
+        let half = self.samples.len() / 2;
+        let lowest = |of: fn(&Sample) -> u64| {
+            let first = self.samples.range(..half).map(of).min()?;
+            let second = self.samples.range(half..).map(of).min()?;
+            second.checked_sub(first).filter(|more| *more > 0)
+        };
+        let event_bytes = self.samples.back()?.event_bytes;
+        let by_level = lowest(|sample| sample.used)?;
+        let by_events = lowest(|sample| sample.pending)?.saturating_mul(event_bytes);
+        let apart = self.samples[half].at - self.samples.front()?.at;
+        let bytes_a_second = by_level.min(by_events) as f64 / apart.as_secs_f64().max(0.1);
+        let (used, max) = budget(levels);
+        let seconds = max.saturating_sub(used) as f64 / bytes_a_second;
+        (seconds <= AHEAD_MAX_S).then_some(seconds as u64)
+    }
+}
+
+/// What is lost or put aside, by kind and by name. An empty datagram is no loss.
+fn losses(ledger: &LedgerSnapshot) -> impl Iterator<Item = (LossKind, &str, u64)> {
+    let sources = ledger.sources.iter().flat_map(|(name, row)| {
+        let empty = inrush_event::RejectReason::Empty.name();
+        let rejected = row.rejected.iter().filter(|(reason, _)| *reason != empty);
+        [
+            (LossKind::KernelDropped, &**name, row.kernel_dropped),
+            (
+                LossKind::Rejected,
+                &**name,
+                rejected.map(|(_, n)| n).sum::<u64>(),
+            ),
+        ]
+    });
+    let destinations = ledger.destinations.iter().flat_map(|(name, row)| {
+        [
+            (
+                LossKind::Dropped,
+                &**name,
+                row.dropped.values().sum::<u64>(),
+            ),
+            (
+                LossKind::Quarantined,
+                &**name,
+                row.quarantined.values().sum::<u64>(),
+            ),
+        ]
+    });
+    sources.chain(destinations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inrush_event::{DropReason, Ledger, RejectReason};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn levels(disk_bytes: u64) -> QueueLevels {
+        QueueLevels {
+            bytes: 0,
+            bytes_max: 1000,
+            batches: 0,
+            disk_bytes,
+            disk_bytes_max: 100_000_000,
+            segments: 1,
+            stall: None,
+        }
+    }
+
+    /// A minute with this level and so many events of 912 bytes pending at each second.
+    fn minute(level: impl Fn(u64) -> u64, pending: impl Fn(u64) -> u64) -> Option<u64> {
+        let ledger = Ledger::new();
+        let (source, destination) = (ledger.source("s"), ledger.destination("d"));
+        source.received.add(10);
+        source
+            .received_bytes
+            .add(10 * (1000 - size_of::<Record>() as u64));
+        let mut trend = Trend::default();
+        let start = Instant::now();
+        for second in 0..100 {
+            destination.pending.set(pending(second));
+            let now = start + second as u32 * SECOND;
+            trend.note(&ledger.snapshot(), &levels(level(second)), now);
+        }
+        assert_eq!(trend.samples.len(), SAMPLES_MAX);
+        trend.full_in_s(&levels(level(99)))
+    }
+
+    #[test]
+    fn a_queue_that_fills_says_when_it_is_full() {
+        // 100 MB at 1 MB a second, of which 99 are there.
+        let level = |second| second * 1_000_000;
+        assert_eq!(minute(level, |second| second * 1000), Some(1));
+        let half = |second| second * 500_000;
+        assert_eq!(minute(half, |second| second * 500), Some(101));
+    }
+
+    #[test]
+    fn a_queue_that_is_emptied_is_not_going_to_be_full() {
+        let falling = |second: u64| 99_000_000 - second * 900_000;
+        assert_eq!(minute(falling, |second| 99_000 - second * 900), None);
+        assert_eq!(minute(|_| 50_000_000, |_| 50_000), None, "it stands still");
+    }
+
+    #[test]
+    fn the_saw_of_segments_is_no_growth() {
+        // A segment of 16 MB fills in 32 seconds and goes.
+        let saw = |second: u64| (second % 32) * 500_000;
+        assert_eq!(minute(saw, |_| 40), None);
+        // One that takes longer than a minute, while nothing is pending for long.
+        let slow = |second: u64| second * 100_000;
+        assert_eq!(minute(slow, |second| 10 + second % 7), None);
+        // What is pending rises a little: the level cannot fill faster than that.
+        let far = minute(slow, |second| 10 + second / 3);
+        assert!(far.is_some_and(|seconds| seconds > 100_000), "{far:?}");
+    }
+
+    #[test]
+    fn nothing_is_foretold_without_a_past() {
+        let ledger = Ledger::new();
+        let mut trend = Trend::default();
+        assert_eq!(trend.full_in_s(&levels(0)), None);
+        let destination = ledger.destination("d");
+        let start = Instant::now();
+        for second in 0..SAMPLES_MIN as u64 {
+            let level = levels(second * 1_000_000);
+            assert_eq!(trend.full_in_s(&level), None, "after {second} seconds");
+            destination.pending.set(second * 100_000);
+            trend.note(&ledger.snapshot(), &level, start + second as u32 * SECOND);
+        }
+        assert_eq!(trend.full_in_s(&levels(90_000_000)), Some(10));
+    }
+
+    #[test]
+    fn a_loss_is_recent_for_some_minutes_and_a_new_spell_counts_anew() {
+        let ledger = Ledger::new();
+        let (source, destination) = (ledger.source("s"), ledger.destination("d"));
+        let mut trend = Trend::default();
+        let start = Instant::now();
+        let mut at = |seconds: u32| {
+            let now = start + seconds * SECOND;
+            trend.note(&ledger.snapshot(), &levels(0), now);
+            trend.growing(now).collect::<Vec<_>>()
+        };
+        source.rejected(RejectReason::Empty).add(5);
+        assert_eq!(at(0), [], "an empty datagram is no loss");
+        source.kernel_dropped.add(3);
+        let first = at(1);
+        assert_eq!(
+            (first[0].kind, first[0].count),
+            (LossKind::KernelDropped, 3)
+        );
+        source.kernel_dropped.add(4);
+        let second = at(200);
+        assert_eq!((second[0].since, second[0].count), (first[0].since, 7));
+        assert_eq!(at(499).len(), 1);
+        assert_eq!(at(500), [], "it is quiet");
+        destination.dropped(DropReason::Corrupt).add(1);
+        source.kernel_dropped.add(1);
+        let third = at(501);
+        assert_eq!(third.len(), 2);
+        assert_eq!((third[0].kind, third[0].count), (LossKind::Dropped, 1));
+        assert_eq!((third[1].count, third[1].name.as_str()), (1, "s"));
+    }
+}

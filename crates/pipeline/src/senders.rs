@@ -1,0 +1,286 @@
+//! Who sends to a source: noted once a batch, from what the batch already holds.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use inrush_event::{Batch, Format, Record, Timestamp};
+
+/// Senders remembered for a source. The ones beyond are counted in the ledger like all others,
+/// but not listed; it bounds what spoofed addresses can make us hold to some 15 MB.
+const SENDERS_MAX: usize = 65_536;
+
+/// Senders of which a record is kept to be shown; with [`SAMPLE_BYTES_MAX`], 4 MB.
+const SAMPLES_MAX: usize = 4096;
+
+/// Bytes of such a record.
+const SAMPLE_BYTES_MAX: usize = 1024;
+
+/// A record is kept for at least so long before a newer one takes its place, in nanoseconds.
+const SAMPLE_EVERY_NS: i64 = 1_000_000_000;
+
+/// The rate is measured over windows of this length, in nanoseconds: long enough for a sender of
+/// one event in several seconds, short enough to see a surge.
+const WINDOW_NS: i64 = 10_000_000_000;
+
+/// What one sender brought in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerTally {
+    pub(crate) ip: IpAddr,
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+    /// Its last event, as an index into the batch.
+    pub(crate) last: u32,
+}
+
+/// A record as it came, cut, and when it was taken.
+#[derive(Clone)]
+struct Sample {
+    bytes: Arc<[u8]>,
+    at: Timestamp,
+}
+
+/// What is known of one sender.
+#[derive(Clone)]
+pub(crate) struct Sender {
+    pub(crate) first_seen: Timestamp,
+    pub(crate) last_seen: Timestamp,
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+    /// How its last event was read.
+    pub(crate) format: Format,
+    /// The clock of its last event less ours, in nanoseconds; `None` if it carried no time.
+    pub(crate) skew_ns: Option<i64>,
+    window_start: Timestamp,
+    window_events: u64,
+    /// Events a second in the last whole window; `None` before the first has passed.
+    window_rate: Option<f32>,
+    sample: Option<Sample>,
+}
+
+impl Sender {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            first_seen: now,
+            last_seen: now,
+            events: 0,
+            bytes: 0,
+            format: Format::Unparsed,
+            skew_ns: None,
+            window_start: now,
+            window_events: 0,
+            window_rate: None,
+            sample: None,
+        }
+    }
+
+    /// Events a second of late. It falls with every second that nothing comes.
+    pub(crate) fn rate(&self, now: Timestamp) -> f64 {
+        let elapsed = now.0.saturating_sub(self.window_start.0).max(1);
+        match self.window_rate {
+            Some(rate) if elapsed < WINDOW_NS => f64::from(rate),
+            // In its first second a sender has the rate that it would have if nothing more came.
+            _ => self.window_events as f64 * 1e9 / elapsed.max(1_000_000_000) as f64,
+        }
+    }
+
+    /// The last record that was kept of it.
+    pub(crate) fn sample(&self) -> Option<&[u8]> {
+        self.sample.as_ref().map(|sample| &*sample.bytes)
+    }
+
+    fn count(&mut self, now: Timestamp, tally: &PeerTally) {
+        let elapsed = now.0.saturating_sub(self.window_start.0);
+        if elapsed >= WINDOW_NS {
+            let rate = self.window_events as f64 * 1e9 / elapsed as f64;
+            (self.window_rate, self.window_events) = (Some(rate as f32), 0);
+            self.window_start = now;
+        }
+        self.window_events += tally.events;
+        self.last_seen = now;
+        self.events += tally.events;
+        self.bytes += tally.bytes;
+    }
+
+    /// Takes note of how its last event was read.
+    fn recognise(&mut self, record: &Record) {
+        self.format = record.format;
+        let sent = record.event_time.is_some();
+        self.skew_ns = sent.then(|| record.event_time.0.saturating_sub(record.received.0));
+    }
+
+    fn is_sample_due(&self, now: Timestamp) -> bool {
+        self.sample
+            .as_ref()
+            .is_none_or(|sample| now.0.saturating_sub(sample.at.0) >= SAMPLE_EVERY_NS)
+    }
+}
+
+/// The senders of one source.
+#[derive(Default)]
+pub(crate) struct Senders {
+    by_ip: HashMap<IpAddr, Sender>,
+    samples: usize,
+}
+
+impl Senders {
+    /// Takes note of a batch.
+    pub(crate) fn note(&mut self, now: Timestamp, batch: &Batch, tallies: &[PeerTally]) {
+        for tally in tallies.iter().filter(|tally| tally.events > 0) {
+            if self.by_ip.len() >= SENDERS_MAX && !self.by_ip.contains_key(&tally.ip) {
+                continue;
+            }
+            let sender = self
+                .by_ip
+                .entry(tally.ip)
+                .or_insert_with(|| Sender::new(now));
+            sender.count(now, tally);
+            let Some(record) = batch.records().get(tally.last as usize) else {
+                continue;
+            };
+            sender.recognise(record);
+            let room = sender.sample.is_some() || self.samples < SAMPLES_MAX;
+            if room && sender.is_sample_due(now) {
+                self.samples += usize::from(sender.sample.is_none());
+                let raw = batch.get(record.raw);
+                let bytes = raw[..raw.len().min(SAMPLE_BYTES_MAX)].into();
+                sender.sample = Some(Sample { bytes, at: now });
+            }
+        }
+    }
+
+    /// All of them. Copies no record: a worker may be waiting to note its batch.
+    pub(crate) fn list(&self) -> Vec<(IpAddr, Sender)> {
+        let row = |(ip, sender): (&IpAddr, &Sender)| (*ip, sender.clone());
+        self.by_ip.iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use inrush_event::{Anomalies, BatchPool, SourceInfo, Span};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// One event of one sender, read as `format`, with the sender's clock ahead by `ahead_ns`.
+    fn batch(raw: &[u8], format: Format, received: i64, ahead_ns: Option<i64>) -> Batch {
+        let source = Arc::new(SourceInfo {
+            name: "syslog".into(),
+            index: "main".into(),
+            sourcetype: "syslog".into(),
+        });
+        let mut builder = BatchPool::new().lend(&source, raw.len());
+        builder.extend(raw);
+        let span = Span::new(0, raw.len());
+        let mut record = Record::unparsed(span, Timestamp(received), 0, Anomalies::NONE);
+        record.format = format;
+        record.event_time = ahead_ns.map_or(Timestamp::NONE, |ns| Timestamp(received + ns));
+        builder.parts().1.push(record);
+        builder.freeze(0)
+    }
+
+    fn tally(last: u8, events: u64) -> PeerTally {
+        PeerTally {
+            ip: IpAddr::from([10, 0, 0, last]),
+            events,
+            bytes: 10 * events,
+            last: 0,
+        }
+    }
+
+    fn only(senders: &Senders) -> Sender {
+        let [(_, sender)] = &senders.list()[..] else {
+            panic!("one sender")
+        };
+        sender.clone()
+    }
+
+    #[test]
+    fn the_last_event_says_what_a_sender_is() {
+        let mut senders = Senders::default();
+        let first = batch(b"what?", Format::Unparsed, 5, None);
+        senders.note(Timestamp(5), &first, &[tally(1, 1)]);
+        let sender = only(&senders);
+        assert_eq!((sender.format, sender.skew_ns), (Format::Unparsed, None));
+        let second = batch(b"<13>x", Format::Rfc3164, 2 * SECOND, Some(-3));
+        senders.note(Timestamp(2 * SECOND), &second, &[tally(1, 4)]);
+        let sender = only(&senders);
+        assert_eq!((sender.format, sender.skew_ns), (Format::Rfc3164, Some(-3)));
+        assert_eq!((sender.events, sender.bytes), (5, 50));
+        assert_eq!(
+            (sender.first_seen, sender.last_seen),
+            (Timestamp(5), Timestamp(2 * SECOND))
+        );
+        assert_eq!(sender.sample(), Some(&b"<13>x"[..]));
+    }
+
+    #[test]
+    fn a_record_is_kept_for_a_second_and_cut() {
+        let mut senders = Senders::default();
+        let mut note = |at: i64, raw: &[u8]| {
+            let batch = batch(raw, Format::Rfc5424, at, None);
+            senders.note(Timestamp(at), &batch, &[tally(1, 1)]);
+            only(&senders).sample().unwrap().to_vec()
+        };
+        assert_eq!(note(0, b"first"), b"first");
+        assert_eq!(note(SECOND - 1, b"too soon"), b"first");
+        assert_eq!(note(SECOND, &[b'x'; 5000]), [b'x'; SAMPLE_BYTES_MAX]);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_window_and_falls_in_silence() {
+        let mut senders = Senders::default();
+        let mut at = |seconds: i64, events: u64| {
+            let now = Timestamp(seconds * SECOND);
+            let batch = batch(b"x", Format::Unparsed, now.0, None);
+            senders.note(now, &batch, &[tally(1, events)]);
+            only(&senders).rate(now)
+        };
+        assert_eq!(
+            at(0, 100),
+            100.0,
+            "as if nothing more came in its first second"
+        );
+        assert_eq!(at(5, 900), 200.0);
+        assert_eq!(at(10, 1), 100.0, "the first window is over");
+        assert_eq!(at(19, 1), 100.0);
+        let sender = only(&senders);
+        assert_eq!(sender.rate(Timestamp(30 * SECOND)), 0.1, "2 in 20 seconds");
+        // The clock was set back: nothing odd comes of it.
+        assert_eq!(sender.rate(Timestamp(0)), 100.0);
+    }
+
+    #[test]
+    fn spoofed_addresses_take_bounded_memory() {
+        let mut senders = Senders::default();
+        let batch = batch(b"x", Format::Unparsed, 0, None);
+        for n in 0..(SENDERS_MAX as u32 + 10) {
+            let ip = IpAddr::from(n.to_be_bytes());
+            senders.note(Timestamp(0), &batch, &[PeerTally { ip, ..tally(1, 1) }]);
+        }
+        assert_eq!(senders.by_ip.len(), SENDERS_MAX);
+        let with_sample = senders
+            .list()
+            .iter()
+            .filter(|(_, s)| s.sample().is_some())
+            .count();
+        assert_eq!((with_sample, senders.samples), (SAMPLES_MAX, SAMPLES_MAX));
+        let known = [PeerTally {
+            ip: IpAddr::from([0, 0, 0, 1]),
+            ..tally(1, 1)
+        }];
+        senders.note(Timestamp(1), &batch, &known);
+        let counted = senders.by_ip[&known[0].ip].events;
+        assert_eq!(counted, 2, "one that is known is counted on");
+    }
+
+    #[test]
+    fn who_brought_nothing_is_not_listed() {
+        let mut senders = Senders::default();
+        let batch = batch(b"x", Format::Unparsed, 0, None);
+        senders.note(Timestamp(0), &batch, &[tally(1, 0)]);
+        assert!(senders.list().is_empty());
+    }
+}

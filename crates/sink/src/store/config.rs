@@ -1,0 +1,173 @@
+//! The options of the `store` destination.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use inrush_event::{ByteSize, Period};
+use inrush_store::{Retention, WriteOptions};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Problem;
+
+/// Options of the `store` destination.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreConfig {
+    /// The folder of the files. A relative path lies under `data_dir`. One store has one writer.
+    #[serde(default = "path")]
+    pub path: String,
+    /// How long events are kept, in all indexes that have nothing of their own.
+    #[serde(default)]
+    pub keep: Keep,
+    /// How long the events of an index are kept instead.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub indexes: BTreeMap<String, Keep>,
+    /// Space of the file system that is left to others: the oldest events go before it is used.
+    #[serde(default = "free")]
+    pub free: ByteSize,
+    /// Raw text after which events are written to files. Up to twice as much is in memory, with as
+    /// much again for its columns.
+    #[serde(default = "flush_bytes")]
+    pub flush_bytes: ByteSize,
+    /// Time after which events are written to files at the latest. They are searchable at once, and
+    /// safe in the queue, but count as pending until then.
+    #[serde(default = "flush_after")]
+    pub flush_after: Period,
+}
+
+/// How long events are kept. What is reached first counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Keep {
+    /// Time since they were received. Without it, for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<Period>,
+    /// Disk that their files may take; the oldest go first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<ByteSize>,
+}
+
+fn path() -> String {
+    "store".to_owned()
+}
+
+fn free() -> ByteSize {
+    ByteSize(4 << 30)
+}
+
+fn flush_bytes() -> ByteSize {
+    ByteSize(WriteOptions::default().flush_bytes)
+}
+
+fn flush_after() -> Period {
+    Period(WriteOptions::default().flush_after)
+}
+
+impl Keep {
+    fn retention(&self) -> Retention {
+        Retention {
+            age: self.age.map(|age| age.0),
+            bytes: self.bytes.map(|bytes| bytes.0),
+        }
+    }
+
+    fn problems(&self, key: &str, problems: &mut Vec<Problem>) {
+        if self.age.is_some_and(|age| age.0 < Duration::from_secs(1)) {
+            problems.push(Problem::new(format!("{key}.age"), "must be at least 1s"));
+        }
+    }
+}
+
+impl StoreConfig {
+    pub(crate) fn write_options(&self) -> WriteOptions {
+        let indexes = self.indexes.iter();
+        WriteOptions {
+            flush_bytes: self.flush_bytes.0,
+            flush_after: self.flush_after.0,
+            retention: self.keep.retention(),
+            indexes: indexes
+                .map(|(name, keep)| (name.clone(), keep.retention()))
+                .collect(),
+            free_bytes: self.free.0,
+        }
+    }
+
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self.path.is_empty() {
+            problems.push(Problem::new("path", "must name a folder, such as `store`"));
+        }
+        if self.path.contains("://") {
+            let message = "only folders can be written yet, no object stores";
+            problems.push(Problem::new("path", message));
+        }
+        if !(1 << 20..=1 << 30).contains(&self.flush_bytes.0) {
+            problems.push(Problem::new("flush_bytes", "must be 1MiB to 1GiB"));
+        }
+        // Longer, and what only waits to be written would look as if it could not be.
+        let after = Duration::from_millis(100)..=Duration::from_secs(10);
+        if !after.contains(&self.flush_after.0) {
+            problems.push(Problem::new("flush_after", "must be 100ms to 10s"));
+        }
+        self.keep.problems("keep", &mut problems);
+        for (index, keep) in &self.indexes {
+            keep.problems(&format!("indexes.{index}"), &mut problems);
+        }
+        problems
+    }
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            path: path(),
+            keep: Keep::default(),
+            indexes: BTreeMap::new(),
+            free: free(),
+            flush_bytes: flush_bytes(),
+            flush_after: flush_after(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{SinkConfig, validate};
+
+    fn keys(json: serde_json::Value) -> Vec<String> {
+        let config: SinkConfig = serde_json::from_value(json).unwrap();
+        validate(&config)
+            .into_iter()
+            .map(|problem| problem.key)
+            .collect()
+    }
+
+    #[test]
+    fn what_cannot_work_is_named() {
+        let none: [String; 0] = [];
+        assert_eq!(keys(serde_json::json!({"type": "store"})), none);
+        let bad = serde_json::json!({
+            "type": "store", "path": "", "keep": {"age": "10ms"}, "flush_bytes": 1,
+            "flush_after": "1ms", "indexes": {"netfw": {"age": "0s"}},
+        });
+        let expected = [
+            "path",
+            "flush_bytes",
+            "flush_after",
+            "keep.age",
+            "indexes.netfw.age",
+        ];
+        assert_eq!(keys(bad), expected);
+        for json in [
+            serde_json::json!({"type": "store", "pth": 1}),
+            serde_json::json!({"type": "store", "keep": {"days": 1}}),
+        ] {
+            assert!(
+                serde_json::from_value::<SinkConfig>(json.clone()).is_err(),
+                "{json}"
+            );
+        }
+    }
+}

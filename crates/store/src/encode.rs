@@ -1,0 +1,217 @@
+//! From rows to Parquet files: sorted by time, one file for each index and hour.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, RecordBatch, StringViewArray};
+use arrow_select::interleave::interleave_record_batch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::grams::{self, BLOCK_ROWS, Builder, Layout};
+use crate::place::{self, Hour};
+use crate::schema::{EPOCH, FIELDS, LOG, MESSAGE_AT, SEQ, STORED};
+use crate::snapshot::FileEntry;
+
+/// Rows of a row group: sixteen blocks. Some 40 MB of text are decoded for a row group at most.
+pub(crate) const GROUP_ROWS: usize = 16 * BLOCK_ROWS;
+
+/// Distinct values that a bloom filter is made for: 2.5 KiB and 640 B a row group.
+const HOSTS: u64 = 2048;
+const SOURCES: u64 = 512;
+
+/// A file before it has a name.
+pub(crate) struct Encoded {
+    /// All but its name: the path is its folder yet.
+    pub(crate) entry: FileEntry,
+    pub(crate) bytes: Vec<u8>,
+}
+
+static PROPERTIES: LazyLock<WriterProperties> = LazyLock::new(properties);
+
+fn properties() -> WriterProperties {
+    let column = ColumnPath::from;
+    let mut made = WriterProperties::builder()
+        .set_created_by(format!("inrush {}", env!("CARGO_PKG_VERSION")))
+        // Measured: 1.8 µs and 81 B an event; level 3 takes 3.2 µs and saves nothing.
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_data_page_row_count_limit(BLOCK_ROWS)
+        .set_data_page_size_limit(16 * 1024 * 1024)
+        .set_column_dictionary_enabled(column("raw"), false)
+        .set_column_encoding(column("raw"), Encoding::PLAIN)
+        .set_column_statistics_enabled(column("raw"), EnabledStatistics::None)
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]));
+    for ascending in ["time", "received", SEQ] {
+        made = made
+            .set_column_dictionary_enabled(column(ascending), false)
+            .set_column_encoding(column(ascending), Encoding::DELTA_BINARY_PACKED);
+    }
+    for (name, values) in [
+        ("host", HOSTS),
+        ("source", SOURCES),
+        ("sourcetype", SOURCES),
+    ] {
+        made = made
+            .set_column_bloom_filter_enabled(column(name), true)
+            .set_column_bloom_filter_max_ndv(column(name), values);
+    }
+    for name in [
+        MESSAGE_AT,
+        "app",
+        "proc_id",
+        "msg_id",
+        "anomalies",
+        LOG,
+        EPOCH,
+    ] {
+        made = made.set_column_statistics_enabled(column(name), EnabledStatistics::Chunk);
+    }
+    for part in ["key", "value"] {
+        let path = ColumnPath::new(vec![FIELDS.into(), "entries".into(), part.into()]);
+        made = made.set_column_statistics_enabled(path, EnabledStatistics::None);
+    }
+    made.build()
+}
+
+/// The files of these rows, which are in any order.
+///
+/// # Errors
+/// Arrow or Parquet refuses what this process made: a fault of ours.
+pub(crate) fn files(chunks: &[RecordBatch]) -> io::Result<Vec<Encoded>> {
+    let parts = partition(chunks);
+    parts.iter().map(|part| file(chunks, part)).collect()
+}
+
+struct Part {
+    index: String,
+    hour: Hour,
+    /// The rows, each by its chunk and its place in it, in the order of their times.
+    rows: Vec<(u32, u32)>,
+}
+
+fn times<'a>(rows: &'a RecordBatch, column: &str) -> &'a [i64] {
+    match rows.column_by_name(column) {
+        Some(column) => column.as_primitive::<TimestampNanosecondType>().values(),
+        None => &[],
+    }
+}
+
+fn texts<'a>(rows: &'a RecordBatch, column: &str) -> Option<&'a StringViewArray> {
+    rows.column_by_name(column)?.as_string_view_opt()
+}
+
+fn partition(chunks: &[RecordBatch]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut known: HashMap<(&str, Hour), usize> = HashMap::new();
+    let mut last: Option<((&str, Hour), usize)> = None;
+    for (number, chunk) in chunks.iter().enumerate() {
+        let (time, received) = (times(chunk, "time"), times(chunk, "received"));
+        let Some(index) = texts(chunk, "index") else {
+            continue;
+        };
+        for (row, (time, received)) in time.iter().zip(received).enumerate() {
+            let key = (index.value(row), Hour::of(*time, *received));
+            let at = match last {
+                Some((same, at)) if same == key => at,
+                _ => *known.entry(key).or_insert_with(|| {
+                    parts.push(Part {
+                        index: key.0.to_owned(),
+                        hour: key.1,
+                        rows: Vec::new(),
+                    });
+                    parts.len() - 1
+                }),
+            };
+            last = Some((key, at));
+            parts[at].rows.push((number as u32, row as u32));
+        }
+    }
+    let times: Vec<&[i64]> = chunks.iter().map(|chunk| times(chunk, "time")).collect();
+    for part in &mut parts {
+        // Stable: events of one time stay in the order of their arrival.
+        part.rows
+            .sort_by_key(|(chunk, row)| times[*chunk as usize][*row as usize]);
+    }
+    parts
+}
+
+fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
+    let broken = |error: ParquetError| io::Error::other(error);
+    let mut writer =
+        ArrowWriter::try_new(Vec::new(), Arc::clone(&STORED), Some(PROPERTIES.clone()))
+            .map_err(broken)?;
+    let mut layout = Layout::default();
+    let mut entry = FileEntry {
+        path: place::folder(&part.index, part.hour),
+        index: part.index.clone(),
+        rows: part.rows.len() as u64,
+        bytes: 0,
+        text_bytes: 0,
+        from_ns: i64::MAX,
+        to_ns: i64::MIN,
+        received_ns: i64::MIN,
+    };
+    let mut grams = Builder::default();
+    let mut filters = Vec::new();
+    let chunks: Vec<&RecordBatch> = chunks.iter().collect();
+    for rows in part.rows.chunks(GROUP_ROWS) {
+        let place = |(chunk, row): &(u32, u32)| (*chunk as usize, *row as usize);
+        let places: Vec<_> = rows.iter().map(place).collect();
+        let group = interleave_record_batch(&chunks, &places).map_err(io::Error::other)?;
+        writer.write(&group).map_err(broken)?;
+        writer.flush().map_err(broken)?;
+        measure(&mut entry, &group);
+        layout.groups.push(filter(&group, &mut grams, &mut filters));
+    }
+    let begin = writer.bytes_written() as u64;
+    writer.write_all(&filters)?;
+    for (offset, _) in layout.groups.iter_mut().flatten() {
+        *offset += begin;
+    }
+    let layout = serde_json::to_string(&layout)?;
+    writer.append_key_value_metadata(KeyValue::new(grams::METADATA_KEY.to_owned(), layout));
+    let bytes = writer.into_inner().map_err(broken)?;
+    entry.bytes = bytes.len() as u64;
+    Ok(Encoded { entry, bytes })
+}
+
+/// Takes the rows of a group into what is said of the file.
+fn measure(entry: &mut FileEntry, group: &RecordBatch) {
+    let time = times(group, "time");
+    entry.from_ns = entry.from_ns.min(time.first().copied().unwrap_or(i64::MAX));
+    entry.to_ns = entry.to_ns.max(time.last().copied().unwrap_or(i64::MIN));
+    let received = times(group, "received").iter().max();
+    entry.received_ns = entry.received_ns.max(received.copied().unwrap_or(i64::MIN));
+    if let Some(raw) = texts(group, "raw") {
+        entry.text_bytes += raw.lengths().map(u64::from).sum::<u64>();
+    }
+}
+
+/// Appends the filters of a row group's blocks; returns their places, from 0 where `filters`
+/// begins.
+fn filter(group: &RecordBatch, grams: &mut Builder, filters: &mut Vec<u8>) -> Vec<(u64, u32)> {
+    let Some(raw) = texts(group, "raw") else {
+        return Vec::new();
+    };
+    let mut blocks = Vec::new();
+    for block in (0..raw.len()).step_by(BLOCK_ROWS) {
+        for row in block..raw.len().min(block + BLOCK_ROWS) {
+            grams.add(raw.value(row));
+        }
+        let offset = filters.len() as u64;
+        blocks.push((offset, grams.finish(filters)));
+    }
+    blocks
+}

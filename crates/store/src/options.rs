@@ -1,0 +1,40 @@
+//! How a store is written and kept.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How a store is written and kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WriteOptions {
+    /// Bytes of raw text after which files are written.
+    pub flush_bytes: u64,
+    /// Time after which they are written at the latest. Events are searchable before.
+    pub flush_after: Duration,
+    /// What holds for every index that has nothing of its own, and for all together.
+    pub retention: Retention,
+    /// What holds for an index instead.
+    pub indexes: BTreeMap<String, Retention>,
+    /// Bytes of the file system that are left free: the oldest files go before.
+    pub free_bytes: u64,
+}
+
+/// How long events are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Retention {
+    /// Time since they were received.
+    pub age: Option<Duration>,
+    /// Bytes of their files.
+    pub bytes: Option<u64>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            flush_bytes: 64 * 1024 * 1024,
+            flush_after: Duration::from_secs(10),
+            retention: Retention::default(),
+            indexes: BTreeMap::new(),
+            free_bytes: 0,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! From a batch as it came off the wire to rows of the table.
+//!
+//! `raw` is not copied: it is a view into the batch's arena, which lives as long as the rows do.
+//! Text that is not UTF-8 is copied with U+FFFD for each broken part, as everything that takes
+//! Parquet or SQL demands; the event's anomalies say so.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    MapBuilder, MapFieldNames, PrimitiveBuilder, StringBuilder, StringViewBuilder, UInt8Builder,
+    UInt32Builder,
+};
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
+use arrow_buffer::Buffer;
+use arrow_schema::ArrowError;
+use bytes::Bytes;
+use inrush_event::{Batch, Origin, Record};
+
+use crate::schema::{STORED, time_type};
+use crate::sdata;
+use crate::snapshot::Chunk;
+
+/// The arena of a batch, as an owner of Arrow's buffers.
+struct Arena(Arc<Batch>);
+
+impl AsRef<[u8]> for Arena {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// The events `events` (indexes into the batch's records) as rows.
+///
+/// # Errors
+/// Never for a batch that this process made; Arrow checks what it is given.
+pub(crate) fn of_batch(
+    batch: &Arc<Batch>,
+    events: Range<u32>,
+    origin: Origin,
+) -> Result<Chunk, ArrowError> {
+    let records = batch.records();
+    let end = records.len().min(events.end as usize);
+    let start = end.min(events.start as usize);
+    let mut rows = Rows::new(batch, end - start);
+    for record in &records[start..end] {
+        rows.push(record);
+    }
+    let first = origin.first_event + start as u64;
+    rows.finish(first, origin)
+}
+
+type TimeBuilder = PrimitiveBuilder<TimestampNanosecondType>;
+
+struct Rows<'a> {
+    batch: &'a Batch,
+    /// The addresses of the batch's senders, as far as they were needed.
+    senders: Vec<Option<String>>,
+    from_ns: i64,
+    to_ns: i64,
+    time: TimeBuilder,
+    received: TimeBuilder,
+    host: StringViewBuilder,
+    source: StringViewBuilder,
+    sourcetype: StringViewBuilder,
+    index: StringViewBuilder,
+    severity: UInt8Builder,
+    facility: UInt8Builder,
+    vendor: StringViewBuilder,
+    product: StringViewBuilder,
+    app: StringViewBuilder,
+    proc_id: StringViewBuilder,
+    msg_id: StringViewBuilder,
+    raw: StringViewBuilder,
+    arena: u32,
+    message_at: UInt32Builder,
+    sender: StringViewBuilder,
+    protocol: StringViewBuilder,
+    format: StringViewBuilder,
+    anomalies: StringViewBuilder,
+    fields: MapBuilder<StringBuilder, StringBuilder>,
+    names: String,
+}
+
+impl<'a> Rows<'a> {
+    fn new(batch: &'a Arc<Batch>, rows: usize) -> Self {
+        let text = || StringViewBuilder::with_capacity(rows);
+        let time = || TimeBuilder::with_capacity(rows).with_data_type(time_type());
+        let mut raw = text();
+        let arena = Bytes::from_owner(Arena(Arc::clone(batch)));
+        let arena = raw.append_block(Buffer::from(arena));
+        let names = MapFieldNames {
+            entry: "entries".to_owned(),
+            key: "key".to_owned(),
+            value: "value".to_owned(),
+        };
+        let fields = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+        Self {
+            batch,
+            senders: vec![None; batch.peers().len()],
+            from_ns: i64::MAX,
+            to_ns: i64::MIN,
+            time: time(),
+            received: time(),
+            host: text(),
+            source: text(),
+            sourcetype: text(),
+            index: text(),
+            severity: UInt8Builder::with_capacity(rows),
+            facility: UInt8Builder::with_capacity(rows),
+            vendor: text(),
+            product: text(),
+            app: text(),
+            proc_id: text(),
+            msg_id: text(),
+            raw,
+            arena,
+            message_at: UInt32Builder::with_capacity(rows),
+            sender: text(),
+            protocol: text(),
+            format: text(),
+            anomalies: text(),
+            fields,
+            names: String::new(),
+        }
+    }
+
+    fn push(&mut self, record: &Record) {
+        let batch = self.batch;
+        let time = record.time().0;
+        self.from_ns = self.from_ns.min(time);
+        self.to_ns = self.to_ns.max(time);
+        self.time.append_value(time);
+        self.received.append_value(record.received.0);
+        self.push_sender(record);
+        let source = batch.source();
+        self.source.append_value(&source.name);
+        self.sourcetype.append_value(&source.sourcetype);
+        self.index.append_value(&source.index);
+        self.severity.append_option(record.severity());
+        self.facility.append_option(record.facility());
+        self.vendor.append_null();
+        self.product.append_null();
+        push_text(&mut self.app, batch.get(record.app));
+        push_text(&mut self.proc_id, batch.get(record.proc_id));
+        push_text(&mut self.msg_id, batch.get(record.msg_id));
+        self.push_raw(record);
+        self.format.append_value(record.format.name());
+        self.push_anomalies(record);
+        self.push_fields(batch.get(record.sdata));
+    }
+
+    /// Who sent it, by what, and the host that it is about: the sender where none was named.
+    fn push_sender(&mut self, record: &Record) {
+        let Some(peer) = self.batch.peer(record) else {
+            push_text(&mut self.host, self.batch.get(record.host));
+            self.sender.append_null();
+            self.protocol.append_null();
+            return;
+        };
+        let sender = self.senders[record.peer as usize].get_or_insert_with(|| peer.ip.to_string());
+        let host = match self.batch.get(record.host) {
+            [] => sender.as_bytes(),
+            host => host,
+        };
+        push_text(&mut self.host, host);
+        self.sender.append_value(sender.as_str());
+        self.protocol.append_value(peer.protocol.name());
+    }
+
+    fn push_raw(&mut self, record: &Record) {
+        let (raw, message) = (record.raw, record.message);
+        let mut before = message.start.saturating_sub(raw.start);
+        let in_arena = self.raw.try_append_view(self.arena, raw.start, raw.len);
+        if in_arena.is_err() {
+            let bytes = self.batch.get(raw);
+            let header = bytes.get(..before as usize).unwrap_or_default();
+            before = String::from_utf8_lossy(header).len() as u32;
+            self.raw.append_value(String::from_utf8_lossy(bytes));
+        }
+        let inside = message.start >= raw.start && message.end() <= raw.end();
+        let at = (inside && !message.is_empty()).then_some(before);
+        self.message_at.append_option(at);
+    }
+
+    fn push_anomalies(&mut self, record: &Record) {
+        if record.anomalies.is_empty() {
+            return self.anomalies.append_null();
+        }
+        self.names.clear();
+        for name in record.anomalies.names() {
+            if !self.names.is_empty() {
+                self.names.push(',');
+            }
+            self.names.push_str(name);
+        }
+        self.anomalies.append_value(&self.names);
+    }
+
+    fn push_fields(&mut self, sdata: &[u8]) {
+        let mut any = false;
+        if !sdata.is_empty() {
+            let (keys, values) = self.fields.entries();
+            sdata::each_param(&String::from_utf8_lossy(sdata), |key, value| {
+                keys.append_value(key);
+                values.append_value(value);
+                any = true;
+            });
+        }
+        // Keys and values are of one length: the only error that this knows.
+        let _ = self.fields.append(any);
+    }
+
+    fn finish(mut self, first: u64, origin: Origin) -> Result<Chunk, ArrowError> {
+        let rows = self.message_at.values_slice().len();
+        let seq: UInt64Array = (first..first + rows as u64).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.time.finish()),
+            Arc::new(self.received.finish()),
+            Arc::new(self.host.finish()),
+            Arc::new(self.source.finish()),
+            Arc::new(self.sourcetype.finish()),
+            Arc::new(self.index.finish()),
+            Arc::new(self.severity.finish()),
+            Arc::new(self.facility.finish()),
+            Arc::new(self.vendor.finish()),
+            Arc::new(self.product.finish()),
+            Arc::new(self.app.finish()),
+            Arc::new(self.proc_id.finish()),
+            Arc::new(self.msg_id.finish()),
+            Arc::new(self.raw.finish()),
+            Arc::new(self.message_at.finish()),
+            Arc::new(self.sender.finish()),
+            Arc::new(self.protocol.finish()),
+            Arc::new(self.format.finish()),
+            Arc::new(self.anomalies.finish()),
+            Arc::new(self.fields.finish()),
+            Arc::new(UInt64Array::from_value(origin.log, rows)),
+            Arc::new(UInt32Array::from_value(origin.epoch, rows)),
+            Arc::new(seq),
+        ];
+        Ok(Chunk {
+            rows: RecordBatch::try_new(Arc::clone(&STORED), columns)?,
+            from_ns: self.from_ns,
+            to_ns: self.to_ns,
+        })
+    }
+}
+
+/// Appends a text, or nothing where there is none.
+fn push_text(column: &mut StringViewBuilder, bytes: &[u8]) {
+    match bytes {
+        [] => column.append_null(),
+        bytes => column.append_value(String::from_utf8_lossy(bytes)),
+    }
+}

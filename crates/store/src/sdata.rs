@@ -1,0 +1,106 @@
+//! The parameters of STRUCTURED-DATA (RFC 5424 section 6.3) as keys and values.
+
+/// Keys of one event at most: what a hostile sender packs into a message beyond is still in `raw`.
+const PARAMS_MAX: usize = 256;
+
+/// Calls `each` with `ID.NAME` and the value of every parameter, escapes taken off. What cannot be
+/// read ends it; all of it is in the raw text anyway. A key that comes twice is given twice: the
+/// first counts for those who look one up.
+pub(crate) fn each_param(sdata: &str, mut each: impl FnMut(&str, &str)) {
+    let (mut key, mut value) = (String::new(), String::new());
+    let mut params = 0;
+    let mut rest = sdata;
+    while let Some(element) = rest.strip_prefix('[') {
+        let end = element.find([' ', ']']).unwrap_or(element.len());
+        let id = &element[..end];
+        rest = &element[end..];
+        while let Some(param) = rest.strip_prefix(' ') {
+            let param = param.trim_start_matches(' ');
+            let named = param.split_once("=\"");
+            let Some((name, quoted)) = named.filter(|(name, _)| !name.contains([' ', ']', '"']))
+            else {
+                rest = param;
+                break;
+            };
+            value.clear();
+            let Some(behind) = unquote(quoted, &mut value) else {
+                return;
+            };
+            key.clear();
+            key.push_str(id);
+            key.push('.');
+            key.push_str(name);
+            each(&key, &value);
+            rest = behind;
+            params += 1;
+            if params == PARAMS_MAX {
+                return;
+            }
+        }
+        let Some(behind) = rest.strip_prefix(']') else {
+            return;
+        };
+        rest = behind;
+    }
+}
+
+/// Appends a value up to its closing quote, and returns what follows; `None` if there is no quote.
+fn unquote<'a>(quoted: &'a str, value: &mut String) -> Option<&'a str> {
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some(&quoted[at + 1..]),
+            '\\' => match chars.next() {
+                Some((_, c @ ('"' | '\\' | ']'))) => value.push(c),
+                Some((_, c)) => value.extend(['\\', c]),
+                None => return None,
+            },
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(sdata: &str) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        each_param(sdata, |key, value| {
+            found.push((key.to_owned(), value.to_owned()))
+        });
+        found
+    }
+
+    #[test]
+    fn parameters_of_all_elements_with_their_escapes_taken_off() {
+        let sdata = r#"[ex@32473 iut="3" text="a \"b\" \] \\ \n"][empty][meta  seq="7"]"#;
+        let expected = [
+            ("ex@32473.iut", "3"),
+            ("ex@32473.text", r#"a "b" ] \ \n"#),
+            ("meta.seq", "7"),
+        ];
+        let expected = expected.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(params(sdata), expected);
+    }
+
+    #[test]
+    fn what_is_broken_ends_it_without_a_panic() {
+        for (sdata, found) in [
+            ("", 0),
+            ("[", 0),
+            ("[id", 0),
+            ("[id a=\"1", 0),
+            ("[id a=\"1\\", 0),
+            ("[id a=\"1\" b]", 1),
+            ("[id a=\"1\"] x=\"2\"", 1),
+            ("[é ü=\"ß\"]", 1),
+            ("[id b] c=\"1\"]", 0),
+        ] {
+            assert_eq!(params(sdata).len(), found, "{sdata}");
+        }
+        let many = format!("[id{}]", " k=\"v\"".repeat(1000));
+        assert_eq!(params(&many).len(), PARAMS_MAX);
+    }
+}

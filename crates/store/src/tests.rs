@@ -1,0 +1,218 @@
+//! The store over a real folder: what it keeps, and what is left when the process dies before any
+//! change to the disk.
+#![allow(clippy::unwrap_used)]
+
+mod crash;
+mod keep;
+mod rows;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use inrush_event::{
+    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Origin, Peer, Protocol, Record,
+    SourceInfo, Span, Timestamp, limits,
+};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::writer::{self, Observer};
+use crate::{Home, Store, WriteOptions};
+
+/// 2100-01-01 12:30 UTC: ahead of the clock, so that upkeep finds nothing to be old by itself.
+pub(crate) const NOW: i64 = 4_102_489_800_000_000_000;
+
+/// After so many changes to the disk all others fail, as if the process were dead.
+#[derive(Debug)]
+pub(crate) struct Fuse(AtomicI64);
+
+impl Default for Fuse {
+    fn default() -> Self {
+        Self(AtomicI64::new(i64::MAX))
+    }
+}
+
+impl Fuse {
+    pub(crate) fn set(&self, steps: i64) {
+        self.0.store(steps, SeqCst);
+    }
+
+    pub(crate) fn is_blown(&self) -> bool {
+        self.0.load(SeqCst) < 0
+    }
+
+    pub(crate) fn burn(&self) -> io::Result<()> {
+        match self.0.fetch_sub(1, SeqCst) {
+            1.. => Ok(()),
+            _ => Err(io::Error::other("dead")),
+        }
+    }
+}
+
+fn store(folder: &Path) -> Arc<Store> {
+    Store::open(Home::folder(folder).unwrap()).unwrap()
+}
+
+/// A batch of one source; each text is an event at this time.
+pub(crate) fn batch(index: &str, events: &[(i64, &[u8])]) -> Arc<Batch> {
+    let source = Arc::new(SourceInfo {
+        name: "syslog".into(),
+        index: index.into(),
+        sourcetype: "cisco:asa".into(),
+    });
+    let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
+    let ip = "10.1.2.3".parse().unwrap();
+    let peer = Peer {
+        ip,
+        local_port: 514,
+        protocol: Protocol::Tcp,
+    };
+    for (time, text) in events {
+        let start = builder.filled();
+        builder.extend(text);
+        let span = Span::new(start, builder.filled());
+        let peer = builder.peer(peer);
+        let mut record = Record::unparsed(span, Timestamp(NOW), peer, Anomalies::NONE);
+        record.event_time = Timestamp(*time);
+        builder.parts().1.push(record);
+    }
+    builder.stamp(Timestamp(NOW));
+    Arc::new(builder.freeze(0))
+}
+
+/// A queue that outlives the processes which read it.
+#[derive(Default)]
+struct Queue {
+    batches: Vec<(Arc<Batch>, u64)>,
+    events: u64,
+    state: Mutex<State>,
+    dead: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    next: usize,
+    /// Events that were settled as delivered, by their numbers.
+    settled: BTreeSet<u64>,
+    settled_twice: u64,
+    put_back: u64,
+}
+
+impl Queue {
+    fn push(&mut self, batch: Arc<Batch>) {
+        let first = self.events;
+        self.events += batch.len() as u64;
+        self.batches.push((batch, first));
+    }
+
+    /// A new process, which knows nothing of what was settled.
+    fn restart(&self) {
+        *self.state.lock().unwrap() = State::default();
+        self.dead.store(false, SeqCst);
+    }
+}
+
+impl Feed for Queue {
+    fn next(&self, _wait: Duration) -> Next {
+        let mut state = self.state.lock().unwrap();
+        let Some((batch, first_event)) = self.batches.get(state.next) else {
+            return Next::Closed;
+        };
+        state.next += 1;
+        Next::Batch(Delivery {
+            position: *first_event,
+            batch: Arc::clone(batch),
+            events: 0..batch.len() as u32,
+            origin: Origin {
+                log: 7,
+                epoch: 1,
+                first_event: *first_event,
+            },
+        })
+    }
+
+    fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {
+        let mut state = self.state.lock().unwrap();
+        for number in events.map(|n| position + u64::from(n)) {
+            match fate {
+                Fate::Delivered if !state.settled.insert(number) => state.settled_twice += 1,
+                Fate::Delivered => {}
+                _ => state.put_back += 1,
+            }
+        }
+    }
+
+    fn stopping(&self) -> bool {
+        self.dead.load(SeqCst)
+    }
+}
+
+/// Ends the process at the first failure.
+struct DiesOfIt(Arc<Queue>);
+
+impl Observer for DiesOfIt {
+    fn searchable(&self, _events: u64, _lag: Duration) {}
+
+    fn committed(&self, _bytes: u64) {}
+
+    fn failed(&self, _error: &io::Error) {
+        self.0.dead.store(true, SeqCst);
+    }
+}
+
+fn options() -> WriteOptions {
+    WriteOptions {
+        flush_bytes: 2000,
+        ..WriteOptions::default()
+    }
+}
+
+/// One process: takes all that the queue has into the store.
+fn take_all(store: &Arc<Store>, queue: &Arc<Queue>) {
+    let feed: Arc<dyn Feed> = Arc::clone(queue) as _;
+    let observer: Arc<dyn Observer> = Arc::new(DiesOfIt(Arc::clone(queue)));
+    writer::run(store, &options(), &feed, &observer);
+}
+
+/// The rows of a file as another program reads them: by its name alone.
+fn read_file(path: &Path) -> Vec<RecordBatch> {
+    let file = std::fs::File::open(path).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    reader.build().unwrap().map(Result::unwrap).collect()
+}
+
+/// Every `.parquet` file below a folder.
+fn parquet_files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(parquet_files(&path));
+        } else if path.extension().is_some_and(|end| end == "parquet") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn numbers(rows: &RecordBatch) -> Vec<u64> {
+    let seq = rows.column_by_name("seq").unwrap();
+    seq.as_primitive::<UInt64Type>().values().to_vec()
+}
+
+/// The numbers of all events in the store's files.
+fn committed(folder: &Path) -> Vec<u64> {
+    let files = parquet_files(folder);
+    let rows = files.iter().flat_map(|path| read_file(path));
+    let mut all: Vec<u64> = rows.flat_map(|rows| numbers(&rows)).collect();
+    all.sort_unstable();
+    all
+}

@@ -1,0 +1,145 @@
+//! The process dies before every single change to the disk, and the next one takes over.
+
+use super::*;
+use crate::snapshot::Snapshot;
+use crate::upkeep;
+
+/// What a reader of a snapshot finds: the files by their locations, and the tail.
+fn seen(folder: &Path, snapshot: &Snapshot) -> Vec<u64> {
+    let of_file = |path: &str| {
+        read_file(&folder.join(path))
+            .iter()
+            .flat_map(numbers)
+            .collect()
+    };
+    let files = snapshot.files.iter();
+    let mut all: Vec<u64> = files
+        .flat_map(|file| -> Vec<u64> { of_file(file.location.as_ref()) })
+        .collect();
+    all.extend(snapshot.tail.iter().flat_map(|chunk| numbers(&chunk.rows)));
+    all.sort_unstable();
+    all
+}
+
+fn filled(batches: u64) -> Arc<Queue> {
+    let mut queue = Queue::default();
+    let text = vec![b'x'; 300];
+    for number in 0..batches {
+        let index = ["main", "netfw"][(number % 2) as usize];
+        let time = NOW - (number as i64 % 3) * 3_600_000_000_000;
+        queue.push(batch(
+            index,
+            &[(time, &text), (time + 1, &text), (time, &text)],
+        ));
+    }
+    Arc::new(queue)
+}
+
+/// Runs `life` over a fresh folder again and again, the fuse one step longer each time, until it
+/// does not blow; each time it must hold afterwards that every event is there once.
+fn die_everywhere(prepare: impl Fn(&Path, &Arc<Queue>), life: impl Fn(&Arc<Store>, &Arc<Queue>)) {
+    for steps in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = filled(9);
+        prepare(folder.path(), &queue);
+        queue.restart();
+        let first = store(folder.path());
+        first.home().fuse.set(steps);
+        life(&first, &queue);
+        let survived = !first.home().fuse.is_blown();
+        drop(first);
+        // Whatever another program finds by name before the next start is committed.
+        let found = committed(folder.path());
+        assert!(
+            found.windows(2).all(|w| w[0] < w[1]) || !survived,
+            "step {steps}: {found:?}"
+        );
+        queue.restart();
+        let second = store(folder.path());
+        let before = second.levels().events;
+        take_all(&second, &queue);
+        let all: Vec<u64> = (0..queue.events).collect();
+        assert_eq!(committed(folder.path()), all, "died at step {steps}");
+        assert_eq!(
+            seen(folder.path(), &second.snapshot()),
+            all,
+            "died at step {steps}"
+        );
+        let state = queue.state.lock().unwrap();
+        assert_eq!(
+            state.settled.len() as u64,
+            queue.events,
+            "died at step {steps}"
+        );
+        assert_eq!((state.settled_twice, state.put_back), (0, 0));
+        assert_eq!(
+            second.counters.repeated.get(),
+            before,
+            "what was there is not taken again"
+        );
+        drop(state);
+        let leftovers = second.home().list("").unwrap();
+        let strange = |path: &str| !path.ends_with(".parquet") && !path.starts_with("_log/");
+        assert!(
+            !leftovers.iter().any(|l| strange(&l.path)),
+            "step {steps}: {leftovers:?}"
+        );
+        if survived {
+            assert!(steps > 20, "that was too easy: {steps} steps");
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_event_is_lost_or_there_twice_wherever_ingestion_dies() {
+    die_everywhere(|_, _| {}, take_all);
+}
+
+#[test]
+fn no_event_is_lost_or_there_twice_wherever_compaction_dies() {
+    let prepare = |folder: &Path, queue: &Arc<Queue>| {
+        let first = store(folder);
+        take_all(&first, queue);
+    };
+    let later = NOW + 3_600_000_000_000;
+    die_everywhere(prepare, |store, _| {
+        let mut merged = 0;
+        while upkeep::compact(store, later).is_ok_and(|merged| merged) {
+            merged += 1;
+            store.bury();
+        }
+        assert!(merged > 0 || store.home().fuse.is_blown());
+    });
+}
+
+#[test]
+fn a_snapshot_has_every_event_once_while_files_are_written_and_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let queue = filled(200);
+    let store = store(folder.path());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            take_all(&store, &queue);
+            while upkeep::compact(&store, NOW + 3_600_000_000_000).unwrap() {
+                store.bury();
+            }
+            done.store(true, SeqCst);
+        });
+        let mut before = 0;
+        while !done.load(SeqCst) {
+            let snapshot = store.snapshot();
+            let seen = seen(folder.path(), &snapshot);
+            let expected: Vec<u64> = (0..seen.len() as u64).collect();
+            assert_eq!(
+                seen, expected,
+                "events come in order, none is missing, none twice"
+            );
+            assert!(seen.len() >= before, "what was seen stays");
+            before = seen.len();
+        }
+    });
+    assert_eq!(store.levels().events, queue.events);
+    assert_eq!(store.levels().tail_events, 0);
+}

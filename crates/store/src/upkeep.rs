@@ -1,0 +1,280 @@
+//! Compaction and retention: a thread of low priority that has small files merged and old ones
+//! deleted. Both are commits, so a crash between leaves what was or what will be.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use inrush_event::Timestamp;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use crate::encode;
+use crate::options::WriteOptions;
+use crate::snapshot::DataFile;
+use crate::store::{Change, Store};
+
+/// Between two rounds.
+const ROUND: Duration = Duration::from_secs(2);
+/// How much the thread yields to others: see setpriority(2).
+const NICE: i32 = 10;
+/// Files of one folder and about one size that are merged.
+const MERGE_FILES: usize = 8;
+/// A file of so many bytes of text, or rows, is large enough.
+const LARGE_TEXT_BYTES: u64 = 32 * 1024 * 1024;
+const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64;
+/// Text that is merged at once: bounds the memory that it takes.
+const MERGE_TEXT_BYTES: u64 = 64 * 1024 * 1024;
+/// A folder into which nothing came for so long has all its small files merged.
+const QUIET: Duration = Duration::from_secs(15 * 60);
+/// Why files go, in the order of [`Counters::expired`](crate::Counters).
+const REASONS: [&str; 3] = ["age", "bytes", "room"];
+
+/// The thread.
+pub(crate) struct Upkeep {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upkeep {
+    pub(crate) fn start(store: &Arc<Store>, options: &WriteOptions) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (store, options, stopped) = (Arc::clone(store), options.clone(), Arc::clone(&stop));
+        let spawned = thread::Builder::new()
+            .name("store-upkeep".into())
+            .spawn(move || {
+                // Where it is refused, the thread is as important as the others.
+                let _ = rustix::process::setpriority_process(None, NICE);
+                while !stopped.load(Ordering::Acquire) {
+                    round(&store, &options, &stopped);
+                    thread::park_timeout(ROUND);
+                }
+            });
+        let thread = spawned
+            .inspect_err(|error| tracing::error!(%error, "store: no compaction, no retention"))
+            .ok();
+        Self { stop, thread }
+    }
+
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("the store's upkeep ended by a fault");
+            }
+        }
+    }
+}
+
+fn round(store: &Store, options: &WriteOptions, stop: &AtomicBool) {
+    store.bury();
+    let free = || free_bytes(store);
+    if let Err(error) = retain(store, options, Timestamp::now().0, free) {
+        tracing::warn!(%error, "store: old files could not be deleted");
+    }
+    while !stop.load(Ordering::Acquire) {
+        match compact(store, Timestamp::now().0) {
+            Ok(true) => store.bury(),
+            Ok(false) => break,
+            Err(error) => {
+                tracing::warn!(%error, "store: small files could not be merged");
+                break;
+            }
+        }
+    }
+}
+
+/// Merges the small files of one folder, if there are enough; says whether it did.
+///
+/// # Errors
+/// Nothing has changed.
+pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
+    let Some(files) = candidates(&store.files(), now_ns) else {
+        return Ok(false);
+    };
+    let mut rows = Vec::new();
+    for file in &files {
+        match read(store, file) {
+            Ok(batches) => rows.extend(batches),
+            Err(error) => {
+                if file.set_bad() {
+                    store.counters.bad_files.add(1);
+                    tracing::error!(%error, path = file.entry.path, "store: a file is unreadable");
+                }
+                // Without it, in the next round.
+                return Ok(true);
+            }
+        }
+    }
+    let change = Change {
+        why: "compact",
+        files: encode::files(&rows)?,
+        removed: &files,
+        covered: Vec::new(),
+        tail: &[],
+    };
+    store.commit(change)?;
+    store.counters.compacted.add(files.len() as u64);
+    Ok(true)
+}
+
+/// All rows of a file.
+fn read(store: &Store, file: &DataFile) -> io::Result<Vec<RecordBatch>> {
+    let bytes = store.home().get(&file.entry.path)?;
+    let decode = move || {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)?.with_batch_size(8192);
+        reader.build()?.collect::<Result<Vec<_>, _>>()
+    };
+    // What lies on a disk may be anything, and a decoder that trusts it too far must cost a file,
+    // not the process.
+    let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode));
+    let batches = decoded
+        .map_err(|_| io::Error::other("the decoder failed"))?
+        .map_err(io::Error::other)?;
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows as u64 != file.entry.rows {
+        return Err(io::Error::other(format!(
+            "{rows} of {} rows",
+            file.entry.rows
+        )));
+    }
+    Ok(batches)
+}
+
+/// Small files of one folder that are worth one merge.
+fn candidates(files: &[Arc<DataFile>], now_ns: i64) -> Option<Vec<Arc<DataFile>>> {
+    let mut folders: BTreeMap<&str, Vec<&Arc<DataFile>>> = BTreeMap::new();
+    for file in files {
+        let entry = &file.entry;
+        let small = entry.text_bytes < LARGE_TEXT_BYTES && entry.rows < LARGE_ROWS;
+        if small && !file.is_bad() {
+            let folder = entry.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            folders.entry(folder).or_default().push(file);
+        }
+    }
+    folders.into_values().find_map(|small| {
+        let newest = small.iter().map(|file| file.entry.received_ns).max()?;
+        let quiet = now_ns.saturating_sub(newest) > QUIET.as_nanos() as i64;
+        if quiet {
+            return enough(&small, 2);
+        }
+        let mut tiers: BTreeMap<u32, Vec<&Arc<DataFile>>> = BTreeMap::new();
+        for file in small {
+            let tier = file.entry.rows.max(1).ilog2() / 3;
+            tiers.entry(tier).or_default().push(file);
+        }
+        tiers.values().find_map(|tier| enough(tier, MERGE_FILES))
+    })
+}
+
+/// The first of the files that are merged at once, if they are as many as that.
+fn enough(files: &[&Arc<DataFile>], least: usize) -> Option<Vec<Arc<DataFile>>> {
+    let mut text_bytes = 0;
+    let fits = |file: &&&Arc<DataFile>| {
+        text_bytes += file.entry.text_bytes;
+        text_bytes <= MERGE_TEXT_BYTES
+    };
+    let chosen: Vec<_> = files
+        .iter()
+        .take_while(fits)
+        .map(|file| Arc::clone(file))
+        .collect();
+    (chosen.len() >= least).then_some(chosen)
+}
+
+/// Deletes what is too old or too much.
+///
+/// # Errors
+/// Nothing has changed, or less than was wanted.
+pub(crate) fn retain(
+    store: &Store,
+    options: &WriteOptions,
+    now_ns: i64,
+    free: impl Fn() -> Option<u64>,
+) -> io::Result<()> {
+    let mut files = store.files();
+    files.sort_by_key(|file| file.entry.received_ns);
+    for (at, reason) in REASONS.iter().enumerate() {
+        let doomed = match at {
+            0 => too_old(&files, options, now_ns),
+            1 => too_much(&files, options),
+            _ => too_tight(&files, options.free_bytes, free()),
+        };
+        if doomed.is_empty() {
+            continue;
+        }
+        let events = doomed.iter().map(|file| file.entry.rows).sum();
+        store.commit(Change {
+            why: reason,
+            files: Vec::new(),
+            removed: &doomed,
+            covered: Vec::new(),
+            tail: &[],
+        })?;
+        store.counters.expired[at].add(events);
+        let (count, why) = (doomed.len(), reason);
+        tracing::info!(files = count, events, why, "store: retention deletes");
+        files.retain(|file| !doomed.iter().any(|gone| Arc::ptr_eq(gone, file)));
+    }
+    store.bury();
+    Ok(())
+}
+
+fn too_old(files: &[Arc<DataFile>], options: &WriteOptions, now_ns: i64) -> Vec<Arc<DataFile>> {
+    let old = |file: &&Arc<DataFile>| {
+        let own = options
+            .indexes
+            .get(&file.entry.index)
+            .and_then(|own| own.age);
+        let age = own.or(options.retention.age);
+        let received = i128::from(file.entry.received_ns);
+        age.is_some_and(|age| i128::from(now_ns) - received > age.as_nanos() as i128)
+    };
+    files.iter().filter(old).cloned().collect()
+}
+
+fn too_much(files: &[Arc<DataFile>], options: &WriteOptions) -> Vec<Arc<DataFile>> {
+    let mut doomed = Vec::new();
+    let bytes = |files: &[Arc<DataFile>]| files.iter().map(|f| f.entry.bytes).sum::<u64>();
+    let mut left = files.to_vec();
+    for (index, own) in &options.indexes {
+        let of: Vec<_> = files
+            .iter()
+            .filter(|f| f.entry.index == *index)
+            .cloned()
+            .collect();
+        if let Some(most) = own.bytes {
+            doomed.extend(oldest(&of, bytes(&of).saturating_sub(most)));
+        }
+    }
+    left.retain(|file| !doomed.iter().any(|gone| Arc::ptr_eq(gone, file)));
+    if let Some(most) = options.retention.bytes {
+        doomed.extend(oldest(&left, bytes(&left).saturating_sub(most)));
+    }
+    doomed
+}
+
+fn too_tight(files: &[Arc<DataFile>], least: u64, free: Option<u64>) -> Vec<Arc<DataFile>> {
+    free.map_or_else(Vec::new, |free| oldest(files, least.saturating_sub(free)))
+}
+
+/// The oldest of the files, so that `bytes` become free.
+fn oldest(files: &[Arc<DataFile>], bytes: u64) -> Vec<Arc<DataFile>> {
+    let mut freed = 0;
+    let wanted = |file: &&Arc<DataFile>| {
+        let more = freed < bytes;
+        freed += file.entry.bytes;
+        more
+    };
+    files.iter().take_while(wanted).cloned().collect()
+}
+
+/// Bytes that the store's file system has left for us; `None` where that is not known.
+fn free_bytes(store: &Store) -> Option<u64> {
+    let found = rustix::fs::statvfs(store.home().as_folder()?).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}

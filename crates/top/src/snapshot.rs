@@ -1,0 +1,103 @@
+//! What `GET /api/v1/flow` holds, as far as it is shown. What is missing counts as nothing, and
+//! what is unknown is passed over, so that other versions can be looked at.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Snapshot {
+    /// Milliseconds since 1970.
+    pub(crate) at_ms: f64,
+    pub(crate) version: String,
+    /// Milliseconds since 1970.
+    pub(crate) started_ms: f64,
+    pub(crate) balanced: bool,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) destinations: Vec<Destination>,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) queue: Queue,
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) resident_bytes: Option<u64>,
+    pub(crate) loss: Vec<Loss>,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) type_name: String,
+    pub(crate) received: u64,
+    pub(crate) accepted: u64,
+    pub(crate) rejected: BTreeMap<String, u64>,
+    pub(crate) kernel_dropped: u64,
+    pub(crate) bytes: u64,
+    pub(crate) connections: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Destination {
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) type_name: String,
+    pub(crate) delivered: u64,
+    pub(crate) pending: u64,
+    pub(crate) quarantined: BTreeMap<String, u64>,
+    pub(crate) dropped: BTreeMap<String, u64>,
+    pub(crate) oldest_pending_ms: f64,
+    pub(crate) request_ms: Option<f64>,
+    pub(crate) state: String,
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Edge {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) events: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Queue {
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    pub(crate) disk_bytes: u64,
+    pub(crate) disk_bytes_max: u64,
+    pub(crate) segments: u64,
+    pub(crate) stall: Option<String>,
+    pub(crate) full_in_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Thread {
+    pub(crate) name: String,
+    pub(crate) cpu_percent: f64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Loss {
+    pub(crate) place: String,
+    pub(crate) label: String,
+    pub(crate) count: u64,
+    pub(crate) ours: bool,
+    pub(crate) hint: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Alarm {
+    pub(crate) severity: String,
+    pub(crate) what: String,
+    pub(crate) since_ms: f64,
+    pub(crate) cause: String,
+    pub(crate) remedy: String,
+    pub(crate) link: String,
+}

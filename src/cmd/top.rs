@@ -1,0 +1,58 @@
+//! `inrush top`: what flows, waits and is lost in a running process, on a terminal.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use inrush_pipeline::config::AdminAddr;
+use inrush_top::TopError;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::{TopArgs, Usage};
+
+/// Columns of a frame that is not for a terminal.
+const PAPER_COLUMNS: u16 = 100;
+
+/// Shows it until a key or a signal says stop, or prints it once.
+pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    let default = || format!("http://{}", AdminAddr::default());
+    let url = args.url.clone().unwrap_or_else(default);
+    if args.json {
+        print(inrush_top::json(&url).map(|text| text + "\n"))?;
+    } else if args.once {
+        print(inrush_top::once(&url, PAPER_COLUMNS))?;
+    } else {
+        live(&url)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(text: Result<String, TopError>) -> anyhow::Result<()> {
+    let text = text.map_err(reported)?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// An address that makes no sense is wrong usage.
+fn reported(error: TopError) -> anyhow::Error {
+    match error {
+        TopError::Address(_) => Usage(error.to_string()).into(),
+        error => error.into(),
+    }
+}
+
+fn live(url: &str) -> anyhow::Result<()> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        let text = "top needs a terminal; use --once or --json where there is none";
+        return Err(Usage(text.to_owned()).into());
+    }
+    // A signal must not leave the terminal as we use it.
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    inrush_top::run(url, colour, &stop).map_err(reported)
+}

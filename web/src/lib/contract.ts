@@ -1,0 +1,266 @@
+// The shapes that the admin API answers with. Times: `*_ms` are numbers (milliseconds since 1970),
+// `*_ns` decimal strings (nanoseconds since 1970). Counters are totals since start.
+
+/** Events by reason. */
+export type Counts = Record<string, number>;
+
+/** `GET /api/v1/session`. */
+export interface Session {
+  required: boolean;
+  user: string | null;
+  csrf: string;
+}
+
+export interface FlowSource {
+  name: string;
+  type: string;
+  received: number;
+  accepted: number;
+  rejected: Counts;
+  kernel_dropped: number;
+  bytes: number;
+  connections: number;
+}
+
+export interface FlowDestination {
+  name: string;
+  type: string;
+  accepted: number;
+  delivered: number;
+  pending: number;
+  quarantined: Counts;
+  dropped: Counts;
+  oldest_pending_ms: number;
+  /** Null before the first request. */
+  request_ms: number | null;
+  /** `ok`; `removed` for one that is no longer in the configuration; or a word for what is wrong. */
+  state: string;
+  error?: string | null;
+}
+
+export interface FlowEdge {
+  from: string;
+  to: string;
+  events: number;
+}
+
+export interface FlowQueue {
+  bytes: number;
+  bytes_max: number;
+  disk_bytes: number;
+  disk_bytes_max: number;
+  segments: number;
+  stall: string | null;
+  full_in_s: number | null;
+}
+
+export interface FlowThread {
+  name: string;
+  cpu_percent: number;
+}
+
+/** Where an event can be lost, in the order of its way. */
+export const PLACES = [
+  "nic",
+  "softnet",
+  "socket",
+  "frame",
+  "filter",
+  "queue",
+  "destination",
+] as const;
+export type Place = (typeof PLACES)[number];
+
+export interface FlowLoss {
+  place: Place;
+  label: string;
+  count: number;
+  /** False: the count is of the whole host, not of this process alone. */
+  ours: boolean;
+  hint?: string | null;
+}
+
+export interface Alarm {
+  id: string;
+  severity: string;
+  what: string;
+  since_ms: number;
+  cause: string;
+  remedy: string;
+  /** An address of this page (`#…`) or of the web, or a page of the documentation. */
+  link?: string | null;
+}
+
+/** `GET /api/v1/flow`, and each message of `/api/v1/flow/stream`. */
+export interface Flow {
+  at_ms: number;
+  version: string;
+  started_ms: number;
+  balanced: boolean;
+  sources: FlowSource[];
+  filtered: Counts;
+  destinations: FlowDestination[];
+  edges: FlowEdge[];
+  queue: FlowQueue;
+  threads: FlowThread[];
+  loss: FlowLoss[];
+  alarms: Alarm[];
+}
+
+export interface SearchEvent {
+  type: "event";
+  id: string;
+  time_ns: string;
+  received_ns?: string;
+  host?: string;
+  source?: string;
+  sourcetype?: string;
+  index?: string;
+  severity?: number;
+  facility?: number;
+  vendor?: string;
+  product?: string;
+  app?: string;
+  proc_id?: string;
+  msg_id?: string;
+  raw?: string;
+  message?: string;
+  fields?: Record<string, string>;
+}
+
+export interface Plan {
+  type: "plan";
+  sql: string;
+  from_ms: number;
+  to_ms: number;
+  bucket_ms: number;
+}
+
+export interface Progress {
+  type: "progress";
+  files_done: number;
+  files_total: number;
+  events_scanned: number;
+  bytes_scanned: number;
+}
+
+export interface Histogram {
+  type: "histogram";
+  from_ms: number;
+  bucket_ms: number;
+  counts: number[];
+}
+
+export interface FieldSummary {
+  name: string;
+  distinct: number;
+  top: [string | number, number][];
+}
+
+export interface Fields {
+  type: "fields";
+  fields: FieldSummary[];
+  sampled?: boolean;
+}
+
+export interface Column {
+  name: string;
+  kind: "text" | "number" | "time";
+}
+
+export type Cell = string | number | null;
+
+export interface Table {
+  type: "table";
+  columns: Column[];
+}
+
+export interface Row {
+  type: "row";
+  values: Cell[];
+}
+
+export interface End {
+  type: "end";
+  matched: number;
+  elapsed_ms: number;
+  stopped: "limit" | "time" | "memory" | "cancelled" | null;
+}
+
+export interface QueryError {
+  type: "error";
+  message: string;
+  /** Counts characters from 1. */
+  column?: number;
+  length?: number;
+  hint?: string;
+}
+
+/** A line of `GET /api/v1/search`. */
+export type SearchLine =
+  | Plan
+  | Progress
+  | Histogram
+  | SearchEvent
+  | Fields
+  | Table
+  | Row
+  | End
+  | QueryError;
+
+/** A line of `GET /api/v1/senders`. What a version does not tell yet is absent. */
+export interface Sender {
+  ip: string;
+  source: string;
+  events: number;
+  bytes: number;
+  first_seen_ns?: number | string;
+  last_seen_ns?: number | string;
+  first_seen_ms?: number;
+  last_seen_ms?: number;
+  /** Events a second. */
+  rate?: number | null;
+  silent_s?: number | null;
+  clock_skew_ms?: number | null;
+  recognised?: string | string[] | null;
+  unknown?: boolean | number | null;
+  sample?: string | null;
+}
+
+/** An event as a `file` destination writes it. */
+export interface JsonLine {
+  time?: string;
+  host?: string;
+  sourcetype?: string;
+  raw?: string;
+  [name: string]: unknown;
+}
+
+export interface QuarantineEntry {
+  id: number;
+  destination: string;
+  reason: string;
+  code: number;
+  text: string;
+  attempts: number;
+  /** RFC 3339. */
+  refused: string;
+  event: JsonLine;
+  raw_base64?: string;
+}
+
+/** `GET /api/v1/quarantine`. */
+export interface QuarantineList {
+  bytes: number;
+  bytes_max: number;
+  entries: QuarantineEntry[];
+  more: boolean;
+}
+
+/** `POST /api/v1/quarantine/replay`. */
+export interface ReplayReport {
+  replayed: number;
+  left_behind: number;
+  not_configured: number;
+  stopped?: string;
+}
