@@ -2,8 +2,10 @@
 
 mod files;
 mod print;
+mod process;
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,9 +17,10 @@ use inrush_store::query::{self, when};
 use inrush_store::reply::{End, Failure, Reply, Stopped};
 use signal_hook::consts::SIGINT;
 
-use super::{SearchArgs, SqlArgs, Usage};
+use super::{SearchArgs, SqlArgs, Usage, configuration};
 use files::Files;
 use print::{Json, Page, Show};
+use process::Process;
 
 /// Since when, unless something else is asked for.
 const SINCE_DEFAULT: &str = "15m";
@@ -40,18 +43,19 @@ pub(crate) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     if args.explain {
         return explain(&request);
     }
-    let files = Files::open(args.config.as_deref())?;
-    let replies = files.search(request).map_err(|failure| wrong(&failure, &args.query))?;
+    let searcher = searcher(args.config.as_deref())?;
+    let replies = searcher.sql(&args.statement, args.limit);
+    let replies = replies.map_err(|failure| wrong(&failure, &args.statement))?;
     answer(replies, args.json)
 }
 
-/// Runs a statement.
-pub(crate) fn sql(args: &SqlArgs) -> anyhow::Result<ExitCode> {
-    let files = Files::open(args.config.as_deref())?;
-    let replies = files
-        .sql(&args.statement, args.limit)
-        .map_err(|failure| wrong(&failure, &args.statement))?;
-    answer(replies, args.json)
+/// The process that runs, or the files where none does.
+fn searcher(config: Option<&Path>) -> anyhow::Result<Box<dyn Searcher>> {
+    let config = configuration(config)?;
+    match Process::find(&config) {
+        Some(process) => Ok(Box::new(process)),
+        None => Ok(Box::new(Files::open(&config)?)),
+    }
 }
 
 fn request(args: &SearchArgs) -> anyhow::Result<SearchRequest> {
@@ -84,13 +88,20 @@ fn explain(request: &SearchRequest) -> anyhow::Result<ExitCode> {
         to_ns: request.to_ns,
         limit: request.limit,
     };
-    writeln!(std::io::stdout().lock(), "{}", translate(&query, &range).sql)?;
+    writeln!(
+        std::io::stdout().lock(),
+        "{}",
+        translate(&query, &range).sql
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with a question, pointing at the place.
+/// What is wrong with a question, pointing at the place; or why nobody answers it.
 fn wrong(failure: &Failure, question: &str) -> anyhow::Error {
     let mut text = print::plain(&failure.message);
+    if failure.column.is_none() {
+        return anyhow::anyhow!(text);
+    }
     if let Some(column) = failure.column {
         let question: String = question.chars().map(print::one_line).collect();
         let carets = "^".repeat(failure.length.unwrap_or(1).max(1));

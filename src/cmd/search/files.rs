@@ -1,17 +1,17 @@
 //! Answers from the files of a store, beside the process that writes them or without one. What is
 //! in its memory only is not among them.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use inrush_pipeline::config::Config;
 use inrush_search::{Answer, Engine, Options, SearchRequest};
 use inrush_sink::SinkConfig;
 use inrush_store::reply::Failure;
 use inrush_store::{Home, Store};
 
 use super::{Replies, Searcher};
-use crate::cmd::{Usage, configuration};
+use crate::cmd::Usage;
 
 /// The files of a store.
 pub(super) struct Files {
@@ -21,14 +21,14 @@ pub(super) struct Files {
 
 impl Files {
     /// The first store that the configuration names.
-    pub(super) fn open(config: Option<&Path>) -> anyhow::Result<Self> {
-        let config = configuration(config)?;
+    pub(super) fn open(config: &Config) -> anyhow::Result<Self> {
         let mut sinks = config.destinations.values();
         let path = sinks.find_map(|sink| match sink {
             SinkConfig::Store(options) => Some(config.data_dir.join(&options.path)),
             _ => None,
         });
-        let none = "the configuration has no destination of `type: store`, so nothing is searchable";
+        let none =
+            "the configuration has no destination of `type: store`, so nothing is searchable";
         let path = path.ok_or_else(|| Usage(none.to_owned()))?;
         let shown = path.display().to_string();
         if !path.is_dir() {

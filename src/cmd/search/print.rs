@@ -20,7 +20,13 @@ pub(super) trait Show {
 
 /// A text for a terminal: lines stay, other control characters do not.
 pub(super) fn plain(text: &str) -> String {
-    let plain = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    let plain = |c: char| {
+        if c.is_control() && c != '\n' {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
     text.chars().map(plain).collect()
 }
 
@@ -137,7 +143,8 @@ impl Show for Page<'_> {
                 let columns = self.table.as_ref().map_or(&[][..], |t| &t.columns);
                 let kinds = columns.iter().map(|column| column.kind.as_str());
                 let cells = row.values.iter().zip(kinds);
-                self.rows.push(cells.map(|(cell, kind)| shown(cell, kind)).collect());
+                self.rows
+                    .push(cells.map(|(cell, kind)| shown(cell, kind)).collect());
             }
             _ => {}
         }
@@ -219,7 +226,10 @@ mod tests {
         };
         let row = |host: &str, count: u64| {
             let host = Cell::Text(host.to_owned());
-            vec![shown(&host, "text"), shown(&Cell::Unsigned(count), "number")]
+            vec![
+                shown(&host, "text"),
+                shown(&Cell::Unsigned(count), "number"),
+            ]
         };
         let rows = [row("fw-1", 12_345), row("\x1b[31mred\nx", 7)];
         let mut out = Vec::new();
