@@ -16,6 +16,9 @@ const WIDTHS_MS: [u64; 26] = [
     86_400_000,
 ];
 
+/// Nanoseconds that clocks of senders are ahead at most, if they are right at all.
+const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
+
 /// A question in the query language.
 #[derive(Debug, Clone)]
 pub struct SearchRequest {
@@ -61,9 +64,12 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Where the request names no bound, the first and the last event of the store are it.
-    pub(crate) fn of(request: &SearchRequest, snapshot: &Snapshot) -> Self {
+    /// Where the request names no bound, the first and the last event of the store are it; but
+    /// one sender's clock that is far ahead does not stretch the bars for all: what lies behind
+    /// `now_ns` by more than [`AHEAD_MAX_NS`] is in the last.
+    pub(crate) fn of(request: &SearchRequest, snapshot: &Snapshot, now_ns: i64) -> Self {
         let (first, last) = bounds(snapshot);
+        let last = last.min(now_ns.saturating_add(AHEAD_MAX_NS)).max(first);
         let from_ns = if request.from_ns == i64::MIN {
             first
         } else {

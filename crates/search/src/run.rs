@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::prelude::SessionContext;
+use inrush_event::Timestamp;
 use inrush_store::query::Query;
 use inrush_store::query::ast::Stage;
 use inrush_store::query::sql::{self, Range};
@@ -110,7 +111,7 @@ impl Run {
             limit,
         };
         let translation = sql::translate(query, &range);
-        let span = Span::of(request, &self.snapshot);
+        let span = Span::of(request, &self.snapshot, Timestamp::now().0);
         self.send(Reply::Plan(Plan {
             sql: translation.sql,
             from_ms: span.from_ms,

@@ -171,7 +171,8 @@ fn without_a_condition_nothing_but_what_is_shown_is_read() {
     assert_eq!(found.end().matched, 1000);
     assert_eq!(found.bars, [1000]);
     assert_eq!(found.seqs(), (990..1000).rev().collect::<Vec<_>>());
-    assert!(found.end().cost.events_scanned <= 200, "{:?}", found.end());
+    // The tail, and the few pieces that threads took before it was known that nobody needs them.
+    assert!(found.end().cost.events_scanned <= 300, "{:?}", found.end());
 }
 
 #[test]
