@@ -44,6 +44,14 @@ pub(crate) fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
         return explain(&request);
     }
     let searcher = searcher(args.config.as_deref())?;
+    let replies = searcher.search(request);
+    let replies = replies.map_err(|failure| wrong(&failure, &args.query))?;
+    answer(replies, args.json)
+}
+
+/// Answers a statement in SQL.
+pub(crate) fn sql(args: &SqlArgs) -> anyhow::Result<ExitCode> {
+    let searcher = searcher(args.config.as_deref())?;
     let replies = searcher.sql(&args.statement, args.limit);
     let replies = replies.map_err(|failure| wrong(&failure, &args.statement))?;
     answer(replies, args.json)

@@ -18,8 +18,8 @@
 //! `GET /api/v1/flow /api/v1/flow/stream /api/v1/quarantine` and `POST /api/v1/explain
 //! /api/v1/reload /api/v1/quarantine/replay /api/v1/quarantine/drop`; `GET /api/v1/session` and
 //! `POST /api/v1/login /api/v1/logout`; `GET /api/v1/search /api/v1/sql /api/v1/export
-//! /api/v1/tail` where there is somebody to answer (`search.rs`). Answers other than the page, the metrics and the stream are
-//! JSON.
+//! /api/v1/tail` where there is somebody to answer (`search.rs`). Answers other than the page, the
+//! metrics and the stream are JSON.
 #![forbid(unsafe_code)]
 
 mod api;
