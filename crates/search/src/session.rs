@@ -6,12 +6,13 @@ use datafusion::error::Result;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use inrush_store::read::{BATCH_ROWS, Footers};
 use inrush_store::snapshot::Snapshot;
 
 use crate::has::has;
-use crate::table::{Events, Scans};
+use crate::table::{CountByText, Events, Scans};
 
 /// The table's name.
 pub(crate) const EVENTS: &str = "events";
@@ -53,7 +54,13 @@ pub(crate) fn session(
         .with_disk_manager_builder(disk)
         .with_memory_pool(memory)
         .build_arc()?;
-    let context = SessionContext::new_with_config_rt(config, runtime);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .with_physical_optimizer_rule(Arc::new(CountByText))
+        .build();
+    let context = SessionContext::new_with_state(state);
     for name in UNBOUNDED {
         context.deregister_udf(name);
         context.deregister_udtf(name);

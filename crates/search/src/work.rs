@@ -221,7 +221,11 @@ impl Work {
     pub(crate) fn set_aside(&self, file: &DataFile, reason: String) {
         let path = &file.entry.path;
         if file.set_bad() {
-            tracing::error!(file = %path, %reason, "a file of the store cannot be read and is set aside");
+            tracing::error!(
+                file = %path,
+                %reason,
+                "a file of the store cannot be read and is set aside"
+            );
         }
         let mut named = self
             .set_aside

@@ -240,6 +240,55 @@ fn every_function_of_the_language_is_one_that_the_engine_has() {
     }
 }
 
+/// The count by a text that files have as a dictionary, beside the same count in a form that
+/// DataFusion does itself.
+#[test]
+fn texts_are_counted_from_their_dictionaries() {
+    let engine = engine();
+    let mut lines = lines(300);
+    for (_, event) in lines.iter_mut().step_by(7) {
+        event.columns.remove(&Column::Host);
+    }
+    let snapshot = store_of(&lines);
+    for condition in [
+        "TRUE",
+        "time >= TIMESTAMP '1970-01-01T00:00:17Z'",
+        "host = 'fw1'",
+    ] {
+        let count = |by: &str| {
+            let statement = format!(
+                "SELECT {by}, count(*) FROM events WHERE {condition} GROUP BY 1 ORDER BY 1"
+            );
+            run_sql(&engine, &snapshot, &statement)
+        };
+        let (own, plain) = (count("host"), count("concat(host, '')"));
+        assert!(!own.rows.is_empty() && own.failure.is_none(), "{own:?}");
+        let counted = |found: &Found| -> Vec<u64> {
+            let counts = found.rows.iter().map(|row| number(&row[1]));
+            counts.collect()
+        };
+        let mut sums = (counted(&own), counted(&plain));
+        sums.0.sort_unstable();
+        sums.1.sort_unstable();
+        assert_eq!(sums.0, sums.1, "{condition}");
+    }
+    let found = run_sql(
+        &engine,
+        &snapshot,
+        "EXPLAIN SELECT host, count(*) FROM events GROUP BY host",
+    );
+    let plan = format!("{:?}", found.rows);
+    assert!(plan.contains("CountExec: by=host"), "{plan}");
+    let found = run_sql(
+        &engine,
+        &snapshot,
+        "EXPLAIN SELECT raw, count(*) FROM events GROUP BY raw",
+    );
+    assert!(!format!("{:?}", found.rows).contains("CountExec"));
+    let found = ask(&engine, &snapshot, "* | top 2 host");
+    assert_eq!(found.rows.len(), 2);
+}
+
 #[test]
 fn events_in_an_order_of_their_own_have_their_names_too() {
     let engine = engine();

@@ -2,9 +2,9 @@
 //!
 //! Several workers look through pieces (`look`), which come newest first; one that leads puts what
 //! they find together: how many events in which bar, which of them are the newest (`newest`), what
-//! their fields hold (`sums`). An event is sent as soon as nothing unfinished can be newer, and only
-//! then are the columns read that the condition did not need. When enough events are shown, the
-//! rest is only counted: without a condition from the files' metadata alone.
+//! their fields hold (`sums`). An event is sent as soon as nothing unfinished can be newer, and
+//! only then are the columns read that the condition did not need. When enough events are shown,
+//! the rest is only counted: without a condition from the files' metadata alone.
 
 mod condition;
 mod look;

@@ -1,9 +1,11 @@
 //! The table `events` of SQL, over a snapshot.
 //!
 //! Of a condition the table takes what it can use to leave files, row groups and blocks out
-//! (`filters`). Bounds of time it answers itself, exactly: where a piece lies within them, its times
-//! are not even read. How many rows there are it knows without reading any.
+//! (`filters`). Bounds of time it answers itself, exactly: where a piece lies within them, its
+//! times are not even read. How many rows there are it knows without reading any, and how many
+//! there are of each text it counts itself (`count`).
 
+mod count;
 mod filters;
 mod scan;
 
@@ -22,6 +24,7 @@ use inrush_store::reply::{Progress, SetAside};
 use inrush_store::snapshot::Snapshot;
 
 use crate::work::Work;
+pub(crate) use count::CountByText;
 use filters::{Use, facts};
 use scan::EventsExec;
 

@@ -81,8 +81,13 @@ impl EventsExec {
         }
     }
 
+    /// Whether all of its rows are asked for.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.scan.limit.is_none()
+    }
+
     /// What the streams of this run share.
-    fn work(&self, partition: usize) -> Result<Arc<Work>> {
+    pub(super) fn work(&self, partition: usize) -> Result<Arc<Work>> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(times) = begun.times.get_mut(partition) else {
             return internal_err!("there is no partition {partition}");
@@ -206,7 +211,7 @@ impl Stream {
                 match begin(&self.work, &self.columns, &job.piece).await {
                     Ok(Some(batches)) => self.open = Some((job, batches)),
                     Ok(None) => {}
-                    Err(fault) => self.pass_over(&job, fault)?,
+                    Err(fault) => pass_over(&self.work, &job, fault)?,
                 }
                 continue;
             };
@@ -219,7 +224,7 @@ impl Stream {
                 }
                 Some(Err(fault)) => {
                     if let Some((job, _)) = self.open.take() {
-                        self.pass_over(&job, fault)?;
+                        pass_over(&self.work, &job, fault)?;
                     }
                 }
                 None => {
@@ -230,21 +235,25 @@ impl Stream {
         }
         Ok(None)
     }
+}
 
-    /// A damaged file costs itself.
-    fn pass_over(&self, job: &Job, fault: Fault) -> Result<()> {
-        match (fault, job.piece.file()) {
-            (Fault::Damaged(why), Some(file)) => {
-                self.work.set_aside(file, why);
-                Ok(())
-            }
-            (fault, _) => Err(external(fault)),
+/// A damaged file costs itself.
+pub(super) fn pass_over(work: &Work, job: &Job, fault: Fault) -> Result<()> {
+    match (fault, job.piece.file()) {
+        (Fault::Damaged(why), Some(file)) => {
+            work.set_aside(file, why);
+            Ok(())
         }
+        (fault, _) => Err(external(fault)),
     }
 }
 
 /// The rows of a piece that are within the time; none where there are none.
-async fn begin(work: &Work, columns: &Columns, piece: &Piece) -> Result<Option<Batches>, Fault> {
+pub(super) async fn begin(
+    work: &Work,
+    columns: &Columns,
+    piece: &Piece,
+) -> Result<Option<Batches>, Fault> {
     let within = work.files.in_time(piece, &work.wanted).await?;
     if within.as_ref().is_some_and(|within| within.is_empty()) {
         return Ok(None);
@@ -253,6 +262,6 @@ async fn begin(work: &Work, columns: &Columns, piece: &Piece) -> Result<Option<B
     Ok(Some(batches))
 }
 
-fn external(fault: Fault) -> DataFusionError {
+pub(super) fn external(fault: Fault) -> DataFusionError {
     DataFusionError::External(Box::new(fault))
 }

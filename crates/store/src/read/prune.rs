@@ -82,7 +82,8 @@ impl Piece {
     }
 }
 
-/// The files that can have what is wanted, going by their commits alone, and the pieces of the tail.
+/// The files that can have what is wanted, going by their commits alone, and the pieces of the
+/// tail.
 pub fn candidates(snapshot: &Snapshot, wanted: &Wanted) -> (Vec<Arc<DataFile>>, Vec<Piece>) {
     let can = |file: &&Arc<DataFile>| {
         let entry = &file.entry;
@@ -184,7 +185,10 @@ fn values_allow(group: &RowGroupMetaData, wanted: &Wanted) -> bool {
 }
 
 fn column_of(group: &RowGroupMetaData, column: Column) -> Option<&ColumnChunkMetaData> {
-    let named = |chunk: &&ColumnChunkMetaData| matches!(chunk.column_path().parts(), [only] if only == column.name());
+    let named = |chunk: &&ColumnChunkMetaData| {
+        let parts = chunk.column_path().parts();
+        parts.len() == 1 && parts[0] == column.name()
+    };
     group.columns().iter().find(named)
 }
 
