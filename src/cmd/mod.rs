@@ -6,6 +6,8 @@ mod load;
 mod password;
 mod queue;
 mod run;
+mod search;
+mod searcher;
 mod top;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush run                              syslog on port 5514, files under ./inrush-data
   inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
+  inrush search 'denied host=fw*'         the newest events with that word from those hosts
   inrush queue ls                         what is kept on disk, and for whom
   inrush top                              what flows, waits and is lost, live
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
@@ -48,6 +51,10 @@ pub(crate) enum Command {
     Load(Box<inrush_load::Args>),
     /// Say of each record on stdin how it is read, what it is taken for and where it would go
     Explain(ExplainArgs),
+    /// Find stored events: newest first, or as a table of counts
+    Search(SearchArgs),
+    /// Ask for stored events in SQL, over the table `events`
+    Sql(SqlArgs),
     /// Look into what is kept on disk, and mend it
     Queue(Box<queue::QueueArgs>),
     /// Show what flows, waits and is lost in a running process, live
@@ -128,6 +135,64 @@ pub(crate) struct ExplainArgs {
     pub(crate) fresh: bool,
 }
 
+/// Arguments of `search`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush search 'sourcetype=cisco:asa \"access denied\" -keepalive' --since 24h
+  inrush search 'Failed | count by host, 5m'
+  inrush search '* | top 10 sourcetype' --since all --json
+  inrush search 'severity<=err' --explain
+
+The query language is in docs/guides/search.md. The process that listens at `admin.listen` is
+asked (INRUSH_TOKEN, or the first of `admin.tokens`, opens its door); where none does, or only over
+TLS, the store's files are read, which lack the newest seconds.")]
+pub(crate) struct SearchArgs {
+    /// The query; `*` finds everything
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: String,
+    /// The configuration file; without one the built-in default holds
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The earliest time: 15m (the default), 24h, 7d, an RFC 3339 time, or `all`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// The time before which all lie
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Events or rows at most
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) limit: u64,
+    /// Print one JSON object an event or row
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the SQL that the query becomes, and do nothing
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+/// Arguments of `sql`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush sql 'SELECT sourcetype, count(*) FROM events GROUP BY 1 ORDER BY 2 DESC'
+  inrush sql \"SELECT host, raw FROM events WHERE has(raw, 'denied') AND time > now() - INTERVAL '1 day'\"
+  inrush sql 'DESCRIBE events'
+
+Nothing but reading is possible: SELECT, EXPLAIN, SHOW, DESCRIBE.")]
+pub(crate) struct SqlArgs {
+    /// The statement
+    #[arg(value_name = "STATEMENT")]
+    pub(crate) statement: String,
+    /// The configuration file; without one the built-in default holds
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Rows at most
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) limit: u64,
+    /// Print one JSON object a row
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Arguments of `top`.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -172,6 +237,8 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => check::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Explain(args) => explain::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Sql(args) => search::sql(&args),
         Command::Queue(args) => queue::run(*args),
         Command::Top(args) => top::run(&args),
     }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use inrush_control::Searcher;
 use inrush_control::Server;
 use inrush_event::LedgerSnapshot;
 use inrush_pipeline::config::{self, Config, Problems};
@@ -14,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::RunArgs;
+use super::searcher::Searching;
 
 /// Runs until a signal says stop.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -32,7 +35,8 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let config = read(args.config.as_ref(), args.data_dir.as_ref())?;
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
-    let admin = match inrush_control::start(&admin_options, pipeline.admin()) {
+    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(pipeline.admin())?);
+    let admin = match inrush_control::start(&admin_options, pipeline.admin(), Some(searcher)) {
         Ok(admin) => admin,
         Err(error) => {
             pipeline.stop();

@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "pipeline",
         &["event", "codec", "queue", "transport", "sink", "host"],
     ),
-    ("control", &["event", "pipeline", "transport"]),
+    ("control", &["event", "pipeline", "transport", "store"]),
     ("load", &["event", "codec", "transport"]),
     ("top", &[]),
 ];

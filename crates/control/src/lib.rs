@@ -17,8 +17,9 @@
 //! `GET /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations /api/v1/senders /`
 //! `GET /api/v1/flow /api/v1/flow/stream /api/v1/quarantine` and `POST /api/v1/explain
 //! /api/v1/reload /api/v1/quarantine/replay /api/v1/quarantine/drop`; `GET /api/v1/session` and
-//! `POST /api/v1/login /api/v1/logout`. Answers other than the page, the metrics and the stream are
-//! JSON.
+//! `POST /api/v1/login /api/v1/logout`; `GET /api/v1/search /api/v1/sql /api/v1/export
+//! /api/v1/tail` where there is somebody to answer (`search.rs`). Answers other than the page, the
+//! metrics and the stream are JSON.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -28,6 +29,7 @@ mod flow;
 mod front;
 mod guard;
 mod metrics;
+mod search;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ use tls::Tls;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
+pub use search::{Question, Replies, Searcher};
 pub use serve::Limits;
 
 /// A running admin API. Dropping it stops it.
@@ -79,12 +82,17 @@ pub enum StartError {
     Password(#[from] HashingError),
 }
 
-/// Binds the address that `options` name and serves `admin` on a thread of its own.
+/// Binds the address that `options` name and serves `admin`, and the answers of `searcher`, on a
+/// thread of its own.
 ///
 /// # Errors
 /// The address cannot be bound, or what `options` name cannot be used.
-pub fn start(options: &AdminOptions, admin: Arc<dyn Admin>) -> Result<Server, StartError> {
-    start_within(options, admin, Limits::default())
+pub fn start(
+    options: &AdminOptions,
+    admin: Arc<dyn Admin>,
+    searcher: Option<Arc<dyn Searcher>>,
+) -> Result<Server, StartError> {
+    start_within(options, admin, searcher, Limits::default())
 }
 
 /// [`start`] with limits of the caller's choice.
@@ -94,15 +102,17 @@ pub fn start(options: &AdminOptions, admin: Arc<dyn Admin>) -> Result<Server, St
 pub fn start_within(
     options: &AdminOptions,
     admin: Arc<dyn Admin>,
+    searcher: Option<Arc<dyn Searcher>>,
     limits: Limits,
 ) -> Result<Server, StartError> {
-    open(options, admin, limits, assets::BUILT_IN)
+    open(options, admin, searcher, limits, assets::BUILT_IN)
 }
 
 /// [`start_within`] with a dashboard of the caller's choice.
 fn open(
     options: &AdminOptions,
     admin: Arc<dyn Admin>,
+    searcher: Option<Arc<dyn Searcher>>,
     limits: Limits,
     assets: &'static [Asset],
 ) -> Result<Server, StartError> {
@@ -121,7 +131,10 @@ fn open(
     let (stop, stopped) = watch::channel(false);
     let (flow, gatherer) =
         flow::start(Arc::clone(&admin), limits, stopped.clone()).map_err(bound)?;
-    let api = api::router(Arc::clone(&admin), flow).layer(Extension(tls.clone()));
+    let mut api = api::router(Arc::clone(&admin), flow).layer(Extension(tls.clone()));
+    if let Some(searcher) = searcher {
+        api = api.merge(search::router(searcher));
+    }
     let app = front::router(api, Arc::clone(&access), assets, loopback);
     let thread = std::thread::Builder::new()
         .name("inrush-admin".into())

@@ -61,6 +61,18 @@ metrics! {
     QuarantineBytes Gauge "inrush_quarantine_disk_bytes" "Bytes of refused events on disk.";
     QuarantineBytesMax Gauge "inrush_quarantine_disk_bytes_max" "The disk budget of quarantine.";
     QueueStalled Gauge "inrush_queue_stalled" "1 while nothing can be written to the queue's disk, else 0.";
+    StoreFiles Gauge "inrush_store_files" "Parquet files of an embedded store, by destination.";
+    StoreFileBytes Gauge "inrush_store_file_bytes" "Bytes of those files.";
+    StoreEvents Gauge "inrush_store_events" "Events in those files.";
+    StoreTailEvents Gauge "inrush_store_tail_events" "Events that are searchable from memory only, by destination.";
+    StoreLag Gauge "inrush_store_searchable_lag_seconds" "Time from the first read of a batch until it could be searched, by destination and quantile, since the start.";
+    StoreWritten Counter "inrush_store_written_events_total" "Events written to files, by destination.";
+    StoreWrittenText Counter "inrush_store_written_text_bytes_total" "Bytes of their raw text.";
+    StoreWrittenBytes Counter "inrush_store_written_file_bytes_total" "Bytes of files written, those of compaction included, by destination.";
+    StoreCompacted Counter "inrush_store_compacted_files_total" "Small files that were merged into others, by destination.";
+    StoreExpired Counter "inrush_store_expired_events_total" "Events that retention has deleted, by destination and reason.";
+    StoreRepeated Counter "inrush_store_repeated_events_total" "Events that the queue delivered again after a crash and a file held already, by destination.";
+    StoreBadFiles Counter "inrush_store_bad_files_total" "Files that could not be read, by destination.";
     DestinationAccepted Counter "inrush_destination_accepted_events_total" "Events put before a destination.";
     DestinationDelivered Counter "inrush_destination_delivered_events_total" "Events that a destination has taken.";
     DestinationDeliveredBytes Counter "inrush_destination_delivered_bytes_total" "Bytes of the raw records that a destination has taken.";

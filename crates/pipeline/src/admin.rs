@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use inrush_event::{LedgerSnapshot, Metric};
+use inrush_sink::Store;
 use serde::Serialize;
 
 use crate::config::AdminOptions;
@@ -30,6 +32,10 @@ pub trait Admin: Send + Sync {
     /// The senders seen, as many as are remembered: those whose last event was not understood
     /// first, and of either kind the most recent first.
     fn senders(&self) -> Vec<SenderStatus>;
+
+    /// The embedded stores among the destinations, by their names, in the order of the
+    /// configuration.
+    fn stores(&self) -> Vec<(String, Arc<Store>)>;
 
     /// What flows, waits and is lost just now. Reads some 50 small files under `/proc` and `/sys`,
     /// so it is asked at most once a second.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo, Timestamp};
 use inrush_queue::{Log, QuarantineLog};
-use inrush_sink::{Quarantine, SinkConfig};
+use inrush_sink::{Quarantine, SinkConfig, Store};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::{ListenAddr, UdpBalance, UdpSockets};
 use inrush_transport::listen;
@@ -90,6 +90,8 @@ pub(crate) struct Shared {
     graph: Mutex<Graph>,
     /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
     live_sources: Mutex<Vec<Arc<Source>>>,
+    /// The embedded stores of the graph, for searches, which must not wait for it either.
+    live_stores: Mutex<Vec<(String, Arc<Store>)>>,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
     pub(crate) pool: Arc<BatchPool>,
@@ -135,7 +137,7 @@ impl Pipeline {
             let writer = shared.log.start().map_err(StartError::one)?;
             *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
             problems.extend(shared.start_sources(&mut graph, &config));
-            shared.publish_sources(&graph);
+            shared.publish(&graph);
             problems
         };
         let watch = Watch::start(Arc::clone(&shared)).map_err(StartError::one)?;
@@ -225,6 +227,7 @@ impl Shared {
             meter: Mutex::new(Meter::open()),
             graph: Mutex::new(graph),
             live_sources: Mutex::default(),
+            live_stores: Mutex::default(),
             inherited: Mutex::new(inherited),
             quarantine,
             pool,
@@ -250,7 +253,20 @@ impl Shared {
             .clone()
     }
 
-    fn publish_sources(&self, graph: &Graph) {
+    pub(crate) fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
+        self.live_stores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn publish(&self, graph: &Graph) {
+        let store = |to: &Destination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
+        let stores = graph.destinations.iter().filter_map(store).collect();
+        *self
+            .live_stores
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = stores;
         let sources = graph
             .sources
             .iter()
@@ -466,7 +482,7 @@ impl Shared {
         log.reconfigure(config.queue.quarantine_bytes);
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
-        self.publish_sources(&graph);
+        self.publish(&graph);
         graph.config = config;
         if problems.is_empty() {
             return Ok(report);

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use inrush_event::{Format, LedgerSnapshot, Metric, Timestamp};
-use inrush_sink::{ErrorReason, LastError, SinkStatus};
+use inrush_sink::{ErrorReason, LastError, SinkStatus, Store};
 
 use crate::admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
@@ -199,6 +199,10 @@ impl Admin for Shared {
             .collect()
     }
 
+    fn stores(&self) -> Vec<(String, Arc<Store>)> {
+        self.live_stores()
+    }
+
     fn flow(&self) -> FlowSnapshot {
         self.flow_now()
     }
@@ -244,6 +248,9 @@ impl Admin for Shared {
             page.destination(destination);
         }
         queue::metrics(&self.log, &mut page);
+        for (name, store) in &self.live_stores() {
+            page.store(name, store);
+        }
         let (bytes, bytes_max) = self.quarantine.log.bytes();
         page.add(Metric::QuarantineBytes, vec![], bytes as f64);
         page.add(Metric::QuarantineBytesMax, vec![], bytes_max as f64);
@@ -345,6 +352,32 @@ impl Page {
             labels,
             value,
         });
+    }
+
+    fn store(&mut self, name: &str, store: &Store) {
+        let (levels, done) = (store.levels(), &store.counters);
+        for (metric, value) in [
+            (Metric::StoreFiles, levels.files),
+            (Metric::StoreFileBytes, levels.file_bytes),
+            (Metric::StoreEvents, levels.events),
+            (Metric::StoreTailEvents, levels.tail_events),
+            (Metric::StoreWritten, done.events.get()),
+            (Metric::StoreWrittenText, done.text_bytes.get()),
+            (Metric::StoreWrittenBytes, done.file_bytes.get()),
+            (Metric::StoreCompacted, done.compacted.get()),
+            (Metric::StoreRepeated, done.repeated.get()),
+            (Metric::StoreBadFiles, done.bad_files.get()),
+        ] {
+            self.add(metric, vec![("destination", name)], value as f64);
+        }
+        for (quantile, lag) in done.lag() {
+            let labels = vec![("destination", name), ("quantile", quantile)];
+            self.add(Metric::StoreLag, labels, lag.as_secs_f64());
+        }
+        for (reason, events) in ["age", "bytes", "room"].iter().zip(&done.expired) {
+            let labels = vec![("destination", name), ("reason", *reason)];
+            self.add(Metric::StoreExpired, labels, events.get() as f64);
+        }
     }
 
     fn ledger(&mut self, ledger: &LedgerSnapshot) {

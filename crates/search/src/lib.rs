@@ -1,1 +1,43 @@
-//! Search.
+//! Search over the embedded store: SQL and the query language, bounded in memory and time.
+//!
+//! # What it guarantees
+//! * **It starves nobody.** Searches run on [`Options::threads`] threads of their own, at a lower
+//!   priority than ingestion, [`Options::searches_max`] at a time, within [`Options::memory_bytes`]
+//!   together and [`Options::time_max`] each. One that reaches a bound ends with what it has found
+//!   and says so, with its cost.
+//! * **It only reads.** No statement changes the store, or touches a file or a host: SQL is parsed
+//!   into a plan, and the plan is looked through before it runs (`session`).
+//! * **Whoever goes away is not searched for**: an [`Answer`] that is dropped ends its search.
+//! * A damaged file is set aside and named in [`End`](inrush_store::reply::End); the rest is searched.
+//!
+//! # How a search runs
+//! What has `|` functions, or is sorted in an order of its own, goes through DataFusion, as SQL does
+//! (`table`). Everything else is found in one pass from the newest piece to the oldest
+//! (`event_search`), which decodes of a piece no more than the condition needs, and the rest for
+//! the rows that are shown.
+//!
+//! # In reading order
+//! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement` (SQL) ·
+//! `session` (what SQL may do) · `table/` · `work` (pieces, newest first, shared by threads) · `has` ·
+//! `cells` · `memory`.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod cells;
+mod engine;
+mod event_search;
+mod has;
+mod memory;
+mod request;
+mod run;
+mod session;
+mod statement;
+mod stop;
+mod table;
+mod tail;
+mod work;
+
+pub use answer::Answer;
+pub use engine::{Engine, Options};
+pub use request::{BUCKETS_MAX, ROWS_MAX, SearchRequest};
+pub use tail::tail;

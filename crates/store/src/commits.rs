@@ -1,7 +1,7 @@
 //! The log of commits: what belongs to the store, and which events it holds.
 //!
-//! A commit is one object, `_log/` and twenty digits, made only if there is none of that name: it is
-//! there whole or not at all, and two processes cannot both make it. It names the files that it
+//! A commit is one object, `_log/` and twenty digits, made only if there is none of that name: it
+//! is there whole or not at all, and two processes cannot both make it. It names the files that it
 //! adds, those that it removes, and the events that the added ones hold. Every so often a `full`
 //! object tells all that the commits before came to, and those are deleted.
 //!

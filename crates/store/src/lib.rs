@@ -26,6 +26,7 @@
 //! 3. `home`: where files lie; `commits`: the log; [`covered`]: which events files hold.
 //! 4. [`Store`]: what writers and readers share; [`writer`] fills it, `upkeep` tidies it.
 //! 5. [`query`]: what is typed into the search bar, and the SQL that it becomes.
+//! 6. [`read`]: from a snapshot to record batches; [`reply`]: what a search answers.
 #![forbid(unsafe_code)]
 
 mod commits;
@@ -37,6 +38,8 @@ mod home;
 mod options;
 mod place;
 pub mod query;
+pub mod read;
+pub mod reply;
 mod rows;
 pub mod schema;
 mod sdata;

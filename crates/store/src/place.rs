@@ -46,7 +46,7 @@ pub(crate) fn folder(index: &str, hour: Hour) -> String {
 }
 
 /// A name for a folder that is told apart from every other's and leads nowhere else: letters,
-/// digits, `-`, `_` and inner dots as they are, other bytes as `~` and two digits.
+/// digits, `-`, `_` and inner dots as they are, other bytes as `!` and two digits.
 pub(crate) fn name(index: &str) -> String {
     let mut name = String::new();
     for (at, byte) in index.bytes().enumerate() {
@@ -57,15 +57,15 @@ pub(crate) fn name(index: &str) -> String {
         if plain {
             name.push(char::from(byte));
         } else {
-            name.push_str(&format!("~{byte:02x}"));
+            name.push_str(&format!("!{byte:02x}"));
         }
     }
     if name.is_empty() {
-        name.push('~');
+        name.push('!');
     }
     if name.len() > NAME_BYTES_MAX {
         name.truncate(NAME_BYTES_MAX - 10);
-        name.push_str(&format!("~~{:08x}", crc32c(index.as_bytes())));
+        name.push_str(&format!("!!{:08x}", crc32c(index.as_bytes())));
     }
     name
 }
@@ -88,6 +88,7 @@ mod tests {
             ".",
             "../../etc/passwd",
             "a/b",
+            "a!2fb",
             "a~2fb",
             "_log",
             "-",
@@ -98,6 +99,7 @@ mod tests {
             "con",
             "%2e%2e",
             "~",
+            "!",
             &long,
             &longer,
         ];
@@ -105,9 +107,11 @@ mod tests {
         for index in names {
             let name = name(index);
             assert!(!name.is_empty() && name.len() <= NAME_BYTES_MAX, "{name}");
-            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.!".contains(&b);
             assert!(name.bytes().all(plain), "{name}");
             assert!(!name.starts_with('.') && !name.starts_with('_'), "{name}");
+            // Readers find by this what writers named by that.
+            assert_eq!(object_store::path::Path::from(name.as_str()).as_ref(), name);
             assert!(seen.insert(name), "{index}");
         }
         assert_eq!(name("net_fw-1.x"), "net_fw-1.x");

@@ -1,8 +1,8 @@
 //! The columns of an event, in the Parquet files and in memory.
 //!
 //! Texts are views (`Utf8View`) in memory and byte arrays in the files, so any engine reads them as
-//! strings. `message` is not stored, for it is a part of `raw`: [`MESSAGE_AT`] says where it begins,
-//! in bytes from 0; in other engines it is `substr(raw, message_at + 1)`.
+//! strings. `message` is not stored, for it is a part of `raw`: [`MESSAGE_AT`] says where it
+//! begins, in bytes from 0; in other engines it is `substr(raw, message_at + 1)`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,8 +10,8 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 /// The offset in bytes of the message within `raw`; absent where the message is not a part of it.
 pub const MESSAGE_AT: &str = "message_at";
-/// Number of the event within the log that took it in. With [`LOG`] and [`EPOCH`] it names the event
-/// for ever; by itself it does so as long as the queue's folder is not thrown away.
+/// Number of the event within the log that took it in. With [`LOG`] and [`EPOCH`] it names the
+/// event for ever; by itself it does so as long as the queue's folder is not thrown away.
 pub const SEQ: &str = "seq";
 /// Which log took the event in.
 pub const LOG: &str = "log";

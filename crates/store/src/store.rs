@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
 
 use inrush_event::{Counter, Timestamp};
 
@@ -20,7 +23,7 @@ const UNCOMMITTED: &str = ".tmp";
 const PARQUET: &str = ".parquet";
 
 /// What a store has done since the process started.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct Counters {
     /// Events written to files, by ingestion.
     pub events: Counter,
@@ -38,6 +41,48 @@ pub struct Counters {
     pub repeated: Counter,
     /// Files that could not be read.
     pub bad_files: Counter,
+    /// Microseconds until events were searchable.
+    lag: Mutex<Histogram<u64>>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            events: Counter::default(),
+            text_bytes: Counter::default(),
+            file_bytes: Counter::default(),
+            files: Counter::default(),
+            compacted: Counter::default(),
+            expired: Default::default(),
+            repeated: Counter::default(),
+            bad_files: Counter::default(),
+            lag: Mutex::new(Histogram::new_from(&SHAPE)),
+        }
+    }
+}
+
+/// One µs to an hour, to two digits; what is beyond counts as the most.
+static SHAPE: LazyLock<Histogram<u64>> = LazyLock::new(|| {
+    // These bounds are ones that it takes.
+    Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap_or_else(|_| unreachable!())
+});
+
+impl Counters {
+    pub(crate) fn searchable(&self, events: u64, lag: Duration) {
+        let micros = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
+        let mut all = self.lag.lock().unwrap_or_else(PoisonError::into_inner);
+        all.saturating_record_n(micros.max(1), events);
+    }
+
+    /// How long it took from the first read of a batch until its events could be searched, as
+    /// quantiles over all events.
+    pub fn lag(&self) -> [(&'static str, Duration); 3] {
+        let all = self.lag.lock().unwrap_or_else(PoisonError::into_inner);
+        [("0.5", 0.5), ("0.99", 0.99), ("1", 1.0)].map(|(name, quantile)| {
+            let micros = all.value_at_quantile(quantile);
+            (name, Duration::from_micros(micros))
+        })
+    }
 }
 
 /// A store, open for writing by this process or for reading.

@@ -158,8 +158,6 @@ impl Feed for Queue {
 struct DiesOfIt(Arc<Queue>);
 
 impl Observer for DiesOfIt {
-    fn searchable(&self, _events: u64, _lag: Duration) {}
-
     fn committed(&self, _bytes: u64) {}
 
     fn failed(&self, _error: &io::Error) {

@@ -37,8 +37,6 @@ const MERGE_ROWS_MAX: usize = 8192;
 
 /// Gets to know how the writing goes.
 pub trait Observer: Send + Sync {
-    /// Events became searchable that long after they were received.
-    fn searchable(&self, events: u64, lag: Duration);
     /// Files of so many bytes were committed.
     fn committed(&self, bytes: u64);
     /// Nothing could be written; it is tried again.
@@ -166,7 +164,7 @@ fn take(
         .0
         .saturating_sub(delivery.batch.received().0);
     let lag = Duration::from_nanos(u64::try_from(lag).unwrap_or(0));
-    observer.searchable(events.len() as u64, lag);
+    store.counters.searchable(events.len() as u64, lag);
 }
 
 /// Settles events that a file holds already: they were written before a crash that came before the

@@ -75,7 +75,8 @@ impl Client {
     /// # Errors
     /// [`TopError::Address`], [`TopError::Token`] and [`TopError::Ca`].
     pub(crate) fn new(target: &Target) -> Result<Self, TopError> {
-        let token = target.token.as_deref().filter(|token| !token.is_empty());
+        let token = target.token.as_deref().map(str::trim);
+        let token = token.filter(|token| !token.is_empty());
         let fits = |token: &str| token.bytes().all(|b| b.is_ascii_graphic());
         if !token.is_none_or(fits) {
             return Err(TopError::Token);
@@ -141,7 +142,7 @@ impl Client {
                 ));
             }
             403 => {
-                return Err("refused: ask by the address that it listens on".to_owned());
+                return Err("refused (403): ask for its address, not for a name of it".to_owned());
             }
             404 => {
                 return Err("there is no /api/v1/flow: an older inrush, or none".to_owned());

@@ -289,3 +289,55 @@ fn tokens_and_sessions_can_be_asked_for_on_loopback_too() {
     let refused = ask(plain(at), "POST /api/v1/reload", &reload, "");
     assert_eq!(refused.status(), "403", "not for the page of another site");
 }
+
+#[test]
+fn top_shows_its_token_where_it_is_asked_for_one() {
+    let inrush = Inrush::start(&with_admin(&format!("tokens: [{TOKEN}]")));
+    let top = |token: Option<&str>| {
+        let mut command = Command::new(binary());
+        command.args(["top", "--json", &inrush.admin().to_string()]);
+        command.env_remove("INRUSH_TOKEN");
+        token.map(|token| command.env("INRUSH_TOKEN", token));
+        let done = command.output().unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    for wrong in [None, Some(""), Some("0123456789abcdef")] {
+        let (code, said) = top(wrong);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("INRUSH_TOKEN"), "{said}");
+        assert!(!said.contains("0123456789abcdef"), "{said}");
+    }
+    assert_eq!(top(Some(TOKEN)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_stream_ends_with_its_session() {
+    let inrush = Inrush::start(&with_admin("password: correct horse"));
+    let at = inrush.admin();
+    assert_eq!(
+        ask(plain(at), "GET /api/v1/flow/stream", "", "").status(),
+        "401"
+    );
+    let cookie = cookie(&login(plain(at), PASSWORD));
+    let mut stream = plain(at);
+    let request = format!(
+        "GET /api/v1/flow/stream HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n{cookie}\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut some = [0; 4096];
+    let read = stream.read(&mut some).unwrap();
+    assert!(some[..read].starts_with(b"HTTP/1.1 200"));
+
+    let told = ask(plain(at), "GET /api/v1/session", &cookie, "");
+    let told: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+    let csrf = told["csrf"].as_str().unwrap();
+    let leave = format!("{cookie}x-inrush-csrf: {csrf}\r\n");
+    assert_eq!(
+        ask(plain(at), "POST /api/v1/logout", &leave, "").status(),
+        "204"
+    );
+    // Would read for ever if it went on.
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "a whole answer");
+}

@@ -20,6 +20,7 @@ mod queue;
 mod queue_tools;
 mod relp;
 mod roundtrip;
+mod store;
 mod tls;
 mod top;
 

@@ -65,7 +65,8 @@ export async function open(
     isMobile: (how.width ?? 1280) < 600,
     ...how.context,
   });
-  context.setDefaultTimeout(20_000);
+  // A test that passes never waits so long; a machine that is busy with other things may.
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const wrong = witness(page, home, how.statuses ?? []);
   try {

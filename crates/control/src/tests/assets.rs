@@ -23,7 +23,7 @@ static PAGE: [Asset; 2] = [
 
 fn serving(assets: &'static [Asset]) -> Server {
     let admin = Arc::new(StandIn::default());
-    crate::open(&local(), admin, Limits::default(), assets).unwrap()
+    crate::open(&local(), admin, None, Limits::default(), assets).unwrap()
 }
 
 fn page() -> Server {

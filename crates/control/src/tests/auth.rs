@@ -33,7 +33,7 @@ fn options(password: Option<&str>, tokens: &[&str]) -> AdminOptions {
 /// Opened by these, and after a reload by the same.
 fn opened_by(options: AdminOptions, admin: StandIn) -> Server {
     *admin.options.lock().unwrap() = options.clone();
-    start(&options, Arc::new(admin)).unwrap()
+    start(&options, Arc::new(admin), None).unwrap()
 }
 
 fn locked() -> Server {
@@ -329,7 +329,7 @@ fn a_login_that_never_arrives_is_given_up() {
         ..Limits::default()
     };
     let admin = Arc::new(StandIn::default());
-    let server = start_within(&options(Some(PASSWORD), &[]), admin, limits).unwrap();
+    let server = start_within(&options(Some(PASSWORD), &[]), admin, None, limits).unwrap();
     let at = server.local_addr();
     let mut slow = TcpStream::connect(at).unwrap();
     let head = format!(
@@ -344,7 +344,12 @@ fn a_login_that_never_arrives_is_given_up() {
 fn a_reload_changes_the_keys_and_ends_what_was_opened_with_the_old_ones() {
     let admin = Arc::new(StandIn::default());
     let new_token = "fedcba9876543210fedcba9876543210";
-    let server = start(&options(Some(PASSWORD), &[TOKEN]), Arc::clone(&admin) as _).unwrap();
+    let server = start(
+        &options(Some(PASSWORD), &[TOKEN]),
+        Arc::clone(&admin) as _,
+        None,
+    )
+    .unwrap();
     let at = server.local_addr();
     let session = Session::begin(at);
 

@@ -126,7 +126,9 @@ fn stopping_ends_idle_connections_and_frees_the_address() {
         listen: AdminAddr(address),
         ..local()
     };
-    start(&again, Arc::new(StandIn::default())).unwrap().stop();
+    start(&again, Arc::new(StandIn::default()), None)
+        .unwrap()
+        .stop();
 }
 
 #[test]
@@ -136,7 +138,9 @@ fn an_address_in_use_is_an_error_not_a_panic() {
         listen: AdminAddr(server.local_addr()),
         ..local()
     };
-    let error = start(&taken, Arc::new(StandIn::default())).err().unwrap();
+    let error = start(&taken, Arc::new(StandIn::default()), None)
+        .err()
+        .unwrap();
     let words = error.to_string();
     assert!(words.contains("admin.listen"), "{words}");
 }

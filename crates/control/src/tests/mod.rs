@@ -29,9 +29,9 @@ fn local() -> AdminOptions {
 }
 
 fn serve(admin: StandIn) -> Server {
-    start(&local(), Arc::new(admin)).unwrap()
+    start(&local(), Arc::new(admin), None).unwrap()
 }
 
 fn serve_within(admin: StandIn, limits: Limits) -> Server {
-    start_within(&local(), Arc::new(admin), limits).unwrap()
+    start_within(&local(), Arc::new(admin), None, limits).unwrap()
 }

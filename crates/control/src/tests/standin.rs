@@ -14,6 +14,7 @@ use inrush_pipeline::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+use inrush_store::Store;
 
 #[derive(Default)]
 pub(super) struct StandIn {
@@ -113,6 +114,10 @@ impl Admin for StandIn {
             sample: Some("what?".into()),
             source: "syslog".into(),
         }]
+    }
+
+    fn stores(&self) -> Vec<(String, Arc<Store>)> {
+        Vec::new()
     }
 
     fn flow(&self) -> FlowSnapshot {

@@ -179,7 +179,7 @@ destinations:
             ),
             (
                 "{ tls: { cert_file: /a, key_file: /b, client_auth: required } }",
-                "1:60: ",
+                "1:59: ",
                 "client_ca_file",
             ),
         ] {

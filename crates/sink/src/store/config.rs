@@ -105,9 +105,10 @@ impl StoreConfig {
         if !(1 << 20..=1 << 30).contains(&self.flush_bytes.0) {
             problems.push(Problem::new("flush_bytes", "must be 1MiB to 1GiB"));
         }
-        let after = Duration::from_millis(100)..=Duration::from_secs(600);
+        // Longer, and what only waits to be written would look as if it could not be.
+        let after = Duration::from_millis(100)..=Duration::from_secs(10);
         if !after.contains(&self.flush_after.0) {
-            problems.push(Problem::new("flush_after", "must be 100ms to 10m"));
+            problems.push(Problem::new("flush_after", "must be 100ms to 10s"));
         }
         self.keep.problems("keep", &mut problems);
         for (index, keep) in &self.indexes {

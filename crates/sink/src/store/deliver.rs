@@ -4,7 +4,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use inrush_event::Feed;
 use inrush_store::writer::{self, Observer};
@@ -43,8 +42,6 @@ impl StoreSink {
 struct Status(Arc<SinkStatus>);
 
 impl Observer for Status {
-    fn searchable(&self, _events: u64, _lag: Duration) {}
-
     fn committed(&self, bytes: u64) {
         self.0.attempted();
         self.0

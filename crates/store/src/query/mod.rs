@@ -33,6 +33,7 @@
 //! 2. `cursor`, `filter`, `stages`: the parser; `print`: the way back.
 //! 3. [`text`]: when a text contains a word.
 //! 4. [`sql`]: the translation, and what a scanner may know beforehand.
+//! 5. [`when`]: the times beside a query.
 
 pub mod ast;
 mod cursor;
@@ -43,6 +44,7 @@ mod print;
 pub mod sql;
 mod stages;
 pub mod text;
+pub mod when;
 
 use inrush_event::limits::QUERY_BYTES_MAX;
 

@@ -10,6 +10,10 @@
 //! hidden in anything else.
 
 use memchr::memmem::Finder;
+use memchr::{memchr_iter, memchr2_iter};
+
+/// Characters of logs, the most frequent first; what is not among them is rare.
+const FREQUENT: &[u8] = b" e0t1a2i3noslr.d-c5467=9m8up:_/fhgbvyw\"kx,[]();qzj";
 
 /// The character with its case taken away.
 pub fn fold_char(c: char) -> char {
@@ -48,19 +52,74 @@ pub fn fold(text: &str) -> String {
 #[derive(Debug, Clone)]
 pub struct Needle {
     finder: Finder<'static>,
+    /// How to look for it in a text that is not folded: where it is ASCII, since only the two cases
+    /// of its own letters fold into it.
+    plain: Option<Plain>,
+}
+
+/// A needle of ASCII, and which of its bytes to look for first.
+#[derive(Debug, Clone)]
+struct Plain {
+    folded: Box<[u8]>,
+    /// Where its rarest byte is, and that byte in both cases.
+    at: usize,
+    cases: [u8; 2],
+}
+
+impl Plain {
+    /// None where there is nothing to look for.
+    fn new(folded: &str) -> Option<Self> {
+        let bytes = folded.as_bytes();
+        if !folded.is_ascii() {
+            return None;
+        }
+        let rarity = |byte: &u8| {
+            FREQUENT
+                .iter()
+                .position(|b| b == byte)
+                .unwrap_or(usize::MAX)
+        };
+        let (at, rarest) = bytes.iter().enumerate().max_by_key(|(_, b)| rarity(b))?;
+        Some(Self {
+            at,
+            cases: [*rarest, rarest.to_ascii_uppercase()],
+            folded: bytes.into(),
+        })
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        let (before, length) = (self.at, self.folded.len());
+        let Some(last) = text.len().checked_sub(length) else {
+            return false;
+        };
+        // The rarest byte can only be where all of the needle has room around it.
+        let room = &text[before..=last + before];
+        let here = |at: usize| text[at..at + length].eq_ignore_ascii_case(&self.folded);
+        let [lower, upper] = self.cases;
+        if lower == upper {
+            memchr_iter(lower, room).any(here)
+        } else {
+            memchr2_iter(lower, upper, room).any(here)
+        }
+    }
 }
 
 impl Needle {
     /// The needle of a phrase; its case does not matter.
     pub fn new(phrase: &str) -> Self {
+        let folded = fold(phrase);
         Self {
-            finder: Finder::new(fold(phrase).as_bytes()).into_owned(),
+            plain: Plain::new(&folded),
+            finder: Finder::new(folded.as_bytes()).into_owned(),
         }
     }
 
-    /// Whether `text` contains it anywhere. `scratch` is overwritten; give the same one again and
-    /// nothing is allocated.
+    /// Whether `text` contains it anywhere. `scratch` may be overwritten; give the same one again
+    /// and nothing is allocated.
     pub fn is_in(&self, text: &str, scratch: &mut String) -> bool {
+        if let Some(plain) = &self.plain {
+            return plain.is_in(text.as_bytes());
+        }
         scratch.clear();
         fold_into(text, scratch);
         self.is_in_folded(scratch)
@@ -75,7 +134,21 @@ impl Needle {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_needle_is_found_as_in_the_folded_text(
+            text in "[a-cA-C ÄäÜ\u{212a}kK1]{0,12}",
+            phrase in "[a-cA-C ÄäkK1]{0,3}",
+        ) {
+            let expected = fold(&text).contains(&fold(&phrase));
+            let needle = Needle::new(&phrase);
+            prop_assert_eq!(needle.is_in(&text, &mut String::new()), expected);
+        }
+    }
 
     #[test]
     fn case_is_ignored_and_nothing_else() {

@@ -40,7 +40,7 @@ fn filled(batches: u64) -> Arc<Queue> {
 fn die_everywhere(prepare: impl Fn(&Path, &Arc<Queue>), life: impl Fn(&Arc<Store>, &Arc<Queue>)) {
     for steps in 0.. {
         let folder = tempfile::tempdir().unwrap();
-        let queue = filled(9);
+        let queue = filled(6);
         prepare(folder.path(), &queue);
         queue.restart();
         let first = store(folder.path());

@@ -1,0 +1,251 @@
+//! What is asked of the stored events: `GET /api/v1/search`, `/sql`, `/export` and `/tail`.
+//!
+//! The answers come from a [`Searcher`], which the binary brings: this room knows neither files nor
+//! engines. Each is written as it comes, one JSON object a line; a reader that goes away ends its
+//! search, one that reads nothing for [`Limits::connection`](crate::Limits) is cut off.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures_util::{Stream, StreamExt};
+use inrush_event::Timestamp;
+use inrush_store::query::when;
+use inrush_store::reply::{Failure, Reply};
+use serde::Deserialize;
+
+use crate::api::problem;
+use crate::serve::Stay;
+
+mod export;
+
+/// What is shown unless more is asked for.
+const EVENTS_DEFAULT: u64 = 200;
+/// What is exported unless less is asked for.
+const EXPORT_DEFAULT: u64 = 100_000;
+const BUCKETS_DEFAULT: u32 = 60;
+/// How far back is looked unless something else is asked for.
+const SINCE_DEFAULT: &str = "15m";
+
+/// An answer, as it comes.
+pub type Replies = Pin<Box<dyn Stream<Item = Reply> + Send>>;
+
+/// A question in the query language.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// As it was typed.
+    pub query: String,
+    /// The earliest time, in nanoseconds since 1970; [`i64::MIN`] for no bound.
+    pub from_ns: i64,
+    /// The time before which all lie; [`i64::MAX`] for no bound.
+    pub to_ns: i64,
+    /// Events or rows at most.
+    pub limit: u64,
+    /// Bars of the histogram at most; 0 for none.
+    pub buckets: u32,
+    /// Whether the fields of what was found are summed up.
+    pub fields: bool,
+    /// The destination whose store is asked; the first store otherwise.
+    pub store: Option<String>,
+}
+
+/// Answers questions about stored events.
+pub trait Searcher: Send + Sync {
+    /// Answers a question in the query language.
+    ///
+    /// # Errors
+    /// The query cannot be read, or there is no store.
+    fn search(&self, question: Question) -> Result<Replies, Failure>;
+
+    /// Answers a statement in SQL over the table `events`, with so many rows at most.
+    ///
+    /// # Errors
+    /// There is no store. What is wrong with the statement is in the answer.
+    fn sql(&self, statement: &str, limit: u64) -> Result<Replies, Failure>;
+
+    /// Every event from now on that meets a query without functions. What the reader is too slow
+    /// for is left out and counted, as `matched` of an `end` that is followed by more.
+    ///
+    /// # Errors
+    /// As for [`Self::search`].
+    fn tail(&self, query: &str) -> Result<Replies, Failure>;
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    #[serde(default)]
+    q: String,
+    since: Option<String>,
+    until: Option<String>,
+    limit: Option<u64>,
+    buckets: Option<u32>,
+    store: Option<String>,
+    format: Option<export::Format>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedSql {
+    q: String,
+    limit: Option<u64>,
+}
+
+type Shared = Arc<dyn Searcher>;
+type From<T> = Result<Query<T>, QueryRejection>;
+
+/// The endpoints, below `/api/v1`.
+pub(crate) fn router(searcher: Shared) -> Router {
+    Router::new()
+        .route("/api/v1/search", get(search))
+        .route("/api/v1/sql", get(sql))
+        .route("/api/v1/tail", get(tail))
+        .route("/api/v1/export", get(export))
+        .with_state(searcher)
+}
+
+impl Asked {
+    fn question(self, limit: u64, whole: bool) -> Result<Question, Failure> {
+        let now = Timestamp::now().0;
+        let time = |text: &str| {
+            when::time(text, now).ok_or_else(|| Failure {
+                message: format!("{text:?} is no time"),
+                hint: Some(when::TIMES.to_owned()),
+                ..Failure::default()
+            })
+        };
+        let since = self.since.as_deref().unwrap_or(SINCE_DEFAULT);
+        let from_ns = if since == "all" {
+            i64::MIN
+        } else {
+            time(since)?
+        };
+        let to_ns = self.until.as_deref().map_or(Ok(i64::MAX), time)?;
+        Ok(Question {
+            query: self.q,
+            from_ns,
+            to_ns,
+            limit: self.limit.unwrap_or(limit),
+            buckets: if whole {
+                self.buckets.unwrap_or(BUCKETS_DEFAULT)
+            } else {
+                0
+            },
+            fields: whole,
+            store: self.store,
+        })
+    }
+}
+
+async fn search(
+    State(searcher): State<Shared>,
+    Extension(stay): Extension<Stay>,
+    asked: From<Asked>,
+) -> Response {
+    let Query(asked) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    let answer = asked
+        .question(EVENTS_DEFAULT, true)
+        .and_then(|question| searcher.search(question));
+    lines(answer, stay)
+}
+
+async fn sql(
+    State(searcher): State<Shared>,
+    Extension(stay): Extension<Stay>,
+    asked: From<AskedSql>,
+) -> Response {
+    let Query(asked) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    let limit = asked.limit.unwrap_or(u64::MAX);
+    lines(searcher.sql(&asked.q, limit), stay)
+}
+
+async fn export(
+    State(searcher): State<Shared>,
+    Extension(stay): Extension<Stay>,
+    asked: From<Asked>,
+) -> Response {
+    let Query(asked) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    let format = asked.format.unwrap_or_default();
+    let answer = asked
+        .question(EXPORT_DEFAULT, false)
+        .and_then(|question| searcher.search(question));
+    match answer {
+        Ok(replies) => export::download(format, replies, stay),
+        Err(failure) => refused(failure),
+    }
+}
+
+async fn tail(
+    State(searcher): State<Shared>,
+    Extension(stay): Extension<Stay>,
+    asked: From<Asked>,
+) -> Response {
+    let Query(asked) = match asked {
+        Ok(asked) => asked,
+        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
+    };
+    let replies = match searcher.tail(&asked.q) {
+        Ok(replies) => replies,
+        Err(failure) => return refused(failure),
+    };
+    let messages = replies.filter_map(move |reply| {
+        stay.gets_on();
+        let message = match &reply {
+            Reply::Event(event) => serde_json::to_string(event)
+                .ok()
+                .map(|json| format!("data: {json}\n\n")),
+            Reply::End(end) => Some(format!(
+                "event: lag\ndata: {{\"dropped\":{}}}\n\n",
+                end.matched
+            )),
+            // Nothing happened for a while: proxies and browsers see that somebody is there.
+            Reply::Progress(_) => Some(":\n\n".to_owned()),
+            _ => None,
+        };
+        std::future::ready(message.map(|text| Ok::<_, Infallible>(Bytes::from(text))))
+    });
+    let kind = [(header::CONTENT_TYPE, "text/event-stream")];
+    (kind, Body::from_stream(messages)).into_response()
+}
+
+/// An answer as lines of JSON.
+fn lines(answer: Result<Replies, Failure>, stay: Stay) -> Response {
+    let replies = match answer {
+        Ok(replies) => replies,
+        Err(failure) => return refused(failure),
+    };
+    // Several objects go out at once where several are there: a frame of HTTP for each would cost
+    // more than the object.
+    let chunks = replies.ready_chunks(64).map(move |replies| {
+        stay.gets_on();
+        let mut text = Vec::new();
+        for reply in &replies {
+            if serde_json::to_writer(&mut text, reply).is_ok() {
+                text.push(b'\n');
+            }
+        }
+        Ok::<_, Infallible>(Bytes::from(text))
+    });
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    (kind, Body::from_stream(chunks)).into_response()
+}
+
+fn refused(failure: Failure) -> Response {
+    (StatusCode::BAD_REQUEST, Json(Reply::Error(failure))).into_response()
+}

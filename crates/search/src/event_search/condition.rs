@@ -1,0 +1,134 @@
+//! The condition of a query, in stages: what is cheap to read rules events out before what is dear
+//! is read.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::prelude::SessionContext;
+use inrush_store::query::Column;
+use inrush_store::read::{Columns, table};
+use inrush_store::schema::FIELDS;
+
+/// A condition, in stages. The first is always there, and its first column is the time.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) stages: Vec<Stage>,
+}
+
+/// Expressions that need the same columns.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) columns: Columns,
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// What reading a column costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cost {
+    /// A dictionary or a few bytes a row.
+    Little,
+    /// The map.
+    More,
+    /// The raw text.
+    Most,
+}
+
+impl Cost {
+    fn of(expression: &Arc<dyn PhysicalExpr>) -> Self {
+        let of_column = |name: &str| match name {
+            name if name == Column::Raw.name() || name == Column::Message.name() => Self::Most,
+            FIELDS => Self::More,
+            _ => Self::Little,
+        };
+        let columns = collect_columns(expression);
+        let costs = columns.iter().map(|column| of_column(column.name()));
+        costs.max().unwrap_or(Self::Little)
+    }
+}
+
+impl Condition {
+    /// The condition that `predicate` writes in SQL.
+    pub(super) fn new(context: &SessionContext, predicate: &str) -> Result<Self> {
+        let schema = DFSchema::try_from(table().as_ref().clone())?;
+        let expression = context.parse_sql_expr(predicate, &schema)?;
+        let expression = context.create_physical_expr(expression, &schema)?;
+        let mut parts: Vec<Arc<dyn PhysicalExpr>> = split_conjunction(&expression)
+            .into_iter()
+            .filter(|part| part.to_string() != "true")
+            .cloned()
+            .collect();
+        parts.sort_by_key(Cost::of);
+        let mut stages = Vec::new();
+        for cost in [Cost::Little, Cost::More, Cost::Most] {
+            let some = parts.iter().filter(|part| Cost::of(part) == cost);
+            let stage = Stage::new(some.cloned().collect(), cost == Cost::Little)?;
+            if cost == Cost::Little || !stage.is_empty() {
+                stages.push(stage);
+            }
+        }
+        Ok(Self { stages })
+    }
+
+    /// Whether every event meets it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.stages.iter().all(Stage::is_empty)
+    }
+}
+
+impl Stage {
+    fn new(expressions: Vec<Arc<dyn PhysicalExpr>>, with_time: bool) -> Result<Self> {
+        let mut names: Vec<String> = Vec::new();
+        if with_time {
+            names.push(Column::Time.name().to_owned());
+        }
+        for column in expressions.iter().flat_map(collect_columns) {
+            if !names.iter().any(|name| name == column.name()) {
+                names.push(column.name().to_owned());
+            }
+        }
+        let columns = Columns::named(names.iter().map(String::as_str));
+        let schema = columns.schema();
+        let expressions: Result<Vec<_>> = expressions
+            .into_iter()
+            .map(|expression| reassign_expr_columns(expression, schema))
+            .collect();
+        Ok(Self {
+            expressions: expressions?,
+            columns,
+        })
+    }
+
+    /// Whether it rules nothing out.
+    pub(super) fn is_empty(&self) -> bool {
+        self.expressions.is_empty()
+    }
+
+    /// Which rows meet it; none if all do.
+    pub(super) fn met_by(&self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
+        let mut met: Option<BooleanBuffer> = None;
+        for expression in &self.expressions {
+            let value = expression.evaluate(batch)?.into_array(batch.num_rows())?;
+            if value.data_type() != &DataType::Boolean {
+                let what = format!("{expression} is no condition");
+                return Err(DataFusionError::Plan(what));
+            }
+            let value = value.as_boolean();
+            // What is unknown is not met.
+            let mut one = value.values().clone();
+            if let Some(known) = value.nulls() {
+                one = &one & known.inner();
+            }
+            met = Some(match met {
+                Some(before) => &before & &one,
+                None => one,
+            });
+        }
+        Ok(met)
+    }
+}

@@ -1,0 +1,182 @@
+//! Looking through a piece: which of its rows meet the condition.
+
+use datafusion::arrow::array::cast::AsArray;
+use datafusion::arrow::array::types::TimestampNanosecondType;
+use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::error::DataFusionError;
+use inrush_store::read::{Fault, Piece, Selection};
+
+use super::condition::{Condition, Stage};
+use crate::stop::Stop;
+use crate::work::Work;
+
+/// What was found in a piece.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// How many rows meet the condition.
+    pub(super) count: u64,
+    /// Their numbers, in order, if they were asked for or had to be found out.
+    pub(super) rows: Vec<usize>,
+    /// Their times, if those were asked for.
+    pub(super) times: Vec<i64>,
+}
+
+/// Why a piece was not looked through to its end.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// It could not be read.
+    Fault(Fault),
+    /// The search is over.
+    Stop(Stop),
+}
+
+impl From<Fault> for Lost {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<DataFusionError> for Lost {
+    fn from(error: DataFusionError) -> Self {
+        Self::Stop(error.into())
+    }
+}
+
+/// The rows of a piece that meet the condition: how many, and if asked for their times and numbers.
+pub(super) async fn look(
+    work: &Work,
+    condition: &Condition,
+    piece: &Piece,
+    times: bool,
+    rows: bool,
+) -> Result<Found, Lost> {
+    let covered = work.wanted.covers(piece.from_ns, piece.to_ns);
+    if condition.is_empty() && covered && !times {
+        // Nothing has to be read.
+        return Ok(Found {
+            count: piece.rows as u64,
+            rows: if rows {
+                (0..piece.rows).collect()
+            } else {
+                Vec::new()
+            },
+            times: Vec::new(),
+        });
+    }
+    let mut looking = Looking {
+        work,
+        piece,
+        check_time: !covered,
+        times,
+        found: Found::default(),
+    };
+    for (number, stage) in condition.stages.iter().enumerate() {
+        if number == 0 {
+            looking.first(stage).await?;
+        } else {
+            looking.narrow(stage).await?;
+        }
+    }
+    work.meter.add_rows(piece.rows_wanted() as u64);
+    let mut found = looking.found;
+    found.count = found.rows.len() as u64;
+    Ok(found)
+}
+
+struct Looking<'a> {
+    work: &'a Work,
+    piece: &'a Piece,
+    /// Whether some of the rows may be outside of the time.
+    check_time: bool,
+    times: bool,
+    found: Found,
+}
+
+impl Looking<'_> {
+    /// All rows that can have what is wanted.
+    async fn first(&mut self, stage: &Stage) -> Result<(), Lost> {
+        let mut rows = self.piece.rows_to_read();
+        if !self.check_time && !self.times && stage.is_empty() {
+            self.found.rows = rows.collect();
+            return Ok(());
+        }
+        let read = self.work.files.read(self.piece, &stage.columns, None);
+        let mut batches = read.await?;
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            let met = stage.met_by(&batch)?;
+            let times = times_of(&batch)?;
+            for (at, time) in times.iter().enumerate() {
+                let row = rows.next().ok_or_else(too_many)?;
+                let within = !self.check_time || self.work.wanted.has(*time);
+                if within && met.as_ref().is_none_or(|met| met.value(at)) {
+                    self.found.rows.push(row);
+                    if self.times {
+                        self.found.times.push(*time);
+                    }
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+        whole(rows.next())
+    }
+
+    /// Of the rows that are left, those that meet the stage.
+    async fn narrow(&mut self, stage: &Stage) -> Result<(), Lost> {
+        if self.found.rows.is_empty() {
+            return Ok(());
+        }
+        let selection = Selection::of(self.found.rows.iter().copied());
+        let read = self
+            .work
+            .files
+            .read(self.piece, &stage.columns, Some(&selection));
+        let mut batches = read.await?;
+        // Those that are kept move to the front.
+        let (mut at, mut kept) = (0, 0);
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            if at + batch.num_rows() > self.found.rows.len() {
+                return Err(too_many().into());
+            }
+            let met = stage.met_by(&batch)?;
+            for row in 0..batch.num_rows() {
+                if met.as_ref().is_none_or(|met| met.value(row)) {
+                    self.found.rows[kept] = self.found.rows[at + row];
+                    if self.times {
+                        self.found.times[kept] = self.found.times[at + row];
+                    }
+                    kept += 1;
+                }
+            }
+            at += batch.num_rows();
+            tokio::task::yield_now().await;
+        }
+        whole((at < self.found.rows.len()).then_some(at))?;
+        self.found.rows.truncate(kept);
+        self.found.times.truncate(kept);
+        Ok(())
+    }
+}
+
+/// The first column, in nanoseconds since 1970.
+fn times_of(batch: &RecordBatch) -> Result<&[i64], Fault> {
+    let times = batch
+        .column(0)
+        .as_primitive_opt::<TimestampNanosecondType>();
+    let times = times.filter(|times| times.null_count() == 0);
+    let damaged = || Fault::Damaged("its times are none".to_owned());
+    Ok(times.ok_or_else(damaged)?.values())
+}
+
+fn too_many() -> Fault {
+    Fault::Damaged("it has more rows than it says".to_owned())
+}
+
+/// Whether no row is missing.
+fn whole(missing: Option<usize>) -> Result<(), Lost> {
+    match missing {
+        None => Ok(()),
+        Some(row) => Err(Fault::Damaged(format!("row {row} of a row group is missing")).into()),
+    }
+}

@@ -1,0 +1,320 @@
+//! Events that meet a condition, newest first, in one pass over the pieces.
+//!
+//! Several workers look through pieces (`look`), which come newest first; one that leads puts what
+//! they find together: how many events in which bar, which of them are the newest (`newest`), what
+//! their fields hold (`sums`). An event is sent as soon as nothing unfinished can be newer, and only
+//! then are the columns read that the condition did not need. When enough events are shown, the
+//! rest is only counted: without a condition from the files' metadata alone.
+
+mod condition;
+mod look;
+mod newest;
+mod sums;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use datafusion::execution::memory_pool::MemoryConsumer;
+use inrush_store::query::Query;
+use inrush_store::query::sql::{self, Range};
+use inrush_store::read::{Fault, Wanted};
+use inrush_store::reply::{Histogram, Reply};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::request::{SearchRequest, Span};
+use crate::run::Run;
+use crate::statement::PROGRESS_EVERY;
+use crate::stop::Stop;
+use crate::work::{Job, Work};
+use condition::Condition;
+use look::{Found, Lost, look};
+use newest::{Candidate, Newest};
+use sums::Sums;
+
+/// How often a histogram that grows is sent.
+const HISTOGRAM_EVERY: Duration = Duration::from_millis(500);
+
+/// Events whose fields are summed up at most: enough to see what is frequent.
+const SUMMED_MAX: i64 = 5000;
+
+/// What the workers of a search share.
+#[derive(Debug)]
+struct Search {
+    work: Arc<Work>,
+    condition: Condition,
+    span: Span,
+    /// Events to show at most.
+    limit: usize,
+    /// Events before this time are not among those to show.
+    floor: AtomicI64,
+    /// How many more events' fields are to be summed up.
+    to_sum: AtomicI64,
+}
+
+/// What a worker found in a piece.
+#[derive(Debug, Default)]
+struct Outcome {
+    number: u64,
+    /// Events that meet the condition.
+    count: u64,
+    /// Those of each bar, by its number.
+    bars: Vec<(usize, u64)>,
+    newest: Vec<Candidate>,
+    sums: Sums,
+}
+
+impl Run {
+    /// Sends the newest `limit` events, their histogram and their fields. Says whether there were
+    /// more events.
+    pub(crate) async fn event_search(
+        &self,
+        query: &Query,
+        request: &SearchRequest,
+        span: Span,
+        limit: u64,
+    ) -> Result<bool, Stop> {
+        let range = Range {
+            from_ns: request.from_ns,
+            to_ns: request.to_ns,
+            limit,
+        };
+        let timeless = Range {
+            from_ns: i64::MIN,
+            to_ns: i64::MAX,
+            ..range
+        };
+        // The time is not a part of the condition: it is known of most pieces as a whole.
+        let translation = sql::translate(query, &timeless);
+        let wanted = Wanted::of(&translation, &range);
+        let work = Work::new(&self.snapshot, wanted, &self.bounds.footers);
+        self.scans.add(&work);
+        let to_sum = if request.fields { SUMMED_MAX } else { 0 };
+        let search = Arc::new(Search {
+            condition: Condition::new(&self.session()?, &translation.predicate)?,
+            work,
+            span,
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            floor: AtomicI64::new(if limit == 0 { i64::MAX } else { i64::MIN }),
+            to_sum: AtomicI64::new(to_sum),
+        });
+        let mut lead = Lead::new(self, &search);
+        lead.go().await?;
+        lead.finish().await
+    }
+}
+
+/// The one that puts together what the workers find.
+struct Lead<'a> {
+    run: &'a Run,
+    search: &'a Arc<Search>,
+    newest: Newest,
+    bars: Vec<u64>,
+    sums: Sums,
+    matched: u64,
+    told: Instant,
+    drawn: Instant,
+}
+
+impl<'a> Lead<'a> {
+    fn new(run: &'a Run, search: &'a Arc<Search>) -> Self {
+        let memory = MemoryConsumer::new("newest events").register(&run.memory());
+        let now = Instant::now();
+        Self {
+            run,
+            search,
+            newest: Newest::new(search.limit, memory),
+            bars: vec![0; search.span.buckets],
+            sums: Sums::default(),
+            matched: 0,
+            told: now,
+            drawn: now,
+        }
+    }
+
+    async fn go(&mut self) -> Result<(), Stop> {
+        let threads = self.run.bounds.threads;
+        let (sender, mut outcomes) = mpsc::channel(2 * threads);
+        // Dropped with this future, they end.
+        let mut workers = JoinSet::new();
+        for _ in 0..threads {
+            let (search, sender) = (Arc::clone(self.search), sender.clone());
+            workers.spawn(async move { search.work_on(&sender).await });
+        }
+        drop(sender);
+        loop {
+            match tokio::time::timeout(PROGRESS_EVERY, outcomes.recv()).await {
+                Ok(Some(outcome)) => self.take(outcome).await?,
+                Ok(None) => break,
+                Err(_) => {}
+            }
+            self.tell().await?;
+        }
+        while let Some(ended) = workers.join_next().await {
+            ended.map_err(|_| Stop::failed("a part of the search failed"))??;
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, outcome: Outcome) -> Result<(), Stop> {
+        self.matched += outcome.count;
+        self.run.matched(outcome.count);
+        for (bar, count) in outcome.bars {
+            if let Some(sum) = self.bars.get_mut(bar) {
+                *sum += count;
+            }
+        }
+        self.sums.merge(outcome.sums);
+        self.newest.merge(outcome.newest)?;
+        self.search.work.finish(outcome.number);
+        if let Some(floor) = self.newest.floor() {
+            self.search.floor.store(floor, Relaxed);
+        }
+        self.show().await
+    }
+
+    /// Sends the events than which nothing unfinished can be newer.
+    async fn show(&mut self) -> Result<(), Stop> {
+        let frontier = self.search.work.frontier();
+        loop {
+            let settled = self.newest.settled(frontier);
+            if settled.is_empty() {
+                return Ok(());
+            }
+            for event in newest::fetch(&self.search.work, &settled).await? {
+                self.run.send(Reply::Event(Box::new(event))).await?;
+            }
+        }
+    }
+
+    async fn tell(&mut self) -> Result<(), Stop> {
+        if self.told.elapsed() >= PROGRESS_EVERY {
+            self.told = Instant::now();
+            let progress = self.run.scans.progress();
+            self.run.send(Reply::Progress(progress)).await?;
+        }
+        if self.drawn.elapsed() >= HISTOGRAM_EVERY {
+            self.drawn = Instant::now();
+            self.draw().await?;
+        }
+        Ok(())
+    }
+
+    async fn draw(&self) -> Result<(), Stop> {
+        if self.search.span.bucket_ms == 0 {
+            return Ok(());
+        }
+        let histogram = Histogram {
+            from_ms: self.search.span.first_ms(),
+            bucket_ms: self.search.span.bucket_ms,
+            counts: self.bars.clone(),
+        };
+        self.run.send(Reply::Histogram(histogram)).await
+    }
+
+    /// Sends what is only known at the end. Says whether more was found than shown.
+    async fn finish(mut self) -> Result<bool, Stop> {
+        self.show().await?;
+        self.draw().await?;
+        if let Some(fields) = self.sums.summary(self.matched) {
+            self.run.send(Reply::Fields(fields)).await?;
+        }
+        let progress = self.run.scans.progress();
+        self.run.send(Reply::Progress(progress)).await?;
+        Ok(self.matched > self.search.limit as u64)
+    }
+}
+
+impl Search {
+    /// Looks through pieces until none is left.
+    async fn work_on(&self, outcomes: &mpsc::Sender<Outcome>) -> Result<(), Stop> {
+        while let Some(job) = self.work.next().await? {
+            let outcome = match self.look_at(&job).await {
+                Ok(outcome) => outcome,
+                Err(Lost::Stop(stop)) => return Err(stop),
+                Err(Lost::Fault(fault)) => self.pass_over(&job, fault)?,
+            };
+            if outcomes.send(outcome).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// A damaged file costs itself.
+    fn pass_over(&self, job: &Job, fault: Fault) -> Result<Outcome, Stop> {
+        match (fault, job.piece.file()) {
+            (Fault::Damaged(why), Some(file)) => {
+                self.work.set_aside(file, why);
+                Ok(Outcome {
+                    number: job.number,
+                    ..Outcome::default()
+                })
+            }
+            (fault, _) => Err(fault.into()),
+        }
+    }
+
+    async fn look_at(&self, job: &Job) -> Result<Outcome, Lost> {
+        let piece = &job.piece;
+        let floor = self.floor.load(Relaxed);
+        let to_show = self.limit > 0 && floor < i64::MAX && piece.to_ns >= floor;
+        let (first, last) = (self.span.bar(piece.from_ns), self.span.bar(piece.to_ns));
+        let several_bars = self.span.bucket_ms > 0 && first != last;
+        let to_sum = self.to_sum.load(Relaxed) > 0;
+        let found = look(
+            &self.work,
+            &self.condition,
+            piece,
+            to_show || several_bars,
+            to_show || to_sum,
+        )
+        .await?;
+        let bars = match several_bars {
+            true => self.bars(&found),
+            false => vec![(first, found.count)],
+        };
+        Ok(Outcome {
+            number: job.number,
+            count: found.count,
+            bars,
+            sums: self.sum(job, &found).await?,
+            newest: match to_show {
+                true => newest::candidates(job, &found, floor, self.limit),
+                false => Vec::new(),
+            },
+        })
+    }
+
+    fn bars(&self, found: &Found) -> Vec<(usize, u64)> {
+        let mut bars: Vec<(usize, u64)> = Vec::new();
+        for time in &found.times {
+            let bar = self.span.bar(*time);
+            match bars.last_mut() {
+                Some((last, count)) if *last == bar => *count += 1,
+                _ => bars.push((bar, 1)),
+            }
+        }
+        bars
+    }
+
+    /// Sums up the fields of the newest events of the piece, as long as there are not enough.
+    async fn sum(&self, job: &Job, found: &Found) -> Result<Sums, Lost> {
+        let rows = found.rows.len() as i64;
+        if rows == 0 {
+            return Ok(Sums::default());
+        }
+        let left = self.to_sum.fetch_sub(rows, Relaxed);
+        let count = usize::try_from(left.clamp(0, rows)).unwrap_or(0);
+        if count == 0 {
+            return Ok(Sums::default());
+        }
+        Ok(sums::of(
+            &self.work,
+            &job.piece,
+            &found.rows[found.rows.len() - count..],
+        )
+        .await?)
+    }
+}

@@ -1,0 +1,194 @@
+//! What is asked.
+
+use std::time::Duration;
+
+use inrush_store::snapshot::Snapshot;
+
+/// Rows and events of an answer at most.
+pub const ROWS_MAX: u64 = 1_000_000;
+/// Bars of a histogram at most.
+pub const BUCKETS_MAX: u32 = 1000;
+
+/// Bars come in these widths, in milliseconds: a person can read them.
+const WIDTHS_MS: [u64; 26] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000,
+    300_000, 600_000, 900_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000, 43_200_000,
+    86_400_000,
+];
+
+/// Nanoseconds that clocks of senders are ahead at most, if they are right at all.
+const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
+
+/// A question in the query language.
+#[derive(Debug, Clone)]
+pub struct SearchRequest {
+    /// As it was typed.
+    pub query: String,
+    /// The earliest time, in nanoseconds since 1970; [`i64::MIN`] for no bound.
+    pub from_ns: i64,
+    /// The time before which all lie; [`i64::MAX`] for no bound.
+    pub to_ns: i64,
+    /// Events or rows that are shown at most; [`ROWS_MAX`] bounds it.
+    pub limit: u64,
+    /// Bars of the histogram at most; 0 for none. [`BUCKETS_MAX`] bounds it.
+    pub buckets: u32,
+    /// Whether the fields of what was found are summed up.
+    pub fields: bool,
+    /// Less time than [`Options::time_max`](crate::Options).
+    pub time_max: Option<Duration>,
+}
+
+impl SearchRequest {
+    /// A question without bounds of time, which shows 200 events, their histogram and fields.
+    pub fn new(query: impl Into<String>) -> Self {
+        Self {
+            query: query.into(),
+            from_ns: i64::MIN,
+            to_ns: i64::MAX,
+            limit: 200,
+            buckets: 60,
+            fields: true,
+            time_max: None,
+        }
+    }
+}
+
+/// The range of time that an answer speaks of, and the width of its bars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) from_ms: i64,
+    pub(crate) to_ms: i64,
+    /// 0 for no bars.
+    pub(crate) bucket_ms: u64,
+    pub(crate) buckets: usize,
+}
+
+impl Span {
+    /// Where the request names no bound, the first and the last event of the store are it; but
+    /// one sender's clock that is far ahead does not stretch the bars for all: what lies behind
+    /// `now_ns` by more than [`AHEAD_MAX_NS`] is in the last.
+    pub(crate) fn of(request: &SearchRequest, snapshot: &Snapshot, now_ns: i64) -> Self {
+        let (first, last) = bounds(snapshot);
+        let last = last.min(now_ns.saturating_add(AHEAD_MAX_NS)).max(first);
+        let from_ns = if request.from_ns == i64::MIN {
+            first
+        } else {
+            request.from_ns
+        };
+        let to_ns = if request.to_ns == i64::MAX {
+            last.saturating_add(1)
+        } else {
+            request.to_ns
+        };
+        let from_ms = from_ns.div_euclid(1_000_000);
+        let to_ms = to_ns.div_euclid(1_000_000) + i64::from(to_ns.rem_euclid(1_000_000) > 0);
+        let to_ms = to_ms.max(from_ms);
+        let mut span = Self {
+            from_ms,
+            to_ms,
+            bucket_ms: 0,
+            buckets: 0,
+        };
+        if request.buckets > 0 {
+            span.choose_width(u64::from(request.buckets.min(BUCKETS_MAX)));
+        }
+        span
+    }
+
+    fn choose_width(&mut self, buckets_max: u64) {
+        let days = (0..).map(|power| 86_400_000_u64 << power).take(32);
+        let fits = |width: &u64| self.bars(*width) <= buckets_max;
+        let mut widths = WIDTHS_MS.into_iter().chain(days);
+        self.bucket_ms = widths.find(fits).unwrap_or(u64::MAX >> 1);
+        self.buckets = usize::try_from(self.bars(self.bucket_ms)).unwrap_or(0);
+    }
+
+    /// Bars of this width that the span touches.
+    fn bars(&self, width: u64) -> u64 {
+        let width = i64::try_from(width).unwrap_or(i64::MAX);
+        let first = self.from_ms.div_euclid(width);
+        let last = (self.to_ms - 1).max(self.from_ms).div_euclid(width);
+        (last - first).unsigned_abs() + 1
+    }
+
+    /// Where the first bar begins, in milliseconds since 1970: a multiple of their width.
+    pub(crate) fn first_ms(&self) -> i64 {
+        let width = i64::try_from(self.bucket_ms.max(1)).unwrap_or(i64::MAX);
+        self.from_ms.div_euclid(width).saturating_mul(width)
+    }
+
+    /// The bar of a time; the first or the last for what lies outside.
+    pub(crate) fn bar(&self, time_ns: i64) -> usize {
+        let ms = time_ns.div_euclid(1_000_000);
+        let width = self.bucket_ms.max(1);
+        let after = ms.saturating_sub(self.first_ms()).max(0).unsigned_abs();
+        let bar = usize::try_from(after / width).unwrap_or(usize::MAX);
+        bar.min(self.buckets.saturating_sub(1))
+    }
+}
+
+/// The first and the last time in the store; now where there is none.
+fn bounds(snapshot: &Snapshot) -> (i64, i64) {
+    let files = snapshot
+        .files
+        .iter()
+        .map(|file| (file.entry.from_ns, file.entry.to_ns));
+    let tail = snapshot.tail.iter().map(|c| (c.from_ns, c.to_ns));
+    files
+        .chain(tail)
+        .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+        .unwrap_or((0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(from_ms: i64, to_ms: i64, buckets: u64) -> Span {
+        let mut span = Span {
+            from_ms,
+            to_ms,
+            bucket_ms: 0,
+            buckets: 0,
+        };
+        span.choose_width(buckets);
+        span
+    }
+
+    #[test]
+    fn bars_have_widths_that_people_can_read() {
+        let cases = [
+            (0, 900_000, 60, 15_000, 60),
+            (7_000, 907_000, 60, 30_000, 31),
+            (0, 86_400_000, 60, 1_800_000, 48),
+            (0, 0, 60, 1, 1),
+            (
+                i64::MIN / 1_000_000,
+                i64::MAX / 1_000_000,
+                60,
+                86_400_000 << 12,
+                54,
+            ),
+        ];
+        for (from, to, buckets, width, bars) in cases {
+            let span = span(from, to, buckets);
+            assert_eq!((span.bucket_ms, span.buckets), (width, bars), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_in_the_bar_that_begins_at_it_or_before() {
+        let span = span(7_000, 907_000, 60);
+        assert_eq!(span.first_ms(), 0);
+        let cases = [
+            (0, 0),
+            (29_999_999_999, 0),
+            (30_000_000_000, 1),
+            (i64::MAX, 30),
+            (i64::MIN, 0),
+        ];
+        for (ns, bar) in cases {
+            assert_eq!(span.bar(ns), bar, "{ns}");
+        }
+    }
+}

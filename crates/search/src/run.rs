@@ -1,0 +1,161 @@
+//! A search that runs: for whom, over what, and what it has cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::prelude::SessionContext;
+use inrush_event::Timestamp;
+use inrush_store::query::Query;
+use inrush_store::query::ast::Stage;
+use inrush_store::query::sql::{self, Range};
+use inrush_store::reply::{Cost, End, Plan, Reply, Stopped};
+use inrush_store::snapshot::Snapshot;
+
+use crate::answer::Replies;
+use crate::engine::Bounds;
+use crate::memory::Share;
+use crate::request::{ROWS_MAX, SearchRequest, Span};
+use crate::session::session;
+use crate::statement::Rows;
+use crate::stop::Stop;
+use crate::table::Scans;
+
+/// A search that runs.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) scans: Arc<Scans>,
+    replies: Replies,
+    memory: Arc<Share>,
+    began: Instant,
+    matched: AtomicU64,
+}
+
+impl Run {
+    pub(crate) fn new(bounds: Arc<Bounds>, snapshot: Snapshot, replies: Replies) -> Self {
+        Self {
+            memory: Share::of(&bounds.memory),
+            bounds,
+            snapshot,
+            scans: Arc::default(),
+            replies,
+            began: Instant::now(),
+            matched: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) async fn send(&self, reply: Reply) -> Result<(), Stop> {
+        let sent = self.replies.send(reply).await;
+        sent.map_err(|_| Stop::Bound(Stopped::Cancelled))
+    }
+
+    /// Waits until nobody listens any more.
+    pub(crate) async fn gone(&self) {
+        self.replies.closed().await;
+    }
+
+    /// Adds events that were found.
+    pub(crate) fn matched(&self, events: u64) {
+        self.matched.fetch_add(events, Relaxed);
+    }
+
+    pub(crate) fn matched_so_far(&self) -> u64 {
+        self.matched.load(Relaxed)
+    }
+
+    pub(crate) fn memory(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.memory) as Arc<dyn MemoryPool>
+    }
+
+    pub(crate) fn session(&self) -> Result<SessionContext, Stop> {
+        let context = session(
+            &self.snapshot,
+            &self.bounds.footers,
+            &self.scans,
+            self.memory(),
+            self.bounds.threads,
+        );
+        Ok(context?)
+    }
+
+    /// What an answer ends with.
+    pub(crate) fn summary(&self, stopped: Option<Stopped>) -> End {
+        let progress = self.scans.progress();
+        let elapsed = self.began.elapsed().as_millis();
+        End {
+            matched: self.matched_so_far(),
+            elapsed_ms: u64::try_from(elapsed).unwrap_or(u64::MAX),
+            stopped,
+            cost: Cost {
+                events_scanned: progress.events_scanned,
+                bytes_scanned: progress.bytes_scanned,
+                memory_bytes: self.memory.peak(),
+            },
+            set_aside: self.scans.named(),
+        }
+    }
+
+    /// Answers a question in the query language.
+    pub(crate) async fn search(
+        &self,
+        query: &Query,
+        request: &SearchRequest,
+    ) -> Result<Option<Stopped>, Stop> {
+        let limit = request.limit.min(ROWS_MAX);
+        let range = Range {
+            from_ns: request.from_ns,
+            to_ns: request.to_ns,
+            limit,
+        };
+        let translation = sql::translate(query, &range);
+        let span = Span::of(request, &self.snapshot, Timestamp::now().0);
+        self.send(Reply::Plan(Plan {
+            sql: translation.sql,
+            from_ms: span.from_ms,
+            to_ms: span.to_ms,
+            bucket_ms: span.bucket_ms,
+        }))
+        .await?;
+        let sorted = query.stages.iter().any(|s| matches!(s, Stage::Sort(_)));
+        if !translation.is_table && !sorted {
+            let limit = limit.min(head(query).unwrap_or(u64::MAX));
+            let more = self.event_search(query, request, span, limit).await?;
+            return Ok((more && limit == request.limit).then_some(Stopped::Limit));
+        }
+        // One row more than is shown says whether there is more.
+        let wider = Range {
+            limit: limit + 1,
+            ..range
+        };
+        let sql = sql::translate(query, &wider).sql;
+        let (rows, more) = if translation.is_table {
+            self.result(&sql, Rows::Table, limit).await?
+        } else {
+            let sql = with_names(&sql);
+            self.result(&sql, Rows::Events, limit).await?
+        };
+        if request.buckets > 0 || request.fields && !translation.is_table {
+            self.event_search(query, request, span, 0).await?;
+        } else {
+            self.matched(rows);
+        }
+        Ok(more.then_some(Stopped::Limit))
+    }
+}
+
+/// The rows that a query itself asks for at most.
+fn head(query: &Query) -> Option<u64> {
+    query.stages.iter().find_map(|stage| match stage {
+        Stage::Head(rows) => Some(u64::from(*rows)),
+        _ => None,
+    })
+}
+
+/// The statement of a query whose rows are events, with the columns that name an event for ever.
+/// The list of columns is the translation's own: the first `FROM` in it is the one behind the list.
+fn with_names(sql: &str) -> String {
+    sql.replacen(" FROM ", ", \"log\", \"epoch\", \"seq\" FROM ", 1)
+}

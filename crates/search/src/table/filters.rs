@@ -1,0 +1,255 @@
+//! What a condition says of every event that meets it, as far as that helps to leave things out.
+//!
+//! DataFusion hands each of the conditions that are joined by `AND` over by itself, simplified: the
+//! column on either side, a short list of values as a chain of `OR`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use inrush_store::query::Column;
+use inrush_store::query::text::fold;
+use inrush_store::read::Wanted;
+
+use crate::has::HAS;
+
+/// What can be made of a condition.
+#[derive(Debug, PartialEq)]
+pub(super) enum Use {
+    /// It says just this.
+    Exact(Wanted),
+    /// It says this and more.
+    Some(Wanted),
+    /// Nothing.
+    None,
+}
+
+/// What can be made of a condition.
+pub(super) fn facts(filter: &Expr) -> Use {
+    if let Some(wanted) = time(filter) {
+        return Use::Exact(wanted);
+    }
+    let wanted = Wanted {
+        equals: equals(filter),
+        needles: needle(filter).into_iter().collect(),
+        ..Wanted::default()
+    };
+    if wanted.is_time_only() {
+        Use::None
+    } else {
+        Use::Some(wanted)
+    }
+}
+
+/// What all of the conditions say together.
+pub(super) fn all_of(filters: &[Expr]) -> Wanted {
+    let mut all = Wanted::default();
+    for filter in filters {
+        let (Use::Exact(one) | Use::Some(one)) = facts(filter) else {
+            continue;
+        };
+        all.from_ns = all.from_ns.max(one.from_ns);
+        all.to_ns = all.to_ns.min(one.to_ns);
+        all.equals = both(all.equals, one.equals);
+        all.needles.extend(one.needles);
+    }
+    all
+}
+
+fn column(expr: &Expr) -> Option<Column> {
+    let Expr::Column(column) = expr else {
+        return None;
+    };
+    let mut all = Column::ALL.into_iter();
+    all.find(|known| known.name() == column.name)
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+/// A bound of `time`.
+fn time(filter: &Expr) -> Option<Wanted> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else {
+        return None;
+    };
+    let (op, literal) = match (column(left), column(right)) {
+        (Some(Column::Time), None) => (*op, right.as_ref()),
+        (None, Some(Column::Time)) => (op.swap()?, left.as_ref()),
+        _ => return None,
+    };
+    let Expr::Literal(ScalarValue::TimestampNanosecond(Some(ns), _), _) = literal else {
+        return None;
+    };
+    // The last of all times stands for no bound, so no bound can be set there.
+    let next = ns.checked_add(1).filter(|next| *next < i64::MAX)?;
+    let (from_ns, to_ns) = match op {
+        Operator::Eq => (*ns, next),
+        Operator::GtEq => (*ns, i64::MAX),
+        Operator::Gt => (next, i64::MAX),
+        Operator::Lt => (i64::MIN, *ns),
+        Operator::LtEq => (i64::MIN, next),
+        _ => return None,
+    };
+    Some(Wanted {
+        from_ns,
+        to_ns,
+        ..Wanted::default()
+    })
+}
+
+/// A text that the raw text contains.
+fn needle(filter: &Expr) -> Option<String> {
+    let Expr::ScalarFunction(call) = filter else {
+        return None;
+    };
+    match call.args.as_slice() {
+        [value, needle] if call.func.name() == HAS && column(value) == Some(Column::Raw) => {
+            text(needle).map(fold)
+        }
+        _ => None,
+    }
+}
+
+type Equals = BTreeMap<Column, BTreeSet<String>>;
+
+/// The values of which a column must have one.
+fn equals(filter: &Expr) -> Equals {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+            Operator::Eq => one_of(left, [right.as_ref()])
+                .or_else(|| one_of(right, [left.as_ref()]))
+                .unwrap_or_default(),
+            Operator::And => both(equals(left), equals(right)),
+            Operator::Or => either(equals(left), equals(right)),
+            _ => Equals::new(),
+        },
+        Expr::InList(InList {
+            expr,
+            list,
+            negated: false,
+        }) => one_of(expr, list).unwrap_or_default(),
+        _ => Equals::new(),
+    }
+}
+
+fn one_of<'a>(expr: &Expr, values: impl IntoIterator<Item = &'a Expr>) -> Option<Equals> {
+    let column = column(expr).filter(|column| column.as_typed())?;
+    let values: Option<BTreeSet<String>> = values
+        .into_iter()
+        .map(|value| text(value).map(str::to_owned))
+        .collect();
+    Some([(column, values?)].into())
+}
+
+fn both(mut one: Equals, other: Equals) -> Equals {
+    for (column, values) in other {
+        match one.get_mut(&column) {
+            Some(known) => known.retain(|value| values.contains(value)),
+            None => {
+                one.insert(column, values);
+            }
+        }
+    }
+    one
+}
+
+fn either(mut one: Equals, mut other: Equals) -> Equals {
+    one.retain(|column, values| match other.get_mut(column) {
+        Some(more) => {
+            values.append(more);
+            true
+        }
+        None => false,
+    });
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::prelude::{col, lit};
+
+    use super::*;
+    use crate::has::has;
+
+    fn at(ns: i64) -> Expr {
+        let zone = Some("UTC".into());
+        Expr::Literal(ScalarValue::TimestampNanosecond(Some(ns), zone), None)
+    }
+
+    fn within(from_ns: i64, to_ns: i64) -> Use {
+        Use::Exact(Wanted {
+            from_ns,
+            to_ns,
+            ..Wanted::default()
+        })
+    }
+
+    fn some(equals: &[(Column, &[&str])], needles: &[&str]) -> Use {
+        let values = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect();
+        Use::Some(Wanted {
+            equals: equals.iter().map(|(c, v)| (*c, values(v))).collect(),
+            needles: needles.iter().map(|n| (*n).to_owned()).collect(),
+            ..Wanted::default()
+        })
+    }
+
+    #[test]
+    fn conditions_say_what_they_can() {
+        let has = |needle: Expr| has().call(vec![col("raw"), needle]);
+        let cases = [
+            (col("time").gt_eq(at(5)), within(5, i64::MAX)),
+            (col("time").gt(at(5)), within(6, i64::MAX)),
+            (at(5).gt(col("time")), within(i64::MIN, 5)),
+            (col("time").lt_eq(at(5)), within(i64::MIN, 6)),
+            (col("time").eq(at(5)), within(5, 6)),
+            (col("time").lt(at(i64::MAX)), Use::None),
+            (col("received").gt(at(5)), Use::None),
+            (
+                col("host").eq(lit("a")),
+                some(&[(Column::Host, &["a"])], &[]),
+            ),
+            (
+                lit("a").eq(col("host")),
+                some(&[(Column::Host, &["a"])], &[]),
+            ),
+            (
+                col("index").eq(lit("a")).or(col("index").eq(lit("b"))),
+                some(&[(Column::Index, &["a", "b"])], &[]),
+            ),
+            (
+                col("index").eq(lit("a")).or(col("host").eq(lit("b"))),
+                Use::None,
+            ),
+            (
+                col("host").in_list(vec![lit("a"), lit("b")], false),
+                some(&[(Column::Host, &["a", "b"])], &[]),
+            ),
+            (col("host").in_list(vec![lit("a")], true), Use::None),
+            (col("host").in_list(vec![col("app")], false), Use::None),
+            (col("app").eq(lit("a")), Use::None),
+            (has(lit("DENIED")), some(&[], &["denied"])),
+            (has(col("host")), Use::None),
+        ];
+        for (filter, expected) in cases {
+            assert_eq!(facts(&filter), expected, "{filter}");
+        }
+    }
+
+    #[test]
+    fn conditions_beside_each_other_narrow_down() {
+        let filters = [
+            col("time").gt_eq(at(5)),
+            col("time").lt(at(9)),
+            col("host").in_list(vec![lit("a"), lit("b")], false),
+            col("host").in_list(vec![lit("c"), lit("b")], false),
+        ];
+        let wanted = all_of(&filters);
+        assert_eq!((wanted.from_ns, wanted.to_ns), (5, 9));
+        assert_eq!(wanted.equals[&Column::Host], ["b".to_owned()].into());
+    }
+}

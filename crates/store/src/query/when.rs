@@ -1,0 +1,81 @@
+//! Times as people give them beside a query: `15m`, `24h`, `7d`, an RFC 3339 time, or milliseconds
+//! since 1970.
+
+use jiff::Timestamp;
+
+/// What [`time`] takes, for messages.
+pub const TIMES: &str =
+    "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or milliseconds since 1970";
+
+/// The time that `text` means, in nanoseconds since 1970; `now_ns` is when it is read. Times
+/// outside of what 64 bits hold are the first and the last that they do.
+pub fn time(text: &str, now_ns: i64) -> Option<i64> {
+    let text = text.trim();
+    if let Ok(ms) = text.parse::<i64>() {
+        return Some(ms.saturating_mul(1_000_000));
+    }
+    if text == "now" {
+        return Some(now_ns);
+    }
+    if let Some(ago) = stretch(text) {
+        return Some(now_ns.saturating_sub(ago));
+    }
+    let time: Timestamp = text.parse().ok()?;
+    let ns = time.as_nanosecond();
+    Some(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
+}
+
+/// A time in nanoseconds since 1970 as RFC 3339 writes it, in UTC with milliseconds.
+pub fn shown(ns: i64) -> String {
+    // Every i64 of nanoseconds is a year between 1677 and 2262, all of which jiff has.
+    let time = Timestamp::from_nanosecond(i128::from(ns)).unwrap_or_default();
+    time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+/// The nanoseconds of `15m` and its like.
+fn stretch(text: &str) -> Option<i64> {
+    let unit = text.chars().next_back()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return None,
+    };
+    let digits = text.strip_suffix(unit)?;
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let count: i64 = digits.parse().unwrap_or(i64::MAX);
+    Some(count.saturating_mul(seconds).saturating_mul(1_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_give_them() {
+        const NOW: i64 = 1_795_287_605_000_000_000;
+        let cases = [
+            ("15m", Some(NOW - 900_000_000_000)),
+            ("1w", Some(NOW - 604_800_000_000_000)),
+            ("99999999999999999999d", Some(NOW.saturating_sub(i64::MAX))),
+            ("now", Some(NOW)),
+            (" 1795287605000 ", Some(NOW)),
+            ("2026-11-21T19:00:05Z", Some(NOW)),
+            ("2026-11-21T20:00:05+01:00", Some(NOW)),
+            ("9999-01-01T00:00:00Z", Some(i64::MAX)),
+            ("99999999999999999", Some(i64::MAX)),
+            ("m", None),
+            ("-5m", None),
+            ("5x", None),
+            ("yesterday", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(time(text, NOW), expected, "{text}");
+        }
+    }
+}

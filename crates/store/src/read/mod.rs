@@ -1,0 +1,66 @@
+//! Reading the store: from a [`Snapshot`] to record batches, without a query engine.
+//!
+//! # What it guarantees
+//! * **No event is lost by leaving out.** What is left out unread (files, row groups, blocks of rows)
+//!   cannot contain what is wanted: least and greatest values and filters only ever err on the side
+//!   of reading. A whole read and a pruned one find the same.
+//! * **A file on a hostile disk costs itself.** Whatever is in it (a footer that is none, a page that
+//!   does not decompress, lengths that point outside, a panic inside of a decoder) is a
+//!   [`Fault::Damaged`]: the file is set aside by [`DataFile::set_bad`](crate::snapshot::DataFile)
+//!   for as long as the process lives, and the rest is read. A store that does not answer is
+//!   [`Fault::Unreachable`], and nobody's file is blamed for it.
+//! * **Bounded memory.** Footers are kept in [`Footers`], which has a size; no range is read that is
+//!   longer than its file.
+//! * Files on a local disk are read by the thread that asks, so its priority is the one that counts.
+//!
+//! # What a piece is
+//! A [`Piece`] is a row group of a file, or a chunk of the tail. Within it rows are named by their
+//! number, from 0.
+//!
+//! # In reading order
+//! `wanted` (what is asked for) · `prune` (which pieces can have it) · `rows` (reading a piece) ·
+//! `message` (the column that is not stored) · `footers` · `handle` (bytes of files) · `fault`.
+
+mod fault;
+mod footers;
+mod handle;
+mod message;
+mod prune;
+mod rows;
+mod selection;
+mod wanted;
+
+use std::sync::{Arc, OnceLock};
+
+pub use fault::Fault;
+pub use footers::Footers;
+pub use handle::Meter;
+use object_store::ObjectStore;
+pub use prune::{Piece, candidates};
+pub use rows::{BATCH_ROWS, Batches, Columns, Texts, table};
+pub use selection::Selection;
+pub use wanted::Wanted;
+
+use crate::snapshot::Snapshot;
+
+/// Opens and reads the files of a snapshot.
+#[derive(Debug, Clone)]
+pub struct Files {
+    objects: Arc<dyn ObjectStore>,
+    /// Where they lie on a local disk, once the first of them has said so.
+    folder: Arc<OnceLock<Option<std::path::PathBuf>>>,
+    footers: Arc<Footers>,
+    meter: Arc<Meter>,
+}
+
+impl Files {
+    /// The files of `snapshot`. What was read is added to `meter`.
+    pub fn of(snapshot: &Snapshot, footers: Arc<Footers>, meter: Arc<Meter>) -> Self {
+        Self {
+            objects: Arc::clone(&snapshot.storage),
+            folder: Arc::default(),
+            footers,
+            meter,
+        }
+    }
+}

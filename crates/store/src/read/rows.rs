@@ -1,0 +1,346 @@
+//! Reading the rows of a piece.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::filter::filter_record_batch;
+use futures::{FutureExt, StreamExt};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::async_reader::{ParquetRecordBatchStream, ParquetRecordBatchStreamBuilder};
+
+use super::footers::{Detail, Footer};
+use super::handle::Handle;
+use super::message::messages;
+use super::prune::Place;
+use super::{Fault, Files, Piece, Selection, Wanted};
+use crate::query::Column;
+use crate::schema::{MESSAGE_AT, STORED};
+use crate::snapshot::DataFile;
+
+/// Rows of a batch at most.
+pub const BATCH_ROWS: usize = 8192;
+
+/// The columns of the table `events`: what is stored, and last `message`.
+pub fn table() -> SchemaRef {
+    static TABLE: LazyLock<SchemaRef> = LazyLock::new(|| {
+        let mut fields: Vec<Arc<Field>> = STORED.fields().iter().cloned().collect();
+        let message = Field::new(Column::Message.name(), DataType::Utf8View, true);
+        fields.push(Arc::new(message));
+        Arc::new(Schema::new(fields))
+    });
+    TABLE.clone()
+}
+
+/// How texts are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Texts {
+    /// As views.
+    Views,
+    /// As numbers of a dictionary, where that is how the file has them: for what is only grouped.
+    /// Not `raw` and `message`.
+    Dictionaries,
+}
+
+/// Which columns are read.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    /// Of [`STORED`], in order.
+    stored: Vec<usize>,
+    /// What comes out, in order.
+    shown: Vec<Shown>,
+    schema: SchemaRef,
+    texts: Texts,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Shown {
+    /// The column that is at this place among those read.
+    Stored(usize),
+    /// Made of the columns that are at these places.
+    Message { raw: usize, at: usize },
+}
+
+impl Columns {
+    /// The columns of [`table`] with these numbers, in this order.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn new(numbers: &[usize], texts: Texts) -> Self {
+        let [raw, at] = [Column::Raw.name(), MESSAGE_AT].map(number_of);
+        let message = STORED.fields().len();
+        let parts = |number: &usize| match *number {
+            number if number == message => vec![raw, at],
+            number => vec![number],
+        };
+        let mut stored: Vec<usize> = numbers.iter().flat_map(parts).collect();
+        stored.sort_unstable();
+        stored.dedup();
+        let place = |number| stored.iter().position(|s| *s == number).unwrap_or(0);
+        let shown = |number: &usize| match *number {
+            number if number == message => Shown::Message {
+                raw: place(raw),
+                at: place(at),
+            },
+            number => Shown::Stored(place(number)),
+        };
+        let table = typed(&table(), texts);
+        let fields: Vec<Arc<Field>> = numbers
+            .iter()
+            .map(|number| Arc::clone(&table.fields()[*number]))
+            .collect();
+        Self {
+            shown: numbers.iter().map(shown).collect(),
+            schema: Arc::new(Schema::new(fields)),
+            stored,
+            texts,
+        }
+    }
+
+    /// Those with these names; what is no column of [`table`] is left out.
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let table = table();
+        let numbers: Vec<usize> = names
+            .into_iter()
+            .filter_map(|name| table.index_of(name).ok())
+            .collect();
+        Self::new(&numbers, Texts::Views)
+    }
+
+    /// What batches look like.
+    pub const fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// From what was read to what is shown.
+    fn show(&self, read: &RecordBatch) -> Result<RecordBatch, Fault> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.shown.len());
+        for shown in &self.shown {
+            columns.push(match *shown {
+                Shown::Stored(place) => Arc::clone(read.column(place)),
+                Shown::Message { raw, at } => {
+                    let (raw, at) = (read.column(raw), read.column(at));
+                    let messages = messages(raw.as_string_view(), at.as_primitive());
+                    Arc::new(messages.map_err(Fault::damaged)?)
+                }
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(read.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(Fault::damaged)
+    }
+}
+
+/// The number of a stored column, by a name that there is.
+fn number_of(name: &str) -> usize {
+    STORED.index_of(name).unwrap_or(usize::MAX)
+}
+
+/// The schema with its texts as they are to be read.
+fn typed(schema: &SchemaRef, texts: Texts) -> SchemaRef {
+    if texts == Texts::Views {
+        return Arc::clone(schema);
+    }
+    let kept = [Column::Raw.name(), Column::Message.name()];
+    let fields: Vec<Arc<Field>> = schema
+        .fields()
+        .iter()
+        .map(|field| match field.data_type() {
+            DataType::Utf8View if !kept.contains(&field.name().as_str()) => {
+                let (key, value) = (DataType::Int32, DataType::Utf8);
+                let kind = DataType::Dictionary(Box::new(key), Box::new(value));
+                Arc::new(field.as_ref().clone().with_data_type(kind))
+            }
+            _ => Arc::clone(field),
+        })
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Rows of a piece, batch by batch.
+pub struct Batches {
+    source: Source,
+    columns: Columns,
+}
+
+enum Source {
+    File(Box<ParquetRecordBatchStream<Handle>>),
+    /// What is left of a chunk.
+    Tail(RecordBatch),
+    Done,
+}
+
+impl Batches {
+    /// The next rows, [`BATCH_ROWS`] at most; none after the last, and after an error.
+    pub async fn next(&mut self) -> Option<Result<RecordBatch, Fault>> {
+        let read = match &mut self.source {
+            Source::Done => return None,
+            Source::Tail(rest) => {
+                let rows = rest.num_rows().min(BATCH_ROWS);
+                if rows == 0 {
+                    return None;
+                }
+                let batch = rest.slice(0, rows);
+                *rest = rest.slice(rows, rest.num_rows() - rows);
+                Ok(batch)
+            }
+            Source::File(stream) => {
+                // A decoder that panics is the file's doing. It is not asked again.
+                let next = AssertUnwindSafe(stream.next()).catch_unwind().await;
+                match next {
+                    Ok(None) => {
+                        self.source = Source::Done;
+                        return None;
+                    }
+                    Ok(Some(batch)) => batch.map_err(Fault::from),
+                    Err(payload) => Err(Fault::panic(payload.as_ref())),
+                }
+            }
+        };
+        let shown = read.and_then(|batch| self.columns.show(&batch));
+        if shown.is_err() {
+            self.source = Source::Done;
+        }
+        Some(shown)
+    }
+}
+
+impl Files {
+    /// Reads the columns of those rows of a piece that `selection` names; without one, of those
+    /// that can have what was wanted but for the time.
+    ///
+    /// The tail has texts as views whatever `columns` says of them: then its batches have not the
+    /// schema of `columns`.
+    pub async fn read(
+        &self,
+        piece: &Piece,
+        columns: &Columns,
+        selection: Option<&Selection>,
+    ) -> Result<Batches, Fault> {
+        let selection = selection.or(piece.some.as_deref());
+        let (source, texts) = match &piece.place {
+            Place::Tail(chunk) => (of_tail(&chunk.rows, columns, selection)?, Texts::Views),
+            Place::Group {
+                file,
+                footer,
+                group,
+            } => {
+                let opened = self.stream(file, footer, *group, columns, selection);
+                (opened.await?, columns.texts)
+            }
+        };
+        let mut columns = columns.clone();
+        if columns.texts != texts {
+            columns = columns.as_views();
+        }
+        Ok(Batches { source, columns })
+    }
+
+    async fn stream(
+        &self,
+        file: &Arc<DataFile>,
+        footer: &Arc<Footer>,
+        group: usize,
+        columns: &Columns,
+        selection: Option<&Selection>,
+    ) -> Result<Source, Fault> {
+        let rows = footer.rows(group);
+        // Where pages lie is only worth knowing where many can be left out.
+        let few = selection.is_some_and(|selection| selection.rows() < rows / 2);
+        let footer = match few {
+            true => self.footer(file, Detail::Pages).await?,
+            false => Arc::clone(footer),
+        };
+        let parquet = match columns.texts {
+            Texts::Views => footer.parquet.clone(),
+            Texts::Dictionaries => {
+                let schema = typed(&STORED, columns.texts);
+                let options = ArrowReaderOptions::new().with_schema(schema);
+                ArrowReaderMetadata::try_new(Arc::clone(footer.parquet.metadata()), options)?
+            }
+        };
+        let mask = ProjectionMask::roots(parquet.parquet_schema(), columns.stored.iter().copied());
+        let mut builder =
+            ParquetRecordBatchStreamBuilder::new_with_metadata(self.open(file).await?, parquet)
+                .with_row_groups(vec![group])
+                .with_projection(mask)
+                .with_batch_size(BATCH_ROWS);
+        if let Some(selection) = selection {
+            builder = builder.with_row_selection(selection.for_parquet(rows));
+        }
+        Ok(Source::File(Box::new(builder.build()?)))
+    }
+
+    /// The rows of a piece whose time is wanted, where that is not known of all of them.
+    pub async fn in_time(
+        &self,
+        piece: &Piece,
+        wanted: &Wanted,
+    ) -> Result<Option<Selection>, Fault> {
+        if wanted.covers(piece.from_ns, piece.to_ns) {
+            return Ok(None);
+        }
+        let time = Columns::named([Column::Time.name()]);
+        let mut batches = self.read(piece, &time, None).await?;
+        let mut rows = piece.rows_to_read();
+        let mut within = Selection::default();
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            for time in times(&batch, 0)? {
+                let row = rows.next();
+                if let Some(row) = row
+                    && wanted.has(*time)
+                {
+                    within.push(row..row + 1);
+                }
+            }
+        }
+        Ok(Some(within))
+    }
+}
+
+/// The column of times at `place`, in nanoseconds since 1970.
+pub(super) fn times(batch: &RecordBatch, place: usize) -> Result<&[i64], Fault> {
+    let column = batch.column(place);
+    let times = column.as_primitive_opt::<TimestampNanosecondType>();
+    let times = times.ok_or_else(|| Fault::damaged("its times are none"))?;
+    Ok(times.values())
+}
+
+fn of_tail(
+    chunk: &RecordBatch,
+    columns: &Columns,
+    selection: Option<&Selection>,
+) -> Result<Source, Fault> {
+    let mut rows = chunk.project(&columns.stored).map_err(Fault::damaged)?;
+    if let Some(selection) = selection {
+        let mask = selection.mask(chunk.num_rows());
+        rows = filter_record_batch(&rows, &mask).map_err(Fault::damaged)?;
+    }
+    Ok(Source::Tail(rows))
+}
+
+impl Columns {
+    /// The same with texts as views.
+    fn as_views(&self) -> Self {
+        let table = table();
+        let fields: Vec<Arc<Field>> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| match table.field_with_name(field.name()) {
+                Ok(plain) => Arc::new(plain.clone()),
+                Err(_) => Arc::clone(field),
+            })
+            .collect();
+        Self {
+            schema: Arc::new(Schema::new(fields)),
+            texts: Texts::Views,
+            ..self.clone()
+        }
+    }
+}

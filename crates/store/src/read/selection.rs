@@ -1,0 +1,94 @@
+//! Some of the rows of a piece.
+
+use std::ops::Range;
+
+use arrow_array::BooleanArray;
+use arrow_buffer::BooleanBufferBuilder;
+use parquet::arrow::arrow_reader::RowSelection;
+
+/// Some of the rows of a piece, by their numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// In order; neither empty nor touching each other.
+    ranges: Vec<Range<usize>>,
+    rows: usize,
+}
+
+impl Selection {
+    /// Adds rows; all of them come behind those that are in it.
+    pub fn push(&mut self, rows: Range<usize>) {
+        debug_assert!(self.ranges.last().is_none_or(|last| last.end <= rows.start));
+        if rows.is_empty() {
+            return;
+        }
+        self.rows += rows.len();
+        match self.ranges.last_mut() {
+            Some(last) if last.end == rows.start => last.end = rows.end,
+            _ => self.ranges.push(rows),
+        }
+    }
+
+    /// The rows with these numbers, which are in order.
+    pub fn of(rows: impl IntoIterator<Item = usize>) -> Self {
+        let mut selection = Self::default();
+        rows.into_iter()
+            .for_each(|row| selection.push(row..row + 1));
+        selection
+    }
+
+    /// The rows of the range.
+    pub fn all(rows: usize) -> Self {
+        let mut selection = Self::default();
+        selection.push(0..rows);
+        selection
+    }
+
+    /// How many rows are in it.
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether no row is in it.
+    pub const fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The numbers of its rows, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ranges.iter().cloned().flatten()
+    }
+
+    /// For Parquet, out of `total` rows.
+    pub(super) fn for_parquet(&self, total: usize) -> RowSelection {
+        RowSelection::from_consecutive_ranges(self.ranges.iter().cloned(), total)
+    }
+
+    /// As a mask over `total` rows.
+    pub(super) fn mask(&self, total: usize) -> BooleanArray {
+        let mut mask = BooleanBufferBuilder::new(total);
+        for range in &self.ranges {
+            mask.append_n(range.start.saturating_sub(mask.len()), false);
+            mask.append_n(range.len(), true);
+        }
+        mask.append_n(total.saturating_sub(mask.len()), false);
+        BooleanArray::new(mask.finish(), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_touch_are_one_range() {
+        let selection = Selection::of([0, 1, 2, 5, 7, 8]);
+        assert_eq!(selection.ranges, [0..3, 5..6, 7..9]);
+        assert_eq!(selection.rows(), 6);
+        assert_eq!(selection.iter().collect::<Vec<_>>(), [0, 1, 2, 5, 7, 8]);
+        let mask = selection.mask(10);
+        let set: Vec<usize> = (0..10).filter(|&row| mask.value(row)).collect();
+        assert_eq!(set, [0, 1, 2, 5, 7, 8]);
+        assert_eq!(selection.for_parquet(10).row_count(), 6);
+        assert!(Selection::all(0).is_empty());
+    }
+}

@@ -1,0 +1,269 @@
+//! What a search answers, object by object: the lines of `GET /api/v1/search`, and what the command
+//! line prints. The same types write and read them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+mod event;
+
+pub use event::{EVENT_COLUMNS, Event, events};
+
+/// One object of an answer. `Plan` comes first unless there is an `Error`; `End` last unless the
+/// asker goes away.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reply {
+    /// What is looked for.
+    Plan(Plan),
+    /// How far it has come.
+    Progress(Progress),
+    /// When it happened. May come several times; the last one counts.
+    Histogram(Histogram),
+    /// An event, newest first.
+    Event(Box<Event>),
+    /// What is in the fields of what was found.
+    Fields(Fields),
+    /// The columns of the rows that follow.
+    Table(Table),
+    /// A row of a table.
+    Row(Row),
+    /// That was all.
+    End(End),
+    /// It could not be answered.
+    Error(Failure),
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// As SQL.
+    pub sql: String,
+    /// The earliest time, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// The time before which all lie.
+    pub to_ms: i64,
+    /// The width of a bar of the histogram; 0 if there is none.
+    pub bucket_ms: u64,
+}
+
+/// How far a search has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Files that are done with.
+    pub files_done: u64,
+    /// Files that may have what is looked for, going by their times and indexes.
+    pub files_total: u64,
+    /// Events that were looked at.
+    pub events_scanned: u64,
+    /// Bytes that were read from files.
+    pub bytes_scanned: u64,
+}
+
+/// When it happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Where the first bar begins, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// The width of a bar.
+    pub bucket_ms: u64,
+    /// Events in each.
+    pub counts: Vec<u64>,
+}
+
+/// What is in the fields of what was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fields {
+    /// Field by field.
+    pub fields: Vec<FieldSummary>,
+    /// Whether not all events were looked at for this, but some of the newest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sampled: bool,
+}
+
+/// What is in a field.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FieldSummary {
+    /// Its name, as a query writes it.
+    pub name: String,
+    /// How many different values.
+    pub distinct: u64,
+    /// Those that most events have, with their number.
+    pub top: Vec<(Cell, u64)>,
+}
+
+/// The columns of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// In order.
+    pub columns: Vec<TableColumn>,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableColumn {
+    /// Its name.
+    pub name: String,
+    /// `text`, `number` or `time`.
+    pub kind: String,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// A value for each column.
+    pub values: Vec<Cell>,
+}
+
+/// A value. A time is a text: nanoseconds since 1970 in decimal digits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// None.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A number.
+    Unsigned(u64),
+    /// A number below zero.
+    Signed(i64),
+    /// A number with a fraction.
+    Double(f64),
+    /// A text.
+    Text(String),
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Events that were found, shown or not; of a table without histogram its rows.
+    pub matched: u64,
+    /// Milliseconds from the question to here.
+    pub elapsed_ms: u64,
+    /// Why it ended before everything was seen or shown.
+    pub stopped: Option<Stopped>,
+    /// What it had cost.
+    #[serde(default)]
+    pub cost: Cost,
+    /// Files that could not be read, of which nothing (more) is in this answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<SetAside>,
+}
+
+/// Why a search ended before everything was seen or shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stopped {
+    /// More was found than was to be shown.
+    Limit,
+    /// It took longer than it may.
+    Time,
+    /// It needed more memory than it may have.
+    Memory,
+    /// The asker wanted no more of it.
+    Cancelled,
+}
+
+/// What a search has cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Events that were looked at.
+    pub events_scanned: u64,
+    /// Bytes that were read from files.
+    pub bytes_scanned: u64,
+    /// Bytes of memory that it held at most, of those that are counted.
+    pub memory_bytes: u64,
+}
+
+/// A file that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// Its place below the store's folder.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why a question could not be answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What is wrong, in one line.
+    pub message: String,
+    /// The character of the question where it begins, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    /// Characters that it covers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<usize>,
+    /// What to write instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<crate::query::QueryError> for Failure {
+    fn from(error: crate::query::QueryError) -> Self {
+        Self {
+            message: error.message,
+            column: Some(error.column),
+            length: Some(error.length),
+            hint: error.hint,
+        }
+    }
+}
+
+/// A map that is left out where nothing is in it.
+type Keys = BTreeMap<String, String>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_written_as_the_contract_has_them() {
+        let cases = [
+            (
+                Reply::Plan(Plan {
+                    sql: "SELECT 1".into(),
+                    from_ms: 0,
+                    to_ms: 5,
+                    bucket_ms: 1,
+                }),
+                r#"{"type":"plan","sql":"SELECT 1","from_ms":0,"to_ms":5,"bucket_ms":1}"#,
+            ),
+            (
+                Reply::Fields(Fields {
+                    fields: vec![FieldSummary {
+                        name: "host".into(),
+                        distinct: 2,
+                        top: vec![(Cell::Text("fw-1".into()), 123), (Cell::Unsigned(4), 5)],
+                    }],
+                    sampled: true,
+                }),
+                concat!(
+                    r#"{"type":"fields","fields":[{"name":"host","distinct":2,"#,
+                    r#""top":[["fw-1",123],[4,5]]}],"sampled":true}"#
+                ),
+            ),
+            (
+                Reply::Row(Row {
+                    values: vec![Cell::Null, Cell::Double(0.5), Cell::Signed(-1)],
+                }),
+                r#"{"type":"row","values":[null,0.5,-1]}"#,
+            ),
+            (
+                Reply::Error(Failure {
+                    message: "m".into(),
+                    column: Some(5),
+                    length: Some(3),
+                    hint: None,
+                }),
+                r#"{"type":"error","message":"m","column":5,"length":3}"#,
+            ),
+        ];
+        for (reply, line) in cases {
+            let written = serde_json::to_string(&reply).unwrap();
+            assert_eq!(written, line);
+            assert_eq!(serde_json::from_str::<Reply>(&written).unwrap(), reply);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Answers on a terminal, or as JSON lines. What senders wrote reaches a terminal without its
+//! control characters.
+
+use std::io::{self, IsTerminal, StdoutLock, Write};
+
+use inrush_store::reply::{Cell, Event, Progress, Reply, Table};
+use jiff::Timestamp;
+
+/// Characters of a column of a table at most.
+const COLUMN_CHARS_MAX: usize = 80;
+
+/// Prints replies.
+pub(super) trait Show {
+    /// Prints a reply, or keeps it until the end.
+    fn show(&mut self, reply: Reply) -> io::Result<()>;
+
+    /// Prints what was kept.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// A text for a terminal: lines stay, other control characters do not.
+pub(super) fn plain(text: &str) -> String {
+    let plain = |c: char| {
+        if c.is_control() && c != '\n' {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    text.chars().map(plain).collect()
+}
+
+/// A character for a terminal, within a line.
+pub(super) fn one_line(c: char) -> char {
+    match c {
+        '\t' | '\n' | '\r' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    }
+}
+
+/// Says how far a search is, in a line that is written over.
+pub(super) fn progress(progress: &Progress) {
+    let Progress {
+        files_done,
+        files_total,
+        events_scanned,
+        ..
+    } = progress;
+    eprint!("\r{files_done} of {files_total} files, {events_scanned} events\x1b[K");
+}
+
+/// Takes that line away.
+pub(super) fn no_progress(interactive: bool) {
+    if interactive {
+        eprint!("\r\x1b[K");
+    }
+}
+
+/// One JSON object a line: an event, or a row by the names of its columns.
+pub(super) struct Json<'a> {
+    out: StdoutLock<'a>,
+    columns: Vec<String>,
+}
+
+impl<'a> Json<'a> {
+    pub(super) fn new(out: StdoutLock<'a>) -> Self {
+        let columns = Vec::new();
+        Self { out, columns }
+    }
+}
+
+impl Show for Json<'_> {
+    fn show(&mut self, reply: Reply) -> io::Result<()> {
+        let line = match reply {
+            Reply::Event(event) => serde_json::to_string(&event)?,
+            Reply::Table(table) => {
+                self.columns = table.columns.into_iter().map(|c| c.name).collect();
+                return Ok(());
+            }
+            Reply::Row(row) => {
+                let mut object = serde_json::Map::new();
+                for (name, value) in self.columns.iter().zip(row.values) {
+                    object.insert(name.clone(), serde_json::to_value(value)?);
+                }
+                serde_json::to_string(&object)?
+            }
+            _ => return Ok(()),
+        };
+        writeln!(self.out, "{line}")
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Lines for people: events as they come, tables once they are whole.
+pub(super) struct Page<'a> {
+    out: StdoutLock<'a>,
+    colour: bool,
+    table: Option<Table>,
+    rows: Vec<Vec<String>>,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(out: StdoutLock<'a>) -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self {
+            colour: wanted && out.is_terminal(),
+            out,
+            table: None,
+            rows: Vec::new(),
+        }
+    }
+
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        let (dim, bold, reset) = if self.colour {
+            ("\x1b[2m", "\x1b[1m", "\x1b[0m")
+        } else {
+            ("", "", "")
+        };
+        let text = |text: &Option<String>| -> String {
+            let text = text.as_deref().unwrap_or("-");
+            text.chars().map(one_line).collect()
+        };
+        let (host, sourcetype, raw) =
+            (text(&event.host), text(&event.sourcetype), text(&event.raw));
+        let time = time(&event.time_ns);
+        writeln!(
+            self.out,
+            "{dim}{time}{reset} {bold}{host}{reset} {dim}{sourcetype}{reset} {raw}"
+        )
+    }
+}
+
+impl Show for Page<'_> {
+    fn show(&mut self, reply: Reply) -> io::Result<()> {
+        match reply {
+            Reply::Event(event) => self.event(&event)?,
+            Reply::Table(table) => self.table = Some(table),
+            Reply::Row(row) => {
+                let columns = self.table.as_ref().map_or(&[][..], |t| &t.columns);
+                let kinds = columns.iter().map(|column| column.kind.as_str());
+                let cells = row.values.iter().zip(kinds);
+                self.rows
+                    .push(cells.map(|(cell, kind)| shown(cell, kind)).collect());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some(table) = self.table.take() {
+            let rows = std::mem::take(&mut self.rows);
+            write_table(&table, &rows, &mut self.out)?;
+        }
+        self.out.flush()
+    }
+}
+
+/// Numbers to the right, all else to the left.
+fn write_table(table: &Table, rows: &[Vec<String>], out: &mut impl Write) -> io::Result<()> {
+    let head: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| column.name.chars().map(one_line).collect())
+        .collect();
+    let mut widths = vec![0; head.len()];
+    for row in std::iter::once(&head).chain(rows) {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().min(COLUMN_CHARS_MAX).max(*width);
+        }
+    }
+    for row in std::iter::once(&head).chain(rows) {
+        let mut line = String::new();
+        for (at, cell) in row.iter().enumerate() {
+            let width = widths[at];
+            if table.columns[at].kind == "number" {
+                line.push_str(&format!("{cell:>width$}  "));
+            } else {
+                line.push_str(&format!("{cell:<width$}  "));
+            }
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn shown(cell: &Cell, kind: &str) -> String {
+    match cell {
+        Cell::Null => "-".to_owned(),
+        Cell::Bool(value) => value.to_string(),
+        Cell::Unsigned(number) => number.to_string(),
+        Cell::Signed(number) => number.to_string(),
+        Cell::Double(number) => number.to_string(),
+        Cell::Text(ns) if kind == "time" => time(ns),
+        Cell::Text(text) => text.chars().map(one_line).collect(),
+    }
+}
+
+/// A time of nanoseconds in digits, to the millisecond.
+fn time(ns: &str) -> String {
+    let time = ns.parse::<i128>().ok();
+    let time = time.and_then(|ns| Timestamp::from_nanosecond(ns).ok());
+    time.map_or_else(
+        || ns.to_owned(),
+        |time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use inrush_store::reply::TableColumn;
+
+    #[test]
+    fn a_table_is_aligned_and_harmless() {
+        let column = |name: &str, kind: &str| TableColumn {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+        };
+        let table = Table {
+            columns: vec![column("host", "text"), column("count", "number")],
+        };
+        let row = |host: &str, count: u64| {
+            let host = Cell::Text(host.to_owned());
+            vec![
+                shown(&host, "text"),
+                shown(&Cell::Unsigned(count), "number"),
+            ]
+        };
+        let rows = [row("fw-1", 12_345), row("\x1b[31mred\nx", 7)];
+        let mut out = Vec::new();
+        write_table(&table, &rows, &mut out).unwrap();
+        let expected = "host        count\n\
+                        fw-1        12345\n\
+                        \u{fffd}[31mred x      7\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn times_are_shown_to_the_millisecond() {
+        assert_eq!(time("1795287605123456789"), "2026-11-21T19:00:05.123Z");
+        assert_eq!(time("what"), "what");
+    }
+}

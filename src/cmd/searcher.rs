@@ -1,0 +1,74 @@
+//! Who answers the admin API's questions: the engine, over the stores of the running pipeline.
+
+use std::sync::Arc;
+
+use inrush_control::{Question, Replies, Searcher};
+use inrush_pipeline::Admin;
+use inrush_search::{Engine, SearchRequest};
+use inrush_sink::Store;
+use inrush_store::reply::Failure;
+
+/// The engine, and where the stores are found.
+pub(crate) struct Searching {
+    engine: Arc<Engine>,
+    admin: Arc<dyn Admin>,
+}
+
+impl Searching {
+    /// Starts the engine's threads.
+    pub(crate) fn start(admin: Arc<dyn Admin>) -> std::io::Result<Self> {
+        let engine = Arc::new(Engine::start(&inrush_search::Options::default())?);
+        Ok(Self { engine, admin })
+    }
+
+    /// The store of that name, or the first.
+    fn store(&self, name: Option<&str>) -> Result<Arc<Store>, Failure> {
+        let stores = self.admin.stores();
+        let names: Vec<&str> = stores.iter().map(|(name, _)| name.as_str()).collect();
+        let found = stores
+            .iter()
+            .find(|(known, _)| name.is_none_or(|name| name == known));
+        match (found, name) {
+            (Some((_, store)), _) => Ok(Arc::clone(store)),
+            (None, Some(name)) if !names.is_empty() => Err(Failure {
+                message: format!("there is no store {name:?}"),
+                hint: Some(format!("stores: {}", names.join(", "))),
+                ..Failure::default()
+            }),
+            (None, _) => Err(Failure {
+                message: "no destination keeps events here: there is nothing to search".to_owned(),
+                hint: Some("add a destination of `type: store`".to_owned()),
+                ..Failure::default()
+            }),
+        }
+    }
+}
+
+impl Searcher for Searching {
+    fn search(&self, question: Question) -> Result<Replies, Failure> {
+        let store = self.store(question.store.as_deref())?;
+        let request = SearchRequest {
+            from_ns: question.from_ns,
+            to_ns: question.to_ns,
+            limit: question.limit,
+            buckets: question.buckets,
+            fields: question.fields,
+            ..SearchRequest::new(question.query)
+        };
+        Ok(Box::pin(self.engine.search(store.snapshot(), request)?))
+    }
+
+    fn sql(&self, statement: &str, limit: u64) -> Result<Replies, Failure> {
+        let store = self.store(None)?;
+        Ok(Box::pin(self.engine.sql(
+            store.snapshot(),
+            statement,
+            limit,
+        )))
+    }
+
+    fn tail(&self, query: &str) -> Result<Replies, Failure> {
+        let store = self.store(None)?;
+        Ok(Box::pin(inrush_search::tail(&self.engine, &store, query)?))
+    }
+}

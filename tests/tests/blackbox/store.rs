@@ -1,0 +1,214 @@
+//! The embedded store as its users meet it: searched at once, exact over kills, read by others.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Command;
+
+use inrush_tests::*;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::TCP;
+
+const STORE: &str = "{ type: store }";
+/// Written often, in small files, so that kills hit commits and compaction.
+const HASTY: &str = "{ type: store, flush_bytes: 1MiB, flush_after: 100ms }";
+
+fn into(store: &str, listen: &str) -> String {
+    format!(
+        "sources:\n  syslog:\n    type: syslog\n    listen: [{listen}]\n\
+         destinations:\n  local: {store}\n"
+    )
+}
+
+fn again(dir: TempDir, yaml: &str) -> Inrush {
+    let dir = Some(dir);
+    Inrush::with(
+        yaml,
+        Options {
+            dir,
+            ..Options::default()
+        },
+    )
+}
+
+/// The objects of an answer that comes line by line.
+fn lines_of(inrush: &Inrush, path: &str) -> Vec<Value> {
+    let mut stream = TcpStream::connect(inrush.admin()).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    // Of HTTP/1.0, so that the answer comes as it is and ends with the connection.
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nhost: {}\r\n\r\n",
+        inrush.admin()
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{path}: {text}");
+    body.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn of_type<'a>(answer: &'a [Value], name: &str) -> Vec<&'a Value> {
+    answer
+        .iter()
+        .filter(|object| object["type"] == name)
+        .collect()
+}
+
+/// The first row of what a statement finds.
+fn sql(inrush: &Inrush, statement: &str) -> Value {
+    let statement = statement.replace(' ', "%20").replace('=', "%3D");
+    let answer = lines_of(inrush, &format!("/api/v1/sql?q={statement}"));
+    assert_eq!(of_type(&answer, "error"), Vec::<&Value>::new());
+    of_type(&answer, "row")[0]["values"].clone()
+}
+
+fn found(inrush: &Inrush, query: &str) -> Vec<String> {
+    let query = query.replace(' ', "%20").replace('"', "%22");
+    let answer = lines_of(
+        inrush,
+        &format!("/api/v1/search?since=all&limit=1000&q={query}"),
+    );
+    assert_eq!(of_type(&answer, "error"), Vec::<&Value>::new());
+    let events = of_type(&answer, "event");
+    let end = of_type(&answer, "end");
+    assert_eq!(end[0]["matched"], events.len(), "{answer:?}");
+    let counted: u64 = of_type(&answer, "histogram").last().map_or(0, |h| {
+        h["counts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|n| n.as_u64().unwrap())
+            .sum()
+    });
+    assert_eq!(
+        counted,
+        events.len() as u64,
+        "the histogram counts what is shown"
+    );
+    events
+        .iter()
+        .map(|event| event["msg_id"].as_str().unwrap_or("").to_owned())
+        .collect()
+}
+
+#[test]
+fn an_event_is_found_at_once_from_memory_and_later_from_its_file() {
+    let inrush = Inrush::start(&into(STORE, TCP));
+    let mut sender = Tcp::connect(inrush.address("tcp"));
+    sender.send(lines(0..50));
+    sender.send("<13>1 - fw9 app 7 IDX [x@1 user=\"Zoë\"] Access DENIED for root\n");
+    let denied = || found(&inrush, "\"access denied\" fields.x@1.user=zoë");
+    eventually("the event is found", || (denied() == ["IDX"]).then_some(()));
+    assert_eq!(found(&inrush, "host=fw9"), ["IDX"]);
+    assert_eq!(found(&inrush, "nothing-like-this"), Vec::<String>::new());
+    assert_eq!(
+        inrush.ledger().destinations["local"].delivered,
+        0,
+        "it is in no file yet"
+    );
+    let (exit, dir) = inrush.stop();
+    assert!(exit.stderr.contains("delivered 51"), "{}", exit.stderr);
+    let inrush = again(dir, &into(STORE, TCP));
+    assert_eq!(
+        found(&inrush, "\"access denied\""),
+        ["IDX"],
+        "now from the file"
+    );
+    assert_eq!(
+        sql(&inrush, "select count(*), count(distinct seq) from events"),
+        json!([51, 51])
+    );
+    let bad = inrush.http("GET", "/api/v1/search?q=host%3D(");
+    assert_eq!(bad.status, 400);
+    assert!(bad.json()["column"].is_u64(), "{bad:?}");
+}
+
+#[test]
+fn what_comes_in_can_be_followed() {
+    let inrush = Inrush::start(&into(STORE, TCP));
+    let mut tail = TcpStream::connect(inrush.admin()).unwrap();
+    tail.set_read_timeout(Some(DEADLINE)).unwrap();
+    let host = inrush.admin();
+    write!(
+        tail,
+        "GET /api/v1/tail?q=fw1 HTTP/1.0\r\nhost: {host}\r\n\r\n"
+    )
+    .unwrap();
+    let mut text = String::new();
+    let mut read_until = |what: &str| {
+        let mut byte = [0; 1];
+        while !text.contains(what) {
+            tail.read_exact(&mut byte).unwrap();
+            text.push(char::from(byte[0]));
+        }
+        text.clone()
+    };
+    // The first sign of life: it follows from here on.
+    read_until("\n:\n");
+    let mut sender = Tcp::connect(inrush.address("tcp"));
+    sender.send("<13>1 - fw2 app - OTHER - hello\n<13>1 - fw1 app - MINE - hello\n");
+    let seen = read_until("\"MINE\"");
+    assert!(!seen.contains("OTHER"), "{seen}");
+}
+
+#[test]
+fn every_answered_event_is_there_once_over_kills() {
+    const LIVES: u32 = 8;
+    const EACH: u32 = 300;
+    let yaml = into(HASTY, "relp://127.0.0.1:0");
+    let mut dir = None;
+    for life in 0..LIVES {
+        let inrush = Inrush::with(
+            &yaml,
+            Options {
+                dir,
+                ..Options::default()
+            },
+        );
+        let mut relp = Relp::open(inrush.address("relp"));
+        let numbers: Vec<u32> = (0..EACH)
+            .map(|n| relp.syslog(&format!("<13>1 - h a - L{life}N{n} - {:x<900}", "")))
+            .collect();
+        relp.acked(numbers);
+        if life % 2 == 1 {
+            // Beyond the next commit, and compaction of what is there.
+            inrush.wait_until("delivered", |l| l.destinations["local"].pending == 0);
+        }
+        dir = Some(inrush.kill().1);
+    }
+    let inrush = again(dir.unwrap(), &yaml);
+    inrush.wait_until("all delivered", |l| l.destinations["local"].pending == 0);
+    let all = u64::from(LIVES * EACH);
+    let counts = "select count(*), count(distinct seq), count(distinct msg_id) from events";
+    assert_eq!(sql(&inrush, counts), json!([all, all, all]));
+    let (_, dir) = inrush.stop();
+    duckdb_counts(dir.path(), all);
+}
+
+/// What another engine finds in the files, if there is one.
+fn duckdb_counts(dir: &Path, events: u64) {
+    let python = binary()
+        .parent()
+        .unwrap()
+        .join("../tools/duckdb/bin/python");
+    if !python.is_file() {
+        eprintln!("SKIPPED: no DuckDB here: `make test` installs it from PyPI");
+        return;
+    }
+    let script = "import duckdb, sys; print(*duckdb.sql(\"select count(*), count(distinct seq), \
+                  count(distinct msg_id), min(length(raw)) from '\" + sys.argv[1] + \
+                  \"/data/store/**/*.parquet'\").fetchall()[0])";
+    let said = run_ok(Command::new(python).args(["-c", script]).arg(dir));
+    let counts: Vec<u64> = said
+        .split_whitespace()
+        .map(|n| n.parse().unwrap())
+        .collect();
+    assert_eq!(counts[..3], [events; 3]);
+    assert!(counts[3] > 900, "{said}");
+}
