@@ -12,12 +12,23 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run test bench lint docs sim fuzz web web-check web-browser web-real tools help
+.PHONY: run demo listening test bench lint docs sim fuzz web web-check web-browser web-real tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools web
 	$(CARGO) build --release --locked --bin inrush
 	exec $(TARGET_DIR)/release/inrush run
+
+## demo: beside `make run`, have two dozen made-up devices send to it until Ctrl-C
+demo: listening tools web
+	$(CARGO) build --release --locked --bin inrush
+	@echo 'Look at http://127.0.0.1:8686, or run: $(TARGET_DIR)/release/inrush top'
+	$(TARGET_DIR)/release/inrush load --demo 127.0.0.1:5514
+
+# Said before anything is built.
+listening:
+	@(exec 3<>/dev/tcp/127.0.0.1/5514) 2>/dev/null || { \
+	  echo 'nothing listens on 127.0.0.1:5514: start `make run` in another terminal first' >&2; exit 1; }
 
 ## test: build the binary once, then every test of the workspace
 test: tools web $(TARGET_DIR)/tools/duckdb

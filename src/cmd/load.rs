@@ -27,7 +27,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             writeln!(std::io::stderr(), "inrush load: {error}")?;
             return Ok(ExitCode::from(EXIT_USAGE));
         }
-        Err(error) => return Err(error.into()),
+        // Its words hold those of its cause already.
+        Err(error) => return Err(anyhow::Error::msg(error)),
     };
     let mut stdout = std::io::stdout().lock();
     if args.json {

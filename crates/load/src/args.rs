@@ -136,6 +136,16 @@ pub struct Args {
     #[arg(value_name = "TARGET")]
     pub target: Target,
 
+    /// Send what two dozen devices of a made-up company say, over UDP and TCP at once and at an
+    /// uneven rate, of which --rate is the mean; until Ctrl-C if neither --interval nor --number is
+    /// given. For looking, not for measuring
+    #[arg(long, conflicts_with_all = ["inet", "dgram", "tls", "ca", "cert", "key", "insecure",
+        "size", "active_connections", "idle_connections", "source_ports", "threads",
+        "syslog_proto", "sdata", "framing", "host", "app", "read_file", "mark", "proxy_protocol",
+        "gso", "window", "reconnect", "acked_file", "target_pid", "verify", "ledger",
+        "drain_timeout"])]
+    pub demo: bool,
+
     /// Send over TCP (the default)
     #[arg(short, long, conflicts_with = "dgram")]
     pub inet: bool,

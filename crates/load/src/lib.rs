@@ -25,11 +25,14 @@
 //! loop of a thread) with `pace`, `message`, `clock` → `stream` over `dial`, `tcp` and `tls`,
 //! `relp` over the same with `acked`, or `udp` →
 //! `fault`, `report` → `verify` with `tally` and `ledger` → [`meter`].
+//! `demo` stands beside all that: a load for looking at, of which nothing above but the exact count
+//! is promised.
 #![forbid(unsafe_code)]
 
 mod acked;
 mod args;
 mod clock;
+mod demo;
 mod dial;
 mod drive;
 mod error;

@@ -315,7 +315,7 @@ fn lines_of(file: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Eight hexadecimal digits that tell this run's markers from those of others.
-fn run_id() -> String {
+pub(crate) fn run_id() -> String {
     let random = RandomState::new().build_hasher().finish();
     format!("{:08x}", random as u32)
 }

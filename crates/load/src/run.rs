@@ -24,7 +24,7 @@ use crate::report::{Answers, Connections, Report, grouped};
 use crate::stream::{Link, StreamLane};
 use crate::udp::UdpLane;
 use crate::verify::{Verifier, Verify};
-use crate::{acked, relp, stream, tcp, udp};
+use crate::{acked, demo, relp, stream, tcp, udp};
 
 /// How often the progress line is written and the process measured.
 const SECOND: Duration = Duration::from_secs(1);
@@ -70,6 +70,9 @@ pub fn run(args: &Args) -> Result<Report, LoadError> {
 /// # Errors
 /// As [`run`].
 pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
+    if args.demo {
+        return demo::run(args, stop);
+    }
     let plan = Plan::resolve(args)?;
     let verifier = Verifier::start(args.verify.as_deref(), args.ledger.as_deref())?;
     let acked_file = create(args)?;
@@ -328,14 +331,14 @@ fn watch(
 
 /// The line of progress on a terminal.
 #[derive(Default)]
-struct Line {
+pub(crate) struct Line {
     t: f64,
     messages: u64,
     bytes: u64,
 }
 
 impl Line {
-    fn show(&mut self, t: f64, messages: u64, bytes: u64) {
+    pub(crate) fn show(&mut self, t: f64, messages: u64, bytes: u64) {
         let seconds = (t - self.t).max(1e-3);
         let rate = (messages - self.messages) as f64 / seconds;
         let megabytes = (bytes - self.bytes) as f64 / seconds / 1e6;
@@ -349,7 +352,7 @@ impl Line {
         (self.t, self.messages, self.bytes) = (t, messages, bytes);
     }
 
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
 }
@@ -412,7 +415,7 @@ fn answers(senders: &[SenderTally]) -> Option<(u64, Answers)> {
 }
 
 /// CPU time of this process so far.
-fn own_cpu_seconds() -> f64 {
+pub(crate) fn own_cpu_seconds() -> f64 {
     let seconds = |at: nix::sys::time::TimeVal| at.tv_sec() as f64 + at.tv_usec() as f64 / 1e6;
     getrusage(UsageWho::RUSAGE_SELF)
         .map(|usage| seconds(usage.user_time()) + seconds(usage.system_time()))

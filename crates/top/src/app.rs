@@ -14,6 +14,9 @@ const PAGE_ROWS: usize = 10;
 /// Seconds of which the rate is remembered.
 const HISTORY_MAX: usize = 120;
 
+/// Snapshots before the latest that are remembered: ten seconds of them.
+const PAST_MAX: usize = 10;
+
 /// What a key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
@@ -35,7 +38,8 @@ pub(crate) struct App {
     pub(crate) address: String,
     pub(crate) colour: bool,
     now: Option<Snapshot>,
-    before: Option<Snapshot>,
+    /// Those before, the latest first.
+    past: VecDeque<Snapshot>,
     /// Events a second that came in, the latest first.
     pub(crate) history: VecDeque<f64>,
     pub(crate) silence: Option<Silence>,
@@ -54,7 +58,7 @@ impl App {
             address: address.to_owned(),
             colour,
             now: None,
-            before: None,
+            past: VecDeque::new(),
             history: VecDeque::new(),
             silence: None,
             paused: false,
@@ -80,22 +84,19 @@ impl App {
             self.now = Some(snapshot);
             return;
         };
-        let now_at = now.at_ms;
+        // Else it is the same one again: others may be asking too.
+        let is_new = now.at_ms < snapshot.at_ms;
         if now.started_ms != snapshot.started_ms {
             // Another process: its counters began anew.
-            self.before = None;
+            self.past.clear();
             self.history.clear();
-        } else if now.at_ms < snapshot.at_ms {
-            self.before = Some(now);
+        } else if is_new {
+            self.past.truncate(PAST_MAX - 1);
+            self.past.push_front(now);
         }
-        // Else it is the same one again: others may be asking too.
-        let is_new = now_at != snapshot.at_ms;
         self.now = Some(snapshot);
-        if let Some(rate) = self
-            .pair()
-            .and_then(|pair| pair.came_in())
-            .filter(|_| is_new)
-        {
+        let rate = self.pair().and_then(|pair| pair.came_in());
+        if let Some(rate) = rate.filter(|_| is_new) {
             self.history.truncate(HISTORY_MAX - 1);
             self.history.push_front(rate);
         }
@@ -103,10 +104,11 @@ impl App {
 
     /// What to show, once there was an answer. Without an answer now there are no rates.
     pub(crate) fn pair(&self) -> Option<Pair<'_>> {
-        let before = self.before.as_ref();
+        let answered = |_: &&Snapshot| self.silence.is_none();
         Some(Pair {
             now: self.now.as_ref()?,
-            before: before.filter(|_| self.silence.is_none()),
+            before: self.past.front().filter(answered),
+            older: self.past.back().filter(answered),
         })
     }
 

@@ -40,9 +40,10 @@ const HELP: &[&str] = &[
     "?          this",
     "",
     "The pane that is marked shows what its rows mean.",
-    "EVENTS/S is the mean of the last second. ! is a warning,",
-    "!! needs somebody now. Loss of the whole host is not only",
-    "ours. REQUEST is what a request or a write takes.",
+    "EVENTS/S is the mean of the last second, of destinations",
+    "of the last ten. ! is a warning, !! needs somebody now.",
+    "Loss of the whole host is not only ours. REQUEST is what",
+    "a request or a write takes.",
 ];
 
 /// Draws all of it.

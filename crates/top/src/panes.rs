@@ -110,12 +110,23 @@ pub(crate) struct Pair<'a> {
     pub(crate) now: &'a Snapshot,
     /// `None` before there were two of the same process.
     pub(crate) before: Option<&'a Snapshot>,
+    /// The oldest that is remembered of it.
+    pub(crate) older: Option<&'a Snapshot>,
 }
 
 impl Pair<'_> {
-    /// How much a counter has grown a second. One that was not there before began at 0.
+    /// How much a counter has grown a second, of late.
     fn rate(&self, of: impl Fn(&Snapshot) -> Option<u64>) -> Option<f64> {
-        let before = self.before?;
+        self.rate_since(self.before?, of)
+    }
+
+    /// The same over the last ten seconds, for what goes in steps.
+    fn steady_rate(&self, of: impl Fn(&Snapshot) -> Option<u64>) -> Option<f64> {
+        self.rate_since(self.older?, of)
+    }
+
+    /// A counter that was not there before began at 0.
+    fn rate_since(&self, before: &Snapshot, of: impl Fn(&Snapshot) -> Option<u64>) -> Option<f64> {
         let seconds = (self.now.at_ms - before.at_ms) / 1000.0;
         let grown = of(self.now)?.saturating_sub(of(before).unwrap_or(0));
         (seconds > 0.0).then(|| grown as f64 / seconds)
@@ -185,7 +196,8 @@ fn sources(pair: &Pair<'_>) -> Table {
 
 fn destinations(pair: &Pair<'_>) -> Table {
     let rows = pair.now.destinations.iter().map(|destination| {
-        let delivered = pair.rate(|snapshot| {
+        // A store or a collector takes events by the thousand, and not every second.
+        let delivered = pair.steady_rate(|snapshot| {
             let mut all = snapshot.destinations.iter();
             Some(all.find(|one| one.name == destination.name)?.delivered)
         });

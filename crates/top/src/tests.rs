@@ -220,6 +220,23 @@ fn what_came_in_is_drawn_over_the_last_seconds() {
 }
 
 #[test]
+fn a_destination_that_takes_events_in_steps_has_a_steady_rate() {
+    // It takes 5,000 events every fifth second.
+    let answers: Vec<_> = (50..=72)
+        .map(|second| {
+            let mut value = quiet(second);
+            value["destinations"][0]["delivered"] = (second / 5 * 5000).into();
+            value
+        })
+        .collect();
+    for until in [21, 22, 23] {
+        let shown = lines(&app(&answers[..until]), 100, 24);
+        let row = shown.iter().find(|line| line.starts_with("local"));
+        assert!(row.is_some_and(|row| row.contains(" 1,000 ")), "{shown:#?}");
+    }
+}
+
+#[test]
 fn places_and_alarms_have_the_colour_of_the_worst() {
     let colour_of = |answers: &[Value], text: &str| {
         let app = app(answers);
