@@ -14,7 +14,8 @@
 //! clocks are wrong, and `_log/` with the commits.
 //!
 //! # Limits
-//! Twice [`WriteOptions::flush_bytes`] of text and their rows are in memory at most.
+//! Four times [`WriteOptions::flush_bytes`] of text and their rows are in memory at most: twice as
+//! much being written, where the disk is slow, and twice as much growing.
 //!
 //! # After a crash
 //! [`Store::open`] finishes what was committed and deletes what was not. What the queue delivers

@@ -30,7 +30,7 @@ pub struct Retention {
 impl Default for WriteOptions {
     fn default() -> Self {
         Self {
-            flush_bytes: 64 * 1024 * 1024,
+            flush_bytes: 32 * 1024 * 1024,
             flush_after: Duration::from_secs(10),
             retention: Retention::default(),
             indexes: BTreeMap::new(),

@@ -24,8 +24,8 @@ const NICE: i32 = 10;
 /// Files of one folder and about one size that are merged.
 const MERGE_FILES: usize = 8;
 /// A file of so many bytes of text, or rows, is large enough.
-const LARGE_TEXT_BYTES: u64 = 32 * 1024 * 1024;
-const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64;
+const LARGE_TEXT_BYTES: u64 = 16 * 1024 * 1024;
+const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64 / 2;
 /// Text that is merged at once: bounds the memory that it takes.
 const MERGE_TEXT_BYTES: u64 = 64 * 1024 * 1024;
 /// A folder into which nothing came for so long has all its small files merged.

@@ -194,7 +194,8 @@ fn the_built_in_default_takes_events_on_5514() {
         until grep -q 'inrush: ready' stderr; do kill -0 $! ; sleep 0.05; done
         logger -n 127.0.0.1 -P 5514 -T by-tcp
         logger -n 127.0.0.1 -P 5514 -d by-udp
-        until grep -q by-tcp data/local/main.jsonl && grep -q by-udp data/local/main.jsonl
+        export INRUSH_DATA_DIR={dir}/data
+        until {binary} search by-tcp | grep -q by-tcp && {binary} search by-udp | grep -q by-udp
         do kill -0 $! ; sleep 0.05; done
         exec 3<>/dev/tcp/127.0.0.1/8686
         printf 'GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n' >&3

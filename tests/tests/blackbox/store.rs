@@ -62,7 +62,10 @@ fn of_type<'a>(answer: &'a [Value], name: &str) -> Vec<&'a Value> {
 
 /// The first row of what a statement finds.
 fn sql(inrush: &Inrush, statement: &str) -> Value {
-    let statement = statement.replace(' ', "%20").replace('=', "%3D");
+    let statement = statement
+        .replace(' ', "%20")
+        .replace('=', "%3D")
+        .replace('\'', "%27");
     let answer = lines_of(inrush, &format!("/api/v1/sql?q={statement}"));
     assert_eq!(of_type(&answer, "error"), Vec::<&Value>::new());
     of_type(&answer, "row")[0]["values"].clone()
@@ -157,13 +160,24 @@ fn what_comes_in_can_be_followed() {
     assert!(!seen.contains("OTHER"), "{seen}");
 }
 
+/// How often the process is killed: 8 times, or as often as `INRUSH_STORE_KILLS` says.
+fn kills() -> u32 {
+    let asked = std::env::var("INRUSH_STORE_KILLS").ok();
+    asked.map_or(8, |kills| kills.parse().unwrap())
+}
+
+/// Besides the events that must be there, others of an index whose old files are always too many:
+/// so kills hit ingestion, compaction and retention.
 #[test]
 fn every_answered_event_is_there_once_over_kills() {
-    const LIVES: u32 = 8;
     const EACH: u32 = 300;
-    let yaml = into(HASTY, "relp://127.0.0.1:0");
-    let mut dir = None;
-    for life in 0..LIVES {
+    let store = HASTY.replace('}', ", indexes: { junk: { bytes: 20KiB } } }");
+    let yaml = into(&store, "relp://127.0.0.1:0").replace(
+        "destinations:",
+        "  junk:\n    type: syslog\n    listen: [tcp://127.0.0.1:0]\n    index: junk\ndestinations:",
+    );
+    let (mut dir, mut merged, mut expired) = (None, 0.0, 0.0);
+    for life in 0..kills() {
         let inrush = Inrush::with(
             &yaml,
             Options {
@@ -171,24 +185,49 @@ fn every_answered_event_is_there_once_over_kills() {
                 ..Options::default()
             },
         );
+        let mut junk = Tcp::connect(inrush.address("tcp"));
         let mut relp = Relp::open(inrush.address("relp"));
         let numbers: Vec<u32> = (0..EACH)
             .map(|n| relp.syslog(&format!("<13>1 - h a - L{life}N{n} - {:x<900}", "")))
             .collect();
+        junk.send(lines(0..300));
         relp.acked(numbers);
         if life % 2 == 1 {
             // Beyond the next commit, and compaction of what is there.
             inrush.wait_until("delivered", |l| l.destinations["local"].pending == 0);
         }
+        if life % 8 == 7 {
+            eventually("small files are merged", || {
+                (metric(&inrush, "inrush_store_compacted_files_total") > 0.0).then_some(())
+            });
+        }
+        merged += metric(&inrush, "inrush_store_compacted_files_total");
+        expired += metric(&inrush, "inrush_store_expired_events_total");
         dir = Some(inrush.kill().1);
     }
     let inrush = again(dir.unwrap(), &yaml);
     inrush.wait_until("all delivered", |l| l.destinations["local"].pending == 0);
-    let all = u64::from(LIVES * EACH);
+    merged += metric(&inrush, "inrush_store_compacted_files_total");
+    let all = u64::from(kills() * EACH);
     let counts = "select count(*), count(distinct seq), count(distinct msg_id) from events";
-    assert_eq!(sql(&inrush, counts), json!([all, all, all]));
+    let main = format!("{counts} where index = 'main'");
+    assert_eq!(sql(&inrush, &main), json!([all, all, all]));
+    let everything = sql(&inrush, counts);
+    assert_eq!(
+        everything[0], everything[1],
+        "of the others none is there twice either"
+    );
+    eprintln!("files merged: {merged}, events expired: {expired}, in the end {everything}");
     let (_, dir) = inrush.stop();
     duckdb_counts(dir.path(), all);
+}
+
+/// The sum of all values of a metric.
+fn metric(inrush: &Inrush, name: &str) -> f64 {
+    let page = inrush.http("GET", "/metrics").body;
+    let of = page.lines().filter(|line| line.starts_with(name));
+    of.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum()
 }
 
 /// What another engine finds in the files, if there is one.
@@ -203,7 +242,7 @@ fn duckdb_counts(dir: &Path, events: u64) {
     }
     let script = "import duckdb, sys; print(*duckdb.sql(\"select count(*), count(distinct seq), \
                   count(distinct msg_id), min(length(raw)) from '\" + sys.argv[1] + \
-                  \"/data/store/**/*.parquet'\").fetchall()[0])";
+                  \"/data/store/main/**/*.parquet'\").fetchall()[0])";
     let said = run_ok(Command::new(python).args(["-c", script]).arg(dir));
     let counts: Vec<u64> = said
         .split_whitespace()
