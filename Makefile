@@ -12,7 +12,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 20
 WEB_SOURCES := $(shell find web/src -type f) web/build.mjs web/package.json
 
-.PHONY: run demo listening test bench lint docs sim fuzz web web-check web-browser tools help
+.PHONY: run demo listening test bench lint docs sim fuzz web web-check web-browser web-real tools help
 
 ## run: build the release binary and start the built-in default (syslog on 5514, admin on 8686)
 run: tools web
@@ -86,6 +86,11 @@ web-check: web/node_modules/.package-lock.json
 ## web-browser: the dashboard in a real browser, on a stand-in server (CHROMIUM=/usr/bin/chromium)
 web-browser: web/node_modules/.package-lock.json
 	cd web && npm run --silent test:browser
+
+## web-real: the same browser against the built binary, with a store, a collector, logins and TLS
+web-real: tools web
+	$(CARGO) build --locked --package inrush --bin inrush
+	cd web && INRUSH_BIN=$(abspath $(TARGET_DIR))/debug/inrush npm run --silent test:real
 
 # The compiler that rust-toolchain.toml names comes by itself through rustup; a C compiler and
 # cmake are needed by the crates that bind C libraries (ring, zstd, libdeflate).

@@ -80,6 +80,7 @@ async function tests() {
     entryPoints: {
       "dev/main": "dev/main.ts",
       "dev/cost": "dev/cost.ts",
+      "dev/shots": "dev/shots.ts",
       ...unit,
       ...browser,
       ...real,

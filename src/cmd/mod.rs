@@ -197,15 +197,19 @@ pub(crate) struct SqlArgs {
 #[derive(Args)]
 #[command(after_help = "Examples:
   inrush top                              the process on this machine
-  inrush top http://10.0.0.5:8686
+  INRUSH_TOKEN=… inrush top https://10.0.0.5:8686 --ca ca.pem
   inrush top --once                       one frame as text, for a ticket
   inrush top --json | jq .alarms
 
+A process that asks for a login wants one of its `admin.tokens` in INRUSH_TOKEN.
 Keys: q quit, p pause, Tab and arrows through the panes, ? help. NO_COLOR=1 turns colours off.")]
 pub(crate) struct TopArgs {
     /// The admin API of the process; without it the one of the built-in default
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     /// Print one snapshot as JSON, as `GET /api/v1/flow` gives it
     #[arg(long, conflicts_with = "once")]
     pub(crate) json: bool,

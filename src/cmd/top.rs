@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use inrush_pipeline::config::AdminAddr;
-use inrush_top::TopError;
+use inrush_top::{Target, TopError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{TopArgs, Usage};
@@ -17,13 +17,18 @@ const PAPER_COLUMNS: u16 = 100;
 /// Shows it until a key or a signal says stop, or prints it once.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let default = || format!("http://{}", AdminAddr::default());
-    let url = args.url.clone().unwrap_or_else(default);
+    let target = Target {
+        url: args.url.clone().unwrap_or_else(default),
+        // Not an option: those of a running program can be read by every user of the machine.
+        token: std::env::var("INRUSH_TOKEN").ok(),
+        ca_file: args.ca.clone(),
+    };
     if args.json {
-        print(inrush_top::json(&url).map(|text| text + "\n"))?;
+        print(inrush_top::json(&target).map(|text| text + "\n"))?;
     } else if args.once {
-        print(inrush_top::once(&url, PAPER_COLUMNS))?;
+        print(inrush_top::once(&target, PAPER_COLUMNS))?;
     } else {
-        live(&url)?;
+        live(&target)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -35,15 +40,17 @@ fn print(text: Result<String, TopError>) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// An address that makes no sense is wrong usage.
+/// An address, a token or a file that makes no sense is wrong usage.
 fn reported(error: TopError) -> anyhow::Error {
     match error {
-        TopError::Address(_) => Usage(error.to_string()).into(),
+        TopError::Address(_) | TopError::Token | TopError::Ca { .. } => {
+            Usage(error.to_string()).into()
+        }
         error => error.into(),
     }
 }
 
-fn live(url: &str) -> anyhow::Result<()> {
+fn live(target: &Target) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         let text = "top needs a terminal; use --once or --json where there is none";
         return Err(Usage(text.to_owned()).into());
@@ -54,5 +61,5 @@ fn live(url: &str) -> anyhow::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    inrush_top::run(url, colour, &stop).map_err(reported)
+    inrush_top::run(target, colour, &stop).map_err(reported)
 }

@@ -1,7 +1,7 @@
 // Answers searches over the made events, line by line, as the contract says.
 
 import type { FieldSummary, SearchEvent, SearchLine } from "../src/lib/contract";
-import { eventOf, msOf, STEP_MS } from "./events";
+import { ATTACKS, eventOf, msOf, STEP_MS } from "./events";
 import { Counter, fieldOf, parseQuery, type Query, Unreadable } from "./query";
 
 /** How far back events reach. */ const REACH_MS = 7 * 86_400_000;
@@ -115,7 +115,9 @@ export function* answer(asked: Asked, source: Source): Generator<SearchLine> {
   }
   const elapsed_ms = performance.now() - started;
   const limited = !counter && matched >= limit;
-  yield { type: "end", matched, elapsed_ms, stopped: limited ? "limit" : null };
+  const damaged = ATTACKS.slice(0, 2).map((path) => ({ path, reason: path }));
+  const set_aside = source.everyHostile ? damaged : [];
+  yield { type: "end", matched, elapsed_ms, stopped: limited ? "limit" : null, set_aside };
 }
 
 function progress(done: number, total: number): SearchLine {

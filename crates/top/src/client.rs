@@ -1,6 +1,13 @@
 //! Asks the admin API for a snapshot.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::crypto::ring;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::snapshot::Snapshot;
 
@@ -10,9 +17,19 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read: thousands of sources and destinations.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The variable of the environment that holds a token, where the API asks for one. A flag would
-/// show it to everybody who can list processes.
-const TOKEN_VARIABLE: &str = "INRUSH_TOKEN";
+/// Bytes of the largest file of certificates that is read.
+const CA_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Which process to ask, and how to get in.
+#[derive(Default)]
+pub struct Target {
+    /// `http://HOST:PORT` or `https://HOST:PORT`; `HOST:PORT` is the former.
+    pub url: String,
+    /// One of its `admin.tokens`.
+    pub token: Option<String>,
+    /// PEM file of the authorities to trust in place of the system's.
+    pub ca_file: Option<PathBuf>,
+}
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +37,17 @@ pub enum TopError {
     /// The address makes no sense: wrong usage.
     #[error("`{0}` is not an address of the admin API; write for example http://127.0.0.1:8686")]
     Address(String),
+    /// The token can be none: wrong usage.
+    #[error("the token holds spaces or signs that no token has; look at INRUSH_TOKEN")]
+    Token,
+    /// The file of authorities cannot be used: wrong usage.
+    #[error("{}: {what}", path.display())]
+    Ca {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The process does not answer, or not as Inrush does.
     #[error("{url}: {what}")]
     Answer {
@@ -36,46 +64,38 @@ pub enum TopError {
 /// One process that is asked again and again.
 pub(crate) struct Client {
     base: String,
+    /// The value of the header that shows the token.
+    bearer: Option<String>,
     agent: ureq::Agent,
-    /// The value of the `Authorization` header, if there is a token.
-    authorization: Option<String>,
 }
 
 impl Client {
-    /// A client for the process at `address`: `http://HOST:PORT`, or that without `http://`.
+    /// A client for the process at `target`.
     ///
     /// # Errors
-    /// [`TopError::Address`].
-    pub(crate) fn new(address: &str) -> Result<Self, TopError> {
-        let bad = || TopError::Address(address.to_owned());
-        let rest = address.strip_prefix("http://").unwrap_or(address);
-        let rest = rest.trim_end_matches('/');
-        let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#' | '@');
-        if rest.is_empty() || rest.contains("://") || rest.contains(odd) {
-            return Err(bad());
+    /// [`TopError::Address`], [`TopError::Token`] and [`TopError::Ca`].
+    pub(crate) fn new(target: &Target) -> Result<Self, TopError> {
+        let token = target.token.as_deref().map(str::trim);
+        let token = token.filter(|token| !token.is_empty());
+        let fits = |token: &str| token.bytes().all(|b| b.is_ascii_graphic());
+        if !token.is_none_or(fits) {
+            return Err(TopError::Token);
         }
-        let base = format!("http://{rest}");
-        let uri: ureq::http::Uri = base.parse().map_err(|_| bad())?;
-        let is_whole = |authority: &ureq::http::uri::Authority| {
-            let has_port = authority.as_str().len() > authority.host().len();
-            !authority.host().is_empty() && (!has_port || authority.port_u16().is_some())
-        };
-        uri.authority()
-            .filter(|one| is_whole(one))
-            .ok_or_else(bad)?;
-        let agent = ureq::Agent::config_builder()
+        let base = base(&target.url)?;
+        let mut config = ureq::Agent::config_builder()
             // A proxy meant for the outer world is in the way.
             .proxy(None)
             .http_status_as_error(false)
-            .timeout_global(Some(ANSWER_MAX))
-            .build()
-            .into();
-        let token = std::env::var(TOKEN_VARIABLE).ok();
-        let token = token.filter(|token| !token.trim().is_empty());
+            // The token is for this address and no other.
+            .max_redirects(0)
+            .timeout_global(Some(ANSWER_MAX));
+        if base.starts_with("https://") {
+            config = config.tls_config(tls(target.ca_file.as_ref())?);
+        }
         Ok(Self {
             base,
-            agent,
-            authorization: token.map(|token| format!("Bearer {}", token.trim())),
+            bearer: token.map(|token| format!("Bearer {token}")),
+            agent: config.build().into(),
         })
     }
 
@@ -103,18 +123,22 @@ impl Client {
 
     fn ask(&self) -> Result<String, String> {
         let url = format!("{}/api/v1/flow", self.base);
-        let mut request = self.agent.get(&url);
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
+        let mut question = self.agent.get(&url);
+        if let Some(bearer) = &self.bearer {
+            question = question.header("authorization", bearer);
         }
-        let answer = request.call();
+        let answer = question.call();
         let mut answer = answer.map_err(|error| format!("{error}; is inrush running there?"))?;
         let status = answer.status().as_u16();
         match status {
             200 => {}
             401 => {
+                let token = match self.bearer {
+                    None => "it asks for a token",
+                    Some(_) => "it does not take this token",
+                };
                 return Err(format!(
-                    "refused: put one of its `admin.tokens` into {TOKEN_VARIABLE}"
+                    "{token}: put one of its `admin.tokens` into INRUSH_TOKEN"
                 ));
             }
             403 => {
@@ -128,5 +152,67 @@ impl Client {
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         body.read_to_string()
             .map_err(|error| format!("the answer broke off: {error}"))
+    }
+}
+
+/// The address without what stands behind its path, with its scheme.
+fn base(address: &str) -> Result<String, TopError> {
+    let bad = || TopError::Address(address.to_owned());
+    let (scheme, rest) = match address.strip_prefix("https://") {
+        Some(rest) => ("https", rest),
+        None => ("http", address.strip_prefix("http://").unwrap_or(address)),
+    };
+    let rest = rest.trim_end_matches('/');
+    let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#' | '@');
+    if rest.is_empty() || rest.contains("://") || rest.contains(odd) {
+        return Err(bad());
+    }
+    let base = format!("{scheme}://{rest}");
+    let uri: ureq::http::Uri = base.parse().map_err(|_| bad())?;
+    let is_whole = |authority: &ureq::http::uri::Authority| {
+        let has_port = authority.as_str().len() > authority.host().len();
+        !authority.host().is_empty() && (!has_port || authority.port_u16().is_some())
+    };
+    uri.authority()
+        .filter(|one| is_whole(one))
+        .ok_or_else(bad)?;
+    Ok(base)
+}
+
+/// Trusts the authorities of a file, or those that this system trusts.
+fn tls(ca_file: Option<&PathBuf>) -> Result<TlsConfig, TopError> {
+    let trusted: Vec<Certificate<'static>> = match ca_file {
+        Some(path) => authorities(path)?,
+        None => {
+            let system = rustls_native_certs::load_native_certs().certs;
+            let read = system
+                .iter()
+                .map(|der| Certificate::from_der(der).to_owned());
+            read.collect()
+        }
+    };
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&trusted))
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build())
+}
+
+fn authorities(path: &PathBuf) -> Result<Vec<Certificate<'static>>, TopError> {
+    let fail = |what: String| TopError::Ca {
+        path: path.clone(),
+        what,
+    };
+    let mut pem = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(CA_BYTES_MAX).read_to_end(&mut pem))
+        .map_err(|error| fail(error.to_string()))?;
+    let certificate = |item: Result<PemItem<'static>, ureq::Error>| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    };
+    let found: Vec<_> = parse_pem(&pem).filter_map(certificate).collect();
+    match found.is_empty() {
+        true => Err(fail("there is no certificate in it".to_owned())),
+        false => Ok(found),
     }
 }

@@ -32,5 +32,5 @@ mod table;
 mod tests;
 mod text;
 
-pub use client::TopError;
+pub use client::{Target, TopError};
 pub use screen::{json, once, run};

@@ -12,7 +12,7 @@ use ratatui::crossterm::event::{self, Event};
 use ratatui::layout::Rect;
 
 use crate::app::{App, Wish};
-use crate::client::{Client, TopError};
+use crate::client::{Client, Target, TopError};
 use crate::draw;
 use crate::snapshot::Snapshot;
 
@@ -28,21 +28,21 @@ const APART: Duration = Duration::from_millis(1100);
 /// Fewest rows of a frame on paper.
 const PAPER_ROWS: u16 = 24;
 
-/// One snapshot of the process at `address`, as it was sent.
+/// One snapshot of a process, as it was sent.
 ///
 /// # Errors
-/// [`TopError::Address`] and [`TopError::Answer`].
-pub fn json(address: &str) -> Result<String, TopError> {
-    Client::new(address)?.text()
+/// All of [`TopError`] but the last.
+pub fn json(target: &Target) -> Result<String, TopError> {
+    Client::new(target)?.text()
 }
 
 /// One frame of `width` columns as text, of two snapshots a second apart, with as many rows as it
 /// takes to show everything.
 ///
 /// # Errors
-/// [`TopError::Address`] and [`TopError::Answer`].
-pub fn once(address: &str, width: u16) -> Result<String, TopError> {
-    let client = Client::new(address)?;
+/// All of [`TopError`] but the last.
+pub fn once(target: &Target, width: u16) -> Result<String, TopError> {
+    let client = Client::new(target)?;
     let first = client.snapshot()?;
     thread::sleep(APART);
     let second = client.snapshot()?;
@@ -70,12 +70,12 @@ pub(crate) fn paper(address: &str, snapshots: [Snapshot; 2], width: u16) -> Stri
     format!("{}\n", text.join("\n").trim_end())
 }
 
-/// Shows the process at `address` until a key, or `stop`, ends it.
+/// Shows a process until a key, or `stop`, ends it.
 ///
 /// # Errors
-/// [`TopError::Address`] and [`TopError::Terminal`]. A process that does not answer is none.
-pub fn run(address: &str, colour: bool, stop: &AtomicBool) -> Result<(), TopError> {
-    let client = Client::new(address)?;
+/// All of [`TopError`] but [`TopError::Answer`]: a process that does not answer is waited for.
+pub fn run(target: &Target, colour: bool, stop: &AtomicBool) -> Result<(), TopError> {
+    let client = Client::new(target)?;
     let mut app = App::new(client.base(), colour);
     let (orders, obeyed) = channel();
     let (answered, answers) = channel();

@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier};
 use serde_json::{Value, json};
 
 use crate::app::{App, Wish};
-use crate::client::Client;
+use crate::client::{Client, Target, TopError};
 use crate::draw;
 use crate::panes::Pane;
 use crate::screen::paper;
@@ -484,6 +484,14 @@ fn paper_shows_everything_in_plain_text() {
     }
 }
 
+fn client(url: &str, token: Option<&str>) -> Result<Client, TopError> {
+    Client::new(&Target {
+        url: url.to_owned(),
+        token: token.map(str::to_owned),
+        ca_file: None,
+    })
+}
+
 #[test]
 fn addresses_are_taken_as_people_write_them() {
     for (address, base) in [
@@ -492,19 +500,29 @@ fn addresses_are_taken_as_people_write_them() {
         ("http://[::1]:8686/", "http://[::1]:8686"),
         ("collector", "http://collector"),
         ("http://proxy/inrush/", "http://proxy/inrush"),
+        ("https://collector:8686", "https://collector:8686"),
     ] {
-        assert_eq!(Client::new(address).unwrap().base(), base);
+        assert_eq!(client(address, None).unwrap().base(), base);
     }
     for address in [
         "",
         "http://",
-        "https://h",
+        "https://",
         "ftp://h",
         "a b",
         "h?x",
         "http://u:p@h",
         "http://h:x",
     ] {
-        assert!(Client::new(address).is_err(), "{address}");
+        assert!(client(address, None).is_err(), "{address}");
+    }
+    for (token, fits) in [
+        ("", true),
+        ("0123-abc", true),
+        ("a b", false),
+        ("abc\n", true),
+        ("a\tb", false),
+    ] {
+        assert_eq!(client("h", Some(token)).is_ok(), fits, "{token:?}");
     }
 }

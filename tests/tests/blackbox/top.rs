@@ -59,6 +59,55 @@ fn json_is_the_snapshot_and_nothing_else() {
 }
 
 #[test]
+fn a_process_that_asks_for_a_token_is_shown_one_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = Pki::new(dir.path());
+    pki.issue("admin");
+    let (cert, key) = (pki.path("admin.pem"), pki.path("admin.key"));
+    let admin = format!(
+        "admin: {{ listen: 127.0.0.1:0, tokens: [0123456789abcdef], \
+         tls: {{ cert_file: {}, key_file: {} }} }}\n",
+        cert.display(),
+        key.display()
+    );
+    let inrush = Inrush::start(&(admin + &to_file(TCP, "")));
+    let url = format!("https://{}", inrush.admin());
+    let ca = pki.path("ca.pem");
+    let asked = |token: Option<&str>, more: &[&str]| {
+        let mut command = Command::new(binary());
+        command.args(["top", "--json", &url]).args(more);
+        match token {
+            Some(token) => command.env("INRUSH_TOKEN", token),
+            None => command.env_remove("INRUSH_TOKEN"),
+        };
+        let output = command.output().unwrap();
+        (
+            output.status.code(),
+            words(&output.stdout) + &words(&output.stderr),
+        )
+    };
+    let trusting = ["--ca", ca.to_str().unwrap()];
+    let (code, text) = asked(Some("0123456789abcdef"), &trusting);
+    assert!(
+        code == Some(0) && text.contains("\"balanced\":true"),
+        "{text}"
+    );
+    for (token, more, reason) in [
+        (None, &trusting[..], "it asks for a token"),
+        (
+            Some("fedcba9876543210"),
+            &trusting[..],
+            "it does not take this token",
+        ),
+        (Some("0123456789abcdef"), &[][..], "certificate"),
+    ] {
+        let (code, text) = asked(token, more);
+        assert!(code == Some(1) && text.contains(reason), "{reason}: {text}");
+        assert!(!text.contains("0123456789abcdef"), "{text}");
+    }
+}
+
+#[test]
 fn where_nothing_answers_it_says_so() {
     for mode in ["--once", "--json"] {
         let output = top(&[mode, "http://127.0.0.1:1"]);
@@ -76,7 +125,8 @@ fn where_nothing_answers_it_says_so() {
 fn a_command_line_without_sense_ends_with_2() {
     // The output is no terminal here.
     for args in [
-        &["https://h"][..],
+        &["ftp://h"][..],
+        &["--json", "https://127.0.0.1:1", "--ca", "/dev/null"],
         &["--once", "a b"],
         &["--json", "--once"],
         &[],

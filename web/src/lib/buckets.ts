@@ -20,7 +20,7 @@ export function timeOf(value: Cell | undefined): number | null {
   if (typeof value === "number") {
     return value;
   }
-  if (value === null || value === undefined) {
+  if (typeof value !== "string") {
     return null;
   }
   const ms = /^-?\d+$/.test(value) ? msOfNs(value) : Date.parse(value);

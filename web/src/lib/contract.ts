@@ -168,7 +168,7 @@ export interface Column {
   kind: "text" | "number" | "time";
 }
 
-export type Cell = string | number | null;
+export type Cell = string | number | boolean | null;
 
 export interface Table {
   type: "table";
@@ -185,6 +185,8 @@ export interface End {
   matched: number;
   elapsed_ms: number;
   stopped: "limit" | "time" | "memory" | "cancelled" | null;
+  /** Files of the store that could not be read; nothing of them is in the answer. */
+  set_aside?: { path: string; reason: string }[];
 }
 
 export interface QueryError {

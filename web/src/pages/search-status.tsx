@@ -1,6 +1,7 @@
 // How far the search is, what it found, and what can be done with that.
 
-import { bytes, count, duration, plural, short } from "../lib/format";
+import type { End } from "../lib/contract";
+import { bytes, count, duration, plural, short, visible } from "../lib/format";
 import { EVENTS_MAX, type SearchView } from "../lib/search-run";
 import { RANGES, type SearchState, searchUrl } from "../lib/url";
 import { FirstEvent } from "../parts/first-event";
@@ -80,7 +81,19 @@ function statusWords(view: SearchView): string {
   const shown = columns
     ? `${plural(rows.length, "row")} from ${plural(matched, "event")}`
     : `${plural(matched, "event")}${shownWords(events.length, matched)}`;
-  return `${shown} in ${duration(end.elapsed_ms)}${stopped}${cut}${bad}`;
+  const aside = asideWords(end.set_aside ?? []);
+  return `${shown} in ${duration(end.elapsed_ms)}${stopped}${aside}${cut}${bad}`;
+}
+
+/** What is missing because its file could not be read; the log names all of them. */
+function asideWords(files: NonNullable<End["set_aside"]>): string {
+  const [first] = files;
+  if (first === undefined) {
+    return "";
+  }
+  const named = `${visible(first.path)}: ${visible(first.reason)}`;
+  const more = files.length > 1 ? `, and ${plural(files.length - 1, "more file")}` : "";
+  return ` · without what could not be read (${named}${more})`;
 }
 
 function shownWords(shown: number, matched: number): string {

@@ -152,6 +152,7 @@ test("attacks in every field of every page stay text", () =>
 
     await page.goto(`${standin.url}#/search?since=1h`);
     await says(page, ".event-text", "<script>window.hacked=1</script>");
+    await says(page, ".status", /without what could not be read \(.*and 1 more file\)/);
     await page.locator(".event-line").first().click();
     await says(page, ".detail-parsed", "__proto__");
     for (const field of await page.locator(".field summary").all()) {

@@ -2,12 +2,19 @@
 //!
 //! | | |
 //! |---|---|
-//! | `$(user) $(who) $(int) $(ext) $(domain) $(path) $(high) $(port)` | of the message's [`Scene`]: the same wherever it stands in one message |
+//! | `$(user)` `$(who)` | one of the company's people; one who guesses |
+//! | `$(int)` `$(ext)` | an address inside; one outside |
+//! | `$(high)` `$(port)` | the port of who asks; of who is asked |
+//! | `$(domain)` `$(path)` | what is asked for |
 //! | `$(host)` | the sender's name |
-//! | `$(time) $(date) $(clock) $(clf) $(epoch)` | the sender's time: RFC 3339, `2026-11-22`, `13:05:09`, as web servers write it, seconds since 1970 |
-//! | `$(3-17)` | a number in this range, drawn anew each time |
-//! | `$(a\|b\|c)` | one of these, drawn anew each time |
-//! | `$(hex 8)` | so many hexadecimal digits, drawn anew each time |
+//! | `$(time)` `$(date)` `$(clock)` | its time: RFC 3339, `2026-11-22`, `13:05:09` |
+//! | `$(clf)` `$(epoch)` | its time as web servers write it; seconds since 1970 |
+//! | `$(3-17)` | a number in this range |
+//! | `$(a\|b\|c)` | one of these |
+//! | `$(hex 8)` | so many hexadecimal digits |
+//!
+//! The last three are drawn anew at each place; all others are of the message's [`Scene`], and the
+//! same wherever they stand in it.
 
 use std::fmt::Write;
 

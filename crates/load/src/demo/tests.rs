@@ -167,6 +167,9 @@ fn a_silent_host_says_nothing_and_a_burst_is_one_hosts() {
     let after = said(&cast);
     let louder = after.iter().filter(|(name, n)| **n - before[**name] > 500);
     assert_eq!(louder.count(), 1, "{before:?}\n{after:?}");
+    let begun = cast.begun;
+    cast.act(46.0, 1.0, 300.0, 7);
+    assert_eq!(cast.begun, begun + 7, "no more than is left to send");
 }
 
 #[test]
@@ -247,9 +250,11 @@ fn a_receiver_may_be_restarted_under_it() {
     cast.say(0);
     cast.finish(Instant::now() + SECOND);
     let (mut stream, _) = again.accept().unwrap();
+    let sent = cast.sent().0;
     drop(cast);
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
+    assert_eq!(sent, before.1.0 + 1, "what was lost counts as not sent");
     assert_eq!(
         text.matches("web-1 nginx: ").count(),
         1,

@@ -130,8 +130,9 @@ pub(super) fn reader_ended(source: &str) -> Draft {
 fn make_room(slowest: &str) -> String {
     format!(
         "Most is pending for {slowest}: see why it takes nothing. To go on at once, raise \
-         `queue.max_bytes` (`queue.memory_bytes` without a disk) and reload (`kill -HUP`), or make \
-         room on the disk. `inrush queue ls` shows whose events take the room."
+         `queue.max_bytes` (`queue.memory_bytes` without a disk) and reload (`systemctl reload \
+         inrush`, or SIGHUP), or make room on the disk. `inrush queue ls` shows whose events take \
+         the room."
     )
 }
 
@@ -201,10 +202,9 @@ pub(super) fn destination(name: &str, trouble: &Trouble) -> Draft {
                 what: format!("The thread of destination {name} has ended."),
                 since: None,
                 cause: A_FAULT.to_owned(),
-                remedy:
-                    "Reload (`kill -HUP`): that starts it again. Its events wait in the queue. \
-                    Keep the log, and report it."
-                        .to_owned(),
+                remedy: "Reload (`systemctl reload inrush`, or SIGHUP): that starts it again. Its \
+                    events wait in the queue. Keep the log, and report it."
+                    .to_owned(),
                 link: "docs/guides/upgrade.md#reload",
             };
         }
@@ -288,7 +288,8 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
         ),
         ErrorReason::Http401And403 => (
             "It refuses the token.",
-            "Put a token into the configuration that is enabled there, and reload (`kill -HUP`).",
+            "Put a token into the configuration that is enabled there, and reload (`systemctl \
+             reload inrush`, or SIGHUP).",
             ANSWERS,
         ),
         ErrorReason::Http404 => (
@@ -324,7 +325,8 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
         ),
         ErrorReason::DiskFull => (
             "The disk is full, or the quota is used up.",
-            "Make room there: delete or move old files, or have fewer kept (`keep_files`).",
+            "Make room there (`df -h`): delete or move what is old, or have less kept: \
+             `keep_files` of a `file` destination, `keep` of a `store`.",
             FAULTS,
         ),
         ErrorReason::QuarantineFailed => (
@@ -347,8 +349,9 @@ pub(super) fn losing(loss: &GrowingLoss) -> Draft {
             format!("Source {name} has lost {count} UDP datagrams."),
             "The receive buffer of a socket was full: the buffer is small, the host is busy, or \
              the reading waited for the queue.",
-            "Give the process the buffer (CAP_NET_ADMIN, or `sysctl net.core.rmem_max=67108864`), \
-             see whether a destination is slow, and whether one sender sends most of it.",
+            "First see whether a destination is slow: the readers wait for it. Then give the \
+             process the buffer (CAP_NET_ADMIN, or `sysctl -w net.core.rmem_max=67108864` and a \
+             restart), and see whether one sender sends most of it.",
             "docs/guides/udp-loss.md#when-kernel_dropped-grows",
         ),
         LossKind::Rejected => (
@@ -406,10 +409,17 @@ pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<Draft> {
         ),
         _ => (
             Severity::Warning,
-            format!(
-                "The certificate of source {source} ends in {} days.",
-                left_s / 86_400
-            ),
+            match left_s / 3600 {
+                0 => format!("The certificate of source {source} ends within the hour."),
+                hours @ ..48 => format!(
+                    "The certificate of source {source} ends in {} hours.",
+                    hours + 1
+                ),
+                hours => {
+                    let days = hours / 24;
+                    format!("The certificate of source {source} ends in {days} days.")
+                }
+            },
         ),
     };
     Some(Draft {
@@ -553,5 +563,17 @@ mod tests {
         assert!(queue_filling(FILLING_SOON_S, "splunk").is_none());
         let now = Timestamp::now().0 / 1_000_000_000;
         assert!(certificate("syslog", now + CERTIFICATE_SOON_S + 60).is_none());
+    }
+
+    #[test]
+    fn a_certificate_that_ends_tonight_says_in_how_many_hours() {
+        let what = |left_s: i64| {
+            let now = Timestamp::now().0 / 1_000_000_000;
+            certificate("syslog", now + left_s).unwrap().what
+        };
+        assert!(what(30 * 60).contains("within the hour"));
+        assert!(what(47 * 3600 + 60).contains("in 48 hours"));
+        assert!(what(50 * 3600).contains("in 2 days"));
+        assert!(what(-1).contains("has ended"));
     }
 }
