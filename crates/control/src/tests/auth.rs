@@ -314,7 +314,7 @@ fn a_login_that_is_none_is_refused_without_an_echo() {
         (json, attack, 401),
     ] {
         let answer = send(at, "POST", "/api/v1/login", headers, body);
-        assert_eq!(answer.status, status, "{headers}{:.60}", body);
+        assert_eq!(answer.status, status, "{headers}{body:.60}");
         assert!(!answer.body.contains("hacked"), "{}", answer.body);
         assert_eq!(answer.header("content-type"), Some("application/json"));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
