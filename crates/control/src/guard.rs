@@ -6,7 +6,9 @@
 //!   `Host` must be an IP address or `localhost`, which no foreign name can be.
 //! * **Cross-site requests**: anything but GET and HEAD must come from no browser (no `Origin`,
 //!   no `Sec-Fetch-Site`), or from our own page: `Origin` names the `Host`, and that again is an
-//!   IP address or `localhost`, whatever the listening address is.
+//!   IP address or `localhost`, whatever the listening address is. GET and HEAD change nothing, but
+//!   a search costs: what a page of another site loads (a picture, a script, `fetch`) is refused; a
+//!   link that somebody follows is not.
 //!
 //! Where a session or token is asked for, a foreign page has neither: a browser sends the cookie to
 //! the name it came from and to no other. So any `Host` will do, as it must behind a proxy or under
@@ -14,10 +16,12 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 
 /// Why a request is refused, in words for the answer.
 pub(crate) type Refusal = &'static str;
+
+const FOREIGN: Refusal = "a request from a page of another site";
 
 /// Whether a request may pass. `loopback`: whether we listen on a loopback address; `asks`: whether
 /// a session or token is asked for.
@@ -31,13 +35,17 @@ pub(crate) fn check(
     if loopback && !asks && !host.is_none_or(is_address_or_localhost) {
         return Err("this Host is not an address of this machine: ask for 127.0.0.1 or localhost");
     }
+    let fetch = |what: &'static str| text(headers, HeaderName::from_static(what));
+    let site = fetch("sec-fetch-site");
     if method.is_safe() {
-        return Ok(());
+        let foreign = matches!(site, Some("cross-site" | "same-site"));
+        return match foreign && fetch("sec-fetch-mode") != Some("navigate") {
+            true => Err(FOREIGN),
+            false => Ok(()),
+        };
     }
-    if let Some(site) = text(headers, "sec-fetch-site".parse().ok())
-        && site != "same-origin"
-    {
-        return Err("a request from a page of another site");
+    if site.is_some_and(|site| site != "same-origin") {
+        return Err(FOREIGN);
     }
     match (text(headers, header::ORIGIN), host) {
         (None, _) if !headers.contains_key(header::ORIGIN) => Ok(()),
@@ -112,6 +120,24 @@ mod tests {
             &[("host", "inrush.corp.example")],
             false
         ));
+    }
+
+    #[test]
+    fn reading_takes_links_from_anywhere_and_nothing_that_a_foreign_page_loads() {
+        let host = ("host", "127.0.0.1:8686");
+        for (site, mode, ok) in [
+            ("same-origin", "cors", true),
+            ("same-origin", "no-cors", true),
+            ("none", "navigate", true),
+            ("cross-site", "navigate", true),
+            ("cross-site", "no-cors", false),
+            ("cross-site", "cors", false),
+            ("same-site", "no-cors", false),
+        ] {
+            let pairs = [host, ("sec-fetch-site", site), ("sec-fetch-mode", mode)];
+            assert_eq!(verdict(Method::GET, &pairs, true), ok, "{site} {mode}");
+            assert_eq!(verdict(Method::HEAD, &pairs, false), ok, "{site} {mode}");
+        }
     }
 
     #[test]
