@@ -23,6 +23,8 @@ const ROUND: Duration = Duration::from_secs(2);
 const NICE: i32 = 10;
 /// Files of one folder and about one size that are merged.
 const MERGE_FILES: usize = 8;
+/// Files that are merged at once at most: a process that is killed early gets some done too.
+const MERGE_FILES_MAX: usize = 32;
 /// A file of so many bytes of text, or rows, is large enough.
 const LARGE_TEXT_BYTES: u64 = 16 * 1024 * 1024;
 const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64 / 2;
@@ -180,6 +182,7 @@ fn enough(files: &[&Arc<DataFile>], least: usize) -> Option<Vec<Arc<DataFile>>> 
     };
     let chosen: Vec<_> = files
         .iter()
+        .take(MERGE_FILES_MAX)
         .take_while(fits)
         .map(|file| Arc::clone(file))
         .collect();

@@ -123,9 +123,9 @@ fn take_all(
     }
 }
 
-/// Hands what is open to the thread that writes, if that has nothing to do; else it goes on growing,
-/// for what comes is to be searchable meanwhile, and waits only from `most` bytes of text on. Gives
-/// back what is open then; nothing if the thread is gone.
+/// Hands what is open to the thread that writes, if that has nothing to do; else it goes on
+/// growing, for what comes is to be searchable meanwhile, and waits only from `most` bytes of text
+/// on. Gives back what is open then; nothing if the thread is gone.
 fn hand_over(open: Open, sealed: &SyncSender<Open>, most: u64) -> Option<Open> {
     match sealed.try_send(open) {
         Ok(()) => Some(Open::default()),

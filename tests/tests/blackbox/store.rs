@@ -196,7 +196,8 @@ fn every_answered_event_is_there_once_over_kills() {
             // Beyond the next commit, and compaction of what is there.
             inrush.wait_until("delivered", |l| l.destinations["local"].pending == 0);
         }
-        if life % 8 == 7 {
+        // By then there are enough of one size.
+        if life % 32 == 31 {
             eventually("small files are merged", || {
                 (metric(&inrush, "inrush_store_compacted_files_total") > 0.0).then_some(())
             });

@@ -26,8 +26,8 @@ pub struct StoreConfig {
     /// Space of the file system that is left to others: the oldest events go before it is used.
     #[serde(default = "free")]
     pub free: ByteSize,
-    /// Raw text after which events are written to files. Up to four times as much is in memory while
-    /// the disk is slow, with as much again for its columns.
+    /// Raw text after which events are written to files. Up to four times as much is in memory
+    /// while the disk is slow, with as much again for its columns.
     #[serde(default = "flush_bytes")]
     pub flush_bytes: ByteSize,
     /// Time after which events are written to files at the latest. They are searchable at once, and
