@@ -37,10 +37,14 @@ fn filled(batches: u64) -> Arc<Queue> {
 
 /// Runs `life` over a fresh folder again and again, the fuse one step longer each time, until it
 /// does not blow; each time it must hold afterwards that every event is there once.
-fn die_everywhere(prepare: impl Fn(&Path, &Arc<Queue>), life: impl Fn(&Arc<Store>, &Arc<Queue>)) {
+fn die_everywhere(
+    batches: u64,
+    prepare: impl Fn(&Path, &Arc<Queue>),
+    life: impl Fn(&Arc<Store>, &Arc<Queue>),
+) {
     for steps in 0.. {
         let folder = tempfile::tempdir().unwrap();
-        let queue = filled(6);
+        let queue = filled(batches);
         prepare(folder.path(), &queue);
         queue.restart();
         let first = store(folder.path());
@@ -93,17 +97,19 @@ fn die_everywhere(prepare: impl Fn(&Path, &Arc<Queue>), life: impl Fn(&Arc<Store
 
 #[test]
 fn no_event_is_lost_or_there_twice_wherever_ingestion_dies() {
-    die_everywhere(|_, _| {}, take_all);
+    die_everywhere(9, |_, _| {}, take_all);
 }
 
 #[test]
 fn no_event_is_lost_or_there_twice_wherever_compaction_dies() {
     let prepare = |folder: &Path, queue: &Arc<Queue>| {
+        // Two commits at least, so that every folder has two files.
         let first = store(folder);
+        take_all(&first, &filled(6));
         take_all(&first, queue);
     };
     let later = NOW + 3_600_000_000_000;
-    die_everywhere(prepare, |store, _| {
+    die_everywhere(12, prepare, |store, _| {
         let mut merged = 0;
         while upkeep::compact(store, later).is_ok_and(|merged| merged) {
             merged += 1;

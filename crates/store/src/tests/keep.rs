@@ -169,7 +169,8 @@ fn a_log_that_is_broken_is_named_and_nothing_is_deleted() {
 fn a_store_of_many_commits_is_opened_from_the_last_full_list() {
     let folder = tempfile::tempdir().unwrap();
     let mut queue = Queue::default();
-    let text = vec![b'x'; 2000];
+    // So much that each batch is a commit of its own.
+    let text = vec![b'x'; 2 * options().flush_bytes as usize];
     for _ in 0..250 {
         queue.push(batch("main", &[(NOW, &text)]));
     }
