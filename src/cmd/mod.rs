@@ -25,7 +25,7 @@ use inrush_pipeline::config::{self, Config, Problems};
     arg_required_else_help = true,
     subcommand_required = true,
     after_help = "Examples:
-  inrush run                              syslog on port 5514, files under ./inrush-data
+  inrush run                              syslog on port 5514, a store under ./inrush-data
   inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
   inrush search 'denied host=fw*'         the newest events with that word from those hosts
@@ -116,7 +116,7 @@ pub(crate) struct PrintArgs {
 #[command(after_help = "Examples:
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
   inrush explain -c inrush.yaml --json < messages.txt
-  inrush explain --input json < inrush-data/local/main.jsonl")]
+  inrush explain --input json < events.jsonl")]
 pub(crate) struct ExplainArgs {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]

@@ -14,7 +14,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 
 /// Ends the name of what is being written; never read.
-const PART: &str = ".part";
+pub(crate) const PART: &str = ".part";
 
 /// An object by its name below the store, and its length in bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -190,8 +190,8 @@ impl Home {
         fs::read(self.folder.join(path)).map(Bytes::from)
     }
 
-    /// Every object below `folder` (`""`: all), in the order of names. Halves of objects that a
-    /// crash has left are deleted.
+    /// Every object below `folder` (`""`: all), in the order of names, with what is being written,
+    /// or was when a crash came (`.part`).
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -208,12 +208,6 @@ impl Home {
                 let path = entry.path();
                 if entry.file_type()?.is_dir() {
                     open.push(path);
-                } else if path
-                    .as_os_str()
-                    .as_encoded_bytes()
-                    .ends_with(PART.as_bytes())
-                {
-                    fs::remove_file(&path)?;
                 } else if let Some(name) = self.name_of(&path) {
                     let bytes = entry.metadata()?.len();
                     found.push(Listed { path: name, bytes });

@@ -14,7 +14,7 @@ use crate::commits::{Commit, Commits};
 use crate::covered::{Covered, Stretch};
 use crate::encode::Encoded;
 use crate::follow::Follower;
-use crate::home::Home;
+use crate::home::{Home, PART};
 use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
 
 /// What is written, beside its final name, before the commit: an engine that reads every file
@@ -165,7 +165,9 @@ impl Store {
     fn clean_up(&self) -> io::Result<()> {
         let mut commits = self.commits();
         for listed in self.home.list("")? {
-            if let Some(committed) = listed.path.strip_suffix(UNCOMMITTED) {
+            if listed.path.ends_with(PART) {
+                self.home.delete(&listed.path)?;
+            } else if let Some(committed) = listed.path.strip_suffix(UNCOMMITTED) {
                 if commits.files.contains_key(committed) {
                     self.home.rename(&listed.path, committed)?;
                 } else {

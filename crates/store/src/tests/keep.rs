@@ -224,3 +224,16 @@ fn two_processes_cannot_both_write() {
     );
     assert_eq!(committed(folder.path()), [0]);
 }
+
+#[test]
+fn a_reader_leaves_alone_what_the_writer_is_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), 1));
+    let part = folder.path().join("_log/00000000000000000099.commit.part");
+    fs::write(&part, "half").unwrap();
+    let opened = Store::open_read_only(Home::folder(folder.path()).unwrap()).unwrap();
+    assert_eq!(opened.levels().events, 2);
+    assert!(part.exists(), "it may belong to a process that runs");
+    drop(store(folder.path()));
+    assert!(!part.exists(), "the next writer tidies up");
+}
