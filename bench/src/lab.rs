@@ -33,6 +33,10 @@ pub(crate) struct Lab {
     pub(crate) soak_minutes: u64,
     /// Size of the backlog of `startup`.
     pub(crate) gib: u64,
+    /// How long `store` holds the full rate.
+    pub(crate) store_seconds: u64,
+    /// Events that `search` searches.
+    pub(crate) events: u64,
     /// Whether peers are measured too.
     pub(crate) peers: bool,
     scratch: TempDir,
@@ -64,6 +68,8 @@ impl Lab {
             seconds: args.seconds,
             soak_minutes: args.soak_minutes,
             gib: args.gib,
+            store_seconds: args.store_seconds,
+            events: args.events,
             peers: !args.no_peers,
             scratch,
         })

@@ -9,6 +9,7 @@ mod crash;
 mod http;
 mod lab;
 mod meter;
+mod probe;
 mod report;
 mod results;
 mod scenario;
@@ -72,6 +73,12 @@ struct RunArgs {
     /// Size of the backlog of `startup`
     #[arg(long, default_value_t = 10)]
     gib: u64,
+    /// How long `store` holds the full rate, seconds
+    #[arg(long, default_value_t = 300)]
+    store_seconds: u64,
+    /// Events that `search` searches
+    #[arg(long, default_value_t = 100_000_000)]
+    events: u64,
     /// Where the subjects keep their data: on the disk that is to be measured
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     scratch: PathBuf,

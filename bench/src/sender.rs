@@ -25,6 +25,15 @@ pub(crate) enum Header {
     Rfc5424,
 }
 
+/// What the messages say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Text {
+    /// The marker, and padding up to the size.
+    Padding,
+    /// What made-up devices say, and the marker.
+    Mixed,
+}
+
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
@@ -33,6 +42,9 @@ pub(crate) struct Shape {
     /// Bytes of a message without framing.
     pub(crate) size: u64,
     pub(crate) header: Header,
+    pub(crate) text: Text,
+    /// Hours before the present at which their times begin; they end now.
+    pub(crate) backdate_hours: u64,
     /// Messages a second; 0 is as fast as it goes.
     pub(crate) rate: u64,
     /// Datagrams handed to the kernel as one (UDP_SEGMENT); 0 is none.
@@ -108,6 +120,12 @@ fn words(address: &str, shape: &Shape, amount: Amount) -> Vec<String> {
         (Wire::Tcp, Header::Rfc3164Iso) => words.push("--framing=newline".to_owned()),
         (Wire::Udp, _) => {}
     }
+    if shape.text == Text::Mixed {
+        words.push("--mixed".to_owned());
+    }
+    if shape.backdate_hours > 0 {
+        words.push(format!("--backdate={}h", shape.backdate_hours));
+    }
     if shape.burst > 0 {
         words.push(format!("--gso={}", shape.burst));
     }
@@ -179,6 +197,8 @@ mod tests {
         connections: 10,
         size: 800,
         header: Header::Rfc5424,
+        text: Text::Padding,
+        backdate_hours: 0,
         rate: 0,
         burst: 0,
     };
@@ -195,11 +215,17 @@ mod tests {
             wire: Wire::Udp,
             header: Header::Rfc3164Iso,
             burst: 8,
+            text: Text::Mixed,
+            backdate_hours: 3,
             ..TCP
         };
         let udp = words("127.0.0.1:1", &shape, Amount::Seconds(7)).join(" ");
         assert!(udp.contains(" --interval=7s ") && !udp.contains("--number"));
-        assert!(udp.contains("udp://") && udp.ends_with("--gso=8") && !udp.contains("framing"));
+        assert!(
+            udp.contains("udp://")
+                && udp.ends_with(" --mixed --backdate=3h --gso=8")
+                && !udp.contains("framing")
+        );
     }
 
     #[test]

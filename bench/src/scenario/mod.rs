@@ -8,8 +8,10 @@ mod noloss;
 mod reload;
 mod rounds;
 mod saturate;
+mod search;
 mod soak;
 mod startup;
+mod store;
 mod turns;
 mod udp;
 
@@ -18,7 +20,7 @@ use clap::ValueEnum;
 
 use crate::lab::Lab;
 use crate::results::Scenario;
-use crate::sender::{Header, Shape, Wire};
+use crate::sender::{Header, Shape, Text, Wire};
 
 /// The experiments by name, in the order in which `all` runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -57,6 +59,10 @@ pub(crate) enum Name {
     DeadDestination,
     /// Killed with gigabytes of backlog, and started again.
     Startup,
+    /// Into the built-in store.
+    Store,
+    /// What a search of many stored events takes.
+    Search,
 }
 
 impl Name {
@@ -100,6 +106,8 @@ impl Name {
             Self::Saturate => saturate::run(lab),
             Self::DeadDestination => dead::run(lab),
             Self::Startup => startup::run(lab),
+            Self::Store => store::run(lab),
+            Self::Search => search::run(lab),
         }
     }
 }
@@ -110,6 +118,8 @@ const REFERENCE: Shape = Shape {
     connections: 10,
     size: 800,
     header: Header::Rfc3164Iso,
+    text: Text::Padding,
+    backdate_hours: 0,
     rate: 0,
     burst: 0,
 };

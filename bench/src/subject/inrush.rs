@@ -74,6 +74,11 @@ impl Inrush {
         self
     }
 
+    /// Its admin API, `http://HOST:PORT`.
+    pub(crate) fn admin(&self) -> &str {
+        &self.admin
+    }
+
     /// Where a POST makes it read its configuration again.
     pub(crate) fn reload_url(&self) -> String {
         format!("{}/api/v1/reload", self.admin)

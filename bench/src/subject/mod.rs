@@ -3,6 +3,7 @@
 
 mod bare;
 mod inrush;
+mod opensearch;
 mod rsyslog;
 mod syslog_ng;
 
@@ -14,6 +15,7 @@ use serde_json::Value;
 
 pub(crate) use bare::{BareTcp, BareUdp, Sink};
 pub(crate) use inrush::{Inrush, User, default_binary};
+pub(crate) use opensearch::{OpenSearch, recorded};
 pub(crate) use rsyslog::Rsyslog;
 pub(crate) use syslog_ng::SyslogNg;
 
@@ -21,7 +23,7 @@ use crate::child::wait;
 use crate::sender::Wire;
 
 /// How long the account may stand still before what is missing is taken for lost.
-const STILL_SECONDS_MAX: f64 = 3.0;
+const STILL_SECONDS_MAX: f64 = 15.0;
 
 /// A receiver that runs.
 pub(crate) trait Subject {

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, FromRequestParts, Query, State};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -20,6 +20,7 @@ use inrush_event::Timestamp;
 use inrush_store::query::when;
 use inrush_store::reply::{Failure, Reply};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::api::problem;
 use crate::serve::Stay;
@@ -99,7 +100,20 @@ struct AskedSql {
 }
 
 type Shared = Arc<dyn Searcher>;
-type From<T> = Result<Query<T>, QueryRejection>;
+
+/// What is asked for in the address, or the answer that says what is wrong there.
+struct Of<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Of<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(error) => Err(problem(StatusCode::BAD_REQUEST, &error.body_text())),
+        }
+    }
+}
 
 /// The endpoints, below `/api/v1`.
 pub(crate) fn router(searcher: Shared) -> Router {
@@ -147,12 +161,8 @@ impl Asked {
 async fn search(
     State(searcher): State<Shared>,
     Extension(stay): Extension<Stay>,
-    asked: From<Asked>,
+    Of(asked): Of<Asked>,
 ) -> Response {
-    let Query(asked) = match asked {
-        Ok(asked) => asked,
-        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
-    };
     let answer = asked
         .question(EVENTS_DEFAULT, true)
         .and_then(|question| searcher.search(question));
@@ -162,12 +172,8 @@ async fn search(
 async fn sql(
     State(searcher): State<Shared>,
     Extension(stay): Extension<Stay>,
-    asked: From<AskedSql>,
+    Of(asked): Of<AskedSql>,
 ) -> Response {
-    let Query(asked) = match asked {
-        Ok(asked) => asked,
-        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
-    };
     let limit = asked.limit.unwrap_or(u64::MAX);
     lines(searcher.sql(&asked.q, limit), stay)
 }
@@ -175,12 +181,8 @@ async fn sql(
 async fn export(
     State(searcher): State<Shared>,
     Extension(stay): Extension<Stay>,
-    asked: From<Asked>,
+    Of(asked): Of<Asked>,
 ) -> Response {
-    let Query(asked) = match asked {
-        Ok(asked) => asked,
-        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
-    };
     let format = asked.format.unwrap_or_default();
     let answer = asked
         .question(EXPORT_DEFAULT, false)
@@ -194,12 +196,8 @@ async fn export(
 async fn tail(
     State(searcher): State<Shared>,
     Extension(stay): Extension<Stay>,
-    asked: From<Asked>,
+    Of(asked): Of<Asked>,
 ) -> Response {
-    let Query(asked) = match asked {
-        Ok(asked) => asked,
-        Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
-    };
     let replies = match searcher.tail(&asked.q) {
         Ok(replies) => replies,
         Err(failure) => return refused(failure),

@@ -72,7 +72,7 @@ metrics! {
     StoreCompacted Counter "inrush_store_compacted_files_total" "Small files that were merged into others, by destination.";
     StoreExpired Counter "inrush_store_expired_events_total" "Events that retention has deleted, by destination and reason.";
     StoreRepeated Counter "inrush_store_repeated_events_total" "Events that the queue delivered again after a crash and a file held already, by destination.";
-    StoreBadFiles Counter "inrush_store_bad_files_total" "Files that could not be read, by destination.";
+    StoreBadFiles Gauge "inrush_store_bad_files" "Files that could not be read and are passed over, by destination.";
     DestinationAccepted Counter "inrush_destination_accepted_events_total" "Events put before a destination.";
     DestinationDelivered Counter "inrush_destination_delivered_events_total" "Events that a destination has taken.";
     DestinationDeliveredBytes Counter "inrush_destination_delivered_bytes_total" "Bytes of the raw records that a destination has taken.";

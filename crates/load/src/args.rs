@@ -143,7 +143,7 @@ pub struct Args {
         "size", "active_connections", "idle_connections", "source_ports", "threads",
         "syslog_proto", "sdata", "framing", "host", "app", "read_file", "mark", "proxy_protocol",
         "gso", "window", "reconnect", "acked_file", "target_pid", "verify", "ledger",
-        "drain_timeout"])]
+        "drain_timeout", "mixed", "backdate"])]
     pub demo: bool,
 
     /// Send over TCP (the default)
@@ -212,6 +212,13 @@ pub struct Args {
     /// Send the lines of this file as they are, again and again
     #[arg(short = 'R', long, value_name = "FILE")]
     pub read_file: Option<PathBuf>,
+    /// Say what the devices of --demo say, under their names, in messages of --size bytes; the
+    /// marker stands at the end. For measuring what depends on the text, such as a store
+    #[arg(long, conflicts_with_all = ["read_file", "host", "app", "sdata", "gso"])]
+    pub mixed: bool,
+    /// Header times begin this long ago and reach the present with the last message
+    #[arg(long, value_name = "TIME", conflicts_with = "read_file")]
+    pub backdate: Option<Period>,
     /// With --read-file: append the marker that --verify looks for
     #[arg(long, requires = "read_file")]
     pub mark: bool,

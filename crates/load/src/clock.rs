@@ -4,7 +4,7 @@
 //! only digits are patched.
 
 use jiff::{Timestamp, tz::TimeZone};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::args::SyslogProto;
 
@@ -18,6 +18,8 @@ const MICROS_AT: usize = 20;
 pub(crate) struct Clock {
     proto: SyslogProto,
     zone: TimeZone,
+    /// How far the header's time lies behind the present.
+    behind: Duration,
     second: u64,
     header: Vec<u8>,
     digits: [u8; NS_DIGITS],
@@ -29,6 +31,7 @@ impl Clock {
         let mut clock = Self {
             proto,
             zone: TimeZone::system(),
+            behind: Duration::ZERO,
             second: u64::MAX,
             header: Vec::new(),
             digits: [b'0'; NS_DIGITS],
@@ -42,23 +45,29 @@ impl Clock {
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        self.set(since.as_secs(), since.subsec_nanos());
+        self.set(since);
     }
 
-    fn set(&mut self, second: u64, ns: u32) {
-        if second != self.second {
-            self.second = second;
-            self.header = header_time(self.proto, second, &self.zone).into_bytes();
+    /// From now on the header's time lies so far behind the present; that of the marker does not.
+    pub(crate) fn set_behind(&mut self, behind: Duration) {
+        self.behind = behind;
+    }
+
+    fn set(&mut self, since: Duration) {
+        let header = since.saturating_sub(self.behind);
+        if header.as_secs() != self.second {
+            self.second = header.as_secs();
+            self.header = header_time(self.proto, self.second, &self.zone).into_bytes();
         }
         if self.proto != SyslogProto::Rfc3164 {
             put_digits(
                 &mut self.header[MICROS_AT..MICROS_AT + 6],
-                u64::from(ns / 1000),
+                header.subsec_micros().into(),
             );
         }
         put_digits(
             &mut self.digits,
-            second.saturating_mul(1_000_000_000) + u64::from(ns),
+            u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
         );
     }
 
@@ -115,10 +124,19 @@ mod tests {
     #[test]
     fn digits_are_patched_between_seconds() {
         let mut clock = Clock::new(SyslogProto::Rfc5424);
-        clock.set(1_762_000_000, 1_234_567);
+        clock.set(Duration::new(1_762_000_000, 1_234_567));
         assert_eq!(clock.header(), b"2025-11-01T12:26:40.001234Z");
         assert_eq!(clock.digits(), b"1762000000001234567");
-        clock.set(1_762_000_000, 999_999_999);
+        clock.set(Duration::new(1_762_000_000, 999_999_999));
         assert_eq!(clock.header(), b"2025-11-01T12:26:40.999999Z");
+    }
+
+    #[test]
+    fn only_the_headers_time_lies_behind() {
+        let mut clock = Clock::new(SyslogProto::Rfc5424);
+        clock.set_behind(Duration::from_millis(3_600_001));
+        clock.set(Duration::new(1_762_000_000, 1_234_567));
+        assert_eq!(clock.header(), b"2025-11-01T11:26:40.000234Z");
+        assert_eq!(clock.digits(), b"1762000000001234567");
     }
 }

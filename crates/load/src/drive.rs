@@ -27,6 +27,8 @@ pub(crate) struct Pushed {
 
 /// One connection or socket, as the loop sees it.
 pub(crate) trait Lane {
+    /// Messages that it sends in all.
+    fn quota(&self) -> u64;
     /// Whether anything is left to send and it can be sent.
     fn open(&self) -> bool;
     /// Whether the kernel had no room at the last push.
@@ -55,6 +57,8 @@ pub(crate) struct Progress {
 pub(crate) struct Until<'a> {
     pub(crate) start: Instant,
     pub(crate) interval: Option<Duration>,
+    /// How long ago the first message says it was written; the last says now.
+    pub(crate) backdate: Option<Duration>,
     /// Set from outside, for example on Ctrl-C.
     pub(crate) stop: &'a AtomicBool,
 }
@@ -62,6 +66,15 @@ pub(crate) struct Until<'a> {
 impl Until<'_> {
     pub(crate) fn elapsed_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    /// How far behind the present a message is dated that is sent now, when `sent` of `quota`
+    /// messages are out.
+    fn behind(&self, sent: u64, quota: u64) -> Option<Duration> {
+        let by_number = sent as f64 / quota.max(1) as f64;
+        let by_time = self.elapsed_ns() as f64 / self.end_ns() as f64;
+        let left = (1.0 - by_number.max(by_time)).max(0.0);
+        self.backdate.map(|backdate| backdate.mul_f64(left))
     }
 
     fn end_ns(&self) -> u64 {
@@ -82,7 +95,13 @@ pub(crate) fn drive<L: Lane>(
 ) {
     let mut turn = Turn { cursor: 0 };
     let mut handed = 0;
+    let quota = lanes
+        .iter()
+        .fold(0, |sum: u64, lane| sum.saturating_add(lane.quota()));
     loop {
+        if let Some(behind) = until.behind(handed, quota) {
+            clock.set_behind(behind);
+        }
         let tick_ns = until.elapsed_ns();
         let last = tick_ns >= until.end_ns();
         let allowance = match pacer {

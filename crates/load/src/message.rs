@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use crate::args::{Framing, SyslogProto};
 use crate::clock::{Clock, NS_DIGITS, put_digits};
+use crate::demo::{Mix, Mixed};
 
 /// Bytes of messages on a tape, and in one write: large enough that the system call does not
 /// count, small enough to stay in the second-level cache.
@@ -25,6 +26,13 @@ pub(crate) const SEQ_DIGITS: usize = 10;
 
 /// Messages that one sender can number.
 pub(crate) const SEQ_MAX: u64 = 10_u64.pow(SEQ_DIGITS as u32);
+
+/// Bytes of a tape of mixed messages: so many that a store's pages hold no message twice, few
+/// enough to be built while one looks on.
+const MIXED_TAPE_BYTES: usize = 32 * 1024 * 1024;
+
+/// Bytes that a header of the mixed messages may have more than the plain one.
+pub(crate) const MIXED_HEADER_EXTRA: usize = 64;
 
 const PADDING: &[u8] = b"PADD";
 
@@ -83,6 +91,22 @@ impl Style {
         (header, before.len())
     }
 
+    /// A header of another host, and where its time stands.
+    fn mixed_header(&self, mixed: &Mixed, clock: &Clock) -> (Vec<u8>, usize) {
+        let (priority, host, app) = (mixed.priority, mixed.host, mixed.app);
+        let (before, after) = match self.proto {
+            SyslogProto::Rfc5424 => {
+                let app = app.split('[').next().filter(|app| !app.is_empty());
+                let after = format!(" {host} {} - - - ", app.unwrap_or("-"));
+                (format!("<{priority}>1 "), after)
+            }
+            _ if app.is_empty() => (format!("<{priority}>"), format!(" {host} ")),
+            _ => (format!("<{priority}>"), format!(" {host} {app}: ")),
+        };
+        let header = [before.as_bytes(), clock.header(), after.as_bytes()].concat();
+        (header, before.len())
+    }
+
     fn marker(&self) -> String {
         let (run, sender) = (&self.run, "0".repeat(self.sender_digits));
         let (seq, sent) = ("0".repeat(SEQ_DIGITS), "0".repeat(NS_DIGITS));
@@ -110,6 +134,25 @@ impl Tape {
         );
         let mut tape = Self::empty(style, false);
         for _ in 0..count.max(1) {
+            tape.append(style, &message, Some(time), Some(mark));
+        }
+        tape
+    }
+
+    /// What the devices of the demo say, in messages of `style.size` bytes that end in the marker.
+    pub(crate) fn mixed(style: &Style, clock: &Clock) -> Self {
+        let mut mix = Mix::new(u64::from_str_radix(&style.run, 16).unwrap_or_default());
+        let marker = style.marker();
+        let mut tape = Self::empty(style, true);
+        while tape.bytes.len() < MIXED_TAPE_BYTES {
+            let mixed = mix.draw(style.size);
+            let (mut message, time) = style.mixed_header(&mixed, clock);
+            let room = style.size.saturating_sub(message.len() + 1 + marker.len());
+            let cut = mixed.text.floor_char_boundary(room);
+            message.extend_from_slice(&mixed.text.as_bytes()[..cut]);
+            message.resize(style.size.saturating_sub(marker.len()), b' ');
+            let mark = message.len();
+            message.extend_from_slice(marker.as_bytes());
             tape.append(style, &message, Some(time), Some(mark));
         }
         tape
@@ -242,6 +285,8 @@ const RUN_BYTES: usize = " run=01234567 sent=".len();
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn style(proto: SyslogProto, framing: Option<Framing>, size: usize) -> Style {
@@ -346,6 +391,40 @@ mod tests {
             text.starts_with("<13>hello seq=0000000042 conn=03 run=5eed0001 sent="),
             "{text}"
         );
+    }
+
+    #[test]
+    fn mixed_messages_have_one_size_many_hosts_and_the_marker_at_their_end() {
+        for proto in [SyslogProto::Rfc3164, SyslogProto::Rfc5424] {
+            let style = style(proto, Some(Framing::Newline), 300);
+            let clock = Clock::new(proto);
+            let mut tape = Tape::mixed(&style, &clock);
+            let (mut messages, mut hosts) = (Vec::new(), BTreeSet::new());
+            while messages.len() < 5000 {
+                let slots = tape.load(u64::MAX, 7, 41 + messages.len() as u64, &clock);
+                let bytes = tape.bytes(&slots).to_vec();
+                tape.advance(slots.len());
+                let text = String::from_utf8(bytes).unwrap();
+                messages.extend(text.lines().map(str::to_owned));
+            }
+            for (seq, message) in (41..).zip(&messages) {
+                assert_eq!(message.len(), 300, "{message}");
+                let end = format!(" seq={seq:010} conn=07 run=5eed0001 sent=");
+                let (_, sent) = message.split_once(&end).unwrap();
+                assert_eq!(sent.as_bytes(), clock.digits());
+                let skipped = 2 * usize::from(proto == SyslogProto::Rfc5424);
+                let time = std::str::from_utf8(clock.header()).unwrap();
+                let (_, after) = message.split_once('>').unwrap();
+                let (_, rest) = after[skipped..].split_once(time).unwrap();
+                hosts.insert(rest.split(' ').nth(1).unwrap().to_owned());
+            }
+            assert!(hosts.len() > 20, "{hosts:?}");
+            let distinct: BTreeSet<&str> = messages
+                .iter()
+                .filter_map(|message| message.split(" seq=").next())
+                .collect();
+            assert!(distinct.len() > 4900, "{}", distinct.len());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::args::{Args, Framing, SyslogProto, Transport};
 use crate::clock::Clock;
 use crate::error::LoadError;
-use crate::message::{SEQ_MAX, Style, TAPE_BYTES, Tape};
+use crate::message::{MIXED_HEADER_EXTRA, SEQ_MAX, Style, TAPE_BYTES, Tape};
 use crate::relp::RelpPlan;
 use crate::udp::{BATCH, BURST_BYTES_MAX, PAYLOAD_BYTES_MAX, SEGMENTS_MAX};
 
@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     /// Content of `--read-file`.
     pub(crate) file: Option<Vec<u8>>,
     pub(crate) mark: bool,
+    pub(crate) mixed: bool,
+    pub(crate) backdate: Option<Duration>,
     pub(crate) senders: u64,
     pub(crate) idle: u64,
     /// Messages over all senders, if there is a number to reach.
@@ -85,6 +87,8 @@ impl Plan {
             style,
             file,
             mark: args.mark,
+            mixed: args.mixed,
+            backdate: args.backdate.map(|period| period.0),
             senders,
             idle: args.idle_connections,
             total,
@@ -115,6 +119,7 @@ impl Plan {
                 let lines: Vec<&[u8]> = lines_of(file).collect();
                 Tape::lines(&self.style, &lines, self.mark)
             }
+            None if self.mixed => Tape::mixed(&self.style, clock),
             None => {
                 let fitting = TAPE_BYTES / self.style.size;
                 let count = match self.transport {
@@ -227,7 +232,8 @@ fn check_header(args: &Args) -> Result<(), LoadError> {
 }
 
 fn check_size(args: &Args, transport: Transport, style: &Style) -> Result<(), LoadError> {
-    let (size, least) = (args.size, style.size_min());
+    let longest = if args.mixed { MIXED_HEADER_EXTRA } else { 0 };
+    let (size, least) = (args.size, style.size_min() + longest);
     let most = match transport {
         Transport::Udp => PAYLOAD_BYTES_MAX,
         _ => STREAM_MESSAGE_BYTES_MAX,
@@ -349,6 +355,7 @@ mod tests {
             ("h:1 --host a\tb", "--host"),
             ("h:1 -n 99999999999", "number"),
             ("h:1 -R /nonexistent", "/nonexistent"),
+            ("h:1 --mixed -s 120", "take"),
         ] {
             let error = plan(words).unwrap_err().to_string();
             assert!(error.contains(part), "{words}: {error}");

@@ -375,6 +375,10 @@ impl<'a> RelpLane<'a> {
 }
 
 impl Lane for RelpLane<'_> {
+    fn quota(&self) -> u64 {
+        self.quota
+    }
+
     fn open(&self) -> bool {
         !self.failed && self.begun < self.quota
     }

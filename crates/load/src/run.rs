@@ -83,6 +83,7 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
     let cpu_before = own_cpu_seconds();
     let start = Instant::now();
     let until = Until {
+        backdate: plan.backdate,
         start,
         interval: plan.interval,
         stop,

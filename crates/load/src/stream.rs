@@ -193,6 +193,10 @@ impl StreamLane {
 }
 
 impl Lane for StreamLane {
+    fn quota(&self) -> u64 {
+        self.quota
+    }
+
     fn open(&self) -> bool {
         !self.failed && (self.begun < self.quota || self.unfinished())
     }

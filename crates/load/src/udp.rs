@@ -152,6 +152,10 @@ const REFUSED_HINT: &str =
     "nothing listens on that UDP port: start the receiver, or check with `ss -lun`";
 
 impl Lane for UdpLane {
+    fn quota(&self) -> u64 {
+        self.quota
+    }
+
     fn open(&self) -> bool {
         !self.failed && self.sent < self.quota
     }

@@ -361,12 +361,12 @@ impl Page {
             (Metric::StoreFileBytes, levels.file_bytes),
             (Metric::StoreEvents, levels.events),
             (Metric::StoreTailEvents, levels.tail_events),
+            (Metric::StoreBadFiles, levels.bad_files),
             (Metric::StoreWritten, done.events.get()),
             (Metric::StoreWrittenText, done.text_bytes.get()),
             (Metric::StoreWrittenBytes, done.file_bytes.get()),
             (Metric::StoreCompacted, done.compacted.get()),
             (Metric::StoreRepeated, done.repeated.get()),
-            (Metric::StoreBadFiles, done.bad_files.get()),
         ] {
             self.add(metric, vec![("destination", name)], value as f64);
         }

@@ -27,11 +27,11 @@ pub enum SinkError {
         /// What is wrong with it.
         what: String,
     },
-    /// The folder of the embedded store cannot be used.
+    /// The place of the embedded store cannot be used.
     #[error("store {path}: {cause}")]
     Store {
-        /// The folder.
-        path: PathBuf,
+        /// The folder or bucket.
+        path: String,
         /// What is wrong with it.
         cause: std::io::Error,
     },

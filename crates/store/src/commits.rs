@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use bytes::Bytes;
 use inrush_event::crc32c;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -153,7 +154,7 @@ impl Commits {
     pub(crate) fn make(&mut self, home: &Home, commit: &Commit) -> io::Result<()> {
         let number = self.next;
         let path = format!("{FOLDER}{number:020}{COMMIT}");
-        if !home.create(&path, &told(commit)?)? {
+        if !home.create(&path, told(commit)?)? {
             // Perhaps by ourselves: the write may have been reported as failed after it was done.
             if read::<Commit>(home, &path).ok().as_ref() != Some(commit) {
                 return Err(io::Error::new(
@@ -182,7 +183,7 @@ impl Commits {
             covered: self.covered.stretches(),
             doomed: self.doomed.clone(),
         };
-        home.put(&format!("{FOLDER}{number:020}{FULL}"), &told(&full)?)?;
+        home.put(&format!("{FOLDER}{number:020}{FULL}"), told(&full)?)?;
         self.since_full = 0;
         self.fulls.push(number);
         while self.fulls.len() > FULLS_KEPT {
@@ -198,11 +199,11 @@ impl Commits {
     }
 }
 
-fn told<T: Serialize>(what: &T) -> io::Result<Vec<u8>> {
+fn told<T: Serialize>(what: &T) -> io::Result<Bytes> {
     let mut lines = serde_json::to_vec(what)?;
     let sum = crc32c(&lines);
     lines.extend_from_slice(format!("\n{sum:08x}\n").as_bytes());
-    Ok(lines)
+    Ok(lines.into())
 }
 
 fn read<T: DeserializeOwned>(home: &Home, path: &str) -> io::Result<T> {

@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, RecordBatch, StringViewArray};
 use arrow_select::interleave::interleave_record_batch;
+use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -31,7 +32,7 @@ const SOURCES: u64 = 512;
 pub(crate) struct Encoded {
     /// All but its name: the path is its folder yet.
     pub(crate) entry: FileEntry,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
 }
 
 static PROPERTIES: LazyLock<WriterProperties> = LazyLock::new(properties);
@@ -184,7 +185,10 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
     writer.append_key_value_metadata(KeyValue::new(grams::METADATA_KEY.to_owned(), layout));
     let bytes = writer.into_inner().map_err(broken)?;
     entry.bytes = bytes.len() as u64;
-    Ok(Encoded { entry, bytes })
+    Ok(Encoded {
+        entry,
+        bytes: bytes.into(),
+    })
 }
 
 /// Takes the rows of a group into what is said of the file.

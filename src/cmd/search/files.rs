@@ -1,14 +1,15 @@
 //! Answers from the files of a store, beside the process that writes them or without one. What is
 //! in its memory only is not among them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use inrush_pipeline::config::Config;
 use inrush_search::{Answer, Engine, Options, SearchRequest};
 use inrush_sink::SinkConfig;
+use inrush_store::Store;
 use inrush_store::reply::Failure;
-use inrush_store::{Home, Store};
 
 use super::{Replies, Searcher};
 use crate::cmd::Usage;
@@ -23,19 +24,20 @@ impl Files {
     /// The first store that the configuration names.
     pub(super) fn open(config: &Config) -> anyhow::Result<Self> {
         let mut sinks = config.destinations.values();
-        let path = sinks.find_map(|sink| match sink {
-            SinkConfig::Store(options) => Some(config.data_dir.join(&options.path)),
+        let options = sinks.find_map(|sink| match sink {
+            SinkConfig::Store(options) => Some(options),
             _ => None,
         });
         let none =
             "the configuration has no destination of `type: store`, so nothing is searchable";
-        let path = path.ok_or_else(|| Usage(none.to_owned()))?;
-        let shown = path.display().to_string();
-        if !path.is_dir() {
+        let options = options.ok_or_else(|| Usage(none.to_owned()))?;
+        let shown = options.shown(&config.data_dir);
+        if !options.is_remote() && !Path::new(&shown).is_dir() {
             let missing = format!("there is no store at {shown} yet");
             return Err(anyhow::anyhow!(missing));
         }
-        let home = Home::folder(&path).with_context(|| format!("cannot open {shown}"))?;
+        let home = options.home(&config.data_dir);
+        let home = home.with_context(|| format!("cannot open {shown}"))?;
         let store = Store::open_read_only(home).with_context(|| format!("cannot read {shown}"))?;
         let engine = Engine::start(&Options::default()).context("cannot start threads")?;
         Ok(Self { engine, store })

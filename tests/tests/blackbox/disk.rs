@@ -7,7 +7,7 @@ use inrush_tests::*;
 use crate::{TCP, to_file};
 
 /// Starts inrush in a mount namespace of its own, with a disk of 1 MiB at `disk` in its folder.
-fn on_a_small_disk() -> Option<Inrush> {
+pub(crate) fn on_a_small_disk(yaml: &str) -> Option<Inrush> {
     if !is_root() || ["unshare", "nsenter", "mount"].map(tool).contains(&None) {
         return None;
     }
@@ -25,19 +25,27 @@ fn on_a_small_disk() -> Option<Inrush> {
     }
     let script = format!("{mount} && exec \"$0\" \"$@\"");
     let wrapper = ["unshare", "-m", "sh", "-c", &script].map(str::to_owned);
-    let yaml = to_file(TCP, "").replace("out.jsonl", "disk/out.jsonl");
     let options = Options {
         dir: Some(dir),
         wrapper: &wrapper,
         ..Options::default()
     };
-    Some(Inrush::with(&yaml, options))
+    Some(Inrush::with(yaml, options))
+}
+
+/// Gives that disk more room.
+pub(crate) fn grow_disk(inrush: &Inrush) {
+    let disk = inrush.path("disk");
+    let pid = inrush.pid().to_string();
+    let grow = ["-t", &pid, "-m", "mount", "-o", "remount,size=64m"];
+    run_ok(Command::new("nsenter").args(grow).arg(disk));
 }
 
 #[test]
 fn a_full_disk_holds_events_until_there_is_room() {
     const SENT: usize = 10_000;
-    let Some(inrush) = on_a_small_disk() else {
+    let yaml = to_file(TCP, "").replace("out.jsonl", "disk/out.jsonl");
+    let Some(inrush) = on_a_small_disk(&yaml) else {
         skip!("a small disk cannot be mounted here")
     };
     let mut tcp = Tcp::connect(inrush.address("tcp"));
@@ -65,22 +73,12 @@ fn a_full_disk_holds_events_until_there_is_room() {
     assert_eq!((ill.len(), &ill[0]["name"]), (1, &"out".into()), "{edges}");
     assert!(ill[0]["since_ns"].is_i64() && ill[0]["reason"].is_string());
 
-    let disk = inrush.path("disk");
-    let pid = inrush.pid().to_string();
-    let grow = [
-        "-t",
-        &pid,
-        "-m",
-        "mount",
-        "-o",
-        "remount,size=64m",
-        disk.to_str().unwrap(),
-    ];
-    run_ok(Command::new("nsenter").args(grow));
+    grow_disk(&inrush);
     inrush.conserved(SENT as u64);
     assert_eq!(inrush.http("GET", "/healthz").status, 200);
     // The mount is seen only through the process that has it.
-    let inside = format!("/proc/{pid}/root{}/out.jsonl", disk.display());
+    let disk = inrush.path("disk");
+    let inside = format!("/proc/{}/root{}/out.jsonl", inrush.pid(), disk.display());
     let ids: Vec<_> = (0..SENT).map(|n| format!("ID{n}")).collect();
     assert_eq!(field(&json_lines(inside.as_ref()), "msg_id"), ids);
 }

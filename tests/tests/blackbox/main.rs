@@ -22,6 +22,7 @@ mod relp;
 mod roundtrip;
 mod search;
 mod store;
+mod store_s3;
 mod tls;
 mod top;
 

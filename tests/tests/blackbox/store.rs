@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inrush_tests::*;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::TCP;
+use crate::disk::{grow_disk, on_a_small_disk};
 
 const STORE: &str = "{ type: store }";
 /// Written often, in small files, so that kills hit commits and compaction.
@@ -61,7 +62,7 @@ fn of_type<'a>(answer: &'a [Value], name: &str) -> Vec<&'a Value> {
 }
 
 /// The first row of what a statement finds.
-fn sql(inrush: &Inrush, statement: &str) -> Value {
+pub(crate) fn sql(inrush: &Inrush, statement: &str) -> Value {
     let statement = statement
         .replace(' ', "%20")
         .replace('=', "%3D")
@@ -224,23 +225,24 @@ fn every_answered_event_is_there_once_over_kills() {
 }
 
 /// The sum of all values of a metric.
-fn metric(inrush: &Inrush, name: &str) -> f64 {
+pub(crate) fn metric(inrush: &Inrush, name: &str) -> f64 {
     let page = inrush.http("GET", "/metrics").body;
     let of = page.lines().filter(|line| line.starts_with(name));
     of.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
         .sum()
 }
 
+/// A program that `make test` installs from PyPI.
+pub(crate) fn python_tool(name: &str) -> Option<PathBuf> {
+    let tools = binary().parent()?.join("../tools/python/bin");
+    Some(tools.join(name)).filter(|program| program.is_file())
+}
+
 /// What another engine finds in the files, if there is one.
-fn duckdb_counts(dir: &Path, events: u64) {
-    let python = binary()
-        .parent()
-        .unwrap()
-        .join("../tools/duckdb/bin/python");
-    if !python.is_file() {
-        eprintln!("SKIPPED: no DuckDB here: `make test` installs it from PyPI");
-        return;
-    }
+pub(crate) fn duckdb_counts(dir: &Path, events: u64) {
+    let Some(python) = python_tool("python") else {
+        skip!("no DuckDB here: `make test` installs it from PyPI");
+    };
     let script = "import duckdb, sys; print(*duckdb.sql(\"select count(*), count(distinct seq), \
                   count(distinct msg_id), min(length(raw)) from '\" + sys.argv[1] + \
                   \"/data/store/main/**/*.parquet'\").fetchall()[0])";
@@ -251,4 +253,89 @@ fn duckdb_counts(dir: &Path, events: u64) {
         .collect();
     assert_eq!(counts[..3], [events; 3]);
     assert!(counts[3] > 900, "{said}");
+}
+
+/// Text that no compressor makes much smaller.
+fn noise(seed: u64) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{state:016x}")
+    };
+    (0..16).map(|_| next()).collect()
+}
+
+#[test]
+fn a_full_disk_holds_events_that_can_be_searched_all_the_while() {
+    const SENT: u64 = 20_000;
+    let store = "{ type: store, path: \"{dir}/disk/store\", free: 0B, flush_after: 200ms }";
+    let Some(inrush) = on_a_small_disk(&into(store, TCP)) else {
+        skip!("a small disk cannot be mounted here")
+    };
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    for n in 0..SENT {
+        tcp.send(format!("<13>1 - h a - N{n} - {}\n", noise(n)));
+    }
+    eventually("the full disk to be noticed", || {
+        (inrush.destination()["errors"]["disk_full"].as_u64()? >= 1).then_some(())
+    });
+    inrush.wait_until("all accepted", |l| l.sources["syslog"].accepted == SENT);
+    let row = &inrush.ledger().destinations["local"];
+    assert!(row.pending > 0 && row.dropped.is_empty() && row.quarantined.is_empty());
+    let counts = "select count(*), count(distinct msg_id) from events";
+    eventually("all are found, from files and from memory", || {
+        (sql(&inrush, counts) == json!([SENT, SENT])).then_some(())
+    });
+    grow_disk(&inrush);
+    inrush.wait_until("all delivered", |l| {
+        l.destinations["local"].delivered == SENT && l.destinations["local"].pending == 0
+    });
+    assert_eq!(sql(&inrush, counts), json!([SENT, SENT]));
+}
+
+#[test]
+fn a_damaged_file_is_an_alarm_and_costs_only_itself() {
+    let inrush = Inrush::start(&into(HASTY, TCP));
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    let mut sent = 0;
+    let mut send_and_wait = || {
+        tcp.send(lines(sent..sent + 100));
+        sent += 100;
+        inrush.wait_until("delivered", |l| {
+            l.destinations["local"].delivered == sent as u64
+        });
+    };
+    send_and_wait();
+    let folder = inrush.path("data/store/main");
+    let mut open = vec![folder];
+    let mut files = Vec::new();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => open.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    // One file, or two where the hour has just changed.
+    for file in &files {
+        let length = std::fs::metadata(file).unwrap().len() as usize;
+        std::fs::write(file, vec![0xff; length]).unwrap();
+    }
+    send_and_wait();
+    assert_eq!(
+        sql(&inrush, "select count(distinct msg_id) from events"),
+        json!([100]),
+        "the others are found"
+    );
+    assert_eq!(
+        metric(&inrush, "inrush_store_bad_files"),
+        files.len() as f64
+    );
+    let flow = inrush.json("/api/v1/flow");
+    assert_eq!(flow["alarms"][0]["id"], "store-unreadable:local", "{flow}");
+    assert_eq!(flow["alarms"][0]["severity"], "warning");
 }

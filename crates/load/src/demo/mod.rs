@@ -10,6 +10,7 @@
 //! it.
 
 mod day;
+mod mixed;
 mod products;
 mod sender;
 mod template;
@@ -30,6 +31,7 @@ use crate::report::{Connections, Report, grouped};
 use crate::run::{Line, own_cpu_seconds};
 use crate::tcp;
 
+pub(crate) use mixed::{Mix, Mixed};
 use products::{ALL, Habit};
 use sender::{Said, Sender};
 

@@ -62,6 +62,7 @@ const QUEUE_FULL: &str = "docs/guides/queue.md#the-queue-is-full";
 const DEAD: &str = "docs/guides/queue.md#a-destination-is-dead";
 const FAULTS: &str = "docs/guides/faults.md";
 const ANSWERS: &str = "docs/guides/hec.md#what-an-answer-means";
+const STORE: &str = "docs/guides/store.md#when-something-is-wrong";
 const QUARANTINE: &str = "docs/guides/quarantine.md";
 
 const A_FAULT: &str = "A fault of Inrush itself: this must not happen.";
@@ -396,6 +397,29 @@ pub(super) fn losing(loss: &GrowingLoss) -> Draft {
     }
 }
 
+/// Files of a store that searches pass over.
+pub(super) fn unreadable(name: &str, files: u64) -> Option<Draft> {
+    let are = match files {
+        0 => return None,
+        1 => "One file of the store cannot be read".to_owned(),
+        n => format!("{n} files of the store cannot be read"),
+    };
+    Some(Draft {
+        id: format!("store-unreadable:{name}"),
+        severity: Severity::Warning,
+        what: format!("{are}: searches of {name} do not see what is in it."),
+        since: None,
+        cause: "What is on the disk is not what was written: a disk that fails, or something else \
+            that writes there."
+            .to_owned(),
+        remedy:
+            "The log names each with its reason. Copy them from a backup to the same paths and \
+            restart, or leave them: they go with their age. Look at the disk."
+                .to_owned(),
+        link: STORE,
+    })
+}
+
 /// A certificate that ends soon, or has ended. `not_after_s`: seconds since 1970.
 pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<Draft> {
     let left_s = not_after_s - Timestamp::now().0 / 1_000_000_000;
@@ -481,6 +505,8 @@ mod tests {
             destination("tape", &Trouble::Stalled { since: AT }),
             certificate("syslog", soon).unwrap(),
             certificate("syslog", 1).unwrap(),
+            unreadable("local", 1).unwrap(),
+            unreadable("local", 3).unwrap(),
         ];
         let reasons = ErrorReason::ALL.iter();
         all.extend(reasons.map(|reason| destination("splunk", &failing(*reason))));

@@ -273,6 +273,10 @@ impl Shared {
                 .growing(Instant::now())
                 .map(|loss| alarm::losing(&loss)),
         );
+        let stores = graph.destinations.iter();
+        let stores = stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.levels())));
+        drafts
+            .extend(stores.filter_map(|(name, levels)| alarm::unreadable(name, levels.bad_files)));
         for running in &graph.sources {
             let tls = running.source.settings().1.tls.clone();
             let ends =

@@ -1,10 +1,12 @@
 //! The options of the `store` destination.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
-use inrush_event::{ByteSize, Period};
-use inrush_store::{Retention, WriteOptions};
+use inrush_event::{ByteSize, Period, Secret};
+use inrush_store::{BucketOptions, Home, Retention, WriteOptions, check_url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +16,13 @@ use crate::Problem;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StoreConfig {
-    /// The folder of the files. A relative path lies under `data_dir`. One store has one writer.
+    /// The folder of the files, or `s3://BUCKET/FOLDER`. A relative path lies under `data_dir`. One
+    /// store has one writer.
     #[serde(default = "path")]
     pub path: String,
+    /// How the bucket is reached, where `path` is in one.
+    #[serde(default, skip_serializing_if = "S3Config::is_default")]
+    pub s3: S3Config,
     /// How long events are kept, in all indexes that have nothing of their own.
     #[serde(default)]
     pub keep: Keep,
@@ -34,6 +40,25 @@ pub struct StoreConfig {
     /// safe in the queue, but count as pending until then.
     #[serde(default = "flush_after")]
     pub flush_after: Period,
+}
+
+/// How a bucket is reached. What is not given comes from the environment, by the names of the AWS
+/// tools (`AWS_ACCESS_KEY_ID`, `AWS_REGION` …), or from the role of the machine.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct S3Config {
+    /// Address of a service other than Amazon's, such as `http://127.0.0.1:8333`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Region of the bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The id of the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_key_id: Option<String>,
+    /// The key: better `${NAME}`, an environment variable, than the key itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_access_key: Option<Secret>,
 }
 
 /// How long events are kept. What is reached first counts.
@@ -79,7 +104,56 @@ impl Keep {
     }
 }
 
+impl S3Config {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn problems(&self, problems: &mut Vec<Problem>) {
+        let is_http = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+        if !self.endpoint.as_ref().is_none_or(is_http) {
+            let message = "must begin with http:// or https://";
+            problems.push(Problem::new("s3.endpoint", message));
+        }
+        if self.access_key_id.is_some() != self.secret_access_key.is_some() {
+            let message = "give access_key_id and secret_access_key, or neither";
+            problems.push(Problem::new("s3", message));
+        }
+    }
+}
+
 impl StoreConfig {
+    /// Whether its files lie in a bucket.
+    pub fn is_remote(&self) -> bool {
+        self.path.contains("://")
+    }
+
+    /// Where its files lie, for a data folder of `data_dir`; for messages too.
+    pub fn shown(&self, data_dir: &Path) -> String {
+        if self.is_remote() {
+            self.path.clone()
+        } else {
+            data_dir.join(&self.path).display().to_string()
+        }
+    }
+
+    /// Opens the place of its files.
+    ///
+    /// # Errors
+    /// See [`Home::folder`] and [`Home::bucket`].
+    pub fn home(&self, data_dir: &Path) -> io::Result<Home> {
+        if !self.is_remote() {
+            return Home::folder(&data_dir.join(&self.path));
+        }
+        let options = BucketOptions {
+            endpoint: self.s3.endpoint.clone(),
+            region: self.s3.region.clone(),
+            access_key_id: self.s3.access_key_id.clone(),
+            secret_access_key: self.s3.secret_access_key.clone(),
+        };
+        Home::bucket(&self.path, &options)
+    }
+
     pub(crate) fn write_options(&self) -> WriteOptions {
         let indexes = self.indexes.iter();
         WriteOptions {
@@ -98,10 +172,16 @@ impl StoreConfig {
         if self.path.is_empty() {
             problems.push(Problem::new("path", "must name a folder, such as `store`"));
         }
-        if self.path.contains("://") {
-            let message = "only folders can be written yet, no object stores";
+        if self.is_remote()
+            && let Err(message) = check_url(&self.path)
+        {
             problems.push(Problem::new("path", message));
         }
+        if !self.is_remote() && !self.s3.is_default() {
+            let message = "is for a `path` that begins with s3://";
+            problems.push(Problem::new("s3", message));
+        }
+        self.s3.problems(&mut problems);
         if !(1 << 20..=1 << 30).contains(&self.flush_bytes.0) {
             problems.push(Problem::new("flush_bytes", "must be 1MiB to 1GiB"));
         }
@@ -122,6 +202,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             path: path(),
+            s3: S3Config::default(),
             keep: Keep::default(),
             indexes: BTreeMap::new(),
             free: free(),

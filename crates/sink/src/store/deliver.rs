@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use inrush_event::Feed;
 use inrush_store::writer::{self, Observer};
-use inrush_store::{Home, Store, WriteOptions};
+use inrush_store::{Store, WriteOptions};
 
 use super::StoreConfig;
 use crate::{ErrorReason, Sink, SinkError, SinkStatus};
@@ -25,10 +25,9 @@ impl StoreSink {
         data_dir: &Path,
         status: Arc<SinkStatus>,
     ) -> Result<Self, SinkError> {
-        let folder = data_dir.join(&config.path);
-        let opened = Home::folder(&folder).and_then(Store::open);
+        let opened = config.home(data_dir).and_then(Store::open);
         let store = opened.map_err(|cause| SinkError::Store {
-            path: folder,
+            path: config.shown(data_dir),
             cause,
         })?;
         Ok(Self {

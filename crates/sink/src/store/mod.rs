@@ -12,5 +12,5 @@
 mod config;
 mod deliver;
 
-pub use config::{Keep, StoreConfig};
+pub use config::{Keep, S3Config, StoreConfig};
 pub use deliver::StoreSink;

@@ -133,7 +133,7 @@ fn a_broken_file_costs_itself_and_no_compaction() {
     bytes[4..middle].fill(0xff);
     fs::write(&broken, bytes).unwrap();
     while compact(&store, NOW + HOUR).unwrap() {}
-    assert_eq!(store.counters.bad_files.get(), 1);
+    assert_eq!(store.levels().bad_files, 1);
     assert!(broken.exists(), "it is left for those who can mend it");
     assert_eq!(left(&store), (2, 1), "the others are merged");
     assert_eq!(store.levels().events, 8);
