@@ -91,7 +91,7 @@ const BUSY: [(&str, &str); 4] = [
     (r#""no such phrase at all""#, "all"),
     ("| count by host", "all"),
     ("denied", "all"),
-    ("* | p99(len(raw)) by sourcetype", "all"),
+    ("* | avg(severity) by host", "all"),
 ];
 
 /// An event must be found within so many seconds while four searches run, 99 of 100.
