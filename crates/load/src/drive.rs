@@ -71,10 +71,11 @@ impl Until<'_> {
     /// How far behind the present a message is dated that is sent now, when `sent` of `quota`
     /// messages are out.
     fn behind(&self, sent: u64, quota: u64) -> Option<Duration> {
+        let backdate = self.backdate?;
         let by_number = sent as f64 / quota.max(1) as f64;
         let by_time = self.elapsed_ns() as f64 / self.end_ns() as f64;
         let left = (1.0 - by_number.max(by_time)).max(0.0);
-        self.backdate.map(|backdate| backdate.mul_f64(left))
+        Some(backdate.mul_f64(left))
     }
 
     fn end_ns(&self) -> u64 {

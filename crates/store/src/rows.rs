@@ -1,7 +1,7 @@
 //! From a batch as it came off the wire to rows of the table.
 //!
-//! The text is copied once, as a whole: a batch's arena holds four times the room that its text
-//! takes, and rows wait for seconds to be written.
+//! The text is copied once, as a whole: rows wait for seconds to be written, and an arena, which
+//! is larger than the text in it, can go back to the pool meanwhile.
 //! Text that is not UTF-8 is copied with U+FFFD for each broken part, as everything that takes
 //! Parquet or SQL demands; the event's anomalies say so.
 

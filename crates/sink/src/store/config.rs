@@ -241,6 +241,13 @@ mod tests {
             "indexes.netfw.age",
         ];
         assert_eq!(keys(bad), expected);
+        let s3 = serde_json::json!({"endpoint": "127.0.0.1:8333", "access_key_id": "me"});
+        let reached = serde_json::json!({"type": "store", "path": "s3://logs", "s3": s3});
+        assert_eq!(keys(reached), ["s3.endpoint", "s3"]);
+        let elsewhere = serde_json::json!({"type": "store", "path": "gs://logs"});
+        assert_eq!(keys(elsewhere), ["path"]);
+        let folder = serde_json::json!({"type": "store", "s3": {"region": "eu"}});
+        assert_eq!(keys(folder), ["s3"]);
         for json in [
             serde_json::json!({"type": "store", "pth": 1}),
             serde_json::json!({"type": "store", "keep": {"days": 1}}),
