@@ -1,6 +1,6 @@
 // The query bar: the query with its past, the time range, and an error that points at its place.
 
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { QueryError } from "../lib/contract";
 import { browserShelf, matching, past, remember } from "../lib/past";
 import { pointAt } from "../lib/query";
@@ -17,7 +17,8 @@ interface Props {
 
 export function SearchBar({ state, running, onGo, onCancel }: Props) {
   const [draft, setDraft] = useState(state.q);
-  useEffect(() => setDraft(state.q), [state.q]);
+  // In the same moment as it is drawn: a later one would take away what was typed meanwhile.
+  useLayoutEffect(() => setDraft(state.q), [state.q]);
   const submit = (query: string) => {
     remember(browserShelf(), query);
     setDraft(query);

@@ -160,6 +160,28 @@ test("the keyboard alone", () =>
     await page.locator(".event").nth(0).locator(".detail").waitFor();
   }));
 
+test("what is typed as soon as the query can be typed into stays", () =>
+  visit({}, async ({ page }) => {
+    await says(page, ".connection", "live");
+    await page.evaluate(
+      () =>
+        new Promise<void>((drawn) => {
+          new MutationObserver((_, observer) => {
+            const box = document.querySelector<HTMLInputElement>("#query");
+            if (box) {
+              observer.disconnect();
+              box.value = "g";
+              box.dispatchEvent(new Event("input", { bubbles: true }));
+              drawn();
+            }
+          }).observe(document.body, { childList: true, subtree: true });
+          location.hash = "#/search";
+        }),
+    );
+    await page.locator(".event").first().waitFor();
+    assert.equal(await page.inputValue("#query"), "g");
+  }));
+
 test("the focus is seen wherever it goes", () =>
   visit({ path: "#/search" }, async ({ page }) => {
     await page.locator(".event").first().waitFor();
