@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,9 +106,10 @@ fn take_all(
         let age = open.since.map(|since| since.elapsed());
         let due = age.is_some_and(|age| age >= options.flush_after);
         if due || open.text_bytes >= options.flush_bytes {
-            match hand_over(open, sealed, options.flush_bytes * 2) {
-                Some(left) => open = left,
-                None => return,
+            // While the last is still written, what comes waits in the queue: it takes less memory
+            // there, and has a bound.
+            if sealed.send(std::mem::take(&mut open)).is_err() {
+                return;
             }
         }
         match feed.next(IDLE_WAIT) {
@@ -120,18 +121,6 @@ fn take_all(
     if !open.taken.is_empty() {
         // As above.
         let _ = sealed.send(open);
-    }
-}
-
-/// Hands what is open to the thread that writes, if that has nothing to do; else it goes on
-/// growing, for what comes is to be searchable meanwhile, and waits only from `most` bytes of text
-/// on. Gives back what is open then; nothing if the thread is gone.
-fn hand_over(open: Open, sealed: &SyncSender<Open>, most: u64) -> Option<Open> {
-    match sealed.try_send(open) {
-        Ok(()) => Some(Open::default()),
-        Err(TrySendError::Full(open)) if open.text_bytes < most => Some(open),
-        Err(TrySendError::Full(open)) => sealed.send(open).ok().map(|()| Open::default()),
-        Err(TrySendError::Disconnected(_)) => None,
     }
 }
 
