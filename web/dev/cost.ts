@@ -1,14 +1,23 @@
 // What the open page costs: CPU time of the whole browser and of its page, measured over some
-// time. A figure for people, not a test: `npm run cost -- 30`.
+// time. A figure for people, not a test: `npm run cost -- 30`, with the stand-in server, or
+// `npm run cost -- 30 http://127.0.0.1:8686/ PID`, with a running Inrush, whose CPU time is given
+// with and without the page.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { Standin } from "./standin";
 
 const SECONDS = Number(process.argv[2] ?? "20");
+const REAL = process.argv[3];
+const SERVER_PID = Number(process.argv[4] ?? "0");
 
 /** Clock ticks a second of /proc/PID/stat on Linux. */
 const TICKS = 100;
+
+/** CPU seconds of the server, as far as it is known. */
+function serverSeconds(): number {
+  return SERVER_PID ? (cpuSeconds(SERVER_PID).get("main") ?? 0) : 0;
+}
 
 /** CPU seconds of a process and all its descendants, by the kind of process. */
 function cpuSeconds(root: number): Map<string, number> {
@@ -42,7 +51,8 @@ function cpuSeconds(root: number): Map<string, number> {
   return used;
 }
 
-const standin = await Standin.start();
+const standin = REAL ? null : await Standin.start();
+const address = REAL ?? standin?.url;
 const server = await chromium.launchServer({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox"],
@@ -54,8 +64,8 @@ const wait = (seconds: number) => new Promise((done) => setTimeout(done, 1000 * 
 
 for (const [name, url] of [
   ["about:blank", "about:blank"],
-  ["flow", `${standin.url}#/flow`],
-  ["search, at rest", `${standin.url}#/search?since=1h`],
+  ["flow", `${address}#/flow`],
+  ["search, at rest", `${address}#/search?since=1h`],
 ] as const) {
   // A page of its own each time: a change behind the # would load nothing.
   await page.goto("about:blank");
@@ -67,9 +77,9 @@ for (const [name, url] of [
     const { metrics } = await session.send("Performance.getMetrics");
     return Object.fromEntries(metrics.map((one) => [one.name, one.value]));
   };
-  const [cpu, before] = [cpuSeconds(pid), await metrics()];
+  const [cpu, served, before] = [cpuSeconds(pid), serverSeconds(), await metrics()];
   await wait(SECONDS);
-  const [later, after] = [cpuSeconds(pid), await metrics()];
+  const [later, servedLater, after] = [cpuSeconds(pid), serverSeconds(), await metrics()];
   const share = (seconds: number) => `${((100 * seconds) / SECONDS).toFixed(2)} %`;
   const part = (what: string) => share((after[what] ?? 0) - (before[what] ?? 0));
   const kinds = [...later].map(([kind, n]) => [kind, n - (cpu.get(kind) ?? 0)] as const);
@@ -80,6 +90,9 @@ for (const [name, url] of [
     `  main thread ${part("TaskDuration")}: script ${part("ScriptDuration")}, ` +
       `style ${part("RecalcStyleDuration")}, layout ${part("LayoutDuration")}`,
   );
+  if (SERVER_PID) {
+    console.log(`  the server: ${share(servedLater - served)} of a core`);
+  }
   const paint = await page.evaluate(
     () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
   );
@@ -90,4 +103,4 @@ for (const [name, url] of [
 }
 await browser.close();
 await server.close();
-await standin.stop();
+await standin?.stop();
