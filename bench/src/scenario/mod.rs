@@ -41,7 +41,7 @@ pub(crate) enum Name {
     Udp,
     /// UDP at 150,000/s for a minute, nothing lost.
     UdpNoloss,
-    /// The same with the built-in default configuration, its file destination included.
+    /// The same with the built-in default configuration, its store included.
     UdpNolossDefault,
     /// UDP overload as an ordinary user, every datagram accounted for.
     UdpConserve,

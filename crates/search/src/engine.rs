@@ -58,7 +58,9 @@ impl Default for Options {
         Self {
             threads: cores.min(THREADS_MAX),
             nice: 10,
-            searches_max: 4,
+            // Many, for they share the threads fairly: what takes milliseconds must not wait until
+            // one of those ends that take a minute.
+            searches_max: 16,
             memory_bytes: 256 << 20,
             footers_bytes: 64 << 20,
             time_max: Duration::from_secs(60),

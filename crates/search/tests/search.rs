@@ -424,6 +424,25 @@ fn whoever_goes_away_is_not_searched_for() {
     assert_eq!(found.rows, [[Cell::Unsigned(2000)]]);
 }
 
+/// With as many turns as long searches, the short one would wait for an hour.
+#[test]
+fn a_short_search_waits_for_no_long_one() {
+    let options = Options {
+        threads: 2,
+        time_max: Duration::from_secs(3600),
+        ..Options::default()
+    };
+    let engine = Engine::start(&options).unwrap();
+    let snapshot = store_of(&lines(2000));
+    let statement = "SELECT count(*) FROM events a, events b, events c WHERE a.raw < b.raw";
+    let endless: Vec<_> = (0..8)
+        .map(|_| engine.sql(snapshot.clone(), statement, 10))
+        .collect();
+    let found = run_sql(&engine, &snapshot, "SELECT count(*) FROM events");
+    assert_eq!(found.rows, [[Cell::Unsigned(2000)]]);
+    drop(endless);
+}
+
 #[test]
 fn a_damaged_file_costs_itself_and_is_named() {
     let engine = engine();
