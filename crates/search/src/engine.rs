@@ -110,6 +110,10 @@ impl Engine {
                 // important as all else, which is no reason not to search.
                 let _ = rustix::process::nice(nice);
             })
+            // A turn takes milliseconds, where tokio expects microseconds: new searches and timers
+            // are looked for after every few.
+            .global_queue_interval(2)
+            .event_interval(4)
             .enable_all()
             .build()?;
         Ok(Self {

@@ -20,7 +20,7 @@
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
 //! (SQL) · `session` (what SQL may do) · `table/` · `work` (pieces, newest first, shared by
-//! threads) · `has` · `cells` · `memory`.
+//! threads) · `turn` · `has` · `cells` · `memory`.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -36,6 +36,7 @@ mod statement;
 mod stop;
 mod table;
 mod tail;
+mod turn;
 mod work;
 
 pub use answer::Answer;

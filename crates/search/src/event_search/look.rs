@@ -8,6 +8,7 @@ use inrush_store::read::{Fault, Piece, Selection};
 
 use super::condition::{Condition, Stage};
 use crate::stop::Stop;
+use crate::turn::Turn;
 use crate::work::Work;
 
 /// What was found in a piece.
@@ -49,6 +50,7 @@ pub(super) async fn look(
     piece: &Piece,
     times: bool,
     rows: bool,
+    turn: &mut Turn,
 ) -> Result<Found, Lost> {
     let covered = work.wanted.covers(piece.from_ns, piece.to_ns);
     if condition.is_empty() && covered && !times {
@@ -68,6 +70,7 @@ pub(super) async fn look(
         piece,
         check_time: !covered,
         times,
+        turn,
         found: Found::default(),
     };
     for (number, stage) in condition.stages.iter().enumerate() {
@@ -89,6 +92,7 @@ struct Looking<'a> {
     /// Whether some of the rows may be outside of the time.
     check_time: bool,
     times: bool,
+    turn: &'a mut Turn,
     found: Found,
 }
 
@@ -116,7 +120,7 @@ impl Looking<'_> {
                     }
                 }
             }
-            tokio::task::yield_now().await;
+            self.turn.end_if_due().await;
         }
         whole(rows.next())
     }
@@ -150,7 +154,7 @@ impl Looking<'_> {
                 }
             }
             at += batch.num_rows();
-            tokio::task::yield_now().await;
+            self.turn.end_if_due().await;
         }
         whole((at < self.found.rows.len()).then_some(at))?;
         self.found.rows.truncate(kept);

@@ -27,6 +27,7 @@ use crate::request::{SearchRequest, Span};
 use crate::run::Run;
 use crate::statement::PROGRESS_EVERY;
 use crate::stop::Stop;
+use crate::turn::Turn;
 use crate::work::{Job, Work};
 use condition::Condition;
 use look::{Found, Lost, look};
@@ -229,8 +230,9 @@ impl<'a> Lead<'a> {
 impl Search {
     /// Looks through pieces until none is left.
     async fn work_on(&self, outcomes: &mpsc::Sender<Outcome>) -> Result<(), Stop> {
+        let mut turn = Turn::new();
         while let Some(job) = self.work.next().await? {
-            let outcome = match self.look_at(&job).await {
+            let outcome = match self.look_at(&job, &mut turn).await {
                 Ok(outcome) => outcome,
                 Err(Lost::Stop(stop)) => return Err(stop),
                 Err(Lost::Fault(fault)) => self.pass_over(&job, fault)?,
@@ -238,6 +240,7 @@ impl Search {
             if outcomes.send(outcome).await.is_err() {
                 return Ok(());
             }
+            turn.end_if_due().await;
         }
         Ok(())
     }
@@ -256,7 +259,7 @@ impl Search {
         }
     }
 
-    async fn look_at(&self, job: &Job) -> Result<Outcome, Lost> {
+    async fn look_at(&self, job: &Job, turn: &mut Turn) -> Result<Outcome, Lost> {
         let piece = &job.piece;
         let floor = self.floor.load(Relaxed);
         let to_show = self.limit > 0 && floor < i64::MAX && piece.to_ns >= floor;
@@ -269,6 +272,7 @@ impl Search {
             piece,
             to_show || several_bars,
             to_show || to_sum,
+            turn,
         )
         .await?;
         let bars = match several_bars {

@@ -36,6 +36,7 @@ use inrush_store::query;
 use inrush_store::read::{Columns, Fault, Texts, table};
 
 use super::scan::{EventsExec, begin, external, pass_over};
+use crate::turn::Turn;
 use crate::work::{Job, Work};
 
 /// Values that are counted before they are handed on: what is different in every event must not
@@ -206,6 +207,7 @@ impl ExecutionPlan for CountExec {
             columns: self.columns.clone(),
             schema: Arc::clone(&schema),
             counts: Counts::default(),
+            turn: Turn::new(),
             ended: false,
         };
         let batches = stream::try_unfold(counting, |mut counting| async move {
@@ -222,6 +224,7 @@ struct Counting {
     columns: Columns,
     schema: SchemaRef,
     counts: Counts,
+    turn: Turn,
     ended: bool,
 }
 
@@ -237,6 +240,7 @@ impl Counting {
                         pass_over(&self.work, &job, fault)?;
                     }
                     self.work.finish(job.number);
+                    self.turn.end_if_due().await;
                 }
             }
             if self.counts.by_text.len() >= VALUES_MAX {
@@ -255,7 +259,7 @@ impl Counting {
             let batch = batch?;
             self.work.meter.add_rows(batch.num_rows() as u64);
             self.counts.add(batch.column(0))?;
-            tokio::task::yield_now().await;
+            self.turn.end_if_due().await;
         }
         Ok(())
     }

@@ -21,6 +21,7 @@ use inrush_store::read::{Batches, Columns, Fault, Footers, Piece, Wanted};
 use inrush_store::snapshot::Snapshot;
 
 use super::Scans;
+use crate::turn::Turn;
 use crate::work::{Job, Work};
 
 /// What is scanned.
@@ -168,6 +169,7 @@ impl ExecutionPlan for EventsExec {
             work: self.work(partition)?,
             columns: self.scan.columns.clone(),
             open: None,
+            turn: Turn::new(),
             left: self.scan.limit.unwrap_or(usize::MAX),
         };
         let batches = stream::try_unfold(state, |mut state| async move {
@@ -198,6 +200,7 @@ struct Stream {
     work: Arc<Work>,
     columns: Columns,
     open: Option<(Job, Batches)>,
+    turn: Turn,
     left: usize,
 }
 
@@ -215,6 +218,8 @@ impl Stream {
                 }
                 continue;
             };
+            // A plan that always has something to do would keep the thread for a hundred batches.
+            self.turn.end_if_due().await;
             match batches.next().await {
                 Some(Ok(batch)) => {
                     self.work.meter.add_rows(batch.num_rows() as u64);
