@@ -1,12 +1,12 @@
 //! From the queue into the store: searchable at once, in a file a little later, settled then.
 //!
 //! Two threads: the one that calls [`run`] takes batches and makes them searchable; the other
-//! writes files and commits, so that a slow disk delays no search. What waits for it is bounded:
-//! then batches wait in the queue.
+//! writes files and commits, so that a write delays no search. What waits for it is bounded: then
+//! batches wait in the queue, where no search finds them.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -105,11 +105,18 @@ fn take_all(
     loop {
         let age = open.since.map(|since| since.elapsed());
         let due = age.is_some_and(|age| age >= options.flush_after);
-        if due || open.text_bytes >= options.flush_bytes {
+        if open.text_bytes >= options.flush_bytes {
             // While the last is still written, what comes waits in the queue: it takes less memory
             // there, and has a bound.
             if sealed.send(std::mem::take(&mut open)).is_err() {
                 return;
+            }
+        } else if due {
+            // There is room: on a disk that is slow or full, what trickles in stays searchable.
+            match sealed.try_send(open) {
+                Ok(()) => open = Open::default(),
+                Err(TrySendError::Full(left)) => open = left,
+                Err(TrySendError::Disconnected(_)) => return,
             }
         }
         match feed.next(IDLE_WAIT) {
