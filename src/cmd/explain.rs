@@ -6,11 +6,15 @@
 mod human;
 mod input;
 
+use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::ValueEnum;
-use inrush_pipeline::explain::{self, Explainer};
+use inrush_pipeline::config::Config;
+use inrush_pipeline::explain::{self, Arrival, Explained, Explainer};
+use inrush_pipeline::recognise::{self, Packs};
 
 use super::{ExplainArgs, Usage};
 
@@ -28,7 +32,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let config = super::configuration(args.config.as_deref())?;
     let chosen = explain::source(&config, args.source.as_deref());
     let (name, source) = chosen.map_err(|words| Usage(format!("--source: {words}")))?;
-    let mut explainer = Explainer::new(name, source, &config)?;
+    let packs = recognise::load(&config)?.packs;
+    let mut explainers = Explainers {
+        config: &config,
+        packs,
+        default: name,
+        by_source: HashMap::new(),
+        number: 0,
+    };
     let stdout = std::io::stdout().lock();
     let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let mut out = std::io::BufWriter::new(stdout);
@@ -38,10 +49,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let mut show = |arrival: input::Item<'_>| -> anyhow::Result<()> {
         match arrival {
             Ok(arrival) => {
-                if args.fresh {
-                    explainer.forget();
-                }
-                let explained = explainer.explain(&arrival);
+                let explained = explainers.explain(&arrival, args.fresh)?;
                 if args.json {
                     out.write_all(&explained.to_json()?)?;
                     out.write_all(b"\n")?;
@@ -71,4 +79,37 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// An explainer for each source that records came to.
+struct Explainers<'c> {
+    config: &'c Config,
+    packs: Arc<Packs>,
+    /// Where a record came to that does not say.
+    default: &'c str,
+    by_source: HashMap<&'c str, Explainer>,
+    number: u64,
+}
+
+impl Explainers<'_> {
+    fn explain(&mut self, arrival: &Arrival<'_>, fresh: bool) -> anyhow::Result<Explained> {
+        let named = arrival.listener.and_then(|at| explain::listening(self.config, at));
+        let (name, source) = match named {
+            Some(found) => found,
+            None => explain::source(self.config, Some(self.default)).map_err(Usage)?,
+        };
+        let explainer = match self.by_source.entry(name) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(Explainer::new(name, source, self.config, &self.packs)?)
+            }
+        };
+        if fresh {
+            explainer.forget();
+        }
+        let mut explained = explainer.explain(arrival);
+        self.number += 1;
+        explained.number = self.number;
+        Ok(explained)
+    }
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Arena, Record, Span, Timestamp, crc32c_append, limits};
+use crate::{Arena, ClassId, ClassInfo, EventNames, Extra, Record, Span, Timestamp, crc32c_append, limits};
 
 /// What carried an event to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -133,6 +133,7 @@ impl BatchPool {
             summed: 0,
             source: Arc::clone(source),
             received: Timestamp::NONE,
+            classes: Vec::new(),
             pool: Arc::clone(self),
         }
     }
@@ -252,6 +253,7 @@ pub struct BatchBuilder {
     summed: usize,
     source: Arc<SourceInfo>,
     received: Timestamp,
+    classes: Vec<Arc<ClassInfo>>,
     pool: Arc<BatchPool>,
 }
 
@@ -320,6 +322,43 @@ impl BatchBuilder {
         self.filled += bytes.len();
     }
 
+    /// Copies bytes in at the end, into a larger arena if there is no room.
+    pub fn append(&mut self, bytes: &[u8]) {
+        if self.space().len() < bytes.len() {
+            let length = (self.filled + bytes.len()) * 3 / 2;
+            let mut larger = vec![0; length];
+            larger[..self.filled].copy_from_slice(&self.buffers.arena[..self.filled]);
+            self.buffers.arena = larger.into();
+        }
+        self.extend(bytes);
+    }
+
+    /// The number of a class in this batch; new ones are added. The last ones are tried first,
+    /// since events of one kind come together.
+    pub fn class(&mut self, class: &Arc<ClassInfo>) -> ClassId {
+        let known = self.classes.iter().rposition(|known| Arc::ptr_eq(known, class));
+        let index = known.unwrap_or_else(|| {
+            self.classes.push(Arc::clone(class));
+            self.classes.len() - 1
+        });
+        ClassId(u16::try_from(index + 1).unwrap_or_default())
+    }
+
+    /// The rows.
+    pub fn records(&self) -> &[Record] {
+        &self.buffers.records
+    }
+
+    /// The rows, to be changed or taken out.
+    pub fn records_mut(&mut self) -> &mut Vec<Record> {
+        &mut self.buffers.records
+    }
+
+    /// The sender of that number.
+    pub fn peer_at(&self, index: u32) -> Option<&Peer> {
+        self.buffers.peers.get(index as usize)
+    }
+
     /// The arena in use and the rows, both at once, for a parser that fills rows in place.
     pub fn parts(&mut self) -> (&[u8], &mut Vec<Record>) {
         (
@@ -367,6 +406,7 @@ impl BatchBuilder {
             summed,
             source,
             received,
+            classes,
             pool,
             ..
         } = self;
@@ -394,6 +434,7 @@ impl BatchBuilder {
             source,
             sequence,
             received,
+            classes,
             only: None,
         }
     }
@@ -408,6 +449,7 @@ pub struct Batch {
     source: Arc<SourceInfo>,
     sequence: u64,
     received: Timestamp,
+    classes: Vec<Arc<ClassInfo>>,
     only: Option<Arc<str>>,
     raw_bytes: u64,
     arena_sum: Option<u32>,
@@ -423,6 +465,8 @@ pub struct BatchParts {
     pub records: Vec<Record>,
     /// Whom [`Record::peer`] points to.
     pub peers: Vec<Peer>,
+    /// What they were recognised as, by [`Record::class`].
+    pub classes: Vec<Arc<ClassInfo>>,
     /// Where it came from.
     pub source: Arc<SourceInfo>,
     /// The number of the batch within its source.
@@ -448,6 +492,7 @@ impl From<BatchParts> for Batch {
             source: parts.source,
             sequence: parts.sequence,
             received: parts.received,
+            classes: parts.classes,
             only: parts.only,
         }
     }
@@ -491,6 +536,44 @@ impl Batch {
     /// The sender of a record.
     pub fn peer(&self, record: &Record) -> Option<&Peer> {
         self.lent.buffers.peers.get(record.peer as usize)
+    }
+
+    /// What its events were recognised as; [`Record::class`] counts them from 1.
+    pub fn classes(&self) -> &[Arc<ClassInfo>] {
+        &self.classes
+    }
+
+    /// What a record was recognised as.
+    pub fn class(&self, record: &Record) -> Option<&Arc<ClassInfo>> {
+        self.classes.get(usize::from(record.class.0).wrapping_sub(1))
+    }
+
+    /// What a record has beyond its class.
+    pub fn extra(&self, record: &Record) -> Extra<'_> {
+        Extra::new(self.get(record.extra))
+    }
+
+    /// What a record is called: index, sourcetype and so on.
+    pub fn names(&self, record: &Record) -> EventNames<'_> {
+        let mut names = match self.class(record) {
+            Some(class) => EventNames::new(class, self.extra(record)),
+            None => EventNames::default(),
+        };
+        if names.index.is_empty() {
+            names.index = self.source.index.as_bytes();
+        }
+        if names.sourcetype.is_empty() {
+            names.sourcetype = self.source.sourcetype.as_bytes();
+        }
+        names
+    }
+
+    /// When a record counts as having happened: by the sender's clock, or by ours.
+    pub fn time(&self, record: &Record) -> Timestamp {
+        match self.class(record) {
+            Some(class) if class.received_time => record.received,
+            _ => record.time(),
+        }
     }
 
     /// Where it came from.

@@ -19,6 +19,7 @@
 mod anomaly;
 mod arena;
 mod batch;
+mod class;
 mod fate;
 mod feed;
 mod ledger;
@@ -31,6 +32,7 @@ mod units;
 pub use anomaly::Anomalies;
 pub use arena::Arena;
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
+pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
 pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next, Origin};
 pub use ledger::{

@@ -14,7 +14,7 @@
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
 //! 4. `filler`: from bytes to batches; `relp`: who is answered when; `source`: what the workers
 //!    of a source share; `senders`: who sends to it.
-//! 5. `destination`: the threads that deliver.
+//! 5. [`recognise`]: packs, and who asks them; `destination`: the threads that deliver.
 //! 6. [`quarantine`]: where refused events go, and the way back.
 //! 7. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
 //! 8. [`admin`], `status` and [`flow`]: what the admin API may ask.
@@ -25,6 +25,7 @@ pub mod admin;
 pub mod config;
 pub mod explain;
 pub mod flow;
+pub mod recognise;
 
 mod acceptor;
 mod destination;

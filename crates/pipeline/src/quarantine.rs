@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use inrush_codec::encode::{JsonLines, json_escape, push_rfc3339_ms};
-use inrush_event::{Batch, BatchParts, Period, Record, Span, Timestamp, limits};
+use inrush_event::{Batch, BatchParts, ClassId, Period, Record, Span, Timestamp, limits};
 use inrush_queue::{Entry, Filter, Log, Note, QuarantineLog, ReplayError};
 use inrush_sink::{Quarantine, Refused};
 use serde::{Deserialize, Serialize};
@@ -334,6 +334,7 @@ impl Replay<'_> {
 fn joined(entries: &[Entry]) -> Batch {
     let first = &entries[0].batch;
     let (mut arena, mut records, mut peers) = (Vec::new(), Vec::new(), Vec::new());
+    let mut classes = Vec::new();
     for entry in entries {
         let batch = &entry.batch;
         let base = arena.len() as u32;
@@ -354,6 +355,11 @@ fn joined(entries: &[Entry]) -> Batch {
             msg_id: moved(record.msg_id),
             sdata: moved(record.sdata),
             message: moved(record.message),
+            extra: moved(record.extra),
+            class: match record.class.0 {
+                0 => ClassId::UNCLASSIFIED,
+                own => ClassId(u16::try_from(classes.len() + usize::from(own)).unwrap_or(0)),
+            },
             peer: match batch.peers() {
                 [] => u32::MAX,
                 _ => peers.len() as u32 + record.peer,
@@ -361,12 +367,14 @@ fn joined(entries: &[Entry]) -> Batch {
             ..*record
         }));
         peers.extend_from_slice(batch.peers());
+        classes.extend_from_slice(batch.classes());
     }
     BatchParts {
         arena: 0..arena.len(),
         memory: arena.into(),
         records,
         peers,
+        classes,
         source: Arc::clone(first.source()),
         sequence: first.sequence(),
         received: first.received(),

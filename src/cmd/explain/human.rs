@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use inrush_event::{facility_name, severity_name};
-use inrush_pipeline::explain::{Explained, RULE, UNCLASSIFIED, rfc3339};
+use inrush_pipeline::explain::{Explained, RULE, reason, rfc3339};
 
 /// Characters of the column of names.
 const NAME_CHARS: usize = 11;
@@ -69,6 +69,9 @@ pub(super) fn write(explained: &Explained, colour: bool, out: &mut impl Write) -
     }
     anomalies(explained, &mut page)?;
     decision(explained, &mut page)?;
+    if let Some(rule) = &explained.filtered {
+        return page.line("hec", "nothing is sent", &format!("`{rule}` filters it"));
+    }
     page.line("hec", &printable(&explained.hec), "")
 }
 
@@ -106,10 +109,19 @@ fn anomalies(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Resu
 }
 
 fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
-    let source = explained.batch.source();
-    page.line("class", "unclassified", UNCLASSIFIED)?;
-    page.line("index", &printable(source.index.as_bytes()), RULE)?;
-    page.line("sourcetype", &printable(source.sourcetype.as_bytes()), RULE)?;
+    let names = explained.batch.names(&explained.record);
+    let class = explained.class();
+    page.line("class", class.as_deref().unwrap_or("none"), &explained.why())?;
+    let mut heading = "asked";
+    for one in &explained.considered {
+        let what = format!("{} ({})", one.rule, one.stage);
+        let note = reason(&one.outcome).unwrap_or_else(|| "taken".to_owned());
+        page.line(heading, &what, &note)?;
+        heading = "";
+    }
+    let note = if class.is_none() { RULE } else { "" };
+    page.line("index", &printable(names.index), note)?;
+    page.line("sourcetype", &printable(names.sourcetype), note)?;
     let Some(peer) = explained.peer() else {
         return Ok(());
     };

@@ -82,6 +82,7 @@ fn show_all(
             bytes,
             framing: frame.anomalies,
             sender: None,
+            listener: None,
             received: None,
         }))?;
     }
@@ -130,6 +131,7 @@ fn arrival(object: &Value, message_bytes_max: usize, line: u64) -> Item<'_> {
         .as_str()
         .ok_or(Fault { line, what })?
         .as_bytes();
+    let raw = uncounted(raw);
     let mut framing = Anomalies::NONE;
     if raw.len() > message_bytes_max {
         framing.insert(Anomalies::OVERSIZE);
@@ -137,11 +139,43 @@ fn arrival(object: &Value, message_bytes_max: usize, line: u64) -> Item<'_> {
     Ok(Arrival {
         bytes: &raw[..raw.len().min(message_bytes_max)],
         framing,
-        sender: object["sender"]
+        listener: object["listener"].as_str(),
+        sender: ["sender", "peer"].iter().find_map(|key| address(object[key].as_str()?)),
+        received: object["received"]
             .as_str()
-            .and_then(|text| text.parse::<IpAddr>().ok()),
-        received: object["received"].as_str().and_then(timestamp),
+            .and_then(timestamp)
+            .or_else(|| epoch(&object["received_at"])),
     })
+}
+
+/// An address, with or without a port behind it.
+fn address(text: &str) -> Option<IpAddr> {
+    let with_port = || text.parse::<std::net::SocketAddr>().map(|addr| addr.ip());
+    text.parse().or_else(|_| with_port()).ok()
+}
+
+/// Epoch seconds with a fraction, a number or a text.
+fn epoch(value: &Value) -> Option<Timestamp> {
+    let text = match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        _ => return None,
+    };
+    let (seconds, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let seconds: i64 = seconds.parse().ok()?;
+    let nanos: i64 = format!("{fraction:0<9.9}").parse().ok()?;
+    Some(Timestamp(seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?))
+}
+
+/// The record without the octet count that it may bring (RFC 6587 section 3.4.1).
+fn uncounted(raw: &[u8]) -> &[u8] {
+    let counted = || {
+        let blank = raw.iter().take(6).position(|byte| *byte == b' ')?;
+        let count: usize = std::str::from_utf8(&raw[..blank]).ok()?.parse().ok()?;
+        let rest = &raw[blank + 1..];
+        (rest.len() == count && rest.first() == Some(&b'<')).then_some(rest)
+    };
+    counted().unwrap_or(raw)
 }
 
 fn timestamp(text: &str) -> Option<Timestamp> {

@@ -11,7 +11,8 @@ use super::json_escape;
 ///
 /// Fields, in this order, absent ones left out: `time` (the event's own time, RFC 3339 in UTC with
 /// milliseconds; the receive time where the sender gave none), `received` (nanoseconds), `host`
-/// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `app`, `proc_id`,
+/// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `vendor`,
+/// `product`, `class`, `app`, `proc_id`,
 /// `msg_id`, `facility`, `severity` (keywords), `sdata`, `message`, `raw`, `sender`, `protocol`,
 /// `format`, `anomalies` (a list of names).
 #[derive(Default)]
@@ -28,7 +29,7 @@ impl JsonLines {
 
     /// Appends one event as a line with its line feed.
     pub fn encode(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-        self.push_times(record, out);
+        self.push_times(batch.time(record), record, out);
         push_names(batch, record, out);
         push_header(batch, record, out);
         push_text(out, b",\"raw\":\"", batch.get(record.raw));
@@ -37,9 +38,9 @@ impl JsonLines {
         out.extend_from_slice(b"}\n");
     }
 
-    fn push_times(&mut self, record: &Record, out: &mut Vec<u8>) {
+    fn push_times(&mut self, time: Timestamp, record: &Record, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"time\":\"");
-        self.event_second.push_rfc3339(known(record.time()), 3, out);
+        self.event_second.push_rfc3339(known(time), 3, out);
         out.extend_from_slice(b"\",\"received\":\"");
         self.received_second
             .push_rfc3339(known(record.received), 9, out);
@@ -53,7 +54,7 @@ fn known(at: Timestamp) -> Timestamp {
 }
 
 fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-    let source = batch.source();
+    let names = batch.names(record);
     match (record.host.is_empty(), batch.peer(record)) {
         (true, Some(peer)) => {
             // Writing an address into a Vec cannot fail.
@@ -61,9 +62,12 @@ fn push_names(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         }
         _ => push_text(out, b",\"host\":\"", batch.get(record.host)),
     }
-    push_text(out, b",\"source\":\"", source.name.as_bytes());
-    push_text(out, b",\"sourcetype\":\"", source.sourcetype.as_bytes());
-    push_text(out, b",\"index\":\"", source.index.as_bytes());
+    push_text(out, b",\"source\":\"", batch.source().name.as_bytes());
+    push_text(out, b",\"sourcetype\":\"", names.sourcetype);
+    push_text(out, b",\"index\":\"", names.index);
+    push_text(out, b",\"vendor\":\"", names.vendor);
+    push_text(out, b",\"product\":\"", names.product);
+    push_text(out, b",\"class\":\"", names.class);
 }
 
 fn push_header(batch: &Batch, record: &Record, out: &mut Vec<u8>) {

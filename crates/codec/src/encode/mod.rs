@@ -15,6 +15,7 @@ mod epoch;
 mod escape;
 mod hec;
 mod json_lines;
+mod text;
 #[cfg(test)]
 mod tests;
 

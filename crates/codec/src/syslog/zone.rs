@@ -70,6 +70,11 @@ impl Zone {
         })
     }
 
+    /// The zone itself.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
     /// Seconds since 1970 UTC of a local reading, given as seconds since 1970 by its own clock.
     pub(super) fn utc_of(&mut self, local: i64) -> i64 {
         if (self.from..self.to).contains(&local) {

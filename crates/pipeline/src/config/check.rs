@@ -4,9 +4,9 @@ use inrush_event::{ByteSize, Period};
 use inrush_transport::config::ListenAddr;
 use serde_json::{Map, Value};
 
-use super::problem::{Findings, Location, listed, nearest};
+use inrush_yaml::{Findings, Location, listed, nearest};
 use super::schema::{Shape, is_required, shape};
-use super::tree::{Entry, Kind, Node, Scalar, kind_name};
+use inrush_yaml::{Entry, Kind, Node, Scalar, kind_name};
 
 /// What a value is called in a problem, and where its key stands.
 #[derive(Clone, Copy)]
@@ -109,7 +109,7 @@ fn unknown_key(
     findings: &mut Findings,
 ) {
     let names = || options.keys().map(String::as_str);
-    let key = super::problem::quoted(&entry.key);
+    let key = inrush_yaml::quoted(&entry.key);
     let place = if owner.name.is_empty() {
         String::new()
     } else {
@@ -181,7 +181,7 @@ fn name_is_good(entry: &Entry, findings: &mut Findings) -> bool {
         && entry.key.chars().all(allowed)
         && entry.key.len() <= NAME_CHARS_MAX;
     if !good {
-        let key = super::problem::quoted(&entry.key);
+        let key = inrush_yaml::quoted(&entry.key);
         findings.add(
             entry.key_at,
             format!(
@@ -443,7 +443,7 @@ fn magnitude(value: &Value, schema: &Value) -> Option<f64> {
 fn bound_fault(value: &Value, schema: &Value, name: &str) -> Option<String> {
     let shown = value
         .as_str()
-        .map_or_else(|| format!("`{value}`"), super::problem::quoted);
+        .map_or_else(|| format!("`{value}`"), inrush_yaml::quoted);
     if let Some(number) = magnitude(value, schema) {
         let bound = |key: &str| schema[key].as_f64();
         let low = bound("minimum").is_some_and(|least| number < least)

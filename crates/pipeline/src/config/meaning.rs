@@ -14,8 +14,8 @@ use inrush_transport::tls::ServerTls;
 
 use super::access;
 use super::options::{Config, SourceConfig, SyslogSource};
-use super::problem::{Findings, Location, quoted};
-use super::tree::{self, Node};
+use inrush_yaml::{Findings, Location, quoted};
+use inrush_yaml::Node;
 use crate::quarantine::Nowhere;
 
 /// Checks what follows from the text alone.
@@ -32,7 +32,7 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
         let node = root.get("destinations").and_then(|node| node.get(name));
         for problem in inrush_sink::validate(destination) {
             let at = node.map_or(Location::START, |node| place(node, &problem.key));
-            let message = tree::redacted(&problem.message, node);
+            let message = inrush_yaml::redacted(&problem.message, node);
             findings.add(at, format!("`{}` of `{name}`: {message}", problem.key));
         }
     }

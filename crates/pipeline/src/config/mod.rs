@@ -24,11 +24,8 @@ mod check;
 mod meaning;
 mod options;
 mod password;
-mod problem;
 mod reference;
 mod schema;
-mod tree;
-mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -38,16 +35,16 @@ use std::io::Read;
 use std::path::Path;
 
 use inrush_event::limits;
+use inrush_yaml::{Findings, Location, Node};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use options::{AdminAddr, AdminOptions, Config, SourceConfig, SyslogSource};
+pub use options::{
+    AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, SourceConfig,
+    SyslogSource,
+};
 pub use password::{HashingError, PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError};
-pub use problem::{Problem, Problems};
-pub use variables::Environment;
-
-use problem::{Findings, Location};
-use tree::Node;
+pub use inrush_yaml::{Environment, Problem, Problems};
 
 /// The configuration that holds without a file.
 pub const BUILTIN_YAML: &str = include_str!("builtin.yaml");
@@ -67,7 +64,14 @@ pub fn load(path: &Path, env: Environment<'_>) -> Result<Config, Problems> {
         findings.add(at, message);
         findings.into_problems(&name)
     })?;
-    resolve(&text, &name, env, meaning::files)
+    let mut config = resolve(&text, &name, env, meaning::files)?;
+    // Packs are looked for beside the file that names them.
+    let beside = path.parent().unwrap_or(Path::new(""));
+    for file in &mut config.packs.files {
+        *file = beside.join(&*file);
+    }
+    crate::recognise::load(&config)?;
+    Ok(config)
 }
 
 /// Resolves and checks a configuration's text without touching the world; `file_name` is what
@@ -158,7 +162,7 @@ fn build(
     findings: &mut Findings,
     world: Check,
 ) -> Option<Config> {
-    let root = tree::read(text, env, findings)?;
+    let root = inrush_yaml::read(text, env, findings)?;
     let owner = check::Owner {
         name: "",
         at: Location::START,
@@ -205,6 +209,6 @@ fn blame(value: &Value, root: &Node, error: &serde_json::Error, findings: &mut F
 fn unquoted(error: &serde_json::Error, node: Option<&Node>) -> String {
     format!(
         "{}; see the reference of this section",
-        tree::redacted(&error.to_string(), node)
+        inrush_yaml::redacted(&error.to_string(), node)
     )
 }

@@ -3,6 +3,7 @@
 //! Doc comments here are the reference page; the order of fields is its order.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -38,6 +39,9 @@ pub struct Config {
     /// Where events go, by names of your choice. Every event goes to every destination.
     #[schemars(extend("minProperties" = 1))]
     pub destinations: IndexMap<String, SinkConfig>,
+    /// How products are recognised.
+    #[serde(default)]
+    pub packs: PacksOptions,
     /// The queue between sources and destinations.
     #[serde(default)]
     pub queue: QueueOptions,
@@ -53,6 +57,77 @@ fn data_dir_default() -> PathBuf {
 /// Five seconds: half of what container runtimes wait before they kill.
 fn shutdown_timeout_default() -> Period {
     Period(Duration::from_secs(5))
+}
+
+/// How products are recognised, by rules that come with Inrush and by your own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PacksOptions {
+    /// Whether events are recognised at all.
+    pub enabled: bool,
+    /// Your own packs: files, or folders with `*.yaml` in them. Their rules are asked before those
+    /// that come with Inrush, and one of the same name stands in for it. What is not absolute is
+    /// looked for beside this file.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PathBuf>,
+    /// Rules that do not count, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disable: Vec<String>,
+    /// What becomes of events that no rule recognises.
+    pub fallback: Fallback,
+    /// Whether what a host was recognised as counts for its other events too.
+    pub remember_hosts: bool,
+    /// Options that rules ask for, by name: see the packs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// What counts in place of what rules set, by `vendor_product` or `vendor_product_class`
+    /// without regard to case, as in SC4S's `splunk_metadata.csv`.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub metadata: IndexMap<String, MetadataOptions>,
+}
+
+impl Default for PacksOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            files: Vec::new(),
+            disable: Vec::new(),
+            fallback: Fallback::default(),
+            remember_hosts: false,
+            options: BTreeMap::new(),
+            metadata: IndexMap::new(),
+        }
+    }
+}
+
+/// What becomes of events that no rule recognises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Fallback {
+    /// They get the index and the sourcetype of their source.
+    #[default]
+    Source,
+    /// As SC4S does: `nix:syslog` in `osnix` for what has a program, else `sc4s:fallback` in
+    /// `main`.
+    Sc4s,
+}
+
+/// What counts in place of what rules set.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetadataOptions {
+    /// The index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The sourcetype.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sourcetype: Option<String>,
+    /// The source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The text that is sent, by the name of its template: `t_msg_only`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
 }
 
 /// The admin API and the dashboard. Whoever reaches a loopback address may come in, unless a
@@ -191,6 +266,11 @@ pub struct SyslogSource {
     #[serde(default = "index_default")]
     #[schemars(length(min = 1))]
     pub index: String,
+    /// The product that sends here, as `vendor/product`: a listener of its own, where rules alone
+    /// cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[^/]+/[^/]+$"), extend("examples" = ["cisco/esa"]))]
+    pub product: Option<String>,
     /// The sourcetype of events that no rule recognised.
     #[serde(default = "sourcetype_default")]
     #[schemars(length(min = 1))]

@@ -4,7 +4,7 @@ use inrush_codec::encode::push_rfc3339_ns;
 use inrush_event::{Timestamp, facility_name, severity_name};
 use serde_json::{Map, Value, json};
 
-use super::{Explained, RULE, UNCLASSIFIED, offset};
+use super::{Explained, RULE, offset, reason};
 
 pub(super) fn object(explained: &Explained) -> Result<Vec<u8>, serde_json::Error> {
     let mut object = Map::new();
@@ -18,9 +18,15 @@ pub(super) fn object(explained: &Explained) -> Result<Vec<u8>, serde_json::Error
     decision(explained, &mut object);
     let mut text = serde_json::to_vec(&object)?;
     text.pop();
+    if explained.hec.is_empty() {
+        text.extend_from_slice(b",\"hec\":null,\"envelope\":[]}");
+        return Ok(text);
+    }
     text.extend_from_slice(b",\"hec\":");
     text.extend_from_slice(&explained.hec);
-    text.push(b'}');
+    text.extend_from_slice(b",\"envelope\":[");
+    text.extend_from_slice(&explained.hec);
+    text.extend_from_slice(b"]}");
     Ok(text)
 }
 
@@ -53,11 +59,33 @@ fn time(explained: &Explained, object: &mut Map<String, Value>) {
 
 fn decision(explained: &Explained, object: &mut Map<String, Value>) {
     let source = explained.batch.source();
-    object.insert("class".into(), Value::Null);
-    object.insert("class_reason".into(), UNCLASSIFIED.into());
-    object.insert("index".into(), source.index.as_str().into());
-    object.insert("sourcetype".into(), source.sourcetype.as_str().into());
-    object.insert("rule".into(), RULE.into());
+    let names = explained.batch.names(&explained.record);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let rules = explained.rules();
+    let rule = match (&explained.filtered, rules) {
+        (Some(rule), _) => rule,
+        (None, "") => RULE,
+        (None, rules) => rules,
+    };
+    object.insert("class".into(), explained.class().into());
+    object.insert("rule".into(), rule.into());
+    object.insert("why".into(), explained.why().into());
+    object.insert("index".into(), text(names.index).into());
+    object.insert("sourcetype".into(), text(names.sourcetype).into());
+    object.insert("filtered".into(), explained.filtered.is_some().into());
+    let considered = explained.considered.iter().map(|one| {
+        json!({
+            "rule": one.rule, "stage": one.stage, "taken": reason(&one.outcome).is_none(),
+            "reason": reason(&one.outcome),
+        })
+    });
+    object.insert("considered".into(), considered.collect());
+    let fields = explained.fields().into_iter();
+    let fields = fields.filter_map(|(name, bytes)| Some((name.to_owned(), text(bytes?).into())));
+    object.insert("fields".into(), Value::Object(fields.collect()));
+    let spans = explained.spans().into_iter();
+    let spans = spans.map(|(name, span)| (name.to_owned(), json!([span.start(), span.end()])));
+    object.insert("spans".into(), Value::Object(spans.collect()));
     object.insert("source".into(), source.name.as_str().into());
     let peer = explained.peer();
     object.insert("sender".into(), peer.map(|peer| peer.ip.to_string()).into());

@@ -8,6 +8,7 @@ mod json;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use inrush_classify::{Considered, Hints, Outcome, Packs};
 use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_codec::{OptionsError, Parser, Zone, datagram};
 use inrush_event::{
@@ -18,16 +19,14 @@ use inrush_sink::SinkConfig;
 use inrush_sink::splunk_hec::SplunkHecConfig;
 
 use crate::config::{Config, SourceConfig, SyslogSource};
+use crate::recognise::{self, Recogniser, Recognition};
 
 pub use json::rfc3339;
 
 /// Bytes of the largest record that can be explained over the admin API.
 pub const RECORD_BYTES_MAX: usize = limits::MESSAGE_BYTES_DEFAULT;
 
-/// Why a record has no class.
-pub const UNCLASSIFIED: &str = "no packs are installed yet";
-
-/// Which rule decided index and sourcetype.
+/// What decides index and sourcetype of a record that no rule recognised.
 pub const RULE: &str = "source default";
 
 /// One record as it came, and what is known of its arrival.
@@ -38,6 +37,9 @@ pub struct Arrival<'a> {
     pub framing: Anomalies,
     /// Who sent it, if that is known.
     pub sender: Option<IpAddr>,
+    /// The listener that it came to, as `protocol:port` or by the name of its source, if that is
+    /// known.
+    pub listener: Option<&'a str>,
     /// When it came, if that is known.
     pub received: Option<Timestamp>,
 }
@@ -52,8 +54,12 @@ pub struct Explained {
     pub record: Record,
     /// Whether the sender's address and the receive time are our own stand-ins.
     pub stand_in: bool,
-    /// The HEC envelope.
+    /// The HEC envelope; empty if the record is filtered.
     pub hec: Vec<u8>,
+    /// The rule that filters the record.
+    pub filtered: Option<String>,
+    /// The rules that were asked, in order.
+    pub considered: Vec<Considered>,
     timezone: String,
 }
 
@@ -80,6 +86,56 @@ impl Explained {
             ("message", field(message)),
             ("raw", field(raw)),
         ]
+    }
+
+    /// Where the parts of the header that lie in the record begin and end, in bytes.
+    pub fn spans(&self) -> Vec<(&'static str, Span)> {
+        let record = &self.record;
+        let parts = [
+            ("host", record.host),
+            ("app", record.app),
+            ("proc_id", record.proc_id),
+            ("msg_id", record.msg_id),
+            ("sdata", record.sdata),
+            ("message", record.message),
+        ];
+        let inside = |span: Span| !span.is_empty() && span.end() <= record.raw.end();
+        parts.into_iter().filter(|(_, span)| inside(*span)).collect()
+    }
+
+    /// The rules that decided, joined by `|`; empty if none did.
+    pub fn rules(&self) -> &str {
+        self.batch.class(&self.record).map_or("", |class| &class.rules)
+    }
+
+    /// Vendor, product and class, as far as they are known, joined by `/`.
+    pub fn class(&self) -> Option<String> {
+        let names = self.batch.names(&self.record);
+        let parts = [names.vendor, names.product, names.class];
+        let known = parts.iter().filter(|part| !part.is_empty());
+        let known: Vec<_> = known.map(|part| String::from_utf8_lossy(part)).collect();
+        (!known.is_empty()).then(|| known.join("/"))
+    }
+
+    /// Why the record is what it is, in a sentence.
+    pub fn why(&self) -> String {
+        if let Some(rule) = &self.filtered {
+            return format!("filtered by the rule `{rule}`");
+        }
+        if !self.rules().is_empty() {
+            return format!("recognised by {}", self.rules().replace('|', ", then "));
+        }
+        match self.nearest() {
+            Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
+            None if self.considered.is_empty() => "no rule asks for anything in it".to_owned(),
+            None => "no rule took it".to_owned(),
+        }
+    }
+
+    /// The last rule that was asked and not taken, and what failed.
+    pub fn nearest(&self) -> Option<(&str, String)> {
+        let mut failed = self.considered.iter().rev();
+        failed.find_map(|one| Some((one.rule.as_str(), reason(&one.outcome)?)))
     }
 
     /// How the event time came about, in sentences.
@@ -135,6 +191,15 @@ impl Explained {
     }
 }
 
+/// Why a rule was not taken, in words; `None` if it was.
+pub fn reason(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Taken => None,
+        Outcome::Condition(words) => Some(format!("it is not so that {words}")),
+        Outcome::Step(number) => Some(format!("step {} could not read it", number + 1)),
+    }
+}
+
 /// Minutes east of UTC as `+02:00`.
 fn offset(minutes: i16) -> String {
     let sign = if minutes < 0 { '-' } else { '+' };
@@ -154,18 +219,28 @@ pub struct Explainer {
     hec_options: HecOptions,
     hec: HecEncoder,
     number: u64,
+    /// What events are recognised by, without hosts that were learnt.
+    recognition: Option<Recognition>,
+    recogniser: Option<Recogniser>,
+    remember_hosts: bool,
 }
 
 impl Explainer {
-    /// As the source `name` of `config` would read a record.
+    /// As the source `name` of `config` would read a record, by these packs.
     ///
     /// # Errors
     /// The source's time zone is not known.
-    pub fn new(name: &str, source: &SyslogSource, config: &Config) -> Result<Self, OptionsError> {
+    pub fn new(
+        name: &str,
+        source: &SyslogSource,
+        config: &Config,
+        packs: &Arc<Packs>,
+    ) -> Result<Self, OptionsError> {
         let zone = source.syslog.zone()?;
         let first = source.listen.first();
         let hec_options = hec_options(config);
-        Ok(Self {
+        let recognition = Recognition::new(name, source, zone.time_zone(), packs, None);
+        let mut explainer = Self {
             pool: BatchPool::new(),
             source: Arc::new(SourceInfo {
                 name: name.to_owned(),
@@ -183,7 +258,12 @@ impl Explainer {
             hec: HecEncoder::new(hec_options.clone()),
             hec_options,
             number: 0,
-        })
+            recognition,
+            recogniser: None,
+            remember_hosts: config.packs.remember_hosts,
+        };
+        explainer.forget();
+        Ok(explainer)
     }
 
     /// Forgets everything that was learnt from earlier records.
@@ -191,6 +271,13 @@ impl Explainer {
         self.parser = Parser::new(self.zone.clone());
         self.hec = HecEncoder::new(self.hec_options.clone());
         self.pool = BatchPool::new();
+        let hints = self.remember_hosts.then(Hints::new);
+        self.recogniser = self.recognition.clone().map(|mut recognition| {
+            recognition.remember(hints);
+            let mut recogniser = Recogniser::new(recognition);
+            recogniser.trace();
+            recogniser
+        });
     }
 
     /// Reads one record.
@@ -209,10 +296,22 @@ impl Explainer {
         let mut record = Record::unparsed(raw, received, peer, arrival.framing);
         self.parser.parse(builder.bytes(), &mut record);
         builder.parts().1.push(record);
+        let (mut considered, mut filtered) = (Vec::new(), None);
+        if let Some(recogniser) = &mut self.recogniser {
+            recogniser.begin();
+            recogniser.run(&mut builder, 0);
+            considered = recogniser.considered().to_vec();
+            filtered = recogniser.take_dropped().map(|(rule, _)| rule.to_owned()).next();
+        }
+        record = builder.records().first().copied().unwrap_or(record);
         let batch = builder.freeze(self.number);
         let mut hec = Vec::new();
-        self.hec.encode(&batch, &record, b"", &mut hec);
+        if filtered.is_none() {
+            self.hec.encode(&batch, &record, b"", &mut hec);
+        }
         Explained {
+            filtered,
+            considered,
             number: self.number,
             batch,
             record,
@@ -244,6 +343,21 @@ pub fn source<'c>(
     };
     let SourceConfig::Syslog(source) = source;
     Ok((name, source))
+}
+
+/// The source that listens at `protocol:port`, or is called so.
+pub fn listening<'c>(config: &'c Config, listener: &str) -> Option<(&'c str, &'c SyslogSource)> {
+    let port = listener.rsplit_once(':').map(|(protocol, port)| (protocol, port.parse::<u16>()));
+    config.sources.iter().find_map(|(name, source)| {
+        let SourceConfig::Syslog(source) = source;
+        let here = source.listen.iter().any(|listen| match port {
+            Some((protocol, Ok(port))) => {
+                listen.addr.port() == port && listen.protocol.name() == protocol
+            }
+            _ => false,
+        });
+        (here || name == listener).then_some((name.as_str(), source))
+    })
 }
 
 /// As the first `splunk_hec` destination has it, or as one without options would.
@@ -280,9 +394,12 @@ pub fn datagram_to_json(
         bytes: &bytes[..bytes.len().min(most)],
         framing,
         sender: None,
+        listener: None,
         received: None,
     };
-    let mut explainer = Explainer::new(name, options, config).map_err(|error| error.to_string())?;
+    let loaded = recognise::load(config).map_err(|problems| problems.to_string())?;
+    let mut explainer = Explainer::new(name, options, config, &loaded.packs)
+        .map_err(|error| error.to_string())?;
     explainer
         .explain(&arrival)
         .to_json()

@@ -16,8 +16,10 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(crate) const FLAG_ONLY: u16 = 2;
 /// The names block says why the destination refused the events.
 pub(crate) const FLAG_NOTE: u16 = 4;
+/// The names block lists classes, and rows are longer by a span.
+pub(crate) const FLAG_CLASSES: u16 = 8;
 /// Flags that this version understands; a frame with others is sound, but not for us to read.
-pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY | FLAG_NOTE;
+pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES;
 
 /// What a frame says of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,6 +7,7 @@
 
 use inrush_event::{crc32c, crc32c_append};
 
+mod classes;
 mod frame;
 mod note;
 mod payload;

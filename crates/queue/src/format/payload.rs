@@ -8,12 +8,16 @@ use inrush_event::{
     Timestamp, crc32c, crc32c_append, limits,
 };
 
-use super::frame::{FLAG_NOTE, FLAG_ONLY, FLAGS_KNOWN, FrameHeader};
+use super::classes;
+use super::frame::{FLAG_CLASSES, FLAG_NOTE, FLAG_ONLY, FLAGS_KNOWN, FrameHeader};
 use super::{Fields, Layout, LogId, Note};
 use crate::storage::BLOCK_BYTES;
 use crate::writer::Pending;
 
-pub(crate) const ROW_BYTES: usize = 88;
+/// Bytes of a row in a batch with classes.
+pub(crate) const ROW_BYTES: usize = 96;
+/// Bytes of a row in a batch without.
+const PLAIN_ROW_BYTES: usize = 88;
 pub(crate) const PEER_BYTES: usize = 20;
 
 /// Formats and protocols by their number on disk, which never changes; new ones are added behind.
@@ -43,18 +47,19 @@ pub(crate) fn encode_head(
 ) -> FrameHeader {
     let (position, first_event, epoch) = place;
     let (batch, note) = (&*pending.batch, pending.note.as_ref());
+    let flags = flags(batch, note);
     let start = out.len();
     out.resize(start + super::FRAME_HEADER_BYTES, 0);
     let names = out.len();
     push_names(batch, note, out);
     if is_padded(batch) {
-        let arena = offset as usize + (out.len() - start) + batch.len() * ROW_BYTES;
+        let arena = offset as usize + (out.len() - start) + batch.len() * row_bytes(flags);
         out.resize(out.len() + arena.next_multiple_of(BLOCK_BYTES) - arena, 0);
     }
     let rows = out.len();
-    out.reserve(batch.len() * ROW_BYTES);
+    out.reserve(batch.len() * row_bytes(flags));
     for record in batch.records() {
-        out.extend_from_slice(&row(record));
+        out.extend_from_slice(&row(record)[..row_bytes(flags)]);
     }
     let arena = batch.bytes();
     let plain_bytes = (out.len() - names + arena.len()) as u32;
@@ -71,7 +76,7 @@ pub(crate) fn encode_head(
             batch.arena_sum().unwrap_or_else(|| crc32c(arena)),
         ),
         names_bytes: (rows - names) as u32,
-        flags: flags(batch, note),
+        flags,
     };
     out[start..names].copy_from_slice(&header.encode(log));
     header
@@ -90,7 +95,7 @@ fn join_sums(head: u32, arena: u32) -> u32 {
 
 /// The checksum that the payload of a frame should have.
 pub(crate) fn payload_sum(log: &LogId, header: &FrameHeader, payload: &[u8]) -> u32 {
-    let rows = (header.events as usize).saturating_mul(ROW_BYTES);
+    let rows = (header.events as usize).saturating_mul(row_bytes(header.flags));
     let head = rows.saturating_add(header.names_bytes as usize);
     let (head, arena) = payload.split_at(head.min(payload.len()));
     join_sums(log.checksum(head), crc32c(arena))
@@ -98,7 +103,21 @@ pub(crate) fn payload_sum(log: &LogId, header: &FrameHeader, payload: &[u8]) -> 
 
 fn flags(batch: &Batch, note: Option<&Note>) -> u16 {
     let only = batch.only().map_or(0, |_| FLAG_ONLY);
-    only | note.map_or(0, |_| FLAG_NOTE)
+    let classes = if batch.classes().is_empty() {
+        0
+    } else {
+        FLAG_CLASSES
+    };
+    only | classes | note.map_or(0, |_| FLAG_NOTE)
+}
+
+/// Bytes of a row in a frame with these flags.
+fn row_bytes(flags: u16) -> usize {
+    if flags & FLAG_CLASSES == 0 {
+        PLAIN_ROW_BYTES
+    } else {
+        ROW_BYTES
+    }
 }
 
 pub(super) fn push_text(text: &str, out: &mut Vec<u8>) {
@@ -117,6 +136,9 @@ fn push_names(batch: &Batch, note: Option<&Note>, out: &mut Vec<u8>) {
     }
     if let Some(note) = note {
         note.push(out);
+    }
+    if !batch.classes().is_empty() {
+        classes::push(batch.classes(), out);
     }
     out.extend_from_slice(&(batch.peers().len() as u32).to_le_bytes());
     for peer in batch.peers() {
@@ -150,7 +172,9 @@ fn row(record: &Record) -> [u8; ROW_BYTES] {
         .u32(record.anomalies.bits())
         .put(&record.zone_minutes.to_le_bytes())
         .u16(record.class.0)
-        .put(&[record.pri, record.format as u8, 0, 0]);
+        .put(&[record.pri, record.format as u8, 0, 0])
+        .u32(record.extra.start)
+        .u32(record.extra.len);
     row.done()
 }
 
@@ -187,7 +211,8 @@ pub(crate) fn decode_parts(
         return None;
     }
     let (head, rest) = payload.split_at_checked(header.names_bytes as usize)?;
-    let rows_bytes = (header.events as usize).checked_mul(ROW_BYTES)?;
+    let row_bytes = row_bytes(header.flags);
+    let rows_bytes = (header.events as usize).checked_mul(row_bytes)?;
     let (rows, arena) = rest.split_at_checked(rows_bytes)?;
     let mut fields = Fields(head);
     let sequence = fields.u64();
@@ -203,17 +228,26 @@ pub(crate) fn decode_parts(
     if header.flags & FLAG_NOTE != 0 {
         Note::take(&mut fields)?;
     }
+    let classes = match header.flags & FLAG_CLASSES {
+        0 => Vec::new(),
+        _ => classes::take(&mut fields)?,
+    };
     let peers = peers(&mut fields)?;
     records.clear();
     records.reserve(header.events as usize);
-    for row in rows.as_chunks::<ROW_BYTES>().0 {
-        records.push(record(row, arena.len())?);
+    for row in rows.chunks_exact(row_bytes) {
+        let record = record(row, arena.len())?;
+        if usize::from(record.class.0) > classes.len() {
+            return None;
+        }
+        records.push(record);
     }
     Some(BatchParts {
         memory: Lent::default(),
         arena: payload.len() - arena.len()..payload.len(),
         records,
         peers,
+        classes,
         source: names.share(source),
         sequence,
         received: header.received,
@@ -265,7 +299,7 @@ fn peers(fields: &mut Fields<'_>) -> Option<Vec<Peer>> {
     (0..count).map(|_| peer()).collect()
 }
 
-fn record(row: &[u8; ROW_BYTES], arena_bytes: usize) -> Option<Record> {
+fn record(row: &[u8], arena_bytes: usize) -> Option<Record> {
     let mut fields = Fields(row);
     let mut inside = true;
     let mut span = || {
@@ -278,7 +312,7 @@ fn record(row: &[u8; ROW_BYTES], arena_bytes: usize) -> Option<Record> {
     };
     let (raw, host, app, proc_id) = (span(), span(), span(), span());
     let (msg_id, sdata, message) = (span(), span(), span());
-    let record = Record {
+    let mut record = Record {
         raw,
         host,
         app,
@@ -286,6 +320,7 @@ fn record(row: &[u8; ROW_BYTES], arena_bytes: usize) -> Option<Record> {
         msg_id,
         sdata,
         message,
+        extra: Span::EMPTY,
         event_time: Timestamp(fields.u64() as i64),
         received: Timestamp(fields.u64() as i64),
         peer: fields.u32(),
@@ -295,5 +330,12 @@ fn record(row: &[u8; ROW_BYTES], arena_bytes: usize) -> Option<Record> {
         pri: fields.u8(),
         format: *FORMATS.get(usize::from(fields.u8()))?,
     };
+    let _padding = fields.u16();
+    // Zero beyond the end of a row without it.
+    record.extra = Span {
+        start: fields.u32(),
+        len: fields.u32(),
+    };
+    inside &= record.extra.is_empty() || record.extra.end() <= arena_bytes;
     inside.then_some(record)
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use inrush_event::{Batch, BatchParts, BatchPool, Record, Span};
+use inrush_event::{Batch, BatchParts, BatchPool, ClassId, Record, Span};
 
 use super::Filter;
 use crate::format::{LogId, Note};
@@ -74,6 +74,8 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         msg_id: moved(record.msg_id),
         sdata: moved(record.sdata),
         message: moved(record.message),
+        extra: moved(record.extra),
+        class: ClassId(u16::from(batch.class(record).is_some())),
         peer: 0,
         ..*record
     };
@@ -82,6 +84,7 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         memory: arena.into(),
         records: vec![alone],
         peers: batch.peer(record).copied().into_iter().collect(),
+        classes: batch.class(record).cloned().into_iter().collect(),
         source: Arc::clone(batch.source()),
         sequence: batch.sequence(),
         received: batch.received(),

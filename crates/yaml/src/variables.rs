@@ -22,13 +22,13 @@ const STAND_INS: [(char, char); 8] = [
 ];
 
 /// The stand-ins are reserved: where the text has one, in bytes.
-pub(super) fn reserved(text: &str) -> Option<usize> {
+pub(crate) fn reserved(text: &str) -> Option<usize> {
     text.find(|c| STAND_INS.iter().any(|(_, stand_in)| *stand_in == c))
 }
 
 /// Makes `${…}` safe for the YAML parser wherever it stands, as in `[${A}, ${B:-x: y}]`. Each
 /// character stays one character, so that places in the text are the same.
-pub(super) fn mask(text: &str) -> String {
+pub(crate) fn mask(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -55,7 +55,7 @@ pub(super) fn mask(text: &str) -> String {
 }
 
 /// Undoes [`mask`].
-pub(super) fn unmask(text: &str) -> Cow<'_, str> {
+pub(crate) fn unmask(text: &str) -> Cow<'_, str> {
     if text.contains('$') {
         let back = |c| replaced(c, |(plain, stand_in)| (stand_in, plain));
         text.chars().map(back).collect::<String>().into()
@@ -75,18 +75,18 @@ fn replaced(c: char, direction: impl Fn((char, char)) -> (char, char)) -> char {
 
 /// What is wrong with the `number`th (from 0) `${` of a text.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Fault {
-    pub(super) number: usize,
-    pub(super) message: String,
+pub(crate) struct Fault {
+    pub(crate) number: usize,
+    pub(crate) message: String,
 }
 
 /// Whether there is anything to substitute.
-pub(super) fn has_any(text: &str) -> bool {
+pub(crate) fn has_any(text: &str) -> bool {
     text.contains("${") || text.contains("$$")
 }
 
 /// Where the `number`th (from 0) `${` begins, in bytes, counting as [`substitute`] counts.
-pub(super) fn position(text: &str, number: usize) -> Option<usize> {
+pub(crate) fn position(text: &str, number: usize) -> Option<usize> {
     let mut seen = 0;
     let mut offset = 0;
     while let Some(dollar) = text[offset..].find('$').map(|at| offset + at) {
@@ -103,7 +103,7 @@ pub(super) fn position(text: &str, number: usize) -> Option<usize> {
 }
 
 /// The text with every variable replaced, and the faults of those that could not be.
-pub(super) fn substitute(text: &str, env: Environment<'_>) -> Result<String, Vec<Fault>> {
+pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<String, Vec<Fault>> {
     let mut out = String::with_capacity(text.len());
     let mut faults = Vec::new();
     let mut number = 0;
@@ -151,7 +151,7 @@ fn lookup(name: &str, default: Option<&str>, env: Environment<'_>) -> Result<Str
     if !is_name(name) {
         return Err(format!(
             "{} is no variable; write ${{NAME}} or ${{NAME:-default}}, or `$$` for a dollar sign",
-            super::problem::quoted(&format!("${{{name}}}"))
+            crate::problem::quoted(&format!("${{{name}}}"))
         ));
     }
     match (env(name), default) {

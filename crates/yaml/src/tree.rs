@@ -9,20 +9,26 @@ use std::collections::HashMap;
 use inrush_event::limits;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use super::problem::{Findings, Location, quoted};
-use super::variables::{self, Environment};
+use crate::problem::{Findings, Location, quoted};
+use crate::variables::{self, Environment};
 
 /// A value and where it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) at: Location,
-    pub(super) kind: Kind,
+pub struct Node {
+    /// Where.
+    pub at: Location,
+    /// What.
+    pub kind: Kind,
 }
 
+/// What a value is.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// A text, which may stand for a number, true, false or nothing.
     Scalar(Scalar),
+    /// A list.
     List(Vec<Node>),
+    /// A mapping, its keys in their order, each once.
     Map(Vec<Entry>),
     /// Text whose variables could not be filled in; that was reported, and nothing more is known.
     Unresolved,
@@ -30,30 +36,35 @@ pub(super) enum Kind {
 
 /// Text, with its variables already substituted.
 #[derive(Clone, Debug)]
-pub(super) struct Scalar {
-    pub(super) text: String,
+pub struct Scalar {
+    /// The text.
+    pub text: String,
     /// Written without quotes: may be a number, true, false or nothing at all.
-    pub(super) plain: bool,
+    pub plain: bool,
     /// What stands in the file, where that differs because variables were substituted. Problems
     /// quote this and never the value, which may be a secret.
-    pub(super) written: Option<String>,
+    pub written: Option<String>,
 }
 
 /// One `key: value`.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) key_at: Location,
-    pub(super) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key stands.
+    pub key_at: Location,
+    /// Its value.
+    pub value: Node,
 }
 
 impl Scalar {
     /// Nothing: `key:` with no value, `~` or `null` (YAML 1.2 core schema).
-    pub(super) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         self.plain && matches!(self.text.as_str(), "" | "~" | "null" | "Null" | "NULL")
     }
 
-    pub(super) fn as_bool(&self) -> Option<bool> {
+    /// True or false, if it is written so.
+    pub fn as_bool(&self) -> Option<bool> {
         match self.text.as_str() {
             "true" | "True" | "TRUE" if self.plain => Some(true),
             "false" | "False" | "FALSE" if self.plain => Some(false),
@@ -61,7 +72,8 @@ impl Scalar {
         }
     }
 
-    pub(super) fn as_integer(&self) -> Option<i128> {
+    /// The whole number that it is.
+    pub fn as_integer(&self) -> Option<i128> {
         let text = if self.plain {
             self.text.as_str()
         } else {
@@ -74,7 +86,8 @@ impl Scalar {
         }
     }
 
-    pub(super) fn as_float(&self) -> Option<f64> {
+    /// The number that it is.
+    pub fn as_float(&self) -> Option<f64> {
         let numeric = self.plain && self.text.bytes().any(|b| b.is_ascii_digit());
         if numeric {
             self.text.parse().ok()
@@ -84,35 +97,40 @@ impl Scalar {
     }
 
     /// How a problem quotes it.
-    pub(super) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         quoted(self.written.as_deref().unwrap_or(&self.text))
     }
 }
 
 impl Node {
-    pub(super) fn entries(&self) -> &[Entry] {
+    /// The entries of a mapping; none for anything else.
+    pub fn entries(&self) -> &[Entry] {
         match &self.kind {
             Kind::Map(entries) => entries,
             _ => &[],
         }
     }
 
-    pub(super) fn items(&self) -> &[Node] {
+    /// The items of a list; none for anything else.
+    pub fn items(&self) -> &[Node] {
         match &self.kind {
             Kind::List(items) => items,
             _ => &[],
         }
     }
 
-    pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
+    /// The entry of that key.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+    /// The value of that key.
+    pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    pub(super) fn is_null(&self) -> bool {
+    /// Whether it is nothing.
+    pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
     }
 
@@ -153,7 +171,16 @@ impl Weight {
 }
 
 /// Reads `text`. Problems go to `findings`; `None` where there is no tree to check further.
-pub(super) fn read(text: &str, env: Environment<'_>, findings: &mut Findings) -> Option<Node> {
+pub fn read(text: &str, env: Environment<'_>, findings: &mut Findings) -> Option<Node> {
+    tree(text, Some(env), findings)
+}
+
+/// Reads `text` in which `${…}` stands for itself.
+pub fn read_plain(text: &str, findings: &mut Findings) -> Option<Node> {
+    tree(text, None, findings)
+}
+
+fn tree(text: &str, env: Option<Environment<'_>>, findings: &mut Findings) -> Option<Node> {
     // The parser takes a NUL for the end, and would silently leave out what follows.
     if let Some(nul) = text.find('\0') {
         findings.add(
@@ -211,7 +238,8 @@ enum Open {
 
 struct Builder<'a> {
     text: &'a str,
-    env: Environment<'a>,
+    /// Looks variables up, if they are to be filled in.
+    env: Option<Environment<'a>>,
     findings: &'a mut Findings,
     stack: Vec<Open>,
     anchors: HashMap<usize, Node>,
@@ -222,7 +250,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(text: &'a str, env: Environment<'a>, findings: &'a mut Findings) -> Self {
+    fn new(text: &'a str, env: Option<Environment<'a>>, findings: &'a mut Findings) -> Self {
         Self {
             text,
             env,
@@ -319,7 +347,8 @@ impl<'a> Builder<'a> {
     fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> Node {
         let at = place(span);
         let plain = style == ScalarStyle::Plain;
-        if self.expects_key() || !variables::has_any(text) {
+        let env = self.env.filter(|_| !self.expects_key() && variables::has_any(text));
+        let Some(env) = env else {
             let scalar = Scalar {
                 text: text.to_owned(),
                 plain,
@@ -329,8 +358,8 @@ impl<'a> Builder<'a> {
                 at,
                 kind: Kind::Scalar(scalar),
             };
-        }
-        match variables::substitute(text, self.env) {
+        };
+        match variables::substitute(text, env) {
             Ok(value) => {
                 let scalar = Scalar {
                     text: value,
@@ -519,7 +548,7 @@ fn too_large() -> String {
 }
 
 /// What kind of thing a node is, for a problem that says what was found.
-pub(super) fn kind_name(node: &Node) -> Cow<'static, str> {
+pub fn kind_name(node: &Node) -> Cow<'static, str> {
     match &node.kind {
         Kind::List(_) => "a list".into(),
         Kind::Map(_) => "a mapping".into(),
@@ -530,7 +559,7 @@ pub(super) fn kind_name(node: &Node) -> Cow<'static, str> {
 }
 
 /// `message` with what variables hold in `node` put back as it is written: it may be a secret.
-pub(super) fn redacted(message: &str, node: Option<&Node>) -> String {
+pub fn redacted(message: &str, node: Option<&Node>) -> String {
     let mut out = message.to_owned();
     let mut left: Vec<&Node> = node.into_iter().collect();
     while let Some(node) = left.pop() {

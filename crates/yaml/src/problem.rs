@@ -4,17 +4,19 @@ use std::fmt;
 
 /// A place in the file; both numbers start at 1, columns count characters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Location {
-    pub(super) line: usize,
-    pub(super) column: usize,
+pub struct Location {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
 }
 
 impl Location {
     /// The first character of the file.
-    pub(super) const START: Self = Self { line: 1, column: 1 };
+    pub const START: Self = Self { line: 1, column: 1 };
 
     /// The place of the byte at `offset`, which must be a character's first.
-    pub(super) fn of_byte(text: &str, offset: usize) -> Self {
+    pub fn of_byte(text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Self {
@@ -54,6 +56,11 @@ impl fmt::Display for Problem {
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
+    /// Problems of several files together.
+    pub fn join(self, other: Self) -> Self {
+        Self(self.0.into_iter().chain(other.0).collect())
+    }
+
     /// The problems in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
         self.0.iter()
@@ -89,23 +96,25 @@ const PROBLEMS_MAX: usize = 200;
 
 /// Collects what is found while a file is read and checked.
 #[derive(Default)]
-pub(super) struct Findings {
+pub struct Findings {
     list: Vec<(Location, String)>,
 }
 
 impl Findings {
-    pub(super) fn add(&mut self, at: Location, message: impl Into<String>) {
+    /// Adds a problem; what is beyond the most that are listed is not.
+    pub fn add(&mut self, at: Location, message: impl Into<String>) {
         if self.list.len() < PROBLEMS_MAX {
             self.list.push((at, one_line(&message.into())));
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// `Ok` if nothing was found.
-    pub(super) fn into_result(self, file: &str) -> Result<(), Problems> {
+    pub fn into_result(self, file: &str) -> Result<(), Problems> {
         if self.list.is_empty() {
             Ok(())
         } else {
@@ -113,7 +122,8 @@ impl Findings {
         }
     }
 
-    pub(super) fn into_problems(mut self, file: &str) -> Problems {
+    /// What was found, in the order of the file.
+    pub fn into_problems(mut self, file: &str) -> Problems {
         self.list.sort_by_key(|(at, _)| *at);
         self.list.dedup();
         let problem = |(at, message): (Location, String)| Problem {
@@ -133,7 +143,7 @@ fn one_line(message: &str) -> String {
 }
 
 /// Quotes what someone wrote, cut where it would fill the screen.
-pub(super) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     const SHOWN_CHARS: usize = 80;
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("`{}…`", &text[..end]),
@@ -142,7 +152,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// The candidate that `written` was probably meant to be.
-pub(super) fn nearest<'a>(
+pub fn nearest<'a>(
     written: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
@@ -160,7 +170,7 @@ pub(super) fn nearest<'a>(
 }
 
 /// `a`, `b` or `c`.
-pub(super) fn listed<'a>(words: impl IntoIterator<Item = &'a str>, last_joint: &str) -> String {
+pub fn listed<'a>(words: impl IntoIterator<Item = &'a str>, last_joint: &str) -> String {
     let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
     match words.split_last() {
         None => String::new(),

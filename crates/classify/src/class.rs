@@ -1,0 +1,269 @@
+//! Classes: what the branches that were taken say together, put together once for each way
+//! through the packs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
+
+use crate::compile::{Override, Packs};
+use crate::event::{Event, Slot};
+use crate::pack::{Set, Template};
+use crate::render;
+use crate::template::Text;
+
+/// Ways through the packs that are remembered; far more than packs have.
+const CLASSES_MAX: usize = 16_384;
+
+/// The classes that one worker has met.
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    by_chain: HashMap<Vec<u32>, u32>,
+    /// The chain of the last event, for runs of events of one kind.
+    last: Option<(Vec<u32>, u32)>,
+    all: Vec<Class>,
+}
+
+#[derive(Debug)]
+struct Class {
+    info: Arc<ClassInfo>,
+    /// The texts that differ from event to event.
+    dynamic: Vec<(ExtraKey, Text)>,
+    fields: Vec<(String, Text)>,
+    template: Option<Template>,
+    /// Whether overrides must be looked up for each event, since its key differs.
+    looks_up: bool,
+}
+
+impl Classes {
+    pub(crate) fn info(&self, number: u32) -> &Arc<ClassInfo> {
+        &self.all[number as usize].info
+    }
+
+    /// The number of the class of this way through the packs.
+    pub(crate) fn number(&mut self, packs: &Packs, chain: &[u32]) -> u32 {
+        if let Some((last, number)) = &self.last
+            && last == chain
+        {
+            return *number;
+        }
+        let number = match self.by_chain.get(chain) {
+            Some(number) => *number,
+            None => self.make(packs, chain),
+        };
+        let (last, known) = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(chain);
+        *known = number;
+        number
+    }
+
+    fn make(&mut self, packs: &Packs, chain: &[u32]) -> u32 {
+        if self.all.len() >= CLASSES_MAX {
+            self.all.clear();
+            self.by_chain.clear();
+        }
+        let number = self.all.len() as u32;
+        self.all.push(Class::new(packs, chain));
+        self.by_chain.insert(chain.to_vec(), number);
+        number
+    }
+
+    /// The record as it is to be kept, and whether the event's scratch bytes must be appended.
+    pub(crate) fn stamp(&self, number: u32, packs: &Packs, mut event: Event<'_>) -> (Record, bool) {
+        let class = &self.all[number as usize];
+        event.record.extra = class.extra(packs, &mut event);
+        let end = event.arena.len();
+        let record = event.record;
+        let parts = [
+            record.host,
+            record.app,
+            record.proc_id,
+            record.msg_id,
+            record.sdata,
+            record.message,
+            record.extra,
+        ];
+        let beyond = |span: &Span| !span.is_empty() && span.end() > end;
+        (record, parts.iter().any(beyond))
+    }
+}
+
+fn fixed(text: &Text) -> Option<String> {
+    match text {
+        Text::Fixed(text) => Some(text.clone()),
+        Text::Pieces(_) => None,
+    }
+}
+
+impl Class {
+    fn new(packs: &Packs, chain: &[u32]) -> Self {
+        let branches: Vec<_> = chain.iter().filter_map(|id| packs.branch(*id)).collect();
+        let sets = || branches.iter().rev().map(|(_, branch)| &branch.set);
+        let mut rules: Vec<&str> = Vec::new();
+        for (rule, _) in &branches {
+            if rules.last() != Some(&rule.name.as_str()) {
+                rules.push(&rule.name);
+            }
+        }
+        let mut dynamic = Vec::new();
+        let mut text = |key: ExtraKey, of: fn(&Set) -> Option<&Text>| {
+            let text = sets().find_map(of)?;
+            if text.is_dynamic() {
+                dynamic.push((key, text.clone()));
+            }
+            fixed(text)
+        };
+        let mut info = ClassInfo {
+            vendor: text(ExtraKey::Vendor, |set| set.vendor.as_ref()),
+            product: text(ExtraKey::Product, |set| set.product.as_ref()),
+            class: text(ExtraKey::Class, |set| set.class.as_ref()),
+            index: text(ExtraKey::Index, |set| set.index.as_ref()),
+            sourcetype: text(ExtraKey::Sourcetype, |set| set.sourcetype.as_ref()),
+            source: text(ExtraKey::Source, |set| set.source.as_ref()),
+            rules: rules.join("|"),
+            received_time: sets().any(|set| set.received_time),
+            ..ClassInfo::default()
+        };
+        let template = sets().find_map(|set| set.template.clone());
+        info.text = match &template {
+            None => EventText::ByFormat,
+            Some(Template::Fixed(text)) => *text,
+            Some(_) => EventText::Own,
+        };
+        let mut fields: Vec<(String, Text)> = Vec::new();
+        for (name, text) in branches.iter().flat_map(|(_, branch)| &branch.set.fields) {
+            fields.retain(|(known, _)| known != name);
+            fields.push((name.clone(), text.clone()));
+        }
+        fields.retain(|(name, text)| match text {
+            Text::Fixed(value) => {
+                info.fields.push((name.clone(), value.clone()));
+                false
+            }
+            Text::Pieces(_) => true,
+        });
+        let key = |key| dynamic.iter().any(|(dynamic, _)| *dynamic == key);
+        let keyed = key(ExtraKey::Vendor) || key(ExtraKey::Product) || key(ExtraKey::Class);
+        let looks_up = keyed && !packs.overrides().is_empty();
+        let mut class = Self {
+            info: Arc::default(),
+            dynamic,
+            fields,
+            template,
+            looks_up,
+        };
+        if !looks_up {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let (vendor, product) = (text(&info.vendor), text(&info.product));
+            let found = packs.overrides().of(&vendor, &product, &text(&info.class));
+            for one in found.into_iter().flatten() {
+                class.overlay(one, &mut info);
+            }
+        }
+        class.info = Arc::new(info);
+        class
+    }
+
+    /// What the configuration sets in place of what packs set.
+    fn overlay(&mut self, one: &Override, info: &mut ClassInfo) {
+        let texts = [
+            (ExtraKey::Index, &one.index, &mut info.index),
+            (ExtraKey::Sourcetype, &one.sourcetype, &mut info.sourcetype),
+            (ExtraKey::Source, &one.source, &mut info.source),
+        ];
+        for (key, new, old) in texts {
+            if new.is_some() {
+                old.clone_from(new);
+                self.dynamic.retain(|(dynamic, _)| *dynamic != key);
+            }
+        }
+        if let Some(text) = one.text {
+            info.text = text;
+            self.template = None;
+        }
+    }
+
+    /// Writes what this event has beyond its class.
+    fn extra(&self, packs: &Packs, event: &mut Event<'_>) -> Span {
+        if self.info.text != EventText::Own && self.dynamic.is_empty() && self.fields.is_empty() {
+            return Span::EMPTY;
+        }
+        // Each text is put together first, then copied behind its key.
+        let mut texts = [(ExtraKey::Fields, Span::EMPTY); 12];
+        let mut count = 0;
+        let mut push = |key, span| {
+            if let Some(place) = texts.get_mut(count) {
+                *place = (key, span);
+                count += 1;
+            }
+        };
+        for (key, text) in &self.dynamic {
+            let slot = match key {
+                ExtraKey::Vendor => event.vendor,
+                ExtraKey::Product => event.product,
+                ExtraKey::Class => event.class,
+                _ => Slot::Unset,
+            };
+            let span = match slot {
+                Slot::Own(span) => span,
+                _ => event.eval(text),
+            };
+            push(*key, span);
+        }
+        if self.looks_up {
+            self.look_up(packs, event, &mut push);
+        }
+        match &self.template {
+            Some(Template::JsonValues) => push(ExtraKey::Json, render::json_values(event)),
+            Some(Template::KvValues) => push(ExtraKey::Event, render::kv_values(event)),
+            Some(Template::Text(text)) => {
+                let span = event.eval(text);
+                push(ExtraKey::Event, span);
+            }
+            Some(Template::Fixed(_)) | None => {}
+        }
+        if !self.fields.is_empty() {
+            push(ExtraKey::Fields, render::fields(&self.fields, event));
+        }
+        let start = event.here();
+        for (key, span) in texts.into_iter().take(count) {
+            let mut head = [0; 5];
+            head[0] = key as u8;
+            head[1..].copy_from_slice(&span.len.to_le_bytes());
+            event.scratch.bytes.extend_from_slice(&head);
+            event.copy(span);
+        }
+        Span::new(start, event.here())
+    }
+
+    /// Overrides by this event's own vendor, product and class. What is found comes after what the
+    /// packs say, and the last of a kind counts... so the packs' texts are given up by the reader
+    /// of the first: see [`Extra::get`].
+    fn look_up(
+        &self,
+        packs: &Packs,
+        event: &mut Event<'_>,
+        push: &mut impl FnMut(ExtraKey, Span),
+    ) {
+        use crate::pack::Part;
+        let text = |part| String::from_utf8_lossy(&event.part(&part)).into_owned();
+        let (vendor, product, class) =
+            (text(Part::Vendor), text(Part::Product), text(Part::Class));
+        let found = packs.overrides().of(&vendor, &product, &class);
+        for one in found.into_iter().flatten() {
+            let texts = [
+                (ExtraKey::Index, &one.index),
+                (ExtraKey::Sourcetype, &one.sourcetype),
+                (ExtraKey::Source, &one.source),
+            ];
+            for (key, text) in texts {
+                if let Some(text) = text {
+                    push(key, event.keep(text.as_bytes()));
+                }
+            }
+        }
+    }
+}
+
+const _: fn(ExtraKey, &[u8], &mut Vec<u8>) = Extra::push;

@@ -1,0 +1,262 @@
+//! Packs, made ready to be asked.
+
+use std::collections::HashMap;
+
+use crate::index::Index;
+use crate::pack::{Branch, Pack, Place, Rule, Stage, When};
+
+/// Compiled packs: shared by all workers, never changed.
+#[derive(Debug)]
+pub struct Packs {
+    stages: Vec<Table>,
+    overrides: Overrides,
+    rules: usize,
+    /// The number of each rule's first branch, with its stage and its place there; ascending.
+    starts: Vec<(u32, Stage, u32)>,
+}
+
+/// The rules of one stage, in the order in which they are asked.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) index: Index,
+}
+
+/// Something in packs that is probably not meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub at: Place,
+    /// In words.
+    pub words: String,
+}
+
+/// Two rules of which the second is never taken.
+pub type Shadow = (String, String);
+
+/// What a configuration sets in place of what packs set, by `vendor_product` or
+/// `vendor_product_class` in lower case.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    by_key: HashMap<String, Override>,
+}
+
+/// What counts for one key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Override {
+    pub(crate) index: Option<String>,
+    pub(crate) sourcetype: Option<String>,
+    pub(crate) source: Option<String>,
+    pub(crate) text: Option<inrush_event::EventText>,
+}
+
+impl Overrides {
+    /// Sets what counts for a key; `None` leaves what packs say.
+    pub fn insert(
+        &mut self,
+        key: &str,
+        index: Option<String>,
+        sourcetype: Option<String>,
+        source: Option<String>,
+        text: Option<inrush_event::EventText>,
+    ) {
+        let one = Override {
+            index,
+            sourcetype,
+            source,
+            text,
+        };
+        self.by_key.insert(key.to_ascii_lowercase(), one);
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// What counts for a vendor's product, then for its class.
+    pub(crate) fn of(&self, vendor: &str, product: &str, class: &str) -> [Option<&Override>; 2] {
+        let key = format!("{vendor}_{product}").to_ascii_lowercase();
+        let more = format!("{key}_{class}").to_ascii_lowercase();
+        let class = (!class.is_empty()).then(|| self.by_key.get(&more)).flatten();
+        [self.by_key.get(&key), class]
+    }
+}
+
+impl Packs {
+    /// Compiles packs; those that come first are asked first among rules of the same order. What
+    /// is not right but does no harm is returned beside them.
+    pub fn compile(packs: Vec<Pack>, overrides: Overrides) -> (Self, Vec<Warning>) {
+        let mut warnings = Vec::new();
+        let disabled = disabled(&packs, &mut warnings);
+        let mut seen: HashMap<String, String> = HashMap::new();
+        let mut stages: Vec<Vec<(String, Rule)>> = Stage::ALL.iter().map(|_| Vec::new()).collect();
+        for pack in packs {
+            for rule in pack.rules {
+                if disabled.contains(&rule.name) {
+                    continue;
+                }
+                // A rule of the same name in an earlier pack stands in for it.
+                if let Some(first) = seen.get(&rule.name) {
+                    if *first == pack.file {
+                        warnings.push(Warning {
+                            file: pack.file.clone(),
+                            at: rule.at,
+                            words: format!("there is a rule `{}` above; this one does not count", rule.name),
+                        });
+                    }
+                    continue;
+                }
+                seen.insert(rule.name.clone(), pack.file.clone());
+                stages[rule.stage as usize].push((pack.file.clone(), rule));
+            }
+        }
+        let rules = seen.len();
+        let mut next = 0;
+        let stages = stages.into_iter().map(|mut rules| {
+            rules.sort_by_key(|(_, rule)| rule.order);
+            shadows(&rules, &mut warnings);
+            let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
+            rules.retain(|rule| !matches!(rule.branch.when, When::Never));
+            rules.iter_mut().for_each(|rule| number(&mut rule.branch, &mut next));
+            let index = Index::new(rules.iter().map(|rule| &rule.branch.when));
+            Table { rules, index }
+        });
+        let stages: Vec<Table> = stages.collect();
+        let mut starts = Vec::new();
+        for (stage, table) in Stage::ALL.into_iter().zip(&stages) {
+            let rules = table.rules.iter().enumerate();
+            starts.extend(rules.map(|(at, rule)| (rule.branch.id, stage, at as u32)));
+        }
+        let packs = Self {
+            stages,
+            overrides,
+            rules,
+            starts,
+        };
+        (packs, warnings)
+    }
+
+    /// No packs at all.
+    pub fn none() -> Self {
+        Self::compile(Vec::new(), Overrides::default()).0
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules == 0
+    }
+
+    /// The rules, by stage.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.stages.iter().flat_map(|table| &table.rules)
+    }
+
+    pub(crate) fn table(&self, stage: Stage) -> &Table {
+        &self.stages[stage as usize]
+    }
+
+    /// The branch of that number, and the rule that it belongs to.
+    pub(crate) fn branch(&self, id: u32) -> Option<(&Rule, &Branch)> {
+        let after = self.starts.partition_point(|(start, ..)| *start <= id);
+        let (_, stage, at) = self.starts.get(after.checked_sub(1)?)?;
+        let rule = self.table(*stage).rules.get(*at as usize)?;
+        Some((rule, find(&rule.branch, id)?))
+    }
+
+    pub(crate) fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+}
+
+fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
+    let names: Vec<&String> = packs.iter().flat_map(|p| &p.rules).map(|r| &r.name).collect();
+    let mut out = Vec::new();
+    for pack in packs {
+        for (name, at) in &pack.disable {
+            if !names.contains(&name) {
+                warnings.push(Warning {
+                    file: pack.file.clone(),
+                    at: *at,
+                    words: format!("there is no rule `{name}` that could be disabled"),
+                });
+            }
+            out.push(name.clone());
+        }
+    }
+    out
+}
+
+fn number(branch: &mut Branch, next: &mut u32) {
+    branch.id = *next;
+    *next += 1;
+    branch.cases.iter_mut().for_each(|case| number(case, next));
+}
+
+fn find(branch: &Branch, id: u32) -> Option<&Branch> {
+    if branch.id == id {
+        return Some(branch);
+    }
+    branch.cases.iter().find_map(|case| find(case, id))
+}
+
+/// Warns of rules that are never taken, since an earlier one takes all that they could.
+fn shadows(rules: &[(String, Rule)], warnings: &mut Vec<Warning>) {
+    for (at, (file, rule)) in rules.iter().enumerate() {
+        let Some(wanted) = alternatives(&rule.branch.when) else {
+            continue;
+        };
+        let covering = rules[..at].iter().find(|(_, earlier)| {
+            let sure = earlier.branch.read.iter().all(|step| step.optional) && !earlier.over;
+            let same = earlier.order <= rule.order;
+            let covers = alternatives(&earlier.branch.when);
+            sure && same
+                && covers.is_some_and(|covers| {
+                    wanted.iter().all(|one| covers.iter().any(|other| is_covered(one, other)))
+                })
+        });
+        if let Some((other, earlier)) = covering {
+            warnings.push(Warning {
+                file: file.clone(),
+                at: rule.at,
+                words: format!(
+                    "`{}` is never taken: `{}` ({other}:{}) comes first and takes all of it",
+                    rule.name, earlier.name, earlier.at.line
+                ),
+            });
+        }
+    }
+}
+
+/// The conditions of which each alone is enough.
+fn alternatives(when: &When) -> Option<Vec<&When>> {
+    match when {
+        When::Any(any) => {
+            let lists: Option<Vec<_>> = any.iter().map(alternatives).collect();
+            lists.map(|lists| lists.into_iter().flatten().collect())
+        }
+        When::Part(..) | When::Hint(..) | When::All(_) => Some(vec![when]),
+        _ => None,
+    }
+}
+
+/// Whether everything that `one` takes, `other` takes too.
+fn is_covered(one: &When, other: &When) -> bool {
+    match (one, other) {
+        (When::All(all), other) if !matches!(other, When::All(_)) => {
+            all.iter().any(|part| is_covered(part, other))
+        }
+        (When::Part(part, pattern, _), When::Part(same, wider, _)) => {
+            part == same && wider.covers(pattern)
+        }
+        (When::Hint(v, p), When::Hint(w, q)) => (v, p) == (w, q),
+        _ => false,
+    }
+}

@@ -1,0 +1,514 @@
+//! Asks the rules about one event after the other.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use inrush_event::{Anomalies, ClassInfo, Format, Record, Span};
+use jiff::tz::TimeZone;
+
+use crate::class::Classes;
+use crate::compile::Packs;
+use crate::event::{Event, Scratch, Slot};
+use crate::pack::{Branch, Header, Part, Rule, Set, Stage, When};
+use crate::trace::{Considered, Outcome};
+
+/// Hosts whose product is remembered, at most.
+const HINTS_MAX: usize = 65_536;
+
+/// Where an event came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The sender's address.
+    pub sender: Option<IpAddr>,
+    /// The name of the listener.
+    pub listener: &'a str,
+    /// The vendor and product that the listener stands for.
+    pub hint: Option<(&'a str, &'a str)>,
+    /// The zone of times without one.
+    pub zone: &'a TimeZone,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It goes on, as that class; the number is that of [`Classifier::class`].
+    Class(u32),
+    /// It is filtered by the rule of that number in [`Classifier::rule_name`].
+    Dropped(u32),
+}
+
+/// Which product a host was last known to be, shared by all workers. Bounded: when it is full, it
+/// is emptied and learns anew.
+#[derive(Debug, Default)]
+pub struct Hints(Mutex<HashMap<Vec<u8>, (String, String)>>);
+
+impl Hints {
+    /// An empty one.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    fn get(&self, host: &[u8]) -> Option<(String, String)> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(host).cloned()
+    }
+
+    fn learn(&self, host: &[u8], vendor: &[u8], product: &[u8]) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |one: &(String, String)| {
+            one.0.as_bytes() == vendor && one.1.as_bytes() == product
+        };
+        if known.get(host).is_some_and(same) {
+            return;
+        }
+        if known.len() >= HINTS_MAX {
+            known.clear();
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        known.insert(host.to_vec(), (text(vendor), text(product)));
+    }
+}
+
+/// Classifies events. It keeps memory between them, so each worker has its own.
+#[derive(Debug)]
+pub struct Classifier {
+    packs: Arc<Packs>,
+    classes: Classes,
+    hints: Option<Arc<Hints>>,
+    scratch: Scratch,
+    work: Work,
+    dropped: Vec<String>,
+    /// What was considered for the last event, if that is wanted.
+    trace: Option<Vec<Considered>>,
+}
+
+/// Lists that are used again for each event.
+#[derive(Debug, Default)]
+struct Work {
+    /// The branches that were taken, in order.
+    chain: Vec<u32>,
+    candidates: Vec<u32>,
+    hint: Vec<u8>,
+}
+
+/// One event's way through the stages.
+struct Run<'r, 'a> {
+    packs: &'a Packs,
+    event: Event<'a>,
+    work: &'r mut Work,
+    trace: Option<&'r mut Vec<Considered>>,
+    recognised: bool,
+    dropped: Option<&'a str>,
+    /// Whether only the fallback knew it.
+    fell: bool,
+}
+
+impl Classifier {
+    /// A classifier by these packs. With `hints`, what a host was recognised as counts for its
+    /// other events.
+    pub fn new(packs: Arc<Packs>, hints: Option<Arc<Hints>>) -> Self {
+        Self {
+            packs,
+            classes: Classes::default(),
+            hints,
+            scratch: Scratch::default(),
+            work: Work::default(),
+            dropped: Vec::new(),
+            trace: None,
+        }
+    }
+
+    /// Remembers from now on what was considered for each event.
+    pub fn trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    /// What was considered for the last event, in order.
+    pub fn considered(&self) -> &[Considered] {
+        self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// The class of a verdict.
+    pub fn class(&self, number: u32) -> &Arc<ClassInfo> {
+        self.classes.info(number)
+    }
+
+    /// The name of the rule that a verdict names.
+    pub fn rule_name(&self, number: u32) -> &str {
+        self.dropped.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// The bytes to append to the arena if the record's [`Record::extra`] is not empty or any of
+    /// its spans lies beyond the arena's end.
+    pub fn tail(&self) -> &[u8] {
+        &self.scratch.bytes
+    }
+
+    /// Says what `record` is, whose raw bytes lie in `arena`. Its parts and its time are set anew
+    /// where rules do so; spans may point behind the arena, at what [`Self::tail`] then holds and
+    /// must be appended. `None` in place of that: nothing need be appended.
+    pub fn classify(
+        &mut self,
+        arena: &[u8],
+        record: &mut Record,
+        place: Place<'_>,
+    ) -> (Verdict, bool) {
+        let packs = Arc::clone(&self.packs);
+        self.scratch.clear();
+        self.work.chain.clear();
+        if let Some(trace) = &mut self.trace {
+            trace.clear();
+        }
+        let learnt = self.learnt(arena, record, place);
+        let hint = learnt.as_ref().map(|(v, p)| (v.as_str(), p.as_str()));
+        let hint = place.hint.or(hint);
+        let event = Event {
+            arena,
+            record: *record,
+            sender: place.sender,
+            listener: place.listener,
+            text: text_of(arena, record),
+            hint_vendor: hint.map_or(Slot::Unset, |(vendor, _)| Slot::Fixed(vendor)),
+            hint_product: hint.map_or(Slot::Unset, |(_, product)| Slot::Fixed(product)),
+            vendor: Slot::Unset,
+            product: Slot::Unset,
+            class: Slot::Unset,
+            zone: None,
+            source_zone: place.zone,
+            scratch: &mut self.scratch,
+        };
+        let mut run = Run {
+            packs: &packs,
+            event,
+            work: &mut self.work,
+            trace: self.trace.as_mut(),
+            recognised: false,
+            dropped: None,
+            fell: false,
+        };
+        run.stages(place.hint.is_some());
+        if let Some(rule) = run.dropped {
+            let known = self.dropped.iter().position(|name| name == rule);
+            let number = known.unwrap_or_else(|| {
+                self.dropped.push(rule.to_owned());
+                self.dropped.len() - 1
+            });
+            return (Verdict::Dropped(number as u32), false);
+        }
+        if let Some(hints) = &self.hints
+            && !run.fell
+            && !run.event.record.host.is_empty()
+        {
+            let vendor = run.event.part(&Part::Vendor);
+            let product = run.event.part(&Part::Product);
+            if !vendor.is_empty() && !product.is_empty() {
+                hints.learn(run.event.bytes(run.event.record.host), &vendor, &product);
+            }
+        }
+        let Run { event, work, .. } = run;
+        let number = self.classes.number(&packs, &work.chain);
+        let (changed, appended) = self.classes.stamp(number, &packs, event);
+        *record = changed;
+        (Verdict::Class(number), appended)
+    }
+
+    /// What the host is known as, if hosts are remembered and the listener does not say it.
+    fn learnt(
+        &self,
+        arena: &[u8],
+        record: &Record,
+        place: Place<'_>,
+    ) -> Option<(String, String)> {
+        let hints = self.hints.as_ref().filter(|_| place.hint.is_none())?;
+        hints.get(record.host.of(arena))
+    }
+}
+
+/// The record behind its PRI and the blanks after it.
+fn text_of(arena: &[u8], record: &Record) -> Span {
+    let bytes = record.raw.of(arena);
+    let mut at = 0;
+    if record.pri != Record::PRI_NONE && bytes.first() == Some(&b'<') {
+        at = bytes.iter().take(6).position(|byte| *byte == b'>').map_or(0, |n| n + 1);
+    }
+    at += bytes[at..].iter().take_while(|byte| **byte == b' ').count();
+    Span::new(record.raw.start() + at, record.raw.end())
+}
+
+impl<'a> Run<'_, 'a> {
+    fn stages(&mut self, own_listener: bool) {
+        let loose = Anomalies::NO_SDATA.union(Anomalies::BAD_SDATA);
+        let loose = loose.union(Anomalies::LONG_FIELD).bits() & self.event.record.anomalies.bits();
+        let strict = self.event.record.format == Format::Rfc5424 && loose == 0;
+        if !strict {
+            if self.event.record.pri == Record::PRI_NONE {
+                self.stage(Stage::Raw);
+            } else if !self.is_plain() {
+                self.stage(Stage::Header);
+            }
+            if self.event.record.format != Format::Unparsed && !self.has_plain_program() {
+                self.stage(Stage::Repair);
+            }
+        }
+        if !own_listener {
+            self.stage(Stage::Hint);
+        }
+        if !self.recognised {
+            self.main();
+        }
+        self.stage(Stage::Listener);
+        if !self.recognised {
+            self.fell = true;
+            self.stage(Stage::Fallback);
+        }
+        self.stage(Stage::After);
+    }
+
+    fn main(&mut self) {
+        let record = &self.event.record;
+        let (sdata, program) = (!record.sdata.is_empty(), !record.app.is_empty());
+        let found = sdata && self.stage(Stage::Sdata);
+        let found = found || program && self.stage(Stage::Program);
+        if !found {
+            self.stage(Stage::Message);
+        }
+    }
+
+    /// `Mmm dd hh:mm:ss host program:` or `program[`: nothing can be amiss with it.
+    fn is_plain(&self) -> bool {
+        let record = &self.event.record;
+        let arena = self.event.arena;
+        let start = self.event.text.start();
+        let byte = |at: usize| arena.get(at).copied().unwrap_or(0);
+        record.format == Format::Rfc3164
+            && record.event_time != inrush_event::Timestamp::NONE
+            && record.host.start() == start + 16
+            && byte(start).is_ascii_uppercase()
+            && record.app.start() == record.host.end() + 1
+            && !record.app.is_empty()
+            && matches!(byte(record.app.end()), b':' | b'[')
+    }
+
+    fn has_plain_program(&self) -> bool {
+        let program = self.event.bytes(self.event.record.app);
+        let letter = |byte: &u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'/' | b'(' | b')' | b'.')
+        };
+        let tail = matches!(
+            self.event.arena.get(self.event.record.app.end()),
+            Some(b':' | b'[')
+        );
+        tail && program.first().is_some_and(u8::is_ascii_alphabetic) && program.iter().all(letter)
+    }
+
+    /// Asks a stage's rules; whether one was taken.
+    fn stage(&mut self, stage: Stage) -> bool {
+        let table = self.packs.table(stage);
+        if table.rules.is_empty() || self.dropped.is_some() {
+            return false;
+        }
+        let mut candidates = std::mem::take(&mut self.work.candidates);
+        table.index.candidates(&self.event, &mut self.work.hint, &mut candidates);
+        let mut found = false;
+        for candidate in &candidates {
+            let rule = &table.rules[*candidate as usize];
+            if stage == Stage::Listener && self.recognised && !rule.over {
+                continue;
+            }
+            if self.ask(rule, stage) {
+                found = true;
+                if stage != Stage::After {
+                    break;
+                }
+            }
+        }
+        candidates.clear();
+        self.work.candidates = candidates;
+        found
+    }
+
+    fn ask(&mut self, rule: &'a Rule, stage: Stage) -> bool {
+        let (values, bytes) = self.mark();
+        let (length, record) = (self.work.chain.len(), self.event.record);
+        let outcome = self.branch(&rule.branch);
+        let taken = outcome == Outcome::Taken;
+        if let Some(trace) = self.trace.as_deref_mut() {
+            trace.push(Considered {
+                rule: rule.name.clone(),
+                stage: stage.name(),
+                outcome,
+            });
+        }
+        if !taken {
+            // What a rule read that was not taken after all is forgotten.
+            self.work.chain.truncate(length);
+            self.event.record = record;
+            self.event.scratch.values.truncate(values);
+            self.event.scratch.bytes.truncate(bytes);
+            return false;
+        }
+        if self.dropped == Some("") {
+            self.dropped = Some(&rule.name);
+            return true;
+        }
+        let says = rule.branch.set.sourcetype.is_some() || rule.branch.set.vendor.is_some();
+        let names = !matches!(stage, Stage::Header | Stage::Raw | Stage::Repair | Stage::Hint);
+        self.recognised |= (names || says) && stage != Stage::After;
+        if let Some(then) = rule.then {
+            self.stage(then);
+        }
+        true
+    }
+
+    fn mark(&self) -> (usize, usize) {
+        let scratch = &self.event.scratch;
+        (scratch.values.len(), scratch.bytes.len())
+    }
+
+    fn branch(&mut self, branch: &'a Branch) -> Outcome {
+        if let Some(failed) = self.failing(&branch.when) {
+            // The words are put together only for those who ask.
+            let words = if self.trace.is_some() {
+                describe(failed)
+            } else {
+                String::new()
+            };
+            return Outcome::Condition(words);
+        }
+        for (index, step) in branch.read.iter().enumerate() {
+            if !step.apply(&mut self.event) && !step.optional {
+                return Outcome::Step(index);
+            }
+        }
+        self.set(&branch.set);
+        self.work.chain.push(branch.id);
+        if branch.drop {
+            self.dropped = Some("");
+        }
+        for case in &branch.cases {
+            let length = self.work.chain.len();
+            let (values, bytes) = self.mark();
+            let record = self.event.record;
+            if self.branch(case) == Outcome::Taken {
+                if !case.go_on {
+                    break;
+                }
+            } else {
+                self.work.chain.truncate(length);
+                self.event.record = record;
+                self.event.scratch.values.truncate(values);
+                self.event.scratch.bytes.truncate(bytes);
+            }
+        }
+        Outcome::Taken
+    }
+
+    /// The condition that does not hold.
+    fn failing<'w>(&self, when: &'w When) -> Option<&'w When> {
+        match when {
+            When::All(all) => all.iter().find_map(|one| self.failing(one)),
+            When::Any(any) => {
+                let holds = any.iter().any(|one| self.failing(one).is_none());
+                (!holds).then_some(when)
+            }
+            When::Not(other) => self.failing(other).is_none().then_some(when),
+            when => (!self.holds(when)).then_some(when),
+        }
+    }
+
+    fn holds(&self, when: &When) -> bool {
+        let event = &self.event;
+        match when {
+            When::Always => true,
+            When::Never => false,
+            When::Part(part, pattern, _) => pattern.matches(&event.part(part)),
+            When::Format(header) => matches!(
+                (header, event.record.format),
+                (Header::Rfc3164, Format::Rfc3164 | Format::Cisco)
+                    | (Header::Rfc5424, Format::Rfc5424)
+                    | (Header::Unparsed, Format::Unparsed)
+            ),
+            When::Hint(vendor, product) => {
+                *event.part(&Part::HintVendor) == *vendor.as_bytes()
+                    && *event.part(&Part::HintProduct) == *product.as_bytes()
+            }
+            When::Sender(network) => event.sender.is_some_and(|ip| network.contains(ip)),
+            When::All(_) | When::Any(_) | When::Not(_) => self.failing(when).is_none(),
+        }
+    }
+
+    fn set(&mut self, set: &'a Set) {
+        if set.is_empty() {
+            return;
+        }
+        for (name, text) in &set.values {
+            let span = self.event.eval(text);
+            self.event.add(name.as_bytes(), span, true, false);
+        }
+        for (part, text) in &set.parts {
+            let span = self.event.eval(text);
+            self.event.set_part(part, span);
+        }
+        if let Some((vendor, product)) = &set.hint {
+            self.event.hint_vendor = Slot::Fixed(vendor);
+            self.event.hint_product = Slot::Fixed(product);
+        }
+        if let Some(zone) = &set.zone {
+            self.event.zone = Some(zone);
+            rezone(&mut self.event, zone);
+        }
+        for (text, which) in [(&set.vendor, 0), (&set.product, 1), (&set.class, 2)] {
+            let Some(text) = text else {
+                continue;
+            };
+            let slot = match text {
+                crate::template::Text::Fixed(text) => Slot::Fixed(text.as_str()),
+                dynamic @ crate::template::Text::Pieces(_) => Slot::Own(self.event.eval(dynamic)),
+            };
+            match which {
+                0 => self.event.vendor = slot,
+                1 => self.event.product = slot,
+                _ => self.event.class = slot,
+            }
+        }
+    }
+}
+
+/// Reads the header's time again as one of `zone`, if it named none.
+fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
+    let record = &mut event.record;
+    if !record.anomalies.contains(Anomalies::ZONE_ASSUMED) || !record.event_time.is_some() {
+        return;
+    }
+    let old = jiff::Timestamp::from_nanosecond(record.event_time.0.into());
+    let new = old.ok().and_then(|time| {
+        let civil = event.source_zone.to_datetime(time);
+        zone.to_timestamp(civil).ok()
+    });
+    if let Some(nanos) = new.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {
+        record.event_time = inrush_event::Timestamp(nanos);
+    }
+}
+
+/// A condition in words.
+fn describe(when: &When) -> String {
+    let list = |all: &[When], joint: &str| {
+        all.iter().map(describe).collect::<Vec<_>>().join(joint)
+    };
+    match when {
+        When::Always => "always".to_owned(),
+        When::Never => "never, by an option".to_owned(),
+        When::All(all) => list(all, " and "),
+        When::Any(any) => list(any, " or "),
+        When::Not(other) => format!("not ({})", describe(other)),
+        When::Part(part, _, written) => format!("{} is `{written}`", part.name()),
+        When::Format(header) => match header {
+            Header::Rfc3164 => "the header is RFC 3164".to_owned(),
+            Header::Rfc5424 => "the header is RFC 5424".to_owned(),
+            Header::Unparsed => "there is no header".to_owned(),
+        },
+        When::Hint(vendor, product) => format!("hint is `{vendor}/{product}`"),
+        When::Sender(_) => "sender lies in the network".to_owned(),
+    }
+}

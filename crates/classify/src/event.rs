@@ -1,0 +1,293 @@
+//! One event while it is classified: its record, what was read out of it and what was set.
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::net::IpAddr;
+
+use inrush_event::{Record, Span, header_span};
+
+use crate::pack::Part;
+use crate::template::{Filter, Piece, Text};
+
+/// Values of one event; further ones are not kept, so that a hostile event costs no more.
+pub(crate) const VALUES_MAX: usize = 4096;
+
+/// Bytes of a value's name that are kept.
+const NAME_BYTES_MAX: usize = 256;
+
+/// What was read out of an event. All spans point into the batch's arena or, from its end on, into
+/// the scratch bytes of the event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    pub(crate) name: Span,
+    pub(crate) text: Span,
+    /// Whether it counts among the event's values.
+    pub(crate) keep: bool,
+    /// Whether the text is JSON that is no string.
+    pub(crate) json: bool,
+}
+
+/// A text that was set.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Slot<'p> {
+    #[default]
+    Unset,
+    /// The same for every event of the class.
+    Fixed(&'p str),
+    /// This event's own.
+    Own(Span),
+}
+
+impl Slot<'_> {
+    pub(crate) fn is_set(&self) -> bool {
+        !matches!(self, Self::Unset)
+    }
+}
+
+/// Memory that is used again for each event.
+#[derive(Default, Debug)]
+pub(crate) struct Scratch {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Scratch {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.values.clear();
+    }
+}
+
+/// One event while it is classified.
+pub(crate) struct Event<'a> {
+    pub(crate) arena: &'a [u8],
+    pub(crate) record: Record,
+    pub(crate) sender: Option<IpAddr>,
+    pub(crate) listener: &'a str,
+    /// The record behind its PRI and the blanks after it.
+    pub(crate) text: Span,
+    pub(crate) hint_vendor: Slot<'a>,
+    pub(crate) hint_product: Slot<'a>,
+    pub(crate) vendor: Slot<'a>,
+    pub(crate) product: Slot<'a>,
+    pub(crate) class: Slot<'a>,
+    /// The zone of times without one, if a rule set it.
+    pub(crate) zone: Option<&'a jiff::tz::TimeZone>,
+    /// The zone of the source.
+    pub(crate) source_zone: &'a jiff::tz::TimeZone,
+    pub(crate) scratch: &'a mut Scratch,
+}
+
+impl<'a> Event<'a> {
+    /// The bytes of a span, wherever it lies.
+    pub(crate) fn bytes(&self, span: Span) -> &[u8] {
+        match (span.start()).checked_sub(self.arena.len()) {
+            None => span.of(self.arena),
+            Some(at) => {
+                let end = at + span.len();
+                self.scratch.bytes.get(at..end).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Where the next byte is written.
+    pub(crate) fn here(&self) -> usize {
+        self.arena.len() + self.scratch.bytes.len()
+    }
+
+    /// Keeps a text for this event.
+    pub(crate) fn keep(&mut self, text: &[u8]) -> Span {
+        let start = self.here();
+        self.scratch.bytes.extend_from_slice(text);
+        Span::new(start, self.here())
+    }
+
+    fn slot(&self, slot: Slot<'a>) -> &[u8] {
+        match slot {
+            Slot::Unset => b"",
+            Slot::Fixed(text) => text.as_bytes(),
+            Slot::Own(span) => self.bytes(span),
+        }
+    }
+
+    /// The bytes of a part; empty where it is absent.
+    pub(crate) fn part(&self, part: &Part) -> Cow<'_, [u8]> {
+        let slot = match part {
+            Part::Vendor => self.vendor,
+            Part::Product => self.product,
+            Part::Class => self.class,
+            Part::HintVendor => self.hint_vendor,
+            Part::HintProduct => self.hint_product,
+            Part::Listener => Slot::Fixed(self.listener),
+            Part::Sender => {
+                let ip = self.sender.map_or_else(String::new, |ip| ip.to_string());
+                return Cow::Owned(ip.into_bytes());
+            }
+            other => return Cow::Borrowed(self.bytes(self.span(other))),
+        };
+        Cow::Borrowed(self.slot(slot))
+    }
+
+    /// Where a part of the record, or a value, lies; empty for what has no place.
+    pub(crate) fn span(&self, part: &Part) -> Span {
+        let record = &self.record;
+        match part {
+            Part::Program => record.app,
+            Part::Pid => record.proc_id,
+            Part::MsgId => record.msg_id,
+            Part::Host => record.host,
+            Part::Message => record.message,
+            Part::Sdata => record.sdata,
+            Part::Text => self.text,
+            Part::Raw => record.raw,
+            Part::Header => {
+                header_span(self.arena, record.app, record.proc_id, record.message)
+                    .unwrap_or_default()
+            }
+            Part::Value(name) => self.value(name.as_bytes()).map_or(Span::EMPTY, |v| v.text),
+            _ => Span::EMPTY,
+        }
+    }
+
+    /// The value of that name; the last one counts.
+    pub(crate) fn value(&self, name: &[u8]) -> Option<&Value> {
+        let values = self.scratch.values.iter();
+        values.rev().find(|value| self.bytes(value.name) == name)
+    }
+
+    /// Adds a value; beyond the most that are kept it is lost.
+    pub(crate) fn add(&mut self, name: &[u8], text: Span, keep: bool, json: bool) {
+        if self.scratch.values.len() < VALUES_MAX {
+            let name = self.keep(&name[..name.len().min(NAME_BYTES_MAX)]);
+            let value = Value { name, text, keep, json };
+            self.scratch.values.push(value);
+        }
+    }
+
+    /// What a step reads: a slice of the arena, or a copy of what lies in the scratch bytes, which
+    /// the step will write to.
+    pub(crate) fn input(&mut self, part: &Part) -> (Cow<'a, [u8]>, Span) {
+        let mut span = self.span(part);
+        if span.is_empty() {
+            // What has no place of its own is given one.
+            let text = self.part(part).into_owned();
+            span = self.keep(&text);
+        }
+        match span.start().checked_sub(self.arena.len()) {
+            None => (Cow::Borrowed(span.of(self.arena)), span),
+            Some(_) => (Cow::Owned(self.bytes(span).to_vec()), span),
+        }
+    }
+
+    /// Puts a part of the record in another place.
+    pub(crate) fn set_part(&mut self, part: &Part, span: Span) {
+        match part {
+            Part::Program => self.record.app = span,
+            Part::Pid => self.record.proc_id = span,
+            Part::MsgId => self.record.msg_id = span,
+            Part::Host => self.record.host = span,
+            Part::Message => self.record.message = span,
+            Part::Sdata => self.record.sdata = span,
+            Part::Value(name) => {
+                let name = name.clone();
+                self.add(name.as_bytes(), span, false, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// The text for this event. One that is nothing but a part stays where that lies.
+    pub(crate) fn eval(&mut self, text: &Text) -> Span {
+        if let Some(part) = text.as_part() {
+            let span = self.span(part);
+            if !span.is_empty() {
+                return span;
+            }
+        }
+        let start = self.here();
+        match text {
+            Text::Fixed(text) => return self.keep(text.as_bytes()),
+            Text::Pieces(pieces) => self.write(pieces),
+        }
+        Span::new(start, self.here())
+    }
+
+    fn write(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            match piece {
+                Piece::Literal(text) => self.scratch.bytes.extend_from_slice(text.as_bytes()),
+                Piece::Part {
+                    part,
+                    filters,
+                    default,
+                } => {
+                    let start = self.scratch.bytes.len();
+                    self.write_part(part);
+                    for filter in filters {
+                        apply(*filter, &mut self.scratch.bytes, start);
+                    }
+                    if self.scratch.bytes.len() == start {
+                        self.write(default);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write_part(&mut self, part: &Part) {
+        let slot = match part {
+            Part::Vendor => self.vendor,
+            Part::Product => self.product,
+            Part::Class => self.class,
+            Part::HintVendor => self.hint_vendor,
+            Part::HintProduct => self.hint_product,
+            Part::Listener => Slot::Fixed(self.listener),
+            Part::Sender => {
+                if let Some(ip) = self.sender {
+                    // Writing an address into a Vec cannot fail.
+                    let _ = write!(self.scratch.bytes, "{ip}");
+                }
+                return;
+            }
+            other => Slot::Own(self.span(other)),
+        };
+        match slot {
+            Slot::Unset => {}
+            Slot::Fixed(text) => self.scratch.bytes.extend_from_slice(text.as_bytes()),
+            Slot::Own(span) => self.copy(span),
+        }
+    }
+
+    /// Appends the bytes of a span to the scratch bytes.
+    pub(crate) fn copy(&mut self, span: Span) {
+        match span.start().checked_sub(self.arena.len()) {
+            None => self.scratch.bytes.extend_from_slice(span.of(self.arena)),
+            Some(at) => {
+                let end = (at + span.len()).min(self.scratch.bytes.len());
+                self.scratch.bytes.extend_from_within(at.min(end)..end);
+            }
+        }
+    }
+}
+
+fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
+    match filter {
+        Filter::Lower => bytes[start..].make_ascii_lowercase(),
+        Filter::Upper => bytes[start..].make_ascii_uppercase(),
+        Filter::Trim => {
+            let end = bytes.trim_ascii_end().len().max(start);
+            bytes.truncate(end);
+            let blank = bytes[start..].len() - bytes[start..].trim_ascii_start().len();
+            bytes.drain(start..start + blank);
+        }
+        Filter::Snake => {
+            let blanks = bytes[start..].iter_mut().filter(|byte| **byte == b' ');
+            blanks.for_each(|byte| *byte = b'_');
+        }
+        Filter::Basename => {
+            if let Some(slash) = memchr::memrchr(b'/', &bytes[start..]) {
+                bytes.drain(start..=start + slash);
+            }
+        }
+    }
+}

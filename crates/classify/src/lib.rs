@@ -1,0 +1,36 @@
+//! What is it? Compiles vendor packs once into tables and automata, and stamps what they say on
+//! every event.
+//!
+//! # What it guarantees
+//! * The cost of an event hardly grows with the rules: candidates come from tries over the program
+//!   and the beginning of the message, from hash tables and from multi-pattern automata, and only
+//!   they are confirmed ([`index`]).
+//! * Every pattern runs in time linear in the text; what a hostile event can make us keep is
+//!   bounded.
+//! * Nothing is allocated per event of a class whose texts are fixed. What differs from event to
+//!   event is written behind the batch's bytes.
+//! * Ties are decided by the rules' order alone, never by how they were found.
+//!
+//! It does no I/O and knows nothing of YAML: [`Pack`] is what a reader makes of a file.
+#![forbid(unsafe_code)]
+
+mod class;
+mod compile;
+mod engine;
+mod error;
+mod event;
+mod index;
+pub mod pack;
+mod pattern;
+pub mod read;
+mod render;
+mod template;
+mod trace;
+
+pub use compile::{Overrides, Packs, Shadow, Warning};
+pub use engine::{Classifier, Hints, Place as SenderPlace, Verdict};
+pub use error::PackError;
+pub use pack::Pack;
+pub use pattern::Pattern;
+pub use template::Text;
+pub use trace::{Considered, Outcome};

@@ -1,0 +1,430 @@
+//! A pack as it was read: rules with their conditions, steps and samples. [`crate::Packs`] compiles
+//! them.
+
+use std::net::IpAddr;
+
+use crate::pattern::Pattern;
+use crate::read::Step;
+use crate::template::Text;
+
+/// Where something stands in a pack's file; both count from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
+}
+
+/// One file: the rules for the products of one vendor.
+#[derive(Clone, Debug, Default)]
+pub struct Pack {
+    /// The file's name, for messages and for the order of rules.
+    pub file: String,
+    /// Whose products it is about.
+    pub about: String,
+    /// The rules, in their order.
+    pub rules: Vec<Rule>,
+    /// Names of rules of other packs that do not count.
+    pub disable: Vec<(String, Place)>,
+}
+
+/// How one product, or one kind of its events, is recognised and what follows from it.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Unique over all packs.
+    pub name: String,
+    /// Where the rule begins.
+    pub at: Place,
+    /// When it is asked.
+    pub stage: Stage,
+    /// Rules with a lower one are asked first.
+    pub order: i64,
+    /// In the stage `listener`: asked even if the event was recognised before.
+    pub over: bool,
+    /// Its condition, steps and texts.
+    pub branch: Branch,
+    /// The stage that goes on with the event.
+    pub then: Option<Stage>,
+    /// The definitions of SC4S that it stands for.
+    pub sc4s: Vec<String>,
+    /// Events and what must come of them.
+    pub samples: Vec<Sample>,
+}
+
+/// A condition and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub struct Branch {
+    /// The condition.
+    pub when: When,
+    /// What is read, in order.
+    pub read: Vec<Step>,
+    /// What is set.
+    pub set: Set,
+    /// Further branches: the first that holds is taken.
+    pub cases: Vec<Branch>,
+    /// Whether the event is filtered.
+    pub drop: bool,
+    /// Whether the cases after it are asked too.
+    pub go_on: bool,
+    /// Its number among all branches; given when packs are compiled.
+    pub(crate) id: u32,
+}
+
+/// When a rule is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Headers that are almost syslog.
+    Header,
+    /// Events without a PRI.
+    Raw,
+    /// Programs that are none.
+    Repair,
+    /// What is known of the sender.
+    Hint,
+    /// Events with structured data.
+    Sdata,
+    /// Events with a program.
+    Program,
+    /// All others.
+    Message,
+    /// Common Event Format.
+    Cef,
+    /// Log Event Extended Format.
+    Leef,
+    /// A JSON object as the message.
+    Json,
+    /// `%FACILITY-SEVERITY-MNEMONIC: `
+    Cisco,
+    /// By the listener or the hint.
+    Listener,
+    /// What is left.
+    Fallback,
+    /// Every event, at the end.
+    After,
+}
+
+impl Stage {
+    /// All, in the order in which they are asked.
+    pub const ALL: [Self; 14] = [
+        Self::Header,
+        Self::Raw,
+        Self::Repair,
+        Self::Hint,
+        Self::Sdata,
+        Self::Program,
+        Self::Message,
+        Self::Cef,
+        Self::Leef,
+        Self::Json,
+        Self::Cisco,
+        Self::Listener,
+        Self::Fallback,
+        Self::After,
+    ];
+
+    /// The name in packs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Raw => "raw",
+            Self::Repair => "repair",
+            Self::Hint => "hint",
+            Self::Sdata => "sdata",
+            Self::Program => "program",
+            Self::Message => "message",
+            Self::Cef => "cef",
+            Self::Leef => "leef",
+            Self::Json => "json",
+            Self::Cisco => "cisco",
+            Self::Listener => "listener",
+            Self::Fallback => "fallback",
+            Self::After => "after",
+        }
+    }
+
+    /// The stage of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+
+    /// Whether it is entered by `then`.
+    pub const fn is_entered(self) -> bool {
+        matches!(self, Self::Cef | Self::Leef | Self::Json | Self::Cisco)
+    }
+}
+
+/// A part of an event.
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
+pub enum Part {
+    /// The program, or APP-NAME.
+    Program,
+    /// The process.
+    Pid,
+    /// MSGID.
+    MsgId,
+    /// The host.
+    Host,
+    /// The text behind the header.
+    Message,
+    /// Structured data.
+    Sdata,
+    /// The record behind its PRI and the blanks after it.
+    Text,
+    /// The whole record.
+    Raw,
+    /// The bytes of `program[pid]: `.
+    Header,
+    /// What was set as vendor so far.
+    Vendor,
+    /// As product.
+    Product,
+    /// As class.
+    Class,
+    /// The vendor that the listener, the sender or the host stands for.
+    HintVendor,
+    /// The product that they stand for.
+    HintProduct,
+    /// The name of the listener.
+    Listener,
+    /// The sender's address.
+    Sender,
+    /// A value that was read.
+    Value(String),
+}
+
+impl Part {
+    /// The part of that name; what is none is a value.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "program" => Self::Program,
+            "pid" => Self::Pid,
+            "msgid" => Self::MsgId,
+            "host" => Self::Host,
+            "message" => Self::Message,
+            "sdata" => Self::Sdata,
+            "text" => Self::Text,
+            "raw" => Self::Raw,
+            "header" => Self::Header,
+            "vendor" => Self::Vendor,
+            "product" => Self::Product,
+            "class" => Self::Class,
+            "hint.vendor" => Self::HintVendor,
+            "hint.product" => Self::HintProduct,
+            "listener" => Self::Listener,
+            "sender" => Self::Sender,
+            value => Self::Value(value.to_owned()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Program => "program",
+            Self::Pid => "pid",
+            Self::MsgId => "msgid",
+            Self::Host => "host",
+            Self::Message => "message",
+            Self::Sdata => "sdata",
+            Self::Text => "text",
+            Self::Raw => "raw",
+            Self::Header => "header",
+            Self::Vendor => "vendor",
+            Self::Product => "product",
+            Self::Class => "class",
+            Self::HintVendor => "hint.vendor",
+            Self::HintProduct => "hint.product",
+            Self::Listener => "listener",
+            Self::Sender => "sender",
+            Self::Value(name) => name,
+        }
+    }
+}
+
+/// A condition.
+#[derive(Clone, Debug, Default)]
+pub enum When {
+    /// Always holds.
+    #[default]
+    Always,
+    /// All hold.
+    All(Vec<When>),
+    /// One holds.
+    Any(Vec<When>),
+    /// The other does not.
+    Not(Box<When>),
+    /// A part matches a pattern; shown as it was written.
+    Part(Part, Pattern, String),
+    /// The header was read as that.
+    Format(Header),
+    /// The listener, its sender or its host stands for that product.
+    Hint(String, String),
+    /// The sender's address lies in that network.
+    Sender(Network),
+    /// Never holds: an option of the configuration says otherwise.
+    Never,
+}
+
+/// How a header was read, as conditions name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Header {
+    /// RFC 3164 in any of its shapes.
+    Rfc3164,
+    /// RFC 5424.
+    Rfc5424,
+    /// Not at all.
+    Unparsed,
+}
+
+/// A network: an address and the bits that count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    address: u128,
+    mask: u128,
+}
+
+impl Network {
+    /// Reads `10.0.0.0/8`, `2001:db8::/32` or an address alone.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
+            None => (text, None),
+        };
+        let ip: IpAddr = address.parse().ok()?;
+        let (most, offset) = if ip.is_ipv4() { (32, 96) } else { (128, 0) };
+        let bits = bits.unwrap_or(most);
+        if bits > most {
+            return None;
+        }
+        let mask = u128::MAX.checked_shl(128 - (bits + offset)).unwrap_or(0);
+        let address = mapped(ip) & mask;
+        Some(Self { address, mask })
+    }
+
+    /// Whether the address lies in it.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        mapped(ip) & self.mask == self.address
+    }
+}
+
+fn mapped(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    }
+}
+
+/// What a branch sets. `None` leaves it as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Set {
+    /// The vendor.
+    pub vendor: Option<Text>,
+    /// The product.
+    pub product: Option<Text>,
+    /// The class.
+    pub class: Option<Text>,
+    /// The index.
+    pub index: Option<Text>,
+    /// The sourcetype.
+    pub sourcetype: Option<Text>,
+    /// The source.
+    pub source: Option<Text>,
+    /// The event's own parts, in order: host, program, pid, msgid, message.
+    pub parts: Vec<(Part, Text)>,
+    /// The event's text.
+    pub template: Option<Template>,
+    /// Indexed fields.
+    pub fields: Vec<(String, Text)>,
+    /// Values.
+    pub values: Vec<(String, Text)>,
+    /// The zone of times without one, by its name in the zone database or as an offset.
+    pub zone: Option<jiff::tz::TimeZone>,
+    /// Whether the receive time counts.
+    pub received_time: bool,
+    /// Vendor and product that the sender stands for.
+    pub hint: Option<(String, String)>,
+}
+
+impl Set {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.vendor.is_none()
+            && self.product.is_none()
+            && self.class.is_none()
+            && self.index.is_none()
+            && self.sourcetype.is_none()
+            && self.source.is_none()
+            && self.parts.is_empty()
+            && self.template.is_none()
+            && self.fields.is_empty()
+            && self.values.is_empty()
+            && self.zone.is_none()
+            && !self.received_time
+            && self.hint.is_none()
+    }
+}
+
+/// What is sent as the event's text.
+#[derive(Clone, Debug)]
+pub enum Template {
+    /// One that follows from the record's parts.
+    Fixed(inrush_event::EventText),
+    /// The event's values as a JSON object.
+    JsonValues,
+    /// The event's values as `name=value`.
+    KvValues,
+    /// A text of its own.
+    Text(Text),
+}
+
+/// An event and what must come of it.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Where it stands.
+    pub at: Place,
+    /// The record.
+    pub raw: String,
+    /// The listener that it came to.
+    pub listener: Option<String>,
+    /// What the listener stands for.
+    pub hint: Option<(String, String)>,
+    /// Who sent it.
+    pub sender: Option<IpAddr>,
+    /// When it came.
+    pub received: Option<jiff::Timestamp>,
+    /// Options of the configuration.
+    pub options: Vec<(String, String)>,
+    /// What must come out.
+    pub expect: Vec<Expectation>,
+}
+
+/// One thing that must come of a sample.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expectation {
+    /// Where it stands.
+    pub at: Place,
+    /// `index`, `sourcetype`, `source`, `host`, `event`, `time`, `vendor`, `product`, `class`,
+    /// `dropped`, or `fields.NAME`.
+    pub name: String,
+    /// The value.
+    pub value: serde_json::Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_hold_their_addresses() {
+        let net = Network::parse("10.1.0.0/16").expect("a network");
+        assert!(net.contains(IpAddr::from([10, 1, 2, 3])));
+        assert!(!net.contains(IpAddr::from([10, 2, 2, 3])));
+        let all = Network::parse("0.0.0.0/0").expect("a network");
+        assert!(all.contains(IpAddr::from([1, 2, 3, 4])));
+        assert!(!all.contains("2001:db8::1".parse().expect("an address")));
+        let one = Network::parse("2001:db8::1").expect("a network");
+        assert!(one.contains("2001:db8::1".parse().expect("an address")));
+        assert!(Network::parse("10.0.0.0/33").is_none() && Network::parse("x").is_none());
+    }
+}

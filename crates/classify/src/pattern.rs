@@ -1,0 +1,264 @@
+//! Patterns on a text: `text`, `text*`, `*text*`, `*text`, `a*b`, `/expression/`.
+
+use memchr::memmem;
+use regex::bytes::{Regex, RegexBuilder};
+
+use crate::PackError;
+
+/// Memory of one compiled regular expression: what explodes is refused instead of compiled.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+/// A compiled pattern. Matching takes time linear in the text.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    shape: Shape,
+    /// Whether ASCII case is ignored; the literals are then in lower case.
+    ignore_case: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Exact(Box<[u8]>),
+    Prefix(Box<[u8]>),
+    Suffix(Box<[u8]>),
+    Contains(Box<[u8]>),
+    /// Literals with anything between them; an empty first or last one: anything goes there.
+    Glob(Box<[Box<[u8]>]>),
+    Regex(Regex),
+}
+
+/// A text that every match has, and where: what candidates are found by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Anchor<'a> {
+    Exact(&'a [u8]),
+    Prefix(&'a [u8]),
+    Contains(&'a [u8]),
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// The regular expression is none, or is too large.
+    pub fn parse(text: &str) -> Result<Self, PackError> {
+        let (ignore_case, body) = match text.strip_prefix("i:") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        if let Some((expression, flags)) = expression(body) {
+            let ignore_case = ignore_case || flags == "i";
+            let shape = Shape::Regex(compile(expression, ignore_case)?);
+            return Ok(Self { shape, ignore_case });
+        }
+        let mut parts = pieces(body);
+        if ignore_case {
+            parts.iter_mut().for_each(|part| part.make_ascii_lowercase());
+        }
+        let boxed = |part: &mut Vec<u8>| std::mem::take(part).into_boxed_slice();
+        let shape = match parts.as_mut_slice() {
+            [all] => Shape::Exact(boxed(all)),
+            [first, last] if last.is_empty() => Shape::Prefix(boxed(first)),
+            [first, last] if first.is_empty() => Shape::Suffix(boxed(last)),
+            [first, middle, last] if first.is_empty() && last.is_empty() => {
+                Shape::Contains(boxed(middle))
+            }
+            parts => Shape::Glob(parts.iter_mut().map(boxed).collect()),
+        };
+        Ok(Self { shape, ignore_case })
+    }
+
+    /// Whether `text` matches.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let same = |a: &[u8], b: &[u8]| {
+            if self.ignore_case {
+                a.eq_ignore_ascii_case(b)
+            } else {
+                a == b
+            }
+        };
+        match &self.shape {
+            Shape::Exact(all) => same(text, all),
+            Shape::Prefix(first) => text.get(..first.len()).is_some_and(|t| same(t, first)),
+            Shape::Suffix(last) => {
+                let at = text.len().checked_sub(last.len());
+                at.is_some_and(|at| same(&text[at..], last))
+            }
+            Shape::Contains(part) => self.find(text, part).is_some(),
+            Shape::Glob(parts) => self.glob(text, parts),
+            Shape::Regex(regex) => regex.is_match(text),
+        }
+    }
+
+    fn find(&self, text: &[u8], part: &[u8]) -> Option<usize> {
+        if !self.ignore_case {
+            return memmem::find(text, part);
+        }
+        if part.is_empty() {
+            return Some(0);
+        }
+        text.windows(part.len())
+            .position(|window| window.eq_ignore_ascii_case(part))
+    }
+
+    fn glob(&self, text: &[u8], parts: &[Box<[u8]>]) -> bool {
+        let (Some((first, rest)), mut at) = (parts.split_first(), 0) else {
+            return true;
+        };
+        let Some((last, middle)) = rest.split_last() else {
+            return text == &**first;
+        };
+        let ends = |t: &[u8], p: &[u8]| {
+            if self.ignore_case {
+                t.eq_ignore_ascii_case(p)
+            } else {
+                t == p
+            }
+        };
+        if text.len() < first.len() + last.len() || !ends(&text[..first.len()], first) {
+            return false;
+        }
+        let end = text.len() - last.len();
+        if !ends(&text[end..], last) {
+            return false;
+        }
+        at += first.len();
+        for part in middle {
+            match self.find(&text[at..end], part) {
+                Some(found) => at += found + part.len(),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// What candidates can be found by. Case is ignored by whoever looks: `exact` says whether the
+    /// anchor alone decides.
+    pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
+        match &self.shape {
+            Shape::Exact(text) => Some(Anchor::Exact(text)),
+            Shape::Prefix(text) if !text.is_empty() => Some(Anchor::Prefix(text)),
+            Shape::Contains(text) if text.len() >= 2 => Some(Anchor::Contains(text)),
+            Shape::Glob(parts) => {
+                let first = parts.first().filter(|part| !part.is_empty());
+                let longest = parts.iter().max_by_key(|part| part.len());
+                first
+                    .map(|part| Anchor::Prefix(part))
+                    .or_else(|| longest.filter(|p| p.len() >= 2).map(|p| Anchor::Contains(p)))
+            }
+            Shape::Suffix(text) if text.len() >= 3 => Some(Anchor::Contains(text)),
+            _ => None,
+        }
+    }
+
+    /// Whether it surely matches all that `other` matches.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        if other.ignore_case && !self.ignore_case {
+            return false;
+        }
+        let begins = |long: &[u8], short: &[u8]| {
+            long.get(..short.len()).is_some_and(|head| match self.ignore_case {
+                true => head.eq_ignore_ascii_case(short),
+                false => head == short,
+            })
+        };
+        match (&self.shape, &other.shape) {
+            (Shape::Exact(wide), Shape::Exact(one)) => {
+                wide.len() == one.len() && begins(one, wide)
+            }
+            (Shape::Prefix(wide), Shape::Exact(one) | Shape::Prefix(one)) => begins(one, wide),
+            (Shape::Contains(wide), Shape::Exact(one) | Shape::Prefix(one) | Shape::Contains(one)) => {
+                self.find(one, wide).is_some()
+            }
+            (Shape::Regex(wide), Shape::Regex(one)) => {
+                wide.as_str() == one.as_str() && self.ignore_case == other.ignore_case
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The expression between slashes, and what stands behind the second.
+fn expression(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix('/')?;
+    let end = rest.rfind('/')?;
+    let flags = &rest[end + 1..];
+    (matches!(flags, "" | "i") && end > 0).then(|| (&rest[..end], flags))
+}
+
+/// Compiles a regular expression on bytes.
+///
+/// # Errors
+/// It is none, or is too large.
+pub(crate) fn compile(expression: &str, ignore_case: bool) -> Result<Regex, PackError> {
+    RegexBuilder::new(expression)
+        .case_insensitive(ignore_case)
+        // Messages are bytes: `.` must pass what is not UTF-8.
+        .unicode(false)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
+        .build()
+        .map_err(|error| PackError::regex(expression, &error))
+}
+
+/// The literals between the stars; a backslash takes the meaning from what follows.
+fn pieces(text: &str) -> Vec<Vec<u8>> {
+    let mut parts = vec![Vec::new()];
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        let literal = match byte {
+            b'*' => {
+                parts.push(Vec::new());
+                continue;
+            }
+            b'\\' => bytes.next().unwrap_or(b'\\'),
+            other => other,
+        };
+        if let Some(part) = parts.last_mut() {
+            part.push(literal);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, yes: &[&str], no: &[&str]) {
+        let compiled = Pattern::parse(pattern).expect(pattern);
+        for text in yes {
+            assert!(compiled.matches(text.as_bytes()), "{pattern} on {text}");
+        }
+        for text in no {
+            assert!(!compiled.matches(text.as_bytes()), "{pattern} on {text}");
+        }
+    }
+
+    #[test]
+    fn every_shape_matches_what_it_says() {
+        check("sshd", &["sshd"], &["sshd2", "SSHD", ""]);
+        check("i:sshd", &["sshd", "SshD"], &["sshd2"]);
+        check("hx-*", &["hx-", "hx-a"], &["hx", "ahx-"]);
+        check("*.py", &["a.py", ".py"], &["py", "a.pyc"]);
+        check("*Id=*", &["xId=3", "Id="], &["id=", ""]);
+        check("i:*ID=*", &["xiD=3"], &["i="]);
+        check("a*b*c", &["abc", "axxbyyc"], &["ab", "acb", "abcd"]);
+        check("*a*b*", &["xaxbx", "ab"], &["ba"]);
+        check("", &[""], &["x"]);
+        check("*", &["", "x"], &[]);
+        check(r"\*a", &["*a"], &["xa"]);
+        check(r"\/a/", &["/a/"], &["a"]);
+        check("/^a+$/", &["a", "aaa"], &["ab", ""]);
+        check("/^a+$/i", &["AA"], &["ab"]);
+        check("/a.b/", &["a\u{e9}b", "axb"], &["ab"]);
+        check("/opt/x/y", &["/opt/x/y"], &["opt"]);
+    }
+
+    #[test]
+    fn what_would_explode_is_refused() {
+        let error = Pattern::parse("/((a{1,100}){1,100}){1,100}/").expect_err("too large");
+        assert!(error.to_string().contains("too large"), "{error}");
+        assert!(Pattern::parse("/a(/").is_err());
+    }
+}

@@ -1,0 +1,244 @@
+//! Common Event Format (ArcSight, version 25) and Log Event Extended Format (IBM QRadar).
+
+use inrush_event::Span;
+use memchr::{memchr, memmem};
+
+use crate::event::Event;
+
+const CEF_NAMES: [&str; 7] = [
+    "cef.format",
+    "cef.vendor",
+    "cef.product",
+    "cef.version",
+    "cef.class",
+    "cef.name",
+    "cef.severity",
+];
+
+/// Reads `CEF:0|vendor|product|version|class|name|severity|extension`. The prefix may be missing:
+/// where a header was read, `CEF` was taken for the program.
+pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
+    let mut at = match memmem::find(bytes, b"CEF:") {
+        Some(found) => found + 4,
+        None => 0,
+    };
+    at += blanks(&bytes[at..]);
+    if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    for name in CEF_NAMES {
+        let Some(end) = bar(bytes, at) else {
+            // A severity at the end needs no bar behind it.
+            if name == CEF_NAMES[6] {
+                add(event, name, bytes, (at, bytes.len()), span);
+                return true;
+            }
+            return false;
+        };
+        add(event, name, bytes, (at, end), span);
+        at = end + 1;
+    }
+    extension(bytes, at, span, keep, event);
+    true
+}
+
+/// Reads `LEEF:1.0|vendor|product|version|event|attributes`, or 2.0 with the separator before the
+/// attributes.
+pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
+    let mut at = match memmem::find(bytes, b"LEEF:") {
+        Some(found) => found + 5,
+        None => 0,
+    };
+    if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
+    let two = bytes[at] == b'2';
+    for name in [
+        "leef.version",
+        "leef.vendor",
+        "leef.product",
+        "leef.product_version",
+        "leef.event",
+    ] {
+        let Some(end) = memchr(b'|', &bytes[at..]).map(|n| at + n) else {
+            return false;
+        };
+        add(event, name, bytes, (at, end), span);
+        at = end + 1;
+    }
+    let mut separator = b'\t';
+    if two
+        && let Some(end) = memchr(b'|', &bytes[at..]).map(|n| at + n)
+        && let Some(given) = separator_of(&bytes[at..end])
+    {
+        separator = given.unwrap_or(separator);
+        at = end + 1;
+    }
+    let hex = format!("{separator:02x}");
+    let hex = event.keep(hex.as_bytes());
+    event.add(b"leef.separator", hex, false, false);
+    let ext = Span::new(span.start() + at, span.start() + bytes.len());
+    event.add(b"leef.attributes", ext, false, false);
+    for pair in pairs(bytes, at, separator) {
+        let (from, to) = pair;
+        let Some(equals) = memchr(b'=', &bytes[from..to]).map(|n| from + n) else {
+            continue;
+        };
+        let key = bytes[from..equals].trim_ascii();
+        if !key.is_empty() {
+            let text = Span::new(span.start() + equals + 1, span.start() + to);
+            event.add(key, text, keep, false);
+        }
+    }
+    true
+}
+
+/// The separator that is named: a character, `x5E` or `0x5E`; `Some(None)`: none is. `None` if this
+/// cannot be the separator's field.
+fn separator_of(text: &[u8]) -> Option<Option<u8>> {
+    let digits = text
+        .strip_prefix(b"0x")
+        .or_else(|| text.strip_prefix(b"x"))
+        .filter(|digits| !digits.is_empty());
+    match (text, digits) {
+        ([], _) => Some(None),
+        ([one], _) => Some(Some(*one)),
+        (_, Some(digits)) => {
+            let digits = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 16).ok().map(Some)
+        }
+        _ => None,
+    }
+}
+
+fn pairs(bytes: &[u8], at: usize, separator: u8) -> impl Iterator<Item = (usize, usize)> {
+    let mut from = at;
+    std::iter::from_fn(move || {
+        if from >= bytes.len() {
+            return None;
+        }
+        let end = memchr(separator, &bytes[from..]).map_or(bytes.len(), |n| from + n);
+        let pair = (from, end);
+        from = end + 1;
+        Some(pair)
+    })
+}
+
+fn blanks(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// The next bar that no backslash takes the meaning of.
+fn bar(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let found = at + memchr::memchr2(b'|', b'\\', bytes.get(at..)?)?;
+        if bytes[found] == b'|' {
+            return Some(found);
+        }
+        at = found + 2;
+    }
+}
+
+fn add(event: &mut Event<'_>, name: &str, bytes: &[u8], (from, to): (usize, usize), span: Span) {
+    let text = if memchr(b'\\', &bytes[from..to]).is_some() {
+        let plain = unescaped(&bytes[from..to]);
+        event.keep(&plain)
+    } else {
+        Span::new(span.start() + from, span.start() + to)
+    };
+    event.add(name.as_bytes(), text, false, false);
+}
+
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        match (byte, bytes.as_slice().first()) {
+            (b'\\', Some(b'n')) => {
+                bytes.next();
+                plain.push(b'\n');
+            }
+            (b'\\', Some(next @ (b'|' | b'=' | b'\\'))) => {
+                bytes.next();
+                plain.push(*next);
+            }
+            _ => plain.push(*byte),
+        }
+    }
+    plain
+}
+
+/// Reads `key=value` pairs whose values may hold blanks: a value ends where the next key begins.
+/// `cs1Label=User cs1=ann` makes `User`.
+fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Event<'_>) {
+    let first = event.scratch.values.len();
+    let mut pending: Option<(usize, usize, usize)> = None;
+    let mut at = start;
+    while let Some(equals) = memchr(b'=', &bytes[at..]).map(|n| at + n) {
+        at = equals + 1;
+        if bytes[equals.saturating_sub(1)] == b'\\' {
+            continue;
+        }
+        let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+        let before = &bytes[start..equals];
+        let key_at = before.iter().rposition(|byte| !part(byte)).map_or(0, |n| n + 1);
+        let boundary = key_at == 0 || before[key_at - 1].is_ascii_whitespace();
+        if key_at == before.len() || !boundary {
+            continue;
+        }
+        let key_at = start + key_at;
+        finish(bytes, pending, key_at, span, keep, event);
+        pending = Some((key_at, equals, at));
+    }
+    finish(bytes, pending, bytes.len(), span, keep, event);
+    labels(first, event);
+}
+
+fn finish(
+    bytes: &[u8],
+    pending: Option<(usize, usize, usize)>,
+    end: usize,
+    span: Span,
+    keep: bool,
+    event: &mut Event<'_>,
+) {
+    let Some((key_at, equals, from)) = pending else {
+        return;
+    };
+    let to = from + bytes[from..end.max(from)].trim_ascii_end().len();
+    let value = &bytes[from..to];
+    let text = if memchr(b'\\', value).is_some() {
+        let plain = unescaped(value);
+        event.keep(&plain)
+    } else {
+        Span::new(span.start() + from, span.start() + to)
+    };
+    event.add(&bytes[key_at..equals], text, keep, false);
+}
+
+/// Labels that are looked at: twice what the format has.
+const LABELS_MAX: usize = 64;
+
+/// Gives values the names that their labels say.
+fn labels(first: usize, event: &mut Event<'_>) {
+    let mut left = LABELS_MAX;
+    for index in first..event.scratch.values.len() {
+        if left == 0 {
+            return;
+        }
+        let label = event.scratch.values[index];
+        let name = event.bytes(label.name);
+        let Some(of) = name.strip_suffix(b"Label") else {
+            continue;
+        };
+        left -= 1;
+        let named = (first..event.scratch.values.len())
+            .find(|i| event.bytes(event.scratch.values[*i].name) == of);
+        if let Some(named) = named
+            && !label.text.is_empty()
+        {
+            event.scratch.values[named].name = label.text;
+            event.scratch.values[index].keep = false;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! JSON objects, flattened in one pass.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::event::Event;
+
+/// Reads an object; `false` if it is none. Objects nested deeper than 128 levels are none
+/// (`serde_json`'s bound).
+pub(super) fn read(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
+    let bytes = bytes.trim_ascii();
+    if bytes.first() != Some(&b'{') {
+        return false;
+    }
+    let mut path = Vec::new();
+    let member = Member {
+        path: &mut path,
+        keep,
+        event,
+    };
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    member.deserialize(&mut reader).is_ok() && reader.end().is_ok()
+}
+
+/// What stands at a path.
+struct Member<'v, 'a> {
+    path: &'v mut Vec<u8>,
+    keep: bool,
+    event: &'v mut Event<'a>,
+}
+
+impl Member<'_, '_> {
+    fn text(self, text: &[u8]) {
+        let span = self.event.keep(text);
+        self.event.add(self.path, span, self.keep, false);
+    }
+
+    fn literal(self, text: &[u8]) {
+        let span = self.event.keep(text);
+        self.event.add(self.path, span, self.keep, true);
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Member<'_, '_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            let length = self.path.len();
+            if length > 0 {
+                self.path.push(b'.');
+            }
+            self.path.extend_from_slice(name.as_bytes());
+            map.next_value_seed(Member {
+                path: self.path,
+                keep: self.keep,
+                event: self.event,
+            })?;
+            self.path.truncate(length);
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        let list = serde_json::Value::deserialize(SeqAccessDeserializer::new(list))?;
+        self.literal(list.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.text(text.as_bytes());
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.literal(if value { b"true" } else { b"false" });
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.literal(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.literal(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        let number = serde_json::Number::from_f64(value);
+        let text = number.map_or_else(|| "null".to_owned(), |number| number.to_string());
+        self.literal(text.as_bytes());
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        self.literal(b"null");
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! `key=value` pairs.
+
+use inrush_event::Span;
+use memchr::memchr;
+
+use crate::event::Event;
+
+/// How pairs are written.
+#[derive(Clone, Debug)]
+pub struct Kv {
+    /// Between pairs; a blank stands for any white space.
+    pub pair: Vec<u8>,
+    /// Between a key and its value.
+    pub value: u8,
+    /// The characters that a value may stand in.
+    pub quotes: Vec<u8>,
+}
+
+impl Kv {
+    /// Reads the pairs; there must be one.
+    pub(super) fn read(&self, bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
+        let mut at = 0;
+        let mut found = false;
+        while let Some(equals) = memchr(self.value, &bytes[at..]).map(|n| at + n) {
+            let key = self.key(&bytes[at..equals]);
+            let value_at = equals + 1;
+            let (from, to, next) = self.value(bytes, value_at);
+            if !key.is_empty() {
+                found = true;
+                let text = Span::new(span.start() + from, span.start() + to);
+                event.add(key, text, keep, false);
+            }
+            at = next.max(value_at).min(bytes.len());
+        }
+        found
+    }
+
+    /// The key at the end of what stands before the separator.
+    fn key<'t>(&self, before: &'t [u8]) -> &'t [u8] {
+        let mut before = before.trim_ascii_end();
+        if let Some(inner) = before.split_last().filter(|(last, _)| self.quotes.contains(last)) {
+            before = inner.1;
+        }
+        let part = |byte: &u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'@' | b'$')
+        };
+        let start = before.iter().rposition(|byte| !part(byte));
+        &before[start.map_or(0, |at| at + 1)..]
+    }
+
+    /// Where the value that begins at `at` lies, and where the next pair may begin.
+    fn value(&self, bytes: &[u8], at: usize) -> (usize, usize, usize) {
+        if let Some(quote) = bytes.get(at).filter(|byte| self.quotes.contains(byte)) {
+            let mut end = at + 1;
+            while let Some(found) = bytes.get(end..).and_then(|rest| memchr(*quote, rest)) {
+                end += found;
+                if bytes[end - 1] != b'\\' || end - 1 == at {
+                    return (at + 1, end, end + 1);
+                }
+                end += 1;
+            }
+        }
+        let rest = &bytes[at.min(bytes.len())..];
+        let length = if self.pair == b" " {
+            rest.iter().position(u8::is_ascii_whitespace)
+        } else {
+            memchr::memmem::find(rest, &self.pair)
+        };
+        let length = length.unwrap_or(rest.len());
+        let next = at + length;
+        let value = &rest[..length];
+        let from = at + length - value.trim_ascii_start().len();
+        (from.min(next), at + value.trim_ascii_end().len().max(from - at), next)
+    }
+}

@@ -1,0 +1,492 @@
+//! Times in texts, by format (`strptime`, and what vendors write beyond it).
+
+use inrush_event::{Anomalies, Record, Timestamp};
+use jiff::civil::{Date, DateTime, Time as Clock};
+use jiff::tz::{Offset, TimeZone};
+
+use crate::PackError;
+
+/// Formats, tried in order.
+#[derive(Clone, Debug)]
+pub struct Formats(Vec<Vec<Item>>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Item {
+    Literal(u8),
+    /// Any number of blanks.
+    Blanks,
+    /// Anything up to the next item.
+    Anything,
+    Year,
+    ShortYear,
+    Month,
+    MonthName,
+    Day,
+    YearDay,
+    Hour,
+    Hour12,
+    Minute,
+    Second,
+    Half,
+    Fraction,
+    Offset,
+    Zone,
+    EpochSeconds,
+    EpochMillis,
+    EpochAny,
+    Weekday,
+}
+
+/// A time that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    time: Timestamp,
+    zone: Option<Offset>,
+    year_assumed: bool,
+}
+
+impl Read {
+    /// Makes it the event's.
+    pub(crate) fn stamp(self, record: &mut Record) {
+        record.event_time = self.time;
+        let assumed = Anomalies::YEAR_ASSUMED.union(Anomalies::ZONE_ASSUMED);
+        let gone = assumed.union(Anomalies::NO_TIME).union(Anomalies::BAD_TIME);
+        record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !gone.bits());
+        match self.zone {
+            Some(offset) => record.zone_minutes = (offset.seconds() / 60) as i16,
+            None => {
+                record.zone_minutes = Record::ZONE_NONE;
+                record.anomalies.insert(Anomalies::ZONE_ASSUMED);
+            }
+        }
+        if self.year_assumed {
+            record.anomalies.insert(Anomalies::YEAR_ASSUMED);
+        }
+    }
+}
+
+/// What a format has found so far.
+#[derive(Default)]
+struct Parts {
+    year: Option<i16>,
+    month: Option<i8>,
+    day: Option<i8>,
+    year_day: Option<i16>,
+    hour: i8,
+    minute: i8,
+    second: i8,
+    nanos: i32,
+    /// Whether `%p` said afternoon.
+    afternoon: Option<bool>,
+    offset: Option<Offset>,
+    named: Option<TimeZone>,
+    epoch: Option<i128>,
+}
+
+impl Formats {
+    /// Reads formats as packs write them.
+    ///
+    /// # Errors
+    /// A letter that stands for nothing.
+    pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, PackError> {
+        let formats = texts.into_iter().map(items);
+        Ok(Self(formats.collect::<Result<_, _>>()?))
+    }
+
+    /// Formats of our own.
+    pub(super) fn fixed(texts: &[&str]) -> Self {
+        Self::parse(texts.iter().copied()).unwrap_or_else(|_| Self(Vec::new()))
+    }
+
+    /// The time that the whole of `text` is.
+    pub(crate) fn read(&self, text: &[u8], zone: &TimeZone, now: Timestamp) -> Option<Read> {
+        let text = text.trim_ascii();
+        let mut formats = self.0.iter();
+        formats.find_map(|format| {
+            let (parts, end) = run(format, text)?;
+            if end < text.len() && format.last() != Some(&Item::Anything) {
+                return None;
+            }
+            resolve(parts, zone, now)
+        })
+    }
+
+    /// The time that `text` begins with, and where it ends.
+    pub(super) fn prefix(
+        &self,
+        text: &[u8],
+        zone: &TimeZone,
+        now: Timestamp,
+    ) -> Option<(Read, usize)> {
+        let mut formats = self.0.iter();
+        formats.find_map(|format| {
+            let (parts, end) = run(format, text)?;
+            Some((resolve(parts, zone, now)?, end))
+        })
+    }
+}
+
+fn items(format: &str) -> Result<Vec<Item>, PackError> {
+    let mut out = Vec::new();
+    let mut bytes = format.bytes();
+    while let Some(byte) = bytes.next() {
+        let item = match byte {
+            b' ' => Item::Blanks,
+            b'%' => match bytes.next() {
+                Some(letter) => item(letter)?,
+                None => return Err(PackError::new("a time format ends with `%`")),
+            },
+            literal => Item::Literal(literal),
+        };
+        out.push(item);
+    }
+    Ok(out)
+}
+
+fn item(letter: u8) -> Result<Item, PackError> {
+    Ok(match letter {
+        b'Y' => Item::Year,
+        b'y' => Item::ShortYear,
+        b'm' => Item::Month,
+        b'b' | b'B' => Item::MonthName,
+        b'd' | b'e' => Item::Day,
+        b'j' => Item::YearDay,
+        b'H' => Item::Hour,
+        b'I' => Item::Hour12,
+        b'M' => Item::Minute,
+        b'S' => Item::Second,
+        b'p' => Item::Half,
+        b'f' => Item::Fraction,
+        b'z' => Item::Offset,
+        b'Z' => Item::Zone,
+        b's' => Item::EpochSeconds,
+        b'Q' => Item::EpochMillis,
+        b'N' => Item::EpochAny,
+        b'a' | b'A' => Item::Weekday,
+        b'*' => Item::Anything,
+        b'%' => Item::Literal(b'%'),
+        other => {
+            let words = format!("`%{}` is no part of a time", char::from(other));
+            return Err(PackError::new(words));
+        }
+    })
+}
+
+/// Reads along a format; where it ended.
+fn run(format: &[Item], text: &[u8]) -> Option<(Parts, usize)> {
+    let mut parts = Parts::default();
+    let mut at = 0;
+    for (index, item) in format.iter().enumerate() {
+        match item {
+            Item::Literal(byte) => {
+                (text.get(at) == Some(byte)).then_some(())?;
+                at += 1;
+            }
+            Item::Blanks => at += blanks(&text[at..]),
+            Item::Anything => match format.get(index + 1) {
+                Some(Item::Literal(next)) => at += memchr::memchr(*next, &text[at..])?,
+                Some(Item::Blanks) => at += memchr::memchr(b' ', &text[at..])?,
+                _ => at = text.len(),
+            },
+            other => at = part(*other, text, at, &mut parts)?,
+        }
+    }
+    Some((parts, at))
+}
+
+fn blanks(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
+}
+
+fn part(item: Item, text: &[u8], mut at: usize, parts: &mut Parts) -> Option<usize> {
+    let mut number = |most: usize| number(text, &mut at, most);
+    match item {
+        Item::Year => parts.year = Some(number(4).filter(|year| *year >= 1000)? as i16),
+        Item::ShortYear => {
+            let year = number(2)? as i16;
+            parts.year = Some(if year < 69 { 2000 + year } else { 1900 + year });
+        }
+        Item::Month => parts.month = Some(number(2)? as i8),
+        Item::Day => {
+            at += blanks(&text[at..]);
+            parts.day = Some(self::number(text, &mut at, 2)? as i8);
+        }
+        Item::YearDay => parts.year_day = Some(number(3)? as i16),
+        Item::Hour | Item::Hour12 => parts.hour = number(2)? as i8,
+        Item::Minute => parts.minute = number(2)? as i8,
+        // A leap second is the last one of its minute.
+        Item::Second => parts.second = number(2)?.min(59) as i8,
+        Item::MonthName => {
+            let (month, length) = month(&text[at..])?;
+            parts.month = Some(month);
+            at += length;
+        }
+        Item::Half => {
+            let word = text.get(at..at + 2)?;
+            let afternoon = word.eq_ignore_ascii_case(b"pm");
+            (afternoon || word.eq_ignore_ascii_case(b"am")).then_some(())?;
+            parts.afternoon = Some(afternoon);
+            at += 2;
+        }
+        Item::Fraction => fraction(text, &mut at, parts),
+        Item::Offset => parts.offset = Some(offset(text, &mut at)?),
+        Item::Zone => zone(text, &mut at, parts)?,
+        Item::EpochSeconds | Item::EpochMillis | Item::EpochAny => {
+            epoch(item, text, &mut at, parts)?;
+        }
+        Item::Weekday => {
+            let letters = text[at..].iter().take_while(|byte| byte.is_ascii_alphabetic());
+            at += letters.count();
+        }
+        Item::Literal(_) | Item::Blanks | Item::Anything => {}
+    }
+    Some(at)
+}
+
+/// A number of one to `most` digits.
+fn number(text: &[u8], at: &mut usize, most: usize) -> Option<i64> {
+    let digits = text[*at..].iter().take(most);
+    let length = digits.take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = &text[*at..*at + length];
+    *at += length;
+    let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+    (length > 0).then_some(value)
+}
+
+fn month(text: &[u8]) -> Option<(i8, usize)> {
+    const NAMES: [&[u8]; 12] = [
+        b"january", b"february", b"march", b"april", b"may", b"june", b"july", b"august",
+        b"september", b"october", b"november", b"december",
+    ];
+    let short = text.get(..3)?;
+    let index = NAMES.iter().position(|name| name[..3].eq_ignore_ascii_case(short))?;
+    let whole = NAMES[index];
+    let long = text.get(..whole.len()).is_some_and(|t| t.eq_ignore_ascii_case(whole));
+    Some((index as i8 + 1, if long { whole.len() } else { 3 }))
+}
+
+/// `.123`, `,123` or digits alone; none at all is none.
+fn fraction(text: &[u8], at: &mut usize, parts: &mut Parts) {
+    let mark = usize::from(matches!(text.get(*at), Some(b'.' | b',' | b':')));
+    let rest = &text[*at + mark..];
+    let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if length == 0 {
+        return;
+    }
+    let mut nanos = 0;
+    for index in 0..9 {
+        let digit = rest.get(index).filter(|_| index < length);
+        nanos = nanos * 10 + digit.map_or(0, |digit| i32::from(digit - b'0'));
+    }
+    parts.nanos = nanos;
+    *at += mark + length;
+}
+
+/// `Z`, `+02`, `+0200` or `+02:00`.
+fn offset(text: &[u8], at: &mut usize) -> Option<Offset> {
+    let sign = match text.get(*at)? {
+        b'Z' | b'z' => {
+            *at += 1;
+            return Some(Offset::UTC);
+        }
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let mut end = *at + 1;
+    let hours = number(text, &mut end, 2)?;
+    if text.get(end) == Some(&b':') {
+        end += 1;
+    }
+    let minutes = number(text, &mut end, 2).unwrap_or(0);
+    *at = end;
+    Offset::from_seconds(sign * (hours * 3600 + minutes * 60) as i32).ok()
+}
+
+/// Abbreviations that stand for one zone in the field; others leave the source's.
+fn zone(text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
+    let word = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'_');
+    let length = text[*at..].iter().take_while(|byte| word(byte)).count();
+    if length == 0 {
+        parts.offset = Some(offset(text, at)?);
+        return Some(());
+    }
+    let name = std::str::from_utf8(&text[*at..*at + length]).ok()?;
+    *at += length;
+    let hours = match name {
+        "UTC" | "GMT" | "Z" | "WET" => 0.0,
+        "BST" | "CET" | "WEST" | "IST" => 1.0,
+        "CEST" | "EET" => 2.0,
+        "EEST" | "MSK" => 3.0,
+        "MSD" => 4.0,
+        "AST" => -4.0,
+        "ADT" => -3.0,
+        "EST" => -5.0,
+        "EDT" => -4.0,
+        "CST" => -6.0,
+        "CDT" => -5.0,
+        "MST" => -7.0,
+        "MDT" => -6.0,
+        "PST" => -8.0,
+        "PDT" => -7.0,
+        "AKST" => -9.0,
+        "AKDT" => -8.0,
+        "HST" => -10.0,
+        "AWST" => 8.0,
+        "ACST" => 9.5,
+        "AEST" => 10.0,
+        "AEDT" => 11.0,
+        "JST" => 9.0,
+        _ => {
+            let iana = match name {
+                "ET" => "America/New_York",
+                "CT" => "America/Chicago",
+                "MT" => "America/Denver",
+                "PT" => "America/Los_Angeles",
+                other => other,
+            };
+            if iana.contains('/') {
+                parts.named = TimeZone::get(iana).ok();
+            }
+            return Some(());
+        }
+    };
+    parts.offset = Offset::from_seconds((hours * 3600.0) as i32).ok();
+    Some(())
+}
+
+fn epoch(item: Item, text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
+    let start = *at;
+    let value = number(text, at, 19)?;
+    let digits = *at - start;
+    let scale = match item {
+        Item::EpochMillis => 1_000_000,
+        Item::EpochSeconds => 1_000_000_000,
+        _ => match digits {
+            ..=11 => 1_000_000_000,
+            12..=14 => 1_000_000,
+            15..=17 => 1_000,
+            _ => 1,
+        },
+    };
+    fraction(text, at, parts);
+    let extra = if scale == 1_000_000_000 { parts.nanos } else { 0 };
+    parts.epoch = Some(i128::from(value) * scale + i128::from(extra));
+    Some(())
+}
+
+fn resolve(parts: Parts, zone: &TimeZone, now: Timestamp) -> Option<Read> {
+    if let Some(epoch) = parts.epoch {
+        let time = Timestamp(i64::try_from(epoch).ok()?);
+        let (zone, year_assumed) = (Some(Offset::UTC), false);
+        return Some(Read { time, zone, year_assumed });
+    }
+    let hour = match parts.afternoon {
+        Some(afternoon) => parts.hour % 12 + if afternoon { 12 } else { 0 },
+        None => parts.hour,
+    };
+    let clock = Clock::new(hour, parts.minute, parts.second, parts.nanos).ok()?;
+    let given = parts.offset;
+    let own = parts.named.as_ref().unwrap_or(zone);
+    let instant = |date: Date| {
+        let civil = date.to_datetime(clock);
+        match given {
+            Some(offset) => offset.to_timestamp(civil).ok(),
+            None => own.to_timestamp(civil).ok(),
+        }
+    };
+    let now = jiff::Timestamp::from_nanosecond(i128::from(now.or(Timestamp(0)).0)).ok()?;
+    let today = || match given {
+        Some(offset) => offset.to_datetime(now),
+        None => own.to_datetime(now),
+    };
+    let (time, year_assumed) = match (parts.year, parts.month, parts.day, parts.year_day) {
+        (Some(year), _, _, Some(day)) => {
+            let date = Date::new(year, 1, 1).ok()?.checked_add(jiff::Span::new().days(day - 1));
+            (instant(date.ok()?)?, false)
+        }
+        (Some(year), Some(month), Some(day), None) => {
+            (instant(Date::new(year, month, day).ok()?)?, false)
+        }
+        (None, Some(month), Some(day), None) => {
+            (closest_year(today(), month, day, |date| instant(date), now)?, true)
+        }
+        // A time of day is today's.
+        (None, None, None, None) => (instant(today().date())?, true),
+        _ => return None,
+    };
+    let nanos = i64::try_from(time.as_nanosecond()).ok()?;
+    let zone = given.or_else(|| parts.named.as_ref().map(|zone| zone.to_offset(time)));
+    Some(Read { time: Timestamp(nanos), zone, year_assumed })
+}
+
+/// The instant of that day and month that is closest to now, in the year before, this one or the
+/// next. A 29th of February takes the closest year that has one.
+pub fn closest_year(
+    today: DateTime,
+    month: i8,
+    day: i8,
+    instant: impl Fn(Date) -> Option<jiff::Timestamp>,
+    now: jiff::Timestamp,
+) -> Option<jiff::Timestamp> {
+    let far = if (month, day) == (2, 29) { 8 } else { 1 };
+    let years = (today.year() - far)..=(today.year() + far);
+    years
+        .filter_map(|year| instant(Date::new(year, month, day).ok()?))
+        .min_by_key(|time| (time.as_nanosecond() - now.as_nanosecond()).abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2024-05-06T07:08:09.123456Z
+    const NOW: Timestamp = Timestamp(1_714_979_289_123_456_000);
+
+    fn read(format: &str, text: &str) -> Option<f64> {
+        let formats = Formats::parse([format]).expect(format);
+        let read = formats.read(text.as_bytes(), &TimeZone::UTC, NOW)?;
+        Some(read.time.0 as f64 / 1e9)
+    }
+
+    #[test]
+    fn formats_read_what_vendors_write() {
+        let t = 1_714_979_289.0;
+        for (format, text, time) in [
+            ("%Y-%m-%d %H:%M:%S", "2024-05-06 07:08:09", t),
+            ("%Y-%m-%dT%H:%M:%S%f%z", "2024-05-06T07:08:09.123Z", t + 0.123),
+            ("%Y-%m-%dT%H:%M:%S%f%z", "2024-05-06T09:08:09+02:00", t),
+            ("%b %d %Y %I:%M:%S %p", "May  6 2024 07:08:09 AM", t),
+            ("%b %e %H:%M:%S", "May  6 07:08:09", t),
+            ("%d/%b/%Y:%H:%M:%S %z", "06/May/2024:02:08:09 -0500", t),
+            ("%a %b %d %H:%M:%S %Y", "Mon May 06 07:08:09 2024", t),
+            ("%s", "1714979289.123", t + 0.123),
+            ("%Q", "1714979289123", t + 0.123),
+            ("%N", "1714979289123456000", t + 0.123_456),
+            ("%d %b %Y %H:%M:%S (%Z%z)", "06 May 2024 12:08:09 (GMT+5:00)", t),
+            ("%b %d %Y %H:%M:%S %Z", "May 06 2024 03:08:09 EDT", t),
+            ("%Y%j %H:%M:%S", "2024127 07:08:09", t),
+            ("%m/%d/%y %H:%M:%S%*", "05/06/24 07:08:09 whatever", t),
+        ] {
+            assert_eq!(read(format, text), Some(time), "{format} on {text}");
+        }
+        assert_eq!(read("%Y-%m-%d", "2024-02-30"), None);
+        assert_eq!(read("%Y-%m-%d %H:%M:%S", "2024-05-06 07:08:09 x"), None);
+        assert!(Formats::parse(["%k"]).is_err() && Formats::parse(["a%"]).is_err());
+    }
+
+    #[test]
+    fn a_day_without_a_year_is_the_closest_one() {
+        let formats = Formats::parse(["%b %e %H:%M:%S"]).expect("a format");
+        let at = |now: &str, text: &str| {
+            let now: jiff::Timestamp = now.parse().expect(now);
+            let now = Timestamp(now.as_nanosecond() as i64);
+            let read = formats.read(text.as_bytes(), &TimeZone::UTC, now).expect(text);
+            jiff::Timestamp::from_nanosecond(read.time.0.into()).expect("a time").to_string()
+        };
+        assert_eq!(at("2024-01-01T00:00:05Z", "Dec 31 23:59:58"), "2023-12-31T23:59:58Z");
+        assert_eq!(at("2023-12-31T23:59:58Z", "Jan  1 00:00:05"), "2024-01-01T00:00:05Z");
+        assert_eq!(at("2025-03-01T00:00:00Z", "Feb 29 12:00:00"), "2024-02-29T12:00:00Z");
+        assert_eq!(at("2101-03-01T00:00:00Z", "Feb 29 12:00:00"), "2104-02-29T12:00:00Z");
+    }
+}

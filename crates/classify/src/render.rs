@@ -1,0 +1,87 @@
+//! Texts made of an event's values.
+
+use inrush_event::Span;
+
+use crate::event::{Event, Value};
+use crate::template::Text;
+
+/// The event's values as a JSON object: dots in names make objects within objects.
+pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
+    let mut object = serde_json::Map::new();
+    for index in 0..event.scratch.values.len() {
+        let value = event.scratch.values[index];
+        if !value.keep {
+            continue;
+        }
+        let name = String::from_utf8_lossy(event.bytes(value.name)).into_owned();
+        insert(&mut object, &name, json(event, value));
+    }
+    let text = serde_json::to_vec(&object).unwrap_or_default();
+    event.keep(&text)
+}
+
+fn insert(object: &mut serde_json::Map<String, serde_json::Value>, name: &str, value: serde_json::Value) {
+    if let Some((first, rest)) = name.split_once('.')
+        && !first.is_empty()
+        && !rest.is_empty()
+    {
+        let inner = object
+            .entry(first)
+            .or_insert_with(|| serde_json::Value::Object(serde_json::Map::new()));
+        if let serde_json::Value::Object(inner) = inner {
+            return insert(inner, rest, value);
+        }
+    }
+    object.insert(name.to_owned(), value);
+}
+
+fn json(event: &Event<'_>, value: Value) -> serde_json::Value {
+    let text = event.bytes(value.text);
+    let literal = value.json.then(|| serde_json::from_slice(text).ok()).flatten();
+    literal.unwrap_or_else(|| String::from_utf8_lossy(text).into_owned().into())
+}
+
+/// The event's values as `name=value` (WELF): a value with a blank or a quote stands in quotes.
+pub(crate) fn kv_values(event: &mut Event<'_>) -> Span {
+    let mut text = Vec::new();
+    for value in event.scratch.values.iter().filter(|value| value.keep) {
+        if !text.is_empty() {
+            text.push(b' ');
+        }
+        text.extend_from_slice(event.bytes(value.name));
+        text.push(b'=');
+        let value = event.bytes(value.text);
+        let quoted = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'');
+        if value.iter().any(quoted) {
+            text.push(b'"');
+            for byte in value {
+                if matches!(byte, b'"' | b'\\') {
+                    text.push(b'\\');
+                }
+                text.push(*byte);
+            }
+            text.push(b'"');
+        } else {
+            text.extend_from_slice(value);
+        }
+    }
+    event.keep(&text)
+}
+
+/// Indexed fields, each as `,"name":"value"`; an empty one is left out.
+pub(crate) fn fields(fields: &[(String, Text)], event: &mut Event<'_>) -> Span {
+    let mut out = Vec::new();
+    for (name, text) in fields {
+        let span = event.eval(text);
+        let value = String::from_utf8_lossy(event.bytes(span));
+        if value.is_empty() {
+            continue;
+        }
+        out.push(b',');
+        // Text is written to a Vec; neither can fail.
+        let _ = serde_json::to_writer(&mut out, name);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut out, &value);
+    }
+    event.keep(&out)
+}

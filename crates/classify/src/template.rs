@@ -1,0 +1,201 @@
+//! Texts with `${…}`.
+
+use crate::PackError;
+use crate::pack::Part;
+
+/// A text, or pieces of one that differ from event to event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// The same for every event.
+    Fixed(String),
+    /// Put together for each event.
+    Pieces(Vec<Piece>),
+}
+
+/// A piece of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// As it stands.
+    Literal(String),
+    /// A part of the event, or the default if that is absent or empty.
+    Part {
+        /// Which one.
+        part: Part,
+        /// What is done with it, in order.
+        filters: Vec<Filter>,
+        /// What stands in.
+        default: Vec<Piece>,
+    },
+}
+
+/// What is done with a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filter {
+    /// ASCII lower case.
+    Lower,
+    /// ASCII upper case.
+    Upper,
+    /// Blanks at both ends go.
+    Trim,
+    /// What stands behind the last `/`.
+    Basename,
+    /// Blanks become `_`.
+    Snake,
+}
+
+impl Text {
+    /// Reads a text; `option` looks an option of the configuration up.
+    ///
+    /// # Errors
+    /// A `${` without its `}`, or a filter that does not exist.
+    pub fn parse(text: &str, option: &dyn Fn(&str) -> String) -> Result<Self, PackError> {
+        let pieces = pieces(text, option)?;
+        match pieces.as_slice() {
+            [] => Ok(Self::Fixed(String::new())),
+            [Piece::Literal(literal)] => Ok(Self::Fixed(literal.clone())),
+            _ => Ok(Self::Pieces(pieces)),
+        }
+    }
+
+    /// Whether it differs from event to event.
+    pub fn is_dynamic(&self) -> bool {
+        matches!(self, Self::Pieces(_))
+    }
+
+    /// The part that it is, if it is nothing else.
+    pub(crate) fn as_part(&self) -> Option<&Part> {
+        match self {
+            Self::Pieces(pieces) => match pieces.as_slice() {
+                [
+                    Piece::Part {
+                        part,
+                        filters,
+                        default,
+                    },
+                ] if filters.is_empty() && default.is_empty() => Some(part),
+                _ => None,
+            },
+            Self::Fixed(_) => None,
+        }
+    }
+}
+
+fn pieces(text: &str, option: &dyn Fn(&str) -> String) -> Result<Vec<Piece>, PackError> {
+    let mut out = Vec::new();
+    let mut literal = String::new();
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        literal.push_str(&rest[..dollar]);
+        rest = &rest[dollar + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            literal.push('$');
+            rest = after;
+        } else if let Some(body) = rest.strip_prefix('{') {
+            let end = closing(body)
+                .ok_or_else(|| PackError::new(format!("`${{{body}` has no `}}` at its end")))?;
+            let piece = part(&body[..end], option)?;
+            rest = &body[end + 1..];
+            match piece {
+                Piece::Literal(text) => literal.push_str(&text),
+                piece => {
+                    if !literal.is_empty() {
+                        out.push(Piece::Literal(std::mem::take(&mut literal)));
+                    }
+                    out.push(piece);
+                }
+            }
+        } else {
+            literal.push('$');
+        }
+    }
+    literal.push_str(rest);
+    if !literal.is_empty() {
+        out.push(Piece::Literal(literal));
+    }
+    Ok(out)
+}
+
+/// Where the brace that was opened before `text` is closed.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 1;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<Piece, PackError> {
+    let (body, default) = body.split_once(":-").unwrap_or((body, ""));
+    let default = pieces(default, option)?;
+    let mut words = body.split('|').map(str::trim);
+    let name = words.next().unwrap_or_default();
+    if name.is_empty() {
+        return Err(PackError::new("`${}` names nothing"));
+    }
+    let mut filters = Vec::new();
+    for word in words {
+        filters.push(match word {
+            "lower" => Filter::Lower,
+            "upper" => Filter::Upper,
+            "trim" => Filter::Trim,
+            "basename" => Filter::Basename,
+            "snake" => Filter::Snake,
+            other => {
+                let known = "lower, upper, trim, basename and snake";
+                let words = format!("there is no filter `{other}`; there are {known}");
+                return Err(PackError::new(words));
+            }
+        });
+    }
+    if let Some(name) = name.strip_prefix("option.") {
+        let value = option(name);
+        if let ([], [Piece::Literal(default)]) = (value.as_bytes(), default.as_slice()) {
+            return Ok(Piece::Literal(default.clone()));
+        }
+        return Ok(Piece::Literal(value));
+    }
+    Ok(Piece::Part {
+        part: Part::named(name),
+        filters,
+        default,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Text, PackError> {
+        Text::parse(text, &|name| if name == "set" { "v".into() } else { String::new() })
+    }
+
+    #[test]
+    fn texts_are_cut_into_pieces() {
+        assert_eq!(parse("a$$b$c").ok(), Some(Text::Fixed("a$b$c".into())));
+        assert_eq!(parse("x${option.set}y${option.no:-z}").ok(), Some(Text::Fixed("xvyz".into())));
+        let Ok(Text::Pieces(pieces)) = parse("p:${program|lower:-${host}}") else {
+            panic!("it is dynamic");
+        };
+        assert_eq!(pieces[0], Piece::Literal("p:".into()));
+        let Piece::Part { part, filters, default } = &pieces[1] else {
+            panic!("a part");
+        };
+        assert_eq!((part, filters.as_slice()), (&Part::Program, &[Filter::Lower][..]));
+        assert_eq!(default.len(), 1);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, words) in [("${a", "no `}`"), ("${a|loud}", "no filter `loud`"), ("${}", "names nothing")] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

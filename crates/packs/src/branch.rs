@@ -1,0 +1,282 @@
+//! Conditions, and what is set.
+
+use inrush_classify::pack::{Branch, Header, Network, Part, Set, Template, When};
+use inrush_event::EventText;
+use inrush_yaml::{Entry, Location, Node, listed, nearest, quoted};
+
+use crate::field::Reader;
+
+const WHEN: &[&str] = &[
+    "program", "pid", "msgid", "host", "message", "sdata", "text", "raw", "header", "format",
+    "listener", "hint", "sender", "vendor", "product", "class", "field", "cef", "leef", "option",
+    "any", "all", "not",
+];
+const SET: &[&str] = &[
+    "vendor", "product", "class", "index", "sourcetype", "source", "host", "program", "pid",
+    "msgid", "message", "template", "fields", "zone", "time", "hint", "values",
+];
+const CASE: &[&str] = &["when", "read", "set", "cases", "drop", "go_on"];
+const CEF: &[&str] = &["vendor", "product", "version", "class", "name", "severity"];
+const LEEF: &[&str] = &["version", "vendor", "product", "product_version", "event", "separator"];
+
+/// Fills in what a rule and a case have in common; whether the key was one of it.
+pub(crate) fn take(entry: &Entry, branch: &mut Branch, reader: &mut Reader<'_>) -> bool {
+    match entry.key.as_str() {
+        "when" => branch.when = when(&entry.value, reader),
+        "read" => {
+            for item in reader.items(&entry.value, "read") {
+                branch.read.extend(crate::step::step(item, reader));
+            }
+        }
+        "set" => branch.set = set(&entry.value, reader),
+        "cases" => {
+            for item in reader.items(&entry.value, "cases") {
+                branch.cases.push(case(item, reader));
+            }
+        }
+        "drop" => branch.drop = reader.flag(&entry.value, "drop"),
+        _ => return false,
+    }
+    true
+}
+
+fn case(node: &Node, reader: &mut Reader<'_>) -> Branch {
+    let mut branch = Branch::default();
+    for entry in reader.entries(node, "a case", CASE).unwrap_or_default() {
+        if entry.key == "go_on" {
+            branch.go_on = reader.flag(&entry.value, "go_on");
+        } else {
+            take(entry, &mut branch, reader);
+        }
+    }
+    branch
+}
+
+fn joined(mut all: Vec<When>) -> When {
+    if all.iter().any(|one| matches!(one, When::Never)) {
+        return When::Never;
+    }
+    all.retain(|one| !matches!(one, When::Always));
+    match all.len() {
+        0 => When::Always,
+        1 => all.remove(0),
+        _ => When::All(all),
+    }
+}
+
+fn either(mut any: Vec<When>) -> When {
+    if any.iter().any(|one| matches!(one, When::Always)) {
+        return When::Always;
+    }
+    any.retain(|one| !matches!(one, When::Never));
+    match any.len() {
+        0 => When::Never,
+        1 => any.remove(0),
+        _ => When::Any(any),
+    }
+}
+
+/// A condition: all keys of the mapping.
+pub(crate) fn when(node: &Node, reader: &mut Reader<'_>) -> When {
+    let entries = reader.entries(node, "`when`", WHEN).unwrap_or_default();
+    joined(entries.iter().map(|entry| condition(entry, reader)).collect())
+}
+
+fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
+    let value = &entry.value;
+    match entry.key.as_str() {
+        "any" | "all" => {
+            let items = reader.items(value, &entry.key);
+            let list = items.iter().map(|item| when(item, reader)).collect();
+            if entry.key == "any" {
+                either(list)
+            } else {
+                joined(list)
+            }
+        }
+        "not" => match when(value, reader) {
+            When::Always => When::Never,
+            When::Never => When::Always,
+            other => When::Not(Box::new(other)),
+        },
+        "format" => {
+            let texts = reader.texts(value, "format");
+            either(texts.into_iter().map(|(text, at)| format(text, at, reader)).collect())
+        }
+        "hint" => {
+            let texts = reader.texts(value, "hint");
+            let hints = texts.into_iter().map(|(text, at)| {
+                let product = reader.product(text, at);
+                product.map_or(When::Never, |(vendor, product)| When::Hint(vendor, product))
+            });
+            either(hints.collect())
+        }
+        "sender" => {
+            let texts = reader.texts(value, "sender");
+            let networks = texts.into_iter().map(|(text, at)| match Network::parse(text) {
+                Some(network) => When::Sender(network),
+                None => {
+                    let words = format!("{} is no network; write `10.0.0.0/8`", quoted(text));
+                    reader.findings.add(at, words);
+                    When::Never
+                }
+            });
+            either(networks.collect())
+        }
+        "field" => named(value, None, "", reader),
+        "cef" => named(value, Some(CEF), "cef.", reader),
+        "leef" => named(value, Some(LEEF), "leef.", reader),
+        "option" => options(value, reader),
+        part => patterns(&Part::named(part), value, reader),
+    }
+}
+
+fn format(text: &str, at: Location, reader: &mut Reader<'_>) -> When {
+    When::Format(match text {
+        "rfc3164" => Header::Rfc3164,
+        "rfc5424" => Header::Rfc5424,
+        "unparsed" => Header::Unparsed,
+        other => {
+            let words = format!("{} is no format; give rfc3164, rfc5424 or unparsed", quoted(other));
+            reader.findings.add(at, words);
+            return When::Never;
+        }
+    })
+}
+
+fn patterns(part: &Part, value: &Node, reader: &mut Reader<'_>) -> When {
+    let texts = reader.texts(value, part.name());
+    let all = texts.into_iter().map(|(text, at)| {
+        let pattern = reader.pattern(text, at);
+        pattern.map_or(When::Never, |pattern| {
+            When::Part(part.clone(), pattern, text.to_owned())
+        })
+    });
+    either(all.collect())
+}
+
+fn named(value: &Node, known: Option<&[&str]>, prefix: &str, reader: &mut Reader<'_>) -> When {
+    let what = format!("`{}`", prefix.trim_end_matches('.'));
+    let entries = match known {
+        Some(known) => reader.entries(value, &what, known),
+        None => reader.map(value, "`field`"),
+    };
+    let all = entries.unwrap_or_default().iter().map(|entry| {
+        let part = Part::named(&format!("{prefix}{}", entry.key));
+        patterns(&part, &entry.value, reader)
+    });
+    joined(all.collect())
+}
+
+/// Options are known by now: the condition holds always or never.
+fn options(value: &Node, reader: &mut Reader<'_>) -> When {
+    let entries = reader.map(value, "`option`").unwrap_or_default();
+    let mut all = Vec::new();
+    for entry in entries {
+        let texts = reader.texts(&entry.value, &entry.key);
+        let given = reader.options.get(&entry.key).cloned().unwrap_or_default();
+        let one = texts.into_iter().map(|(text, at)| {
+            let holds = reader.pattern(text, at).is_some_and(|p| p.matches(given.as_bytes()));
+            if holds { When::Always } else { When::Never }
+        });
+        all.push(either(one.collect()));
+    }
+    joined(all)
+}
+
+fn set(node: &Node, reader: &mut Reader<'_>) -> Set {
+    let mut set = Set::default();
+    for entry in reader.entries(node, "`set`", SET).unwrap_or_default() {
+        let value = &entry.value;
+        let key = entry.key.as_str();
+        match key {
+            "vendor" => set.vendor = reader.template(value, key),
+            "product" => set.product = reader.template(value, key),
+            "class" => set.class = reader.template(value, key),
+            "index" => set.index = reader.template(value, key),
+            "sourcetype" => set.sourcetype = reader.template(value, key),
+            "source" => set.source = reader.template(value, key),
+            "host" | "program" | "pid" | "msgid" | "message" => {
+                let text = reader.template(value, key);
+                set.parts.extend(text.map(|text| (Part::named(key), text)));
+            }
+            "template" => set.template = template(value, reader),
+            "fields" => set.fields = texts(value, reader),
+            "values" => set.values = texts(value, reader),
+            "zone" => {
+                let text = reader.text(value, key).map(str::to_owned);
+                set.zone = text.and_then(|text| reader.zone(&text, value.at));
+            }
+            "time" => match reader.text(value, key) {
+                Some("received") => set.received_time = true,
+                _ => reader.findings.add(value.at, "`time` may only be `received`"),
+            },
+            "hint" => {
+                let text = reader.text(value, key).map(str::to_owned);
+                set.hint = text.and_then(|text| reader.product(&text, value.at));
+            }
+            _ => {}
+        }
+    }
+    set
+}
+
+fn texts(node: &Node, reader: &mut Reader<'_>) -> Vec<(String, inrush_classify::Text)> {
+    let entries = reader.map(node, "this").unwrap_or_default();
+    let mut out = Vec::new();
+    for entry in entries {
+        let text = reader.template(&entry.value, &entry.key);
+        out.extend(text.map(|text| (entry.key.clone(), text)));
+    }
+    out
+}
+
+/// The templates by name, as SC4S calls them.
+const TEMPLATES: [(&str, EventText); 10] = [
+    ("t_hdr_msg", EventText::HeaderMessage),
+    ("t_msg_only", EventText::Message),
+    ("t_msg_trim", EventText::MessageTrimmed),
+    ("t_5424_hdr_sdata_compact", EventText::Compact5424),
+    ("t_hdr_sdata_msg", EventText::HeaderSdataMessage),
+    ("t_standard", EventText::Standard),
+    ("t_everything", EventText::Everything),
+    ("t_program_msg", EventText::ProgramMessage),
+    ("t_program_nopid_msg", EventText::ProgramNoPidMessage),
+    ("t_fallback_kv", EventText::Fallback),
+];
+
+/// The fixed template of that name.
+pub fn event_text(name: &str) -> Option<EventText> {
+    let found = TEMPLATES.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| *text)
+}
+
+fn template(node: &Node, reader: &mut Reader<'_>) -> Option<Template> {
+    let name = reader.text(node, "template")?;
+    match name {
+        "t_json_values" => return Some(Template::JsonValues),
+        "t_kv_values" => return Some(Template::KvValues),
+        "t_leef_event" => {
+            let attributes = inrush_classify::Text::parse("${leef.attributes}", &|_| String::new());
+            return reader.sound(node.at, attributes).map(Template::Text);
+        }
+        _ => {}
+    }
+    if let Some(text) = event_text(name) {
+        return Some(Template::Fixed(text));
+    }
+    if name.contains("${") {
+        return reader.template(node, "template").map(Template::Text);
+    }
+    let known = || TEMPLATES.iter().map(|(name, _)| *name);
+    let remedy = match nearest(name, known()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let names = listed(known().chain(["t_json_values", "t_kv_values", "t_leef_event"]), "and");
+            format!("there are {names}, or a text with `${{…}}`")
+        }
+    };
+    let words = format!("there is no template {}; {remedy}", quoted(name));
+    reader.findings.add(node.at, words);
+    None
+}

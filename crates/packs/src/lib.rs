@@ -1,0 +1,49 @@
+//! Reads vendor packs from YAML, and brings those that Inrush comes with.
+//!
+//! The language is that of `docs/packs.md`. Every mistake is named with its line, its column and
+//! what to do; all of a file's at once.
+#![forbid(unsafe_code)]
+
+mod branch;
+mod field;
+mod rule;
+mod sample;
+mod step;
+
+use std::collections::BTreeMap;
+
+pub use branch::event_text;
+use inrush_classify::Pack;
+use inrush_yaml::{Findings, Problems};
+
+/// Options of the configuration that packs ask for, by name.
+pub type Options = BTreeMap<String, String>;
+
+/// The packs that Inrush comes with: names and texts, in the order in which they are asked.
+pub const BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// Reads a pack; `file` is what problems call it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read(file: &str, text: &str, options: &Options) -> Result<Pack, Problems> {
+    let mut findings = Findings::default();
+    let pack = inrush_yaml::read_plain(text, &mut findings)
+        .and_then(|root| rule::pack(&root, options, &mut findings));
+    match pack {
+        Some(mut pack) => {
+            pack.file = file.to_owned();
+            findings.into_result(file).map(|()| pack)
+        }
+        None => Err(findings.into_problems(file)),
+    }
+}
+
+/// The packs that Inrush comes with, read with these options.
+///
+/// # Errors
+/// None: they are tested.
+pub fn builtin(options: &Options) -> Result<Vec<Pack>, Problems> {
+    let files = BUILTIN.iter();
+    files.map(|(file, text)| read(file, text, options)).collect()
+}

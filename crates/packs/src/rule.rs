@@ -1,0 +1,115 @@
+//! A file, and its rules.
+
+use inrush_classify::Pack;
+use inrush_classify::pack::{Branch, Place, Rule, Stage};
+use inrush_yaml::{Location, Node, listed, quoted};
+use inrush_yaml::Findings;
+
+use crate::Options;
+use crate::field::Reader;
+
+const PACK: &[&str] = &["about", "rules", "disable"];
+const RULE: &[&str] = &[
+    "name", "stage", "when", "read", "set", "cases", "then", "drop", "over", "order", "group",
+    "samples", "sc4s", "about",
+];
+
+pub(crate) fn place(at: Location) -> Place {
+    Place {
+        line: at.line,
+        column: at.column,
+    }
+}
+
+pub(crate) fn pack(root: &Node, options: &Options, findings: &mut Findings) -> Option<Pack> {
+    let mut reader = Reader { options, findings };
+    let mut pack = Pack::default();
+    for entry in reader.entries(root, "a pack", PACK)? {
+        match entry.key.as_str() {
+            "about" => {
+                let about = reader.text(&entry.value, "about").unwrap_or_default();
+                pack.about = about.to_owned();
+            }
+            "rules" => {
+                for item in reader.items(&entry.value, "rules") {
+                    pack.rules.extend(rule(item, &mut reader));
+                }
+            }
+            "disable" => {
+                let names = reader.texts(&entry.value, "disable");
+                let names = names.into_iter().map(|(name, at)| (name.to_owned(), place(at)));
+                pack.disable = names.collect();
+            }
+            _ => {}
+        }
+    }
+    Some(pack)
+}
+
+fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
+    let entries = reader.entries(node, "a rule", RULE)?;
+    let mut rule = Rule {
+        name: String::new(),
+        at: place(node.at),
+        stage: Stage::Message,
+        order: 0,
+        over: false,
+        branch: Branch::default(),
+        then: None,
+        sc4s: Vec::new(),
+        samples: Vec::new(),
+    };
+    let mut stage_given = false;
+    for entry in entries {
+        let value = &entry.value;
+        match entry.key.as_str() {
+            "name" => reader.text(value, "name")?.clone_into(&mut rule.name),
+            "stage" => {
+                let stage = stage(value, Stage::ALL.as_slice(), reader);
+                stage_given = true;
+                rule.stage = stage?;
+            }
+            "then" => {
+                let entered: Vec<_> = Stage::ALL.into_iter().filter(|s| s.is_entered()).collect();
+                rule.then = stage(value, &entered, reader);
+            }
+            "over" => rule.over = reader.flag(value, "over"),
+            "order" => match reader.text(value, "order").map(str::parse) {
+                Some(Ok(order)) => rule.order = order,
+                _ => reader.findings.add(value.at, "`order` is no whole number"),
+            },
+            "sc4s" => {
+                let names = reader.texts(value, "sc4s").into_iter();
+                rule.sc4s = names.map(|(name, _)| name.to_owned()).collect();
+            }
+            "samples" => {
+                for item in reader.items(value, "samples") {
+                    rule.samples.extend(crate::sample::sample(item, reader));
+                }
+            }
+            _ => {
+                crate::branch::take(entry, &mut rule.branch, reader);
+            }
+        }
+    }
+    if rule.name.is_empty() {
+        reader.findings.add(node.at, "a rule needs a `name`");
+    }
+    if !stage_given {
+        let names = listed(Stage::ALL.iter().map(|stage| stage.name()), "and");
+        let words = format!("a rule needs a `stage`; there are {names}");
+        reader.findings.add(node.at, words);
+    }
+    Some(rule)
+}
+
+fn stage(node: &Node, known: &[Stage], reader: &mut Reader<'_>) -> Option<Stage> {
+    let name = reader.text(node, "stage")?;
+    let found = Stage::named(name).filter(|stage| known.contains(stage));
+    if found.is_none() {
+        let names = listed(known.iter().map(|stage| stage.name()), "and");
+        let words = format!("{} is no stage here; there are {names}", quoted(name));
+        reader.findings.add(node.at, words);
+    }
+    found
+}

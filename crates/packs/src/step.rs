@@ -1,0 +1,148 @@
+//! Steps that read an event.
+
+use inrush_classify::Text;
+use inrush_classify::pack::Part;
+use inrush_classify::read::{Action, Csv, Formats, Groups, Kv, Step};
+use inrush_yaml::{Entry, Node, listed};
+
+use crate::field::Reader;
+
+const KINDS: [&str; 11] = [
+    "regex", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header",
+];
+const KEYS: &[&str] = &[
+    "regex", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header", "trim",
+    "in", "optional", "keep", "pair", "value", "quote", "columns", "delimiter", "greedy",
+    "format", "zone",
+];
+
+pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
+    let entries = reader.entries(node, "a step", KEYS)?;
+    let kinds = || KINDS.iter().copied().chain(["trim"]);
+    let mut found = entries.iter().filter(|entry| kinds().any(|kind| kind == entry.key));
+    let (Some(kind), None) = (found.next(), found.next()) else {
+        let words = format!("a step does one thing; give one of {}", listed(kinds(), "and"));
+        reader.findings.add(node.at, words);
+        return None;
+    };
+    let option = |name: &str| entries.iter().find(|entry| entry.key == name);
+    let flag = |name: &str, reader: &mut Reader<'_>| {
+        option(name).map(|entry| reader.flag(&entry.value, name))
+    };
+    let regex = kind.key == "regex";
+    let input = match option("in") {
+        Some(entry) => reader.text(&entry.value, "in")?.to_owned(),
+        None if regex || kind.value.is_null() || kind.key == "time" => "message".to_owned(),
+        None => reader.text(&kind.value, &kind.key)?.to_owned(),
+    };
+    let input = if input == "true" { "message".to_owned() } else { input };
+    let optional = flag("optional", reader).unwrap_or(false);
+    let keep = flag("keep", reader).unwrap_or(!regex);
+    let action = match kind.key.as_str() {
+        "regex" => {
+            let text = reader.text(&kind.value, "regex")?;
+            Action::Regex(reader.sound(kind.value.at, Groups::new(text))?)
+        }
+        "kv" => Action::Kv(kv(&option, reader)?),
+        "csv" => Action::Csv(csv(&option, reader)?),
+        "json" => Action::Json,
+        "xml" => Action::Xml,
+        "cef" => Action::Cef,
+        "leef" => Action::Leef,
+        "sdata" => Action::Sdata,
+        "time" => time(kind, &option, reader)?,
+        "tag" => Action::Tag,
+        "header" => Action::Header,
+        _ => Action::Trim,
+    };
+    Some(Step {
+        action,
+        input: Part::named(&input),
+        optional,
+        keep,
+    })
+}
+
+fn bytes(entry: Option<&Entry>, default: &str, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+    let text = match entry {
+        Some(entry) => reader.text(&entry.value, &entry.key)?,
+        None => default,
+    };
+    Some(text.replace("\\t", "\t").replace("\\n", "\n").into_bytes())
+}
+
+fn kv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) -> Option<Kv> {
+    let pair = bytes(option("pair"), " ", reader)?;
+    let value = bytes(option("value"), "=", reader)?;
+    let quotes = bytes(option("quote"), "\"'", reader)?;
+    let ([value], false) = (value.as_slice(), pair.is_empty()) else {
+        if let Some(entry) = option("value").or(option("pair")) {
+            let words = "`value` is one character, and `pair` at least one";
+            reader.findings.add(entry.value.at, words);
+        }
+        return None;
+    };
+    Some(Kv {
+        pair,
+        value: *value,
+        quotes,
+    })
+}
+
+fn csv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) -> Option<Csv> {
+    let Some(columns) = option("columns") else {
+        return None.or_else(|| {
+            let at = option("csv").map_or(inrush_yaml::Location::START, |entry| entry.key_at);
+            reader.findings.add(at, "`csv` needs `columns: [name, …]`");
+            None
+        });
+    };
+    let names = reader.texts(&columns.value, "columns");
+    let columns = names.into_iter().map(|(name, _)| name.to_owned()).collect();
+    let delimiter = bytes(option("delimiter"), ",", reader)?;
+    let quote = bytes(option("quote"), "\"", reader)?.first().copied();
+    let greedy = option("greedy").is_some_and(|entry| reader.flag(&entry.value, "greedy"));
+    if delimiter.is_empty() {
+        return None;
+    }
+    Some(Csv {
+        columns,
+        delimiter,
+        quote,
+        greedy,
+    })
+}
+
+fn time<'n>(
+    kind: &Entry,
+    option: &dyn Fn(&str) -> Option<&'n Entry>,
+    reader: &mut Reader<'_>,
+) -> Option<Action> {
+    let what = reader.text(&kind.value, "time")?;
+    let text = if what.contains("${") {
+        reader.template(&kind.value, "time")?
+    } else {
+        let text = Text::parse(&format!("${{{what}}}"), &|_| String::new());
+        reader.sound(kind.value.at, text)?
+    };
+    let Some(format) = option("format") else {
+        let words = "`time` needs `format`, for example `format: \"%Y-%m-%d %H:%M:%S\"`";
+        reader.findings.add(kind.key_at, words);
+        return None;
+    };
+    let texts = reader.texts(&format.value, "format");
+    let formats = Formats::parse(texts.iter().map(|(text, _)| *text));
+    let formats = reader.sound(format.value.at, formats)?;
+    let zone = match option("zone") {
+        Some(entry) => {
+            let text = reader.text(&entry.value, "zone")?;
+            Some(reader.zone(text, entry.value.at)?)
+        }
+        None => None,
+    };
+    Some(Action::Time {
+        text,
+        formats,
+        zone,
+    })
+}

@@ -1,0 +1,279 @@
+//! What is it? Loads packs as a configuration says, and has them asked about every event.
+
+mod sample;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use inrush_classify::{
+    Classifier, Considered, Hints, Overrides, Pack, SenderPlace, Verdict, Warning,
+};
+use inrush_event::{BatchBuilder, ClassId};
+use inrush_yaml::{Findings, Location, Problems};
+use jiff::tz::TimeZone;
+
+use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
+
+pub use inrush_classify::Packs;
+pub use sample::samples;
+
+/// Bytes of a pack's file, at most.
+const PACK_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Compiled packs, and what is not right with them but does no harm.
+pub struct Loaded {
+    /// The packs.
+    pub packs: Arc<Packs>,
+    /// Rules that are never taken, and the like.
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads and compiles the packs that a configuration names, and those that come with Inrush.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub fn load(config: &Config) -> Result<Loaded, Problems> {
+    let packs = read(&config.packs, &config.packs.options)?;
+    let (packs, warnings) = Packs::compile(packs, overrides(&config.packs)?);
+    Ok(Loaded {
+        packs: Arc::new(packs),
+        warnings,
+    })
+}
+
+/// The packs with these options, a user's own first.
+fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pack>, Problems> {
+    if !packs.enabled {
+        return Ok(Vec::new());
+    }
+    let mut options = options.clone();
+    if packs.fallback == Fallback::Sc4s {
+        options.entry("fallback".into()).or_insert_with(|| "sc4s".into());
+    }
+    let mut all = Vec::new();
+    let mut problems: Option<Problems> = None;
+    let mut add = |read: Result<Pack, Problems>| match read {
+        Ok(pack) => all.push(pack),
+        Err(new) => {
+            problems = Some(match problems.take() {
+                Some(known) => known.join(new),
+                None => new,
+            });
+        }
+    };
+    for path in &packs.files {
+        for file in files(path)? {
+            let name = file.display().to_string();
+            let text = text(&file).map_err(|words| problem(&name, words))?;
+            add(inrush_packs::read(&name, &text, &options));
+        }
+    }
+    for (name, text) in inrush_packs::BUILTIN {
+        add(inrush_packs::read(name, text, &options));
+    }
+    if let Some(problems) = problems {
+        return Err(problems);
+    }
+    let disabled = packs.disable.iter();
+    let disable = disabled.map(|name| (name.clone(), Default::default())).collect();
+    all.insert(
+        0,
+        Pack {
+            file: "packs.disable".into(),
+            disable,
+            ..Pack::default()
+        },
+    );
+    Ok(all)
+}
+
+fn problem(file: &str, words: String) -> Problems {
+    let mut findings = Findings::default();
+    findings.add(Location::START, words);
+    findings.into_problems(file)
+}
+
+/// A file, or the `*.yaml` of a folder in the order of their names.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Problems> {
+    let failed = |error: std::io::Error| {
+        let words = format!("the packs cannot be read: {error}; name a file or a folder");
+        problem(&path.display().to_string(), words)
+    };
+    if !path.metadata().map_err(failed)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir().map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        if file.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn text(file: &Path) -> Result<String, String> {
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if metadata.len() > PACK_BYTES_MAX {
+        return Err(format!("the file is larger than {PACK_BYTES_MAX} bytes; is it a pack?"));
+    }
+    std::fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
+fn overrides(packs: &PacksOptions) -> Result<Overrides, Problems> {
+    let mut overrides = Overrides::default();
+    for (key, one) in &packs.metadata {
+        let text = match &one.template {
+            None => None,
+            Some(name) => Some(inrush_packs::event_text(name).ok_or_else(|| {
+                problem("packs.metadata", format!("`{key}`: there is no template `{name}`"))
+            })?),
+        };
+        overrides.insert(
+            key,
+            one.index.clone(),
+            one.sourcetype.clone(),
+            one.source.clone(),
+            text,
+        );
+    }
+    Ok(overrides)
+}
+
+/// What a source's events are recognised by.
+#[derive(Clone)]
+pub(crate) struct Recognition {
+    packs: Arc<Packs>,
+    hints: Option<Arc<Hints>>,
+    listener: String,
+    product: Option<(String, String)>,
+    zone: TimeZone,
+}
+
+impl Recognition {
+    /// For the source `name`; `None` if nothing is recognised. `hints` are those of the process.
+    pub(crate) fn new(
+        name: &str,
+        source: &SyslogSource,
+        zone: &TimeZone,
+        packs: &Arc<Packs>,
+        hints: Option<&Arc<Hints>>,
+    ) -> Option<Self> {
+        if packs.is_empty() {
+            return None;
+        }
+        let product = source.product.as_deref().and_then(|text| text.split_once('/'));
+        Some(Self {
+            packs: Arc::clone(packs),
+            hints: hints.cloned(),
+            listener: name.to_ascii_lowercase(),
+            product: product.map(|(vendor, product)| (vendor.to_owned(), product.to_owned())),
+            zone: zone.clone(),
+        })
+    }
+}
+
+impl Recognition {
+    /// Has what hosts were recognised as count, or not.
+    pub(crate) fn remember(&mut self, hints: Option<Arc<Hints>>) {
+        self.hints = hints;
+    }
+}
+
+/// Recognises the events of one source in one worker.
+pub(crate) struct Recogniser {
+    recognition: Recognition,
+    classifier: Classifier,
+    /// The number in the batch of each class that the classifier has given; of the batch that is
+    /// being filled.
+    ids: Vec<ClassId>,
+    /// Events that were filtered, by the number of the rule.
+    dropped: Vec<u64>,
+}
+
+impl Recogniser {
+    pub(crate) fn new(recognition: Recognition) -> Self {
+        let packs = Arc::clone(&recognition.packs);
+        let classifier = Classifier::new(packs, recognition.hints.clone());
+        Self {
+            recognition,
+            classifier,
+            ids: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// Remembers what was considered.
+    pub(crate) fn trace(&mut self) {
+        self.classifier.trace();
+    }
+
+    pub(crate) fn considered(&self) -> &[Considered] {
+        self.classifier.considered()
+    }
+
+    /// A new batch is filled.
+    pub(crate) fn begin(&mut self) {
+        self.ids.clear();
+    }
+
+    /// Recognises the events from number `from` on. What is filtered is taken out; returns how many
+    /// those were.
+    pub(crate) fn run(&mut self, builder: &mut BatchBuilder, from: usize) -> u64 {
+        let mut kept = from;
+        let count = builder.len();
+        for index in from..count {
+            let mut record = builder.records()[index];
+            let sender = builder.peer_at(record.peer).map(|peer| peer.ip);
+            let place = SenderPlace {
+                sender,
+                listener: &self.recognition.listener,
+                hint: (self.recognition.product.as_ref()).map(|(v, p)| (v.as_str(), p.as_str())),
+                zone: &self.recognition.zone,
+            };
+            let (verdict, append) =
+                self.classifier.classify(builder.bytes(), &mut record, place);
+            match verdict {
+                Verdict::Class(number) => {
+                    if append {
+                        builder.append(self.classifier.tail());
+                    }
+                    record.class = self.id(number, builder);
+                    builder.records_mut()[kept] = record;
+                    kept += 1;
+                }
+                Verdict::Dropped(rule) => {
+                    let rule = rule as usize;
+                    if self.dropped.len() <= rule {
+                        self.dropped.resize(rule + 1, 0);
+                    }
+                    self.dropped[rule] += 1;
+                }
+            }
+        }
+        builder.records_mut().truncate(kept);
+        (count - kept) as u64
+    }
+
+    fn id(&mut self, number: u32, builder: &mut BatchBuilder) -> ClassId {
+        let slot = number as usize;
+        if self.ids.len() <= slot {
+            self.ids.resize(slot + 1, ClassId::UNCLASSIFIED);
+        }
+        if self.ids[slot] == ClassId::UNCLASSIFIED {
+            self.ids[slot] = builder.class(self.classifier.class(number));
+        }
+        self.ids[slot]
+    }
+
+    /// Events that were filtered since the last time, by rule.
+    pub(crate) fn take_dropped(&mut self) -> impl Iterator<Item = (&str, u64)> {
+        let classifier = &self.classifier;
+        let dropped = self.dropped.iter_mut().enumerate();
+        dropped.filter_map(|(rule, count)| {
+            let count = std::mem::take(count);
+            (count > 0).then(|| (classifier.rule_name(rule as u32), count))
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! Runs the samples of packs: events, and what must come of them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use inrush_classify::pack::{Expectation, Place, Sample};
+use inrush_classify::{Packs, Warning};
+use inrush_event::{Anomalies, Timestamp};
+use inrush_yaml::Problems;
+use serde_json::Value;
+use std::sync::Arc;
+
+use crate::config::{Config, SourceConfig};
+use crate::explain::{Arrival, Explained, Explainer};
+
+/// When a sample is received that does not say: 2024-05-06T07:08:09.123456Z.
+const RECEIVED: Timestamp = Timestamp(1_714_979_289_123_456_000);
+
+/// The least that a source needs.
+const CONFIG: &str = "sources: { sample: { type: syslog, listen: [\"tcp://127.0.0.1:0\"] } }\n\
+    destinations: { none: { type: blackhole } }\n";
+
+/// Runs every sample of the packs that `config` names and of those that come with Inrush. What is
+/// returned is what did not come out as it must; and how many samples there are.
+///
+/// # Errors
+/// Everything that is wrong with the packs themselves.
+pub fn samples(config: &Config) -> Result<(Vec<Warning>, usize), Problems> {
+    let own = super::read(&config.packs, &config.packs.options)?;
+    let mut compiled = Compiled {
+        config,
+        by_options: BTreeMap::new(),
+    };
+    let (mut failed, mut count) = (Vec::new(), 0);
+    for pack in &own {
+        for rule in &pack.rules {
+            for sample in &rule.samples {
+                count += 1;
+                for (at, words) in compiled.run(sample)? {
+                    failed.push(Warning {
+                        file: pack.file.clone(),
+                        at,
+                        words: format!("a sample of `{}`: {words}", rule.name),
+                    });
+                }
+            }
+        }
+    }
+    Ok((failed, count))
+}
+
+/// Packs, compiled for each set of options that samples have.
+struct Compiled<'c> {
+    config: &'c Config,
+    by_options: BTreeMap<Vec<(String, String)>, Arc<Packs>>,
+}
+
+impl Compiled<'_> {
+    fn packs(&mut self, given: &[(String, String)]) -> Result<Arc<Packs>, Problems> {
+        if let Some(known) = self.by_options.get(given) {
+            return Ok(Arc::clone(known));
+        }
+        // Samples hold whatever the configuration says, so its own options do not count.
+        let mut options: inrush_packs::Options = given.iter().cloned().collect();
+        options.entry("fallback".into()).or_insert_with(|| "sc4s".into());
+        let packs = super::read(&self.config.packs, &options)?;
+        let packs = Arc::new(Packs::compile(packs, Default::default()).0);
+        self.by_options.insert(given.to_vec(), Arc::clone(&packs));
+        Ok(packs)
+    }
+
+    /// What did not come out as it must.
+    fn run(&mut self, sample: &Sample) -> Result<Vec<(Place, String)>, Problems> {
+        let packs = self.packs(&sample.options)?;
+        let mut config = crate::config::parse(CONFIG, "samples", &|_| None)?;
+        let SourceConfig::Syslog(source) = &mut config.sources[0];
+        source.product = sample.hint.as_ref().map(|(v, p)| format!("{v}/{p}"));
+        let name = sample.listener.as_deref().unwrap_or("sample");
+        let source = source.clone();
+        let Ok(mut explainer) = Explainer::new(name, &source, &config, &packs) else {
+            return Ok(Vec::new());
+        };
+        let received = sample.received.and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+        let explained = explainer.explain(&Arrival {
+            bytes: sample.raw.as_bytes(),
+            framing: Anomalies::NONE,
+            listener: None,
+            sender: Some(sample.sender.unwrap_or(IpAddr::from([192, 0, 2, 1]))),
+            received: Some(received.map_or(RECEIVED, Timestamp)),
+        });
+        let envelope: Value = serde_json::from_slice(&explained.hec).unwrap_or(Value::Null);
+        let wrong = sample.expect.iter().filter_map(|expectation| {
+            let words = compare(expectation, &explained, &envelope)?;
+            Some((expectation.at, words))
+        });
+        Ok(wrong.collect())
+    }
+}
+
+/// What is wrong, in words.
+fn compare(expectation: &Expectation, explained: &Explained, envelope: &Value) -> Option<String> {
+    let Expectation { name, value, .. } = expectation;
+    let fields = &envelope["fields"];
+    let found = match name.as_str() {
+        "dropped" => Value::Bool(explained.filtered.is_some()),
+        "vendor" => fields["sc4s_vendor"].clone(),
+        "product" => fields["sc4s_product"].clone(),
+        "class" => fields["sc4s_class"].clone(),
+        "time" => return time(value, envelope),
+        name => match name.strip_prefix("fields.") {
+            Some(field) => fields[field].clone(),
+            None => envelope[name].clone(),
+        },
+    };
+    if found == *value || text(&found) == text(value) {
+        return None;
+    }
+    let why = explained.why();
+    Some(format!("{name} is {found}, not {value}; {why}"))
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Compares times to the millisecond.
+fn time(expected: &Value, envelope: &Value) -> Option<String> {
+    let seconds = match expected {
+        Value::Number(number) => number.as_f64(),
+        other => {
+            let text = text(other);
+            let stamp = text.parse::<jiff::Timestamp>().ok();
+            let stamp = stamp.map(|at| at.as_nanosecond() as f64 / 1e9);
+            stamp.or_else(|| text.parse().ok())
+        }
+    };
+    let found: Option<f64> = envelope["time"].as_str().and_then(|text| text.parse().ok());
+    match (seconds, found) {
+        (Some(a), Some(b)) if (a - b).abs() < 0.000_6 => None,
+        _ => Some(format!("time is {}, not {expected}", envelope["time"])),
+    }
+}
