@@ -5,6 +5,7 @@
 
 mod bare;
 mod child;
+mod classify;
 mod crash;
 mod http;
 mod lab;
@@ -50,6 +51,8 @@ enum Command {
     BareTcp(bare::tcp::BareTcp),
     /// The bare UDP loop: recvmmsg, discard
     BareUdp(bare::udp::BareUdp),
+    /// Read and recognise messages in a loop, for a profiler or an instruction counter
+    Classify(classify::Classify),
     /// A Splunk HEC endpoint that counts and forgets
     HecSink(sink::HecSink),
 }
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::Crash(args) => crash::run(&args),
         Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
         Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
+        Command::Classify(args) => classify::run(&args).map(|()| true),
         Command::HecSink(args) => sink::run(&args).map(|()| true),
     };
     match done {

@@ -15,7 +15,11 @@ fn main() {
     files.sort();
     let mut text = String::from("[\n");
     for path in files {
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
         let path = path.canonicalize().expect("a path");
         writeln!(text, "    ({name:?}, include_str!({path:?})),").expect("text");
     }

@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use inrush_pipeline::config;
+use inrush_pipeline::config::{self, Config};
+use inrush_pipeline::recognise::{self, Whose};
 
 use super::{CheckArgs, password};
 
@@ -14,7 +15,10 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     if let Some(path) = &args.config {
-        super::configuration(Some(path))?;
+        let config = super::configuration(Some(path))?;
+        if !packs(&config)? {
+            return Ok(ExitCode::from(2));
+        }
         writeln!(out, "{}: ok", path.display())?;
     } else if args.print.print_schema {
         writeln!(out, "{}", serde_json::to_string_pretty(&config::schema())?)?;
@@ -25,4 +29,24 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the samples of the configuration's own packs; whether all came out as they say. What is
+/// odd about rules is a warning.
+fn packs(config: &Config) -> anyhow::Result<bool> {
+    for warning in recognise::load(config)?.warnings {
+        let (file, at) = (&warning.file, warning.at);
+        eprintln!(
+            "{file}:{}:{}: warning: {}",
+            at.line, at.column, warning.words
+        );
+    }
+    let (failed, _) = recognise::samples(config, Whose::Own)?;
+    for one in &failed {
+        eprintln!(
+            "{}:{}:{}: {}",
+            one.file, one.at.line, one.at.column, one.words
+        );
+    }
+    Ok(failed.is_empty())
 }

@@ -93,7 +93,9 @@ struct Explainers<'c> {
 
 impl Explainers<'_> {
     fn explain(&mut self, arrival: &Arrival<'_>, fresh: bool) -> anyhow::Result<Explained> {
-        let named = arrival.listener.and_then(|at| explain::listening(self.config, at));
+        let named = arrival
+            .listener
+            .and_then(|at| explain::listening(self.config, at));
         let (name, source) = match named {
             Some(found) => found,
             None => explain::source(self.config, Some(self.default)).map_err(Usage)?,

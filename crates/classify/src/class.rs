@@ -2,6 +2,7 @@
 //! through the packs.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
@@ -15,12 +16,15 @@ use crate::template::Text;
 /// Ways through the packs that are remembered; far more than packs have.
 const CLASSES_MAX: usize = 16_384;
 
+/// The branches that were taken, in order, and the number of their class.
+type Way = (Vec<u32>, u32);
+
 /// The classes that one worker has met.
 #[derive(Debug, Default)]
 pub(crate) struct Classes {
-    by_chain: HashMap<Vec<u32>, u32>,
+    by_chain: HashMap<u64, Vec<Way>, BuildHasherDefault<Own>>,
     /// The chain of the last event, for runs of events of one kind.
-    last: Option<(Vec<u32>, u32)>,
+    last: Option<Way>,
     all: Vec<Class>,
 }
 
@@ -47,9 +51,12 @@ impl Classes {
         {
             return *number;
         }
-        let number = match self.by_chain.get(chain) {
-            Some(number) => *number,
-            None => self.make(packs, chain),
+        let key = hash(chain);
+        let same = self.by_chain.get(&key).map_or(&[][..], Vec::as_slice);
+        let known = same.iter().find(|(known, _)| known == chain);
+        let number = match known {
+            Some((_, number)) => *number,
+            None => self.make(packs, chain, key),
         };
         let (last, known) = self.last.get_or_insert_default();
         last.clear();
@@ -58,14 +65,17 @@ impl Classes {
         number
     }
 
-    fn make(&mut self, packs: &Packs, chain: &[u32]) -> u32 {
+    fn make(&mut self, packs: &Packs, chain: &[u32], key: u64) -> u32 {
         if self.all.len() >= CLASSES_MAX {
             self.all.clear();
             self.by_chain.clear();
         }
         let number = self.all.len() as u32;
         self.all.push(Class::new(packs, chain));
-        self.by_chain.insert(chain.to_vec(), number);
+        self.by_chain
+            .entry(key)
+            .or_default()
+            .push((chain.to_vec(), number));
         number
     }
 
@@ -86,6 +96,35 @@ impl Classes {
         ];
         let beyond = |span: &Span| !span.is_empty() && span.end() > end;
         (record, parts.iter().any(beyond))
+    }
+}
+
+/// Mixes the numbers of branches. They come from packs, not from events: nobody can choose them.
+pub(crate) fn hash(chain: &[u32]) -> u64 {
+    chain.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, id| {
+        (hash ^ u64::from(*id))
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            .rotate_left(29)
+    })
+}
+
+/// Takes a key that is a hash already for its own.
+#[derive(Default)]
+pub(crate) struct Own(u64);
+
+impl Hasher for Own {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 << 8) | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
     }
 }
 
@@ -215,6 +254,9 @@ impl Class {
             self.look_up(packs, event, &mut push);
         }
         match &self.template {
+            Some(Template::JsonValues) if !event.object.is_empty() => {
+                push(ExtraKey::Json, event.object);
+            }
             Some(Template::JsonValues) => push(ExtraKey::Json, render::json_values(event)),
             Some(Template::KvValues) => push(ExtraKey::Event, render::kv_values(event)),
             Some(Template::Text(text)) => {
@@ -240,16 +282,10 @@ impl Class {
     /// Overrides by this event's own vendor, product and class. What is found comes after what the
     /// packs say, and the last of a kind counts... so the packs' texts are given up by the reader
     /// of the first: see [`Extra::get`].
-    fn look_up(
-        &self,
-        packs: &Packs,
-        event: &mut Event<'_>,
-        push: &mut impl FnMut(ExtraKey, Span),
-    ) {
+    fn look_up(&self, packs: &Packs, event: &mut Event<'_>, push: &mut impl FnMut(ExtraKey, Span)) {
         use crate::pack::Part;
         let text = |part| String::from_utf8_lossy(&event.part(&part)).into_owned();
-        let (vendor, product, class) =
-            (text(Part::Vendor), text(Part::Product), text(Part::Class));
+        let (vendor, product, class) = (text(Part::Vendor), text(Part::Product), text(Part::Class));
         let found = packs.overrides().of(&vendor, &product, &class);
         for one in found.into_iter().flatten() {
             let texts = [

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use crate::index::Index;
+use crate::needs;
 use crate::pack::{Branch, Pack, Place, Rule, Stage, When};
+use crate::read::Action;
 
 /// Compiled packs: shared by all workers, never changed.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub struct Packs {
 pub(crate) struct Table {
     pub(crate) rules: Vec<Rule>,
     pub(crate) index: Index,
+    /// The same for the rules that are asked even if an event was recognised.
+    pub(crate) over: Index,
 }
 
 /// Something in packs that is probably not meant.
@@ -80,7 +84,9 @@ impl Overrides {
     pub(crate) fn of(&self, vendor: &str, product: &str, class: &str) -> [Option<&Override>; 2] {
         let key = format!("{vendor}_{product}").to_ascii_lowercase();
         let more = format!("{key}_{class}").to_ascii_lowercase();
-        let class = (!class.is_empty()).then(|| self.by_key.get(&more)).flatten();
+        let class = (!class.is_empty())
+            .then(|| self.by_key.get(&more))
+            .flatten();
         [self.by_key.get(&key), class]
     }
 }
@@ -104,7 +110,10 @@ impl Packs {
                         warnings.push(Warning {
                             file: pack.file.clone(),
                             at: rule.at,
-                            words: format!("there is a rule `{}` above; this one does not count", rule.name),
+                            words: format!(
+                                "there is a rule `{}` above; this one does not count",
+                                rule.name
+                            ),
                         });
                     }
                     continue;
@@ -114,15 +123,24 @@ impl Packs {
             }
         }
         let rules = seen.len();
-        let mut next = 0;
-        let stages = stages.into_iter().map(|mut rules| {
+        let (mut next, mut groups) = (0, 0);
+        let mut sorted = Vec::new();
+        for (stage, mut rules) in Stage::ALL.into_iter().zip(stages) {
             rules.sort_by_key(|(_, rule)| rule.order);
             shadows(&rules, &mut warnings);
             let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
             rules.retain(|rule| !matches!(rule.branch.when, When::Never));
-            rules.iter_mut().for_each(|rule| number(&mut rule.branch, &mut next));
-            let index = Index::new(rules.iter().map(|rule| &rule.branch.when));
-            Table { rules, index }
+            sorted.push((stage, rules));
+        }
+        needs::prune(&mut sorted);
+        let stages = sorted.into_iter().map(|(_, mut rules)| {
+            rules
+                .iter_mut()
+                .for_each(|rule| number(&mut rule.branch, &mut next, &mut groups));
+            let index = Index::new(rules.iter().map(|rule| Some(&rule.branch)));
+            let over = rules.iter().map(|rule| rule.over.then_some(&rule.branch));
+            let over = Index::new(over);
+            Table { rules, index, over }
         });
         let stages: Vec<Table> = stages.collect();
         let mut starts = Vec::new();
@@ -177,7 +195,11 @@ impl Packs {
 }
 
 fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
-    let names: Vec<&String> = packs.iter().flat_map(|p| &p.rules).map(|r| &r.name).collect();
+    let names: Vec<&String> = packs
+        .iter()
+        .flat_map(|p| &p.rules)
+        .map(|r| &r.name)
+        .collect();
     let mut out = Vec::new();
     for pack in packs {
         for (name, at) in &pack.disable {
@@ -194,10 +216,20 @@ fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
     out
 }
 
-fn number(branch: &mut Branch, next: &mut u32) {
+/// Numbers branches, and expressions with groups.
+fn number(branch: &mut Branch, next: &mut u32, groups: &mut usize) {
     branch.id = *next;
     *next += 1;
-    branch.cases.iter_mut().for_each(|case| number(case, next));
+    for step in &mut branch.read {
+        if let Action::Regex(regex) = &mut step.action {
+            regex.id = *groups;
+            *groups += 1;
+        }
+    }
+    branch
+        .cases
+        .iter_mut()
+        .for_each(|case| number(case, next, groups));
 }
 
 fn find(branch: &Branch, id: u32) -> Option<&Branch> {
@@ -219,7 +251,9 @@ fn shadows(rules: &[(String, Rule)], warnings: &mut Vec<Warning>) {
             let covers = alternatives(&earlier.branch.when);
             sure && same
                 && covers.is_some_and(|covers| {
-                    wanted.iter().all(|one| covers.iter().any(|other| is_covered(one, other)))
+                    wanted
+                        .iter()
+                        .all(|one| covers.iter().any(|other| is_covered(one, other)))
                 })
         });
         if let Some((other, earlier)) = covering {

@@ -1,13 +1,14 @@
 //! Asks the rules about one event after the other.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use inrush_event::{Anomalies, ClassInfo, Format, Record, Span};
 use jiff::tz::TimeZone;
 
-use crate::class::Classes;
+use crate::class::{Classes, Own, hash};
 use crate::compile::Packs;
 use crate::event::{Event, Scratch, Slot};
 use crate::pack::{Branch, Header, Part, Rule, Set, Stage, When};
@@ -56,9 +57,8 @@ impl Hints {
 
     fn learn(&self, host: &[u8], vendor: &[u8], product: &[u8]) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |one: &(String, String)| {
-            one.0.as_bytes() == vendor && one.1.as_bytes() == product
-        };
+        let same =
+            |one: &(String, String)| one.0.as_bytes() == vendor && one.1.as_bytes() == product;
         if known.get(host).is_some_and(same) {
             return;
         }
@@ -90,7 +90,12 @@ struct Work {
     chain: Vec<u32>,
     candidates: Vec<u32>,
     hint: Vec<u8>,
+    /// Rules of the last stage that are asked for events of a way through the packs, by its hash.
+    after: HashMap<u64, Vec<u32>, BuildHasherDefault<Own>>,
 }
+
+/// Ways through the packs whose last rules are remembered.
+const AFTER_MAX: usize = 16_384;
 
 /// One event's way through the stages.
 struct Run<'r, 'a> {
@@ -154,13 +159,13 @@ impl Classifier {
         record: &mut Record,
         place: Place<'_>,
     ) -> (Verdict, bool) {
-        let packs = Arc::clone(&self.packs);
         self.scratch.clear();
         self.work.chain.clear();
         if let Some(trace) = &mut self.trace {
             trace.clear();
         }
         let learnt = self.learnt(arena, record, place);
+        let packs: &Packs = &self.packs;
         let hint = learnt.as_ref().map(|(v, p)| (v.as_str(), p.as_str()));
         let hint = place.hint.or(hint);
         let event = Event {
@@ -174,12 +179,15 @@ impl Classifier {
             vendor: Slot::Unset,
             product: Slot::Unset,
             class: Slot::Unset,
+            only: None,
+            object: Span::EMPTY,
+            pairs: None,
             zone: None,
             source_zone: place.zone,
             scratch: &mut self.scratch,
         };
         let mut run = Run {
-            packs: &packs,
+            packs,
             event,
             work: &mut self.work,
             trace: self.trace.as_mut(),
@@ -207,19 +215,14 @@ impl Classifier {
             }
         }
         let Run { event, work, .. } = run;
-        let number = self.classes.number(&packs, &work.chain);
-        let (changed, appended) = self.classes.stamp(number, &packs, event);
+        let number = self.classes.number(packs, &work.chain);
+        let (changed, appended) = self.classes.stamp(number, packs, event);
         *record = changed;
         (Verdict::Class(number), appended)
     }
 
     /// What the host is known as, if hosts are remembered and the listener does not say it.
-    fn learnt(
-        &self,
-        arena: &[u8],
-        record: &Record,
-        place: Place<'_>,
-    ) -> Option<(String, String)> {
+    fn learnt(&self, arena: &[u8], record: &Record, place: Place<'_>) -> Option<(String, String)> {
         let hints = self.hints.as_ref().filter(|_| place.hint.is_none())?;
         hints.get(record.host.of(arena))
     }
@@ -230,7 +233,11 @@ fn text_of(arena: &[u8], record: &Record) -> Span {
     let bytes = record.raw.of(arena);
     let mut at = 0;
     if record.pri != Record::PRI_NONE && bytes.first() == Some(&b'<') {
-        at = bytes.iter().take(6).position(|byte| *byte == b'>').map_or(0, |n| n + 1);
+        at = bytes
+            .iter()
+            .take(6)
+            .position(|byte| *byte == b'>')
+            .map_or(0, |n| n + 1);
     }
     at += bytes[at..].iter().take_while(|byte| **byte == b' ').count();
     Span::new(record.raw.start() + at, record.raw.end())
@@ -262,7 +269,56 @@ impl<'a> Run<'_, 'a> {
             self.fell = true;
             self.stage(Stage::Fallback);
         }
-        self.stage(Stage::After);
+        self.after();
+    }
+
+    /// Asks the rules for every event. Most want a vendor or a product, which all events of one way
+    /// through the packs share: which of them can hold is found out once.
+    fn after(&mut self) {
+        let table = self.packs.table(Stage::After);
+        if table.rules.is_empty() || self.dropped.is_some() {
+            return;
+        }
+        let key = hash(&self.work.chain);
+        let known = match self.work.after.remove(&key) {
+            Some(known) => known,
+            None => {
+                let rules = table.rules.iter().enumerate();
+                let possible = rules.filter(|(_, rule)| !self.excludes(&rule.branch.when));
+                possible.map(|(at, _)| at as u32).collect()
+            }
+        };
+        for at in &known {
+            self.ask(&table.rules[*at as usize], Stage::After);
+        }
+        if self.work.after.len() >= AFTER_MAX {
+            self.work.after.clear();
+        }
+        self.work.after.insert(key, known);
+    }
+
+    /// Whether what all events of this way through the packs share keeps the condition from
+    /// holding.
+    fn excludes(&self, when: &When) -> bool {
+        match when {
+            When::Never => true,
+            When::All(all) => all.iter().any(|one| self.excludes(one)),
+            When::Any(any) => any.iter().all(|one| self.excludes(one)),
+            When::Part(part, pattern, _) => {
+                let slot = match part {
+                    Part::Vendor => self.event.vendor,
+                    Part::Product => self.event.product,
+                    Part::Class => self.event.class,
+                    _ => return false,
+                };
+                match slot {
+                    Slot::Unset => !pattern.matches(b""),
+                    Slot::Fixed(text) => !pattern.matches(text.as_bytes()),
+                    Slot::Own(_) => false,
+                }
+            }
+            _ => false,
+        }
     }
 
     fn main(&mut self) {
@@ -305,22 +361,22 @@ impl<'a> Run<'_, 'a> {
     /// Asks a stage's rules; whether one was taken.
     fn stage(&mut self, stage: Stage) -> bool {
         let table = self.packs.table(stage);
-        if table.rules.is_empty() || self.dropped.is_some() {
+        let index = if stage == Stage::Listener && self.recognised {
+            &table.over
+        } else {
+            &table.index
+        };
+        if index.is_empty() || self.dropped.is_some() {
             return false;
         }
         let mut candidates = std::mem::take(&mut self.work.candidates);
-        table.index.candidates(&self.event, &mut self.work.hint, &mut candidates);
+        index.candidates(&self.event, &mut self.work.hint, &mut candidates);
         let mut found = false;
         for candidate in &candidates {
             let rule = &table.rules[*candidate as usize];
-            if stage == Stage::Listener && self.recognised && !rule.over {
-                continue;
-            }
             if self.ask(rule, stage) {
                 found = true;
-                if stage != Stage::After {
-                    break;
-                }
+                break;
             }
         }
         candidates.clear();
@@ -353,7 +409,10 @@ impl<'a> Run<'_, 'a> {
             return true;
         }
         let says = rule.branch.set.sourcetype.is_some() || rule.branch.set.vendor.is_some();
-        let names = !matches!(stage, Stage::Header | Stage::Raw | Stage::Repair | Stage::Hint);
+        let names = !matches!(
+            stage,
+            Stage::Header | Stage::Raw | Stage::Repair | Stage::Hint
+        );
         self.recognised |= (names || says) && stage != Stage::After;
         if let Some(then) = rule.then {
             self.stage(then);
@@ -444,6 +503,7 @@ impl<'a> Run<'_, 'a> {
         }
         for (name, text) in &set.values {
             let span = self.event.eval(text);
+            self.event.only = None;
             self.event.add(name.as_bytes(), span, true, false);
         }
         for (part, text) in &set.parts {
@@ -493,9 +553,7 @@ fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
 
 /// A condition in words.
 fn describe(when: &When) -> String {
-    let list = |all: &[When], joint: &str| {
-        all.iter().map(describe).collect::<Vec<_>>().join(joint)
-    };
+    let list = |all: &[When], joint: &str| all.iter().map(describe).collect::<Vec<_>>().join(joint);
     match when {
         When::Always => "always".to_owned(),
         When::Never => "never, by an option".to_owned(),

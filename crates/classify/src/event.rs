@@ -6,7 +6,11 @@ use std::net::IpAddr;
 
 use inrush_event::{Record, Span, header_span};
 
+use regex::bytes::{CaptureLocations, Regex};
+
+use crate::needs::Names;
 use crate::pack::Part;
+use crate::read::Pairs;
 use crate::template::{Filter, Piece, Text};
 
 /// Values of one event; further ones are not kept, so that a hostile event costs no more.
@@ -49,6 +53,8 @@ impl Slot<'_> {
 pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) values: Vec<Value>,
+    /// Room for the groups of each expression.
+    locations: Vec<Option<CaptureLocations>>,
 }
 
 impl Scratch {
@@ -71,6 +77,12 @@ pub(crate) struct Event<'a> {
     pub(crate) vendor: Slot<'a>,
     pub(crate) product: Slot<'a>,
     pub(crate) class: Slot<'a>,
+    /// The names that the step at work is asked for; `None`: all.
+    pub(crate) only: Option<&'a Names>,
+    /// The JSON object that is all that the event's values are.
+    pub(crate) object: Span,
+    /// Pairs that were not taken apart: they are looked through when one is asked for.
+    pub(crate) pairs: Option<Pairs>,
     /// The zone of times without one, if a rule set it.
     pub(crate) zone: Option<&'a jiff::tz::TimeZone>,
     /// The zone of the source.
@@ -140,28 +152,57 @@ impl<'a> Event<'a> {
             Part::Sdata => record.sdata,
             Part::Text => self.text,
             Part::Raw => record.raw,
-            Part::Header => {
-                header_span(self.arena, record.app, record.proc_id, record.message)
-                    .unwrap_or_default()
-            }
-            Part::Value(name) => self.value(name.as_bytes()).map_or(Span::EMPTY, |v| v.text),
+            Part::Header => header_span(self.arena, record.app, record.proc_id, record.message)
+                .unwrap_or_default(),
+            Part::Value(name) => self.value(name.as_bytes()),
             _ => Span::EMPTY,
         }
     }
 
-    /// The value of that name; the last one counts.
-    pub(crate) fn value(&self, name: &[u8]) -> Option<&Value> {
-        let values = self.scratch.values.iter();
-        values.rev().find(|value| self.bytes(value.name) == name)
+    /// Where the value of that name lies; the last one counts. Empty if there is none.
+    pub(crate) fn value(&self, name: &[u8]) -> Span {
+        let mut values = self.scratch.values.iter().rev();
+        let found =
+            values.find(|value| value.name.len() == name.len() && self.bytes(value.name) == name);
+        match (found, &self.pairs) {
+            (Some(value), _) => value.text,
+            (None, Some(pairs)) => pairs.find(name, self.bytes(pairs.span)),
+            (None, None) => Span::EMPTY,
+        }
+    }
+
+    /// Whether a value of that name would be kept.
+    pub(crate) fn wants(&self, name: &[u8]) -> bool {
+        self.only.is_none_or(|only| only.contains(name))
     }
 
     /// Adds a value; beyond the most that are kept it is lost.
     pub(crate) fn add(&mut self, name: &[u8], text: Span, keep: bool, json: bool) {
-        if self.scratch.values.len() < VALUES_MAX {
+        if self.scratch.values.len() < VALUES_MAX && self.wants(name) {
             let name = self.keep(&name[..name.len().min(NAME_BYTES_MAX)]);
-            let value = Value { name, text, keep, json };
+            let value = Value {
+                name,
+                text,
+                keep,
+                json,
+            };
             self.scratch.values.push(value);
         }
+    }
+
+    /// Room for the groups of the expression of that number.
+    pub(crate) fn locations(&mut self, id: usize, regex: &Regex) -> CaptureLocations {
+        let known = self.scratch.locations.get_mut(id).and_then(Option::take);
+        known.unwrap_or_else(|| regex.capture_locations())
+    }
+
+    /// Keeps the room for the next event.
+    pub(crate) fn give_back(&mut self, id: usize, room: CaptureLocations) {
+        let rooms = &mut self.scratch.locations;
+        if rooms.len() <= id {
+            rooms.resize_with(id + 1, || None);
+        }
+        rooms[id] = Some(room);
     }
 
     /// What a step reads: a slice of the arena, or a copy of what lies in the scratch bytes, which

@@ -6,11 +6,14 @@
 
 use std::collections::HashMap;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::packed::{Config, MatchKind, Searcher};
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use memchr::memmem::Finder;
 
 use crate::event::Event;
-use crate::pack::{Part, When};
+use crate::pack::{Branch, Part, When};
 use crate::pattern::Anchor;
+use crate::read::Action;
 
 /// The candidates of a stage.
 #[derive(Default, Debug)]
@@ -25,30 +28,64 @@ pub(crate) struct Index {
 #[derive(Default, Debug)]
 struct Texts {
     begins: Trie,
-    contains: Option<Contains>,
-    /// Collected until the automata are built.
-    literals: Vec<(Vec<u8>, u32)>,
+    /// By what the text ends with, read backwards.
+    ends: Trie,
+    contains: Contains,
+    /// Collected until all is built.
+    collected: Collected,
 }
 
-#[derive(Debug)]
-struct Contains {
-    automaton: AhoCorasick,
-    rules: Vec<u32>,
+#[derive(Default, Debug)]
+struct Collected {
+    begins: Branches,
+    ends: Branches,
+    /// The text, whether its case counts, the rule.
+    literals: Vec<(Vec<u8>, bool, u32)>,
 }
+
+/// Rules by a text that stands anywhere.
+#[derive(Default, Debug)]
+struct Contains {
+    /// A few texts whose case counts, each by itself.
+    few: Vec<(Finder<'static>, u32)>,
+    /// The same for texts whose case does not count.
+    few_any: Vec<(Vec<u8>, u32)>,
+    /// More of them, all at once. It finds the longest at a place, so each text brings the rules
+    /// of those that it begins with.
+    packed: Option<(Searcher, Vec<Vec<u32>>)>,
+    /// Very many, or such whose case does not count.
+    automaton: Option<(AhoCorasick, Vec<u32>)>,
+}
+
+/// Texts that are looked for one by one at most: each costs a pass, but the fastest there is.
+const FEW: usize = 2;
+
+/// Texts that are looked for all at once by vector instructions, at most.
+const PACKED_MAX: usize = 64;
 
 /// Where a rule is filed.
 enum File<'w> {
-    Text(&'w Part, Anchor<'w>),
+    Text(&'w Part, Anchor<'w>, bool),
     Hint(&'w str, &'w str),
 }
 
+impl File<'_> {
+    /// Whether the case of the text counts.
+    fn counts_case(&self) -> bool {
+        matches!(self, Self::Text(_, _, true))
+    }
+}
+
 impl Index {
-    /// Files the rules' conditions, in order.
-    pub(crate) fn new<'w>(conditions: impl Iterator<Item = &'w When>) -> Self {
+    /// Files the rules' conditions, in order; a rule without one is none of the candidates.
+    pub(crate) fn new<'w>(branches: impl Iterator<Item = Option<&'w Branch>>) -> Self {
         let mut index = Self::default();
-        for (rule, when) in conditions.enumerate() {
+        for (rule, branch) in branches.enumerate() {
             let rule = rule as u32;
-            match files(when) {
+            let Some(branch) = branch else {
+                continue;
+            };
+            match files(&branch.when).or_else(|| files_of_step(branch)) {
                 Some(files) if !files.is_empty() => {
                     files.iter().for_each(|file| index.file(file, rule));
                 }
@@ -67,7 +104,7 @@ impl Index {
                 let key = format!("{vendor}/{product}").into_bytes();
                 self.hints.entry(key).or_default().push(rule);
             }
-            File::Text(part, anchor) => {
+            File::Text(part, anchor, _) => {
                 let known = self.parts.iter().position(|(known, _)| known == *part);
                 let at = known.unwrap_or_else(|| {
                     self.parts.push(((*part).clone(), Texts::default()));
@@ -75,12 +112,37 @@ impl Index {
                 });
                 let texts = &mut self.parts[at].1;
                 match anchor {
-                    Anchor::Exact(text) => texts.begins.insert(text, rule, true),
-                    Anchor::Prefix(text) => texts.begins.insert(text, rule, false),
-                    Anchor::Contains(text) => texts.literals.push((text.to_vec(), rule)),
+                    Anchor::Exact(text) => {
+                        texts
+                            .collected
+                            .begins
+                            .insert(text.iter().copied(), rule, true)
+                    }
+                    Anchor::Prefix(text) => {
+                        texts
+                            .collected
+                            .begins
+                            .insert(text.iter().copied(), rule, false)
+                    }
+                    Anchor::Suffix(text) => {
+                        let backwards: Vec<u8> = text.iter().rev().copied().collect();
+                        texts
+                            .collected
+                            .ends
+                            .insert(backwards.into_iter(), rule, false);
+                    }
+                    Anchor::Contains(text) => {
+                        let literal = (text.to_vec(), file.counts_case(), rule);
+                        texts.collected.literals.push(literal);
+                    }
                 }
             }
         }
+    }
+
+    /// Whether no rule can hold.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.hints.is_empty() && self.always.is_empty()
     }
 
     /// Puts the rules that can hold into `out`, in order, each once.
@@ -89,10 +151,11 @@ impl Index {
         out.extend_from_slice(&self.always);
         for (part, texts) in &self.parts {
             let text = event.part(part);
-            texts.begins.find(&text, out);
-            if let Some(contains) = &texts.contains {
-                contains.find(&text, out);
+            texts.begins.find(text.iter(), out);
+            if !texts.ends.is_empty() {
+                texts.ends.find(text.iter().rev(), out);
             }
+            texts.contains.find(&text, out);
         }
         if !self.hints.is_empty() && event.hint_vendor.is_set() {
             hint.clear();
@@ -110,15 +173,33 @@ impl Index {
     }
 }
 
+/// Where a rule can be filed by the first expression that it must read with.
+fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
+    let step = branch.read.first().filter(|step| !step.optional)?;
+    let original = matches!(
+        step.input,
+        Part::Text | Part::Message | Part::Raw | Part::Program
+    );
+    match &step.action {
+        Action::Regex(groups) if original => {
+            Some(vec![File::Text(&step.input, groups.anchor()?, true)])
+        }
+        _ => None,
+    }
+}
+
 /// Where a condition can be filed: under each of the answers; `None`: nowhere.
 fn files(when: &When) -> Option<Vec<File<'_>>> {
     match when {
         When::Part(part, pattern, _) => {
             let anchor = pattern.anchor()?;
-            Some(vec![File::Text(part, anchor)])
+            Some(vec![File::Text(part, anchor, !pattern.ignores_case())])
         }
         When::Hint(vendor, product) => Some(vec![File::Hint(vendor, product)]),
-        When::All(all) => all.iter().filter_map(files).max_by_key(|files| score(files)),
+        When::All(all) => all
+            .iter()
+            .filter_map(files)
+            .max_by_key(|files| score(files)),
         When::Any(any) => {
             let mut out = Vec::new();
             for one in any {
@@ -135,103 +216,238 @@ fn files(when: &When) -> Option<Vec<File<'_>>> {
 fn score(files: &[File<'_>]) -> usize {
     let one = |file: &File<'_>| match file {
         File::Hint(..) => 900,
-        File::Text(Part::Program | Part::Value(_) | Part::MsgId | Part::Host, anchor) => {
+        File::Text(Part::Vendor | Part::Product, Anchor::Exact(_), _) => 950,
+        File::Text(Part::Program | Part::Value(_) | Part::MsgId | Part::Host, anchor, _) => {
             match anchor {
                 Anchor::Exact(_) => 1000,
                 Anchor::Prefix(text) => 800 + text.len(),
+                Anchor::Suffix(text) => 600 + text.len(),
                 Anchor::Contains(text) => 300 + text.len(),
             }
         }
-        File::Text(_, Anchor::Exact(_)) => 850,
-        File::Text(_, Anchor::Prefix(text)) if text.len() > 1 => 700 + text.len(),
-        File::Text(_, Anchor::Prefix(_)) => 200,
-        File::Text(_, Anchor::Contains(text)) => 100 + text.len().min(50),
+        File::Text(_, Anchor::Exact(_), _) => 850,
+        File::Text(_, Anchor::Prefix(text), _) if text.len() > 1 => 700 + text.len(),
+        File::Text(_, Anchor::Prefix(_), _) => 200,
+        File::Text(_, Anchor::Suffix(text), _) => 400 + text.len(),
+        File::Text(_, Anchor::Contains(text), _) => 100 + text.len().min(50),
     };
     files.iter().map(one).min().unwrap_or(0)
 }
 
 impl Texts {
     fn build(&mut self) {
-        if self.literals.is_empty() {
+        let collected = std::mem::take(&mut self.collected);
+        self.begins = Trie::new(&collected.begins);
+        self.ends = Trie::new(&collected.ends);
+        let (exact, any): (Vec<_>, Vec<_>) = collected
+            .literals
+            .into_iter()
+            .partition(|(_, counts_case, _)| *counts_case);
+        let mut distinct: Vec<&[u8]> = exact.iter().map(|(text, ..)| text.as_slice()).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut automaton = Vec::new();
+        if any.len() <= FEW {
+            self.contains.few_any = any
+                .into_iter()
+                .map(|(text, _, rule)| (text, rule))
+                .collect();
+        } else {
+            automaton = any;
+        }
+        if distinct.len() <= FEW {
+            let finder =
+                |(text, _, rule): &(Vec<u8>, bool, u32)| (Finder::new(text).into_owned(), *rule);
+            self.contains.few = exact.iter().map(finder).collect();
+        } else if let Some(searcher) = packed(&distinct) {
+            // A text brings the rules of all that it begins with.
+            let rules = distinct.iter().map(|text| {
+                let begins = exact.iter().filter(|(other, ..)| text.starts_with(other));
+                begins.map(|(.., rule)| *rule).collect()
+            });
+            self.contains.packed = Some((searcher, rules.collect()));
+        } else {
+            automaton.extend(exact);
+        }
+        if automaton.is_empty() {
             return;
         }
-        let automaton = AhoCorasick::builder()
+        let built = AhoCorasick::builder()
             .ascii_case_insensitive(true)
-            .kind(None)
-            .build(self.literals.iter().map(|(text, _)| text));
-        // What cannot be built is asked of every event; our literals are far too few for that.
-        if let Ok(automaton) = automaton {
-            let rules = self.literals.iter().map(|(_, rule)| *rule).collect();
-            self.contains = Some(Contains { automaton, rules });
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(automaton.iter().map(|(text, ..)| text));
+        // What cannot be built has more bytes than a pack may have.
+        if let Ok(built) = built {
+            let rules = automaton.iter().map(|(.., rule)| *rule).collect();
+            self.contains.automaton = Some((built, rules));
         }
-        self.literals = Vec::new();
     }
+}
+
+fn packed(texts: &[&[u8]]) -> Option<Searcher> {
+    if texts.len() > PACKED_MAX {
+        return None;
+    }
+    let mut builder = Config::new()
+        .match_kind(MatchKind::LeftmostLongest)
+        .builder();
+    builder.extend(texts);
+    builder.build()
 }
 
 impl Contains {
     fn find(&self, text: &[u8], out: &mut Vec<u32>) {
-        let found = self.automaton.find_overlapping_iter(text);
-        out.extend(found.map(|found| self.rules[found.pattern().as_usize()]));
+        for (finder, rule) in &self.few {
+            if finder.find(text).is_some() {
+                out.push(*rule);
+            }
+        }
+        for (part, rule) in &self.few_any {
+            let mut places = text.windows(part.len());
+            if places.any(|place| place.eq_ignore_ascii_case(part)) {
+                out.push(*rule);
+            }
+        }
+        if let Some((searcher, rules)) = &self.packed {
+            let mut at = 0;
+            while let Some(found) = text.get(at..).and_then(|rest| searcher.find(rest)) {
+                out.extend_from_slice(&rules[found.pattern().as_usize()]);
+                at += found.start() + 1;
+            }
+        }
+        if let Some((automaton, rules)) = &self.automaton {
+            let found = automaton.find_overlapping_iter(text);
+            out.extend(found.map(|found| rules[found.pattern().as_usize()]));
+        }
     }
 }
 
 /// Rules by the beginning of a text; case is ignored.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 struct Trie {
+    /// The node that each first byte leads to; 0: none.
+    roots: Vec<u32>,
+    /// Rules for every text, and for the empty one.
+    any: Vec<u32>,
+    empty: Vec<u32>,
     nodes: Vec<Node>,
+    /// Bytes that lead on, and where to, of all nodes; each node's lie together.
+    bytes: Vec<u8>,
+    targets: Vec<u32>,
+    /// Rules of all nodes; each node's lie together.
+    rules: Vec<u32>,
 }
 
-#[derive(Default, Debug)]
+/// Ranges of the trie's lists.
+#[derive(Clone, Copy, Default, Debug)]
 struct Node {
-    next: Vec<(u8, u32)>,
+    next: (u32, u32),
     /// Rules for all that goes on from here.
-    begins: Vec<u32>,
+    begins: (u32, u32),
     /// Rules for what ends here.
+    exact: (u32, u32),
+}
+
+/// Texts and rules that a trie is built from.
+#[derive(Default, Debug)]
+struct Branches {
+    next: Vec<(u8, Branches)>,
+    begins: Vec<u32>,
     exact: Vec<u32>,
 }
 
-impl Default for Trie {
-    fn default() -> Self {
-        Self {
-            nodes: vec![Node::default()],
+impl Branches {
+    fn insert(&mut self, text: impl Iterator<Item = u8>, rule: u32, exact: bool) {
+        let mut at = self;
+        for byte in text.map(|byte| byte.to_ascii_lowercase()) {
+            let place = match at.next.binary_search_by_key(&byte, |(known, _)| *known) {
+                Ok(found) => found,
+                Err(place) => {
+                    at.next.insert(place, (byte, Self::default()));
+                    place
+                }
+            };
+            at = &mut at.next[place].1;
+        }
+        if exact {
+            at.exact.push(rule);
+        } else {
+            at.begins.push(rule);
         }
     }
 }
 
 impl Trie {
-    fn insert(&mut self, text: &[u8], rule: u32, exact: bool) {
-        let mut at = 0;
-        for byte in text.to_ascii_lowercase() {
-            let next = self.nodes[at].next.binary_search_by_key(&byte, |(b, _)| *b);
-            at = match next {
-                Ok(found) => self.nodes[at].next[found].1 as usize,
-                Err(place) => {
-                    let new = self.nodes.len();
-                    self.nodes.push(Node::default());
-                    self.nodes[at].next.insert(place, (byte, new as u32));
-                    new
-                }
-            };
+    fn new(root: &Branches) -> Self {
+        let mut trie = Self {
+            any: root.begins.clone(),
+            empty: root.exact.clone(),
+            // Node 0 stands for none.
+            nodes: vec![Node::default()],
+            ..Self::default()
+        };
+        if !root.next.is_empty() {
+            trie.roots = vec![0; 256];
         }
-        let node = &mut self.nodes[at];
-        if exact {
-            node.exact.push(rule);
-        } else {
-            node.begins.push(rule);
+        for (byte, branches) in &root.next {
+            let node = trie.add(branches);
+            trie.roots[usize::from(*byte)] = node;
+            trie.roots[usize::from(byte.to_ascii_uppercase())] = node;
         }
+        trie
     }
 
-    fn find(&self, text: &[u8], out: &mut Vec<u32>) {
-        let mut node = &self.nodes[0];
-        out.extend_from_slice(&node.begins);
-        for byte in text {
-            let byte = byte.to_ascii_lowercase();
-            let Ok(found) = node.next.binary_search_by_key(&byte, |(b, _)| *b) else {
-                return;
-            };
-            node = &self.nodes[node.next[found].1 as usize];
-            out.extend_from_slice(&node.begins);
+    fn add(&mut self, branches: &Branches) -> u32 {
+        let number = self.nodes.len();
+        self.nodes.push(Node::default());
+        let mut keep = |rules: &[u32]| {
+            let from = self.rules.len() as u32;
+            self.rules.extend_from_slice(rules);
+            (from, self.rules.len() as u32)
+        };
+        let (begins, exact) = (keep(&branches.begins), keep(&branches.exact));
+        let from = self.bytes.len();
+        let to = from + branches.next.len();
+        self.bytes.resize(to, 0);
+        self.targets.resize(to, 0);
+        self.nodes[number] = Node {
+            next: (from as u32, to as u32),
+            begins,
+            exact,
+        };
+        for (at, (byte, next)) in (from..to).zip(&branches.next) {
+            self.bytes[at] = *byte;
+            self.targets[at] = self.add(next);
         }
-        out.extend_from_slice(&node.exact);
+        number as u32
+    }
+
+    fn is_empty(&self) -> bool {
+        self.roots.is_empty() && self.any.is_empty() && self.empty.is_empty()
+    }
+
+    fn list(&self, (from, to): (u32, u32)) -> &[u32] {
+        &self.rules[from as usize..to as usize]
+    }
+
+    fn find<'t>(&self, mut text: impl Iterator<Item = &'t u8>, out: &mut Vec<u32>) {
+        out.extend_from_slice(&self.any);
+        let Some(first) = text.next() else {
+            return out.extend_from_slice(&self.empty);
+        };
+        let Some(mut number) = self.roots.get(usize::from(*first)).copied() else {
+            return;
+        };
+        while number != 0 {
+            let node = self.nodes[number as usize];
+            out.extend_from_slice(self.list(node.begins));
+            let Some(byte) = text.next() else {
+                return out.extend_from_slice(self.list(node.exact));
+            };
+            let byte = byte.to_ascii_lowercase();
+            let (from, to) = (node.next.0 as usize, node.next.1 as usize);
+            let found = self.bytes[from..to].iter().position(|known| *known == byte);
+            number = found.map_or(0, |found| self.targets[from + found]);
+        }
     }
 }

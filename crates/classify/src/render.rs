@@ -20,7 +20,11 @@ pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
     event.keep(&text)
 }
 
-fn insert(object: &mut serde_json::Map<String, serde_json::Value>, name: &str, value: serde_json::Value) {
+fn insert(
+    object: &mut serde_json::Map<String, serde_json::Value>,
+    name: &str,
+    value: serde_json::Value,
+) {
     if let Some((first, rest)) = name.split_once('.')
         && !first.is_empty()
         && !rest.is_empty()
@@ -37,7 +41,10 @@ fn insert(object: &mut serde_json::Map<String, serde_json::Value>, name: &str, v
 
 fn json(event: &Event<'_>, value: Value) -> serde_json::Value {
     let text = event.bytes(value.text);
-    let literal = value.json.then(|| serde_json::from_slice(text).ok()).flatten();
+    let literal = value
+        .json
+        .then(|| serde_json::from_slice(text).ok())
+        .flatten();
     literal.unwrap_or_else(|| String::from_utf8_lossy(text).into_owned().into())
 }
 

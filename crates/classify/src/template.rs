@@ -173,27 +173,48 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Text, PackError> {
-        Text::parse(text, &|name| if name == "set" { "v".into() } else { String::new() })
+        Text::parse(text, &|name| {
+            if name == "set" {
+                "v".into()
+            } else {
+                String::new()
+            }
+        })
     }
 
     #[test]
     fn texts_are_cut_into_pieces() {
         assert_eq!(parse("a$$b$c").ok(), Some(Text::Fixed("a$b$c".into())));
-        assert_eq!(parse("x${option.set}y${option.no:-z}").ok(), Some(Text::Fixed("xvyz".into())));
+        assert_eq!(
+            parse("x${option.set}y${option.no:-z}").ok(),
+            Some(Text::Fixed("xvyz".into()))
+        );
         let Ok(Text::Pieces(pieces)) = parse("p:${program|lower:-${host}}") else {
             panic!("it is dynamic");
         };
         assert_eq!(pieces[0], Piece::Literal("p:".into()));
-        let Piece::Part { part, filters, default } = &pieces[1] else {
+        let Piece::Part {
+            part,
+            filters,
+            default,
+        } = &pieces[1]
+        else {
             panic!("a part");
         };
-        assert_eq!((part, filters.as_slice()), (&Part::Program, &[Filter::Lower][..]));
+        assert_eq!(
+            (part, filters.as_slice()),
+            (&Part::Program, &[Filter::Lower][..])
+        );
         assert_eq!(default.len(), 1);
     }
 
     #[test]
     fn mistakes_are_named() {
-        for (text, words) in [("${a", "no `}`"), ("${a|loud}", "no filter `loud`"), ("${}", "names nothing")] {
+        for (text, words) in [
+            ("${a", "no `}`"),
+            ("${a|loud}", "no filter `loud`"),
+            ("${}", "names nothing"),
+        ] {
             let error = parse(text).expect_err(text).to_string();
             assert!(error.contains(words), "{text}: {error}");
         }

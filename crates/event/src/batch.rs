@@ -10,7 +10,9 @@ use std::net::IpAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Arena, ClassId, ClassInfo, EventNames, Extra, Record, Span, Timestamp, crc32c_append, limits};
+use crate::{
+    Arena, ClassId, ClassInfo, EventNames, Extra, Record, Span, Timestamp, crc32c_append, limits,
+};
 
 /// What carried an event to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -336,7 +338,10 @@ impl BatchBuilder {
     /// The number of a class in this batch; new ones are added. The last ones are tried first,
     /// since events of one kind come together.
     pub fn class(&mut self, class: &Arc<ClassInfo>) -> ClassId {
-        let known = self.classes.iter().rposition(|known| Arc::ptr_eq(known, class));
+        let known = self
+            .classes
+            .iter()
+            .rposition(|known| Arc::ptr_eq(known, class));
         let index = known.unwrap_or_else(|| {
             self.classes.push(Arc::clone(class));
             self.classes.len() - 1
@@ -545,7 +550,8 @@ impl Batch {
 
     /// What a record was recognised as.
     pub fn class(&self, record: &Record) -> Option<&Arc<ClassInfo>> {
-        self.classes.get(usize::from(record.class.0).wrapping_sub(1))
+        self.classes
+            .get(usize::from(record.class.0).wrapping_sub(1))
     }
 
     /// What a record has beyond its class.

@@ -230,7 +230,10 @@ mod tests {
         let mut bytes = Vec::new();
         Extra::push(ExtraKey::Source, b"program:x", &mut bytes);
         Extra::push(ExtraKey::Event, b"", &mut bytes);
-        assert_eq!(Extra::new(&bytes).get(ExtraKey::Source), Some(&b"program:x"[..]));
+        assert_eq!(
+            Extra::new(&bytes).get(ExtraKey::Source),
+            Some(&b"program:x"[..])
+        );
         assert_eq!(Extra::new(&bytes).get(ExtraKey::Event), Some(&b""[..]));
         assert_eq!(Extra::new(&bytes).get(ExtraKey::Index), None);
         bytes.truncate(bytes.len() - 1);
@@ -245,6 +248,9 @@ mod tests {
         let header = header_span(arena, app, pid, Span::new(9, 15));
         assert_eq!(header, Some(Span::new(0, 9)));
         assert_eq!(header_span(arena, app, Span::EMPTY, Span::new(9, 15)), None);
-        assert_eq!(header_span(arena, Span::new(9, 10), pid, Span::new(0, 2)), None);
+        assert_eq!(
+            header_span(arena, Span::new(9, 10), pid, Span::new(0, 2)),
+            None
+        );
     }
 }

@@ -119,6 +119,8 @@ pub struct Ledger {
     gate: RwLock<()>,
     sources: Mutex<Vec<Arc<SourceCounters>>>,
     destinations: Mutex<Vec<Arc<DestinationCounters>>>,
+    /// Events that rules took out, by rule.
+    filtered: Mutex<BTreeMap<String, Arc<Counter>>>,
 }
 
 impl Ledger {
@@ -159,6 +161,15 @@ impl Ledger {
         new
     }
 
+    /// The counter of the events that a rule takes out; made at first use, kept for ever.
+    pub fn filtered(&self, rule: &str) -> Arc<Counter> {
+        let mut filtered = self.filtered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = filtered.get(rule) {
+            return Arc::clone(known);
+        }
+        Arc::clone(filtered.entry(rule.to_owned()).or_default())
+    }
+
     /// Runs `posting`, of which no snapshot sees a half. Once a batch; do not block inside.
     pub fn post<R>(&self, posting: impl FnOnce() -> R) -> R {
         let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
@@ -177,6 +188,11 @@ impl Ledger {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
+        let filtered = self
+            .filtered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let _exclusive = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let now = Timestamp::now();
         let mut snapshot = LedgerSnapshot {
@@ -186,7 +202,10 @@ impl Ledger {
                 .iter()
                 .map(|c| (c.name.clone(), source_row(c)))
                 .collect(),
-            filtered: BTreeMap::new(),
+            filtered: filtered
+                .iter()
+                .map(|(rule, n)| (rule.clone(), n.get()))
+                .collect(),
             destinations: destinations
                 .iter()
                 .map(|c| (c.name.clone(), destination_row(c, now)))

@@ -12,12 +12,34 @@ const WHEN: &[&str] = &[
     "any", "all", "not",
 ];
 const SET: &[&str] = &[
-    "vendor", "product", "class", "index", "sourcetype", "source", "host", "program", "pid",
-    "msgid", "message", "template", "fields", "zone", "time", "hint", "values",
+    "vendor",
+    "product",
+    "class",
+    "index",
+    "sourcetype",
+    "source",
+    "host",
+    "program",
+    "pid",
+    "msgid",
+    "message",
+    "template",
+    "fields",
+    "zone",
+    "time",
+    "hint",
+    "values",
 ];
 const CASE: &[&str] = &["when", "read", "set", "cases", "drop", "go_on"];
 const CEF: &[&str] = &["vendor", "product", "version", "class", "name", "severity"];
-const LEEF: &[&str] = &["version", "vendor", "product", "product_version", "event", "separator"];
+const LEEF: &[&str] = &[
+    "version",
+    "vendor",
+    "product",
+    "product_version",
+    "event",
+    "separator",
+];
 
 /// Fills in what a rule and a case have in common; whether the key was one of it.
 pub(crate) fn take(entry: &Entry, branch: &mut Branch, reader: &mut Reader<'_>) -> bool {
@@ -79,7 +101,12 @@ fn either(mut any: Vec<When>) -> When {
 /// A condition: all keys of the mapping.
 pub(crate) fn when(node: &Node, reader: &mut Reader<'_>) -> When {
     let entries = reader.entries(node, "`when`", WHEN).unwrap_or_default();
-    joined(entries.iter().map(|entry| condition(entry, reader)).collect())
+    joined(
+        entries
+            .iter()
+            .map(|entry| condition(entry, reader))
+            .collect(),
+    )
 }
 
 fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
@@ -101,7 +128,12 @@ fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
         },
         "format" => {
             let texts = reader.texts(value, "format");
-            either(texts.into_iter().map(|(text, at)| format(text, at, reader)).collect())
+            either(
+                texts
+                    .into_iter()
+                    .map(|(text, at)| format(text, at, reader))
+                    .collect(),
+            )
         }
         "hint" => {
             let texts = reader.texts(value, "hint");
@@ -113,14 +145,16 @@ fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
         }
         "sender" => {
             let texts = reader.texts(value, "sender");
-            let networks = texts.into_iter().map(|(text, at)| match Network::parse(text) {
-                Some(network) => When::Sender(network),
-                None => {
-                    let words = format!("{} is no network; write `10.0.0.0/8`", quoted(text));
-                    reader.findings.add(at, words);
-                    When::Never
-                }
-            });
+            let networks = texts
+                .into_iter()
+                .map(|(text, at)| match Network::parse(text) {
+                    Some(network) => When::Sender(network),
+                    None => {
+                        let words = format!("{} is no network; write `10.0.0.0/8`", quoted(text));
+                        reader.findings.add(at, words);
+                        When::Never
+                    }
+                });
             either(networks.collect())
         }
         "field" => named(value, None, "", reader),
@@ -137,7 +171,10 @@ fn format(text: &str, at: Location, reader: &mut Reader<'_>) -> When {
         "rfc5424" => Header::Rfc5424,
         "unparsed" => Header::Unparsed,
         other => {
-            let words = format!("{} is no format; give rfc3164, rfc5424 or unparsed", quoted(other));
+            let words = format!(
+                "{} is no format; give rfc3164, rfc5424 or unparsed",
+                quoted(other)
+            );
             reader.findings.add(at, words);
             return When::Never;
         }
@@ -176,7 +213,9 @@ fn options(value: &Node, reader: &mut Reader<'_>) -> When {
         let texts = reader.texts(&entry.value, &entry.key);
         let given = reader.options.get(&entry.key).cloned().unwrap_or_default();
         let one = texts.into_iter().map(|(text, at)| {
-            let holds = reader.pattern(text, at).is_some_and(|p| p.matches(given.as_bytes()));
+            let holds = reader
+                .pattern(text, at)
+                .is_some_and(|p| p.matches(given.as_bytes()));
             if holds { When::Always } else { When::Never }
         });
         all.push(either(one.collect()));
@@ -209,7 +248,9 @@ fn set(node: &Node, reader: &mut Reader<'_>) -> Set {
             }
             "time" => match reader.text(value, key) {
                 Some("received") => set.received_time = true,
-                _ => reader.findings.add(value.at, "`time` may only be `received`"),
+                _ => reader
+                    .findings
+                    .add(value.at, "`time` may only be `received`"),
             },
             "hint" => {
                 let text = reader.text(value, key).map(str::to_owned);
@@ -272,7 +313,10 @@ fn template(node: &Node, reader: &mut Reader<'_>) -> Option<Template> {
     let remedy = match nearest(name, known()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
-            let names = listed(known().chain(["t_json_values", "t_kv_values", "t_leef_event"]), "and");
+            let names = listed(
+                known().chain(["t_json_values", "t_kv_values", "t_leef_event"]),
+                "and",
+            );
             format!("there are {names}, or a text with `${{…}}`")
         }
     };

@@ -115,11 +115,14 @@ impl Reader<'_> {
 
     /// What was read, or the problem with it.
     pub(crate) fn sound<T>(&mut self, at: Location, read: Result<T, PackError>) -> Option<T> {
-        read.map_err(|error| self.findings.add(at, error.to_string())).ok()
+        read.map_err(|error| self.findings.add(at, error.to_string()))
+            .ok()
     }
 
     pub(crate) fn product(&mut self, text: &str, at: Location) -> Option<(String, String)> {
-        let product = text.split_once('/').filter(|(v, p)| !v.is_empty() && !p.is_empty());
+        let product = text
+            .split_once('/')
+            .filter(|(v, p)| !v.is_empty() && !p.is_empty());
         if product.is_none() {
             let words = format!("{} is no product; write `vendor/product`", quoted(text));
             self.findings.add(at, words);
@@ -130,7 +133,10 @@ impl Reader<'_> {
     pub(crate) fn zone(&mut self, text: &str, at: Location) -> Option<jiff::tz::TimeZone> {
         let zone = zone(text);
         if zone.is_none() {
-            let words = format!("{} is no zone; give `Europe/Rome` or `+02:00`", quoted(text));
+            let words = format!(
+                "{} is no zone; give `Europe/Rome` or `+02:00`",
+                quoted(text)
+            );
             self.findings.add(at, words);
         }
         zone

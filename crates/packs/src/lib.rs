@@ -45,5 +45,7 @@ pub fn read(file: &str, text: &str, options: &Options) -> Result<Pack, Problems>
 /// None: they are tested.
 pub fn builtin(options: &Options) -> Result<Vec<Pack>, Problems> {
     let files = BUILTIN.iter();
-    files.map(|(file, text)| read(file, text, options)).collect()
+    files
+        .map(|(file, text)| read(file, text, options))
+        .collect()
 }

@@ -2,8 +2,8 @@
 
 use inrush_classify::Pack;
 use inrush_classify::pack::{Branch, Place, Rule, Stage};
-use inrush_yaml::{Location, Node, listed, quoted};
 use inrush_yaml::Findings;
+use inrush_yaml::{Location, Node, listed, quoted};
 
 use crate::Options;
 use crate::field::Reader;
@@ -37,7 +37,9 @@ pub(crate) fn pack(root: &Node, options: &Options, findings: &mut Findings) -> O
             }
             "disable" => {
                 let names = reader.texts(&entry.value, "disable");
-                let names = names.into_iter().map(|(name, at)| (name.to_owned(), place(at)));
+                let names = names
+                    .into_iter()
+                    .map(|(name, at)| (name.to_owned(), place(at)));
                 pack.disable = names.collect();
             }
             _ => {}

@@ -11,8 +11,17 @@ const SAMPLE: &[&str] = &[
     "raw", "expect", "listener", "hint", "sender", "received", "options", "zone",
 ];
 const EXPECT: &[&str] = &[
-    "index", "sourcetype", "source", "host", "event", "time", "class", "vendor", "product",
-    "fields", "dropped",
+    "index",
+    "sourcetype",
+    "source",
+    "host",
+    "event",
+    "time",
+    "class",
+    "vendor",
+    "product",
+    "fields",
+    "dropped",
 ];
 
 pub(crate) fn sample(node: &Node, reader: &mut Reader<'_>) -> Option<Sample> {
@@ -44,7 +53,9 @@ pub(crate) fn sample(node: &Node, reader: &mut Reader<'_>) -> Option<Sample> {
         }
     }
     if sample.expect.is_empty() {
-        reader.findings.add(node.at, "a sample needs an `expect` with something in it");
+        reader
+            .findings
+            .add(node.at, "a sample needs an `expect` with something in it");
     }
     Some(sample)
 }
@@ -57,7 +68,9 @@ fn read<T: std::str::FromStr>(
 ) -> Option<T> {
     let read = text.parse().ok();
     if read.is_none() {
-        reader.findings.add(node.at, format!("{} is not {what}", quoted(&text)));
+        reader
+            .findings
+            .add(node.at, format!("{} is not {what}", quoted(&text)));
     }
     read
 }

@@ -11,17 +11,42 @@ const KINDS: [&str; 11] = [
     "regex", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header",
 ];
 const KEYS: &[&str] = &[
-    "regex", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header", "trim",
-    "in", "optional", "keep", "pair", "value", "quote", "columns", "delimiter", "greedy",
-    "format", "zone",
+    "regex",
+    "kv",
+    "csv",
+    "json",
+    "xml",
+    "cef",
+    "leef",
+    "sdata",
+    "time",
+    "tag",
+    "header",
+    "trim",
+    "in",
+    "optional",
+    "keep",
+    "pair",
+    "value",
+    "quote",
+    "columns",
+    "delimiter",
+    "greedy",
+    "format",
+    "zone",
 ];
 
 pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
     let entries = reader.entries(node, "a step", KEYS)?;
     let kinds = || KINDS.iter().copied().chain(["trim"]);
-    let mut found = entries.iter().filter(|entry| kinds().any(|kind| kind == entry.key));
+    let mut found = entries
+        .iter()
+        .filter(|entry| kinds().any(|kind| kind == entry.key));
     let (Some(kind), None) = (found.next(), found.next()) else {
-        let words = format!("a step does one thing; give one of {}", listed(kinds(), "and"));
+        let words = format!(
+            "a step does one thing; give one of {}",
+            listed(kinds(), "and")
+        );
         reader.findings.add(node.at, words);
         return None;
     };
@@ -35,7 +60,11 @@ pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
         None if regex || kind.value.is_null() || kind.key == "time" => "message".to_owned(),
         None => reader.text(&kind.value, &kind.key)?.to_owned(),
     };
-    let input = if input == "true" { "message".to_owned() } else { input };
+    let input = if input == "true" {
+        "message".to_owned()
+    } else {
+        input
+    };
     let optional = flag("optional", reader).unwrap_or(false);
     let keep = flag("keep", reader).unwrap_or(!regex);
     let action = match kind.key.as_str() {
@@ -55,12 +84,7 @@ pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
         "header" => Action::Header,
         _ => Action::Trim,
     };
-    Some(Step {
-        action,
-        input: Part::named(&input),
-        optional,
-        keep,
-    })
+    Some(Step::new(action, Part::named(&input), optional, keep))
 }
 
 fn bytes(entry: Option<&Entry>, default: &str, reader: &mut Reader<'_>) -> Option<Vec<u8>> {

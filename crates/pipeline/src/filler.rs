@@ -14,6 +14,7 @@ use inrush_queue::{AppendError, Log};
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
+use crate::recognise::Recogniser;
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::senders::PeerTally;
 use crate::source::{Settings, Source};
@@ -26,6 +27,9 @@ pub(crate) const LINGER: Duration = Duration::from_millis(10);
 /// Bytes that are summed up at once: the checksum is slow on short pieces, and what is so long is
 /// still in the nearest caches.
 const SUM_STEP_BYTES: usize = 32 * 1024;
+
+/// Datagrams that are recognised at once: what a source knows of its rules is then warm too.
+const RECOGNISE_STEP: usize = 32;
 
 /// Bytes of a stream that are framed before the number of rows is looked at: at two bytes a
 /// message 65,536 rows, 6 MB.
@@ -250,6 +254,12 @@ pub(crate) struct Filler {
     generation: u64,
     settings: Arc<Settings>,
     parser: Parser,
+    /// Says what events are; `None` if nobody wants to know.
+    recogniser: Option<Recogniser>,
+    /// Events of the open batch that were recognised.
+    recognised: usize,
+    /// Events that a rule took out, and their bytes, not yet posted.
+    filtered: (u64, u64),
     builder: BatchBuilder,
     /// When the open batch got its first event.
     since: Instant,
@@ -270,7 +280,11 @@ impl Filler {
         let since = Instant::now();
         let tally = Tally::default();
         let sums = doors.log.has_disk();
+        let recogniser = settings.recognition.clone().map(Recogniser::new);
         Self {
+            recogniser,
+            recognised: 0,
+            filtered: (0, 0),
             doors,
             source,
             generation,
@@ -352,7 +366,23 @@ impl Filler {
         }
         state.keep(&self.builder.bytes()[keep..]);
         self.builder.truncate(keep);
+        self.recognise(1);
         self.sum_up(SUM_STEP_BYTES);
+    }
+
+    /// Says what the new events are, if there are so many, while they are warm. What a rule takes
+    /// out is counted with the batch.
+    fn recognise(&mut self, events_min: usize) {
+        let Some(recogniser) = &mut self.recogniser else {
+            return;
+        };
+        if self.builder.len() >= self.recognised + events_min {
+            let (events, bytes) = recogniser.run(&mut self.builder, self.recognised);
+            self.filtered.0 += events;
+            self.filtered.1 += bytes;
+            self.tally.bytes -= bytes;
+            self.recognised = self.builder.len();
+        }
     }
 
     fn peer_of(&mut self, connection: &Connection) -> u32 {
@@ -435,6 +465,7 @@ impl Filler {
         records.push(record);
         self.tally.add(record.anomalies);
         self.tally.add_peer(peer, ip, 1, u64::from(span.len), last);
+        self.recognise(RECOGNISE_STEP);
         self.sum_up(SUM_STEP_BYTES);
     }
 
@@ -494,7 +525,8 @@ impl Filler {
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let waiting = !self.builder.is_empty() || self.tally.empty > 0 || self.owed.is_open();
+        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0;
+        let waiting = !self.builder.is_empty() || uncounted || self.owed.is_open();
         waiting.then(|| self.since + LINGER)
     }
 
@@ -517,12 +549,15 @@ impl Filler {
 
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
+        self.recognise(1);
         self.tally.end_run();
         self.post_empty();
+        self.post_filtered();
         if self.builder.is_empty() {
             // Bytes that became no event (the middle of an endless line) would fill the arena
             // until a read had no room, which looks like the end of the stream.
             self.builder.truncate(0);
+            self.recognised = 0;
             self.owed.hand(Outcome::Nothing);
             return;
         }
@@ -548,11 +583,34 @@ impl Filler {
         }
     }
 
+    /// Counts what rules took out: it was received and accepted, and goes nowhere.
+    fn post_filtered(&mut self) {
+        let (events, bytes) = std::mem::take(&mut self.filtered);
+        let Some(recogniser) = self.recogniser.as_mut().filter(|_| events > 0) else {
+            return;
+        };
+        let ledger = &self.doors.ledger;
+        let rules = recogniser.take_dropped();
+        let rules: Vec<_> = rules.map(|(rule, n)| (ledger.filtered(rule), n)).collect();
+        let counters = &self.source.counters;
+        ledger.post(|| {
+            counters.received.add(events);
+            counters.received_bytes.add(bytes);
+            counters.accepted.add(events);
+            rules.iter().for_each(|(counter, n)| counter.add(*n));
+        });
+    }
+
     /// An empty batch, under the settings of the moment.
     fn next_builder(&mut self) -> BatchBuilder {
         if self.source.generation() != self.generation {
             (self.generation, self.settings) = self.source.settings();
             self.parser = Parser::new(self.settings.zone.clone());
+            self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
+        }
+        self.recognised = 0;
+        if let Some(recogniser) = &mut self.recogniser {
+            recogniser.begin();
         }
         self.doors.pool.lend(
             &self.settings.info,

@@ -11,7 +11,7 @@ use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo,
 use inrush_queue::{Log, QuarantineLog};
 use inrush_sink::{Quarantine, SinkConfig, Store};
 use inrush_transport::activation::Inherited;
-use inrush_transport::config::{ListenAddr, UdpBalance, UdpSockets};
+use inrush_transport::config::{ListenAddr, UdpBalance};
 use inrush_transport::listen;
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpReceiver;
@@ -26,9 +26,10 @@ use crate::flow::trend::Trend;
 use crate::owner::Owner;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
+use crate::recognise::Known;
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
-use crate::udp::UdpWorker;
+use crate::udp::{self, UdpWorker};
 use crate::watch::{Progress, Watch};
 
 /// Reads the configuration again for a reload; one line a problem.
@@ -72,6 +73,7 @@ pub(crate) struct Graph {
     pub(crate) config: Config,
     pub(crate) sources: Vec<RunningSource>,
     pub(crate) destinations: Vec<Destination>,
+    recognition: Known,
 }
 
 /// The parts that live as long as the process.
@@ -127,7 +129,9 @@ impl Pipeline {
         let owner = Owner::take(&config.data_dir).map_err(|error| {
             StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
         })?;
-        let shared = Shared::open(&config, inherited, loader, owner).map_err(StartError::one)?;
+        let known = Known::load(&config, None).map_err(StartError)?;
+        let shared = Shared::open(&config, known, inherited, loader, owner);
+        let shared = shared.map_err(StartError::one)?;
         let shared = Arc::new(shared);
         let problems = {
             let mut graph = shared.graph();
@@ -187,6 +191,7 @@ impl Pipeline {
 impl Shared {
     fn open(
         config: &Config,
+        recognition: Known,
         inherited: Inherited,
         loader: Loader,
         owner: Owner,
@@ -215,6 +220,7 @@ impl Shared {
             config: config.clone(),
             sources: Vec::new(),
             destinations: Vec::new(),
+            recognition,
         };
         Ok(Self {
             ledger,
@@ -314,9 +320,10 @@ impl Shared {
     }
 
     fn start_sources(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
+        let known = graph.recognition.clone();
         let mut problems = Vec::new();
         for (name, SourceConfig::Syslog(wanted)) in &config.sources {
-            match self.start_source(name, wanted) {
+            match self.start_source(name, wanted, &known) {
                 Ok((running, failed)) => {
                     graph.sources.push(running);
                     problems.extend(failed);
@@ -331,8 +338,9 @@ impl Shared {
         &self,
         name: &str,
         config: &SyslogSource,
+        known: &Known,
     ) -> Result<(RunningSource, Vec<String>), String> {
-        let source = Source::new(name, settings(name, config, None)?, &self.ledger);
+        let source = Source::new(name, settings(name, config, None, known)?, &self.ledger);
         let mut running = RunningSource {
             source,
             config: config.clone(),
@@ -381,7 +389,7 @@ impl Shared {
         // systemd keeps an inherited socket open for the next process, which reads on where we end.
         let shared = !sockets.is_empty();
         if sockets.is_empty() {
-            let count = udp_socket_count(options.sockets);
+            let count = udp::socket_count(options.sockets);
             sockets = listen::udp_sockets(address, count).map_err(|error| error.to_string())?;
         }
         if options.balance == UdpBalance::Random && sockets.len() > 1 {
@@ -465,6 +473,13 @@ impl Shared {
             problems.push(words.to_owned());
             return Err(problems);
         }
+        let known = Known::load(&config, Some(&graph.recognition))?;
+        if known.fingerprint != graph.recognition.fingerprint {
+            report
+                .changed
+                .push(format!("packs: {} rules", known.packs.len()));
+        }
+        graph.recognition = known;
         if config.admin != graph.config.admin {
             let words = "admin: password, tokens or session_hours changed";
             report.changed.push(words.to_owned());
@@ -555,6 +570,7 @@ impl Shared {
         report: &mut ReloadReport,
         problems: &mut Vec<String>,
     ) {
+        let known = graph.recognition.clone();
         // First everything that goes, so that an address can move from one source to another.
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut graph.sources)
             .into_iter()
@@ -586,11 +602,14 @@ impl Shared {
             {
                 Some(running) => {
                     if running.config != *wanted || running.listeners.len() < wanted.listen.len() {
-                        problems.extend(self.change_source(running, wanted));
+                        problems.extend(self.change_source(running, wanted, &known));
                         report.changed.push(format!("source {name} changed"));
+                    } else {
+                        // Packs may have changed.
+                        problems.extend(self.change_source(running, wanted, &known));
                     }
                 }
-                None => match self.start_source(name, wanted) {
+                None => match self.start_source(name, wanted, &known) {
                     Ok((running, failed)) => {
                         graph.sources.push(running);
                         problems.extend(failed);
@@ -613,8 +632,13 @@ impl Shared {
     }
 
     /// Takes on other options; sockets that stay in the configuration stay open.
-    fn change_source(&self, running: &mut RunningSource, wanted: &SyslogSource) -> Vec<String> {
-        match settings(&running.source.name, wanted, Some(running)) {
+    fn change_source(
+        &self,
+        running: &mut RunningSource,
+        wanted: &SyslogSource,
+        known: &Known,
+    ) -> Vec<String> {
+        match settings(&running.source.name, wanted, Some(running), known) {
             Ok(settings) => running.source.replace_settings(settings),
             Err(problem) => return vec![problem],
         }
@@ -744,6 +768,7 @@ fn settings(
     name: &str,
     config: &SyslogSource,
     before: Option<&RunningSource>,
+    known: &Known,
 ) -> Result<Settings, String> {
     let said = |error: &dyn std::fmt::Display| format!("source {name}: {error}");
     let same = before.filter(|running| running.config.tls == config.tls);
@@ -754,27 +779,17 @@ fn settings(
         )),
         (None, None) => None,
     };
+    let zone = config.syslog.zone().map_err(|error| said(&error))?;
     Ok(Settings {
+        recognition: known.of(name, config, &zone),
         info: Arc::new(SourceInfo {
             name: name.to_owned(),
             index: config.index.clone(),
             sourcetype: config.sourcetype.clone(),
         }),
-        zone: config.syslog.zone().map_err(|error| said(&error))?,
+        zone,
         syslog: config.syslog.clone(),
         stream: config.stream.clone(),
         tls,
     })
-}
-
-/// Sockets of a UDP address: half of the cores by default, for a socket's thread does nothing
-/// but read and parse, and the destinations need the other half.
-fn udp_socket_count(sockets: UdpSockets) -> usize {
-    match sockets {
-        UdpSockets::Count(n) => usize::from(n.get()),
-        UdpSockets::Auto => thread::available_parallelism()
-            .map_or(1, NonZeroUsize::get)
-            .div_ceil(2)
-            .min(16),
-    }
 }

@@ -12,6 +12,7 @@ use inrush_transport::stream::EndReason;
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpProbe;
 
+use crate::recognise::Recognition;
 use crate::senders::{PeerTally, Sender, Senders};
 
 /// What a reload can change of a source. Connections that are open keep the framing that they
@@ -22,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) zone: Zone,
     pub(crate) stream: StreamOptions,
     pub(crate) tls: Option<Arc<ServerTls>>,
+    /// What events are recognised by.
+    pub(crate) recognition: Option<Recognition>,
 }
 
 /// A source, for as long as the process runs.

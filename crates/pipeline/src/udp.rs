@@ -6,6 +6,7 @@
 //! hold at the present rate, so that it never causes a loss.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use inrush_event::limits;
+use inrush_transport::config::UdpSockets;
 use inrush_transport::udp::UdpReceiver;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -221,6 +223,18 @@ impl Pause {
         let fills = self.capacity / Self::HEADROOM;
         let rest = Duration::from_nanos(fills.saturating_mul(1_000_000_000) / self.rate);
         (rest >= Self::REST_MIN).then(|| rest.min(Self::REST_MAX))
+    }
+}
+
+/// Sockets of a UDP address: half of the cores by default, for a socket's thread does nothing
+/// but read and parse, and the destinations need the other half.
+pub(crate) fn socket_count(sockets: UdpSockets) -> usize {
+    match sockets {
+        UdpSockets::Count(n) => usize::from(n.get()),
+        UdpSockets::Auto => thread::available_parallelism()
+            .map_or(1, NonZeroUsize::get)
+            .div_ceil(2)
+            .min(16),
     }
 }
 

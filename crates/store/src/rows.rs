@@ -125,7 +125,7 @@ impl<'a> Rows<'a> {
 
     fn push(&mut self, record: &Record) {
         let batch = self.batch;
-        let time = record.time().0;
+        let time = batch.time(record).0;
         self.from_ns = self.from_ns.min(time);
         self.to_ns = self.to_ns.max(time);
         self.time.append_value(time);
@@ -133,12 +133,13 @@ impl<'a> Rows<'a> {
         self.push_sender(record);
         let source = batch.source();
         self.source.append_value(&source.name);
-        self.sourcetype.append_value(&source.sourcetype);
-        self.index.append_value(&source.index);
+        let names = batch.names(record);
+        push_name(&mut self.sourcetype, names.sourcetype);
+        push_name(&mut self.index, names.index);
         self.severity.append_option(record.severity());
         self.facility.append_option(record.facility());
-        self.vendor.append_null();
-        self.product.append_null();
+        push_text(&mut self.vendor, names.vendor);
+        push_text(&mut self.product, names.product);
         push_text(&mut self.app, batch.get(record.app));
         push_text(&mut self.proc_id, batch.get(record.proc_id));
         push_text(&mut self.msg_id, batch.get(record.msg_id));
@@ -244,6 +245,11 @@ impl<'a> Rows<'a> {
             to_ns: self.to_ns,
         })
     }
+}
+
+/// Appends a text that every event has.
+fn push_name(column: &mut StringViewBuilder, bytes: &[u8]) {
+    column.append_value(String::from_utf8_lossy(bytes));
 }
 
 /// Appends a text, or nothing where there is none.

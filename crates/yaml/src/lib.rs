@@ -4,8 +4,8 @@
 //! # What it guarantees
 //! * A file is bounded in bytes, depth, nodes and text after aliases and variables were filled in
 //!   (`CONFIG_*` in [`inrush_event::limits`]).
-//! * `${VAR}` is filled in after YAML was parsed ([`read`]), so that no value of the environment can
-//!   change the structure of a file; or left as it stands ([`read_plain`]).
+//! * `${VAR}` is filled in after YAML was parsed ([`read`]), so that no value of the environment
+//!   can change the structure of a file; or left as it stands ([`read_plain`]).
 //! * A key that is given twice is a problem, and so are tags and further documents.
 #![forbid(unsafe_code)]
 

@@ -347,7 +347,9 @@ impl<'a> Builder<'a> {
     fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> Node {
         let at = place(span);
         let plain = style == ScalarStyle::Plain;
-        let env = self.env.filter(|_| !self.expects_key() && variables::has_any(text));
+        let env = self
+            .env
+            .filter(|_| !self.expects_key() && variables::has_any(text));
         let Some(env) = env else {
             let scalar = Scalar {
                 text: text.to_owned(),

@@ -111,7 +111,11 @@ fn anomalies(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Resu
 fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
     let names = explained.batch.names(&explained.record);
     let class = explained.class();
-    page.line("class", class.as_deref().unwrap_or("none"), &explained.why())?;
+    page.line(
+        "class",
+        class.as_deref().unwrap_or("none"),
+        &explained.why(),
+    )?;
     let mut heading = "asked";
     for one in &explained.considered {
         let what = format!("{} ({})", one.rule, one.stage);

@@ -140,7 +140,9 @@ fn arrival(object: &Value, message_bytes_max: usize, line: u64) -> Item<'_> {
         bytes: &raw[..raw.len().min(message_bytes_max)],
         framing,
         listener: object["listener"].as_str(),
-        sender: ["sender", "peer"].iter().find_map(|key| address(object[key].as_str()?)),
+        sender: ["sender", "peer"]
+            .iter()
+            .find_map(|key| address(object[key].as_str()?)),
         received: object["received"]
             .as_str()
             .and_then(timestamp)
@@ -164,7 +166,9 @@ fn epoch(value: &Value) -> Option<Timestamp> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let seconds: i64 = seconds.parse().ok()?;
     let nanos: i64 = format!("{fraction:0<9.9}").parse().ok()?;
-    Some(Timestamp(seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?))
+    Some(Timestamp(
+        seconds.checked_mul(1_000_000_000)?.checked_add(nanos)?,
+    ))
 }
 
 /// The record without the octet count that it may bring (RFC 6587 section 3.4.1).

@@ -15,6 +15,7 @@ mod hec_fates;
 mod hostile;
 mod lifecycle;
 mod load;
+mod packs;
 mod proxy;
 mod queue;
 mod queue_tools;

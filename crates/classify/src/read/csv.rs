@@ -18,6 +18,21 @@ pub struct Csv {
 }
 
 impl Csv {
+    /// Leaves out the columns that nothing asks for.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        for column in &mut self.columns {
+            if !keep(column) {
+                column.clear();
+            }
+        }
+        if !self.greedy {
+            let last = self.columns.iter().rposition(|column| !column.is_empty());
+            // Two columns tell that it is a list at all.
+            self.columns
+                .truncate(last.map_or(0, |last| last + 1).max(2));
+        }
+    }
+
     /// Reads as many columns as there are; there must be two, or as many as there are names.
     pub(super) fn read(&self, bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
         let mut at = 0;
@@ -57,7 +72,10 @@ impl Csv {
                 from = end + 1;
             }
         }
-        let found = memchr::memmem::find(&rest[end..], &self.delimiter);
+        let found = match self.delimiter.as_slice() {
+            [one] => memchr::memchr(*one, &rest[end..]),
+            more => memchr::memmem::find(&rest[end..], more),
+        };
         let stop = found.map_or(rest.len(), |found| end + found);
         let next = found.map(|_| at + stop + self.delimiter.len());
         if end > 1 && end == stop {

@@ -38,8 +38,66 @@ pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -
         add(event, name, bytes, (at, end), span);
         at = end + 1;
     }
-    extension(bytes, at, span, keep, event);
+    if event.only.is_some() {
+        // Most of it is asked for by nothing.
+        event.pairs = Some(Pairs {
+            span: Span::new(span.start() + at, span.start() + bytes.len()),
+            separator: None,
+        });
+    } else {
+        extension(bytes, at, span, keep, event);
+    }
     true
+}
+
+/// Pairs that are taken apart only as far as they are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pairs {
+    /// Where they lie.
+    pub(crate) span: Span,
+    /// What stands between them; `None`: a blank, and values may hold blanks too.
+    separator: Option<u8>,
+}
+
+impl Pairs {
+    /// Where the value of that name lies in `bytes`, which are those of the span; empty if there is
+    /// none.
+    pub(crate) fn find(&self, name: &[u8], bytes: &[u8]) -> Span {
+        let mut at = 0;
+        while let Some(found) = memmem::find(&bytes[at..], name).map(|n| at + n) {
+            at = found + name.len();
+            let before = found.checked_sub(1).map(|before| bytes[before]);
+            let begins = before.is_none_or(|byte| byte == self.separator.unwrap_or(b' '));
+            if !begins || bytes.get(at) != Some(&b'=') {
+                continue;
+            }
+            let from = at + 1;
+            let to = match self.separator {
+                Some(separator) => {
+                    memchr(separator, &bytes[from..]).map_or(bytes.len(), |end| from + end)
+                }
+                None => value_end(bytes, from),
+            };
+            return Span::new(self.span.start() + from, self.span.start() + to);
+        }
+        Span::EMPTY
+    }
+}
+
+/// Where a value that begins at `from` ends: before the blank in front of the next key.
+fn value_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(equals) = memchr(b'=', &bytes[at..]).map(|n| at + n) {
+        at = equals + 1;
+        let key = bytes[from..equals].iter().rposition(|byte| *byte == b' ');
+        if let Some(blank) = key
+            && bytes[equals - 1] != b'\\'
+            && from + blank + 1 < equals
+        {
+            return from + bytes[from..from + blank].trim_ascii_end().len();
+        }
+    }
+    from + bytes[from..].trim_ascii_end().len()
 }
 
 /// Reads `LEEF:1.0|vendor|product|version|event|attributes`, or 2.0 with the separator before the
@@ -79,6 +137,13 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
     event.add(b"leef.separator", hex, false, false);
     let ext = Span::new(span.start() + at, span.start() + bytes.len());
     event.add(b"leef.attributes", ext, false, false);
+    if event.only.is_some() {
+        event.pairs = Some(Pairs {
+            span: ext,
+            separator: Some(separator),
+        });
+        return true;
+    }
     for pair in pairs(bytes, at, separator) {
         let (from, to) = pair;
         let Some(equals) = memchr(b'=', &bytes[from..to]).map(|n| from + n) else {
@@ -181,7 +246,10 @@ fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Eve
         }
         let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
         let before = &bytes[start..equals];
-        let key_at = before.iter().rposition(|byte| !part(byte)).map_or(0, |n| n + 1);
+        let key_at = before
+            .iter()
+            .rposition(|byte| !part(byte))
+            .map_or(0, |n| n + 1);
         let boundary = key_at == 0 || before[key_at - 1].is_ascii_whitespace();
         if key_at == before.len() || !boundary {
             continue;

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::value::SeqAccessDeserializer;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 
 use crate::event::Event;
 
@@ -66,6 +68,12 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
                 self.path.push(b'.');
             }
             self.path.extend_from_slice(name.as_bytes());
+            let only = self.event.only;
+            if only.is_some_and(|only| !only.leads_on(self.path)) {
+                self.path.truncate(length);
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
             map.next_value_seed(Member {
                 path: self.path,
                 keep: self.keep,

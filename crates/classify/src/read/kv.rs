@@ -38,7 +38,10 @@ impl Kv {
     /// The key at the end of what stands before the separator.
     fn key<'t>(&self, before: &'t [u8]) -> &'t [u8] {
         let mut before = before.trim_ascii_end();
-        if let Some(inner) = before.split_last().filter(|(last, _)| self.quotes.contains(last)) {
+        if let Some(inner) = before
+            .split_last()
+            .filter(|(last, _)| self.quotes.contains(last))
+        {
             before = inner.1;
         }
         let part = |byte: &u8| {
@@ -70,6 +73,10 @@ impl Kv {
         let next = at + length;
         let value = &rest[..length];
         let from = at + length - value.trim_ascii_start().len();
-        (from.min(next), at + value.trim_ascii_end().len().max(from - at), next)
+        (
+            from.min(next),
+            at + value.trim_ascii_end().len().max(from - at),
+            next,
+        )
     }
 }

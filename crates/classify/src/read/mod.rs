@@ -9,16 +9,20 @@ mod sdata;
 pub(crate) mod time;
 mod xml;
 
+use std::sync::Arc;
+
 use inrush_event::Span;
-use regex::bytes::Regex;
 
 use crate::PackError;
 use crate::event::Event;
+use crate::expression::Expression;
+use crate::needs::Names;
 use crate::pack::Part;
-use crate::pattern;
+use crate::pattern::Anchor;
 use crate::template::Text;
 
 pub use csv::Csv;
+pub(crate) use extended::Pairs;
 pub use kv::Kv;
 pub use time::{Formats, closest_year};
 
@@ -33,6 +37,33 @@ pub struct Step {
     pub optional: bool,
     /// Whether its values count among the event's.
     pub keep: bool,
+    /// The names that are asked for; `None`: all. Known once packs are compiled.
+    pub(crate) only: Option<Arc<Names>>,
+    /// Whether the object that it reads is all that the event's values are.
+    pub(crate) whole: bool,
+}
+
+impl Step {
+    /// A step that keeps everything until packs are compiled.
+    pub fn new(action: Action, input: Part, optional: bool, keep: bool) -> Self {
+        Self {
+            action,
+            input,
+            optional,
+            keep,
+            only: None,
+            whole: false,
+        }
+    }
+
+    /// Whether it makes values that count.
+    pub(crate) fn keeps(&self) -> bool {
+        let makes = !matches!(
+            self.action,
+            Action::Time { .. } | Action::Tag | Action::Header | Action::Trim
+        );
+        makes && self.keep
+    }
 }
 
 /// What a step does.
@@ -74,44 +105,56 @@ pub enum Action {
 /// A regular expression and what its groups stand for.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    regex: Regex,
+    regex: Expression,
     groups: Vec<(usize, Part)>,
-    locations: regex::bytes::CaptureLocations,
+    /// Its number among all expressions with groups; given when packs are compiled.
+    pub(crate) id: usize,
 }
 
 impl Groups {
+    /// What candidates can be found by.
+    pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
+        self.regex.anchor()
+    }
+
+    /// Leaves out what a group stands for that is asked for by nothing.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Part) -> bool) {
+        self.groups.retain(|(_, part)| keep(part));
+    }
+
     /// Compiles an expression.
     ///
     /// # Errors
     /// It is none, or is too large.
     pub fn new(expression: &str) -> Result<Self, PackError> {
-        let regex = pattern::compile(expression, false)?;
-        let named = regex.capture_names().enumerate();
+        let regex = Expression::new(expression, false)?;
+        let named = regex.regex().capture_names().enumerate();
         let groups = named
             .filter_map(|(index, name)| Some((index, Part::named(name?))))
             .collect();
-        let locations = regex.capture_locations();
         Ok(Self {
             regex,
             groups,
-            locations,
+            id: 0,
         })
     }
 }
 
 impl Step {
     /// Takes the event apart; `false`: it could not.
-    pub(crate) fn apply(&self, event: &mut Event<'_>) -> bool {
+    pub(crate) fn apply<'a>(&'a self, event: &mut Event<'a>) -> bool {
         let (bytes, span) = event.input(&self.input);
+        event.only = self.only.as_deref();
         let within = |from: usize, to: usize| Span::new(span.start() + from, span.start() + to);
         match &self.action {
             Action::Regex(groups) => {
-                let mut locations = groups.locations.clone();
-                if groups.regex.captures_read(&mut locations, &bytes).is_none() {
-                    return false;
+                if groups.groups.is_empty() {
+                    return groups.regex.is_match(&bytes);
                 }
-                for (index, part) in &groups.groups {
-                    let Some((from, to)) = locations.get(*index) else {
+                let mut locations = event.locations(groups.id, groups.regex.regex());
+                let found = groups.regex.captures(&bytes, &mut locations);
+                for (index, part) in groups.groups.iter().filter(|_| found) {
+                    let Some((from, to)) = groups.regex.group(*index, &locations, &bytes) else {
                         continue;
                     };
                     match part {
@@ -121,11 +164,18 @@ impl Step {
                         part => event.set_part(part, within(from, to)),
                     }
                 }
-                true
+                event.give_back(groups.id, locations);
+                found
             }
             Action::Kv(kv) => kv.read(&bytes, span, self.keep, event),
             Action::Csv(csv) => csv.read(&bytes, span, self.keep, event),
-            Action::Json => json::read(&bytes, self.keep, event),
+            Action::Json => {
+                let read = json::read(&bytes, self.keep, event);
+                if read && self.whole {
+                    event.object = span;
+                }
+                read
+            }
             Action::Xml => xml::read(&bytes, self.keep, event),
             Action::Cef => extended::cef(&bytes, span, self.keep, event),
             Action::Leef => extended::leef(&bytes, span, self.keep, event),

@@ -45,7 +45,9 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
 
 fn word<'b>(bytes: &'b [u8], at: &mut usize) -> &'b [u8] {
     let rest = &bytes[(*at).min(bytes.len())..];
-    let end = rest.iter().position(|byte| matches!(byte, b' ' | b'=' | b']' | b'"'));
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b' ' | b'=' | b']' | b'"'));
     let word = &rest[..end.unwrap_or(rest.len())];
     *at += word.len();
     word

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::epoch::Second;
-use super::text::{self, Put};
 use super::json_escape;
+use super::text::{self, Put};
 
 /// Senders of a batch whose rendered fields are kept; those of further ones are rendered anew for
 /// each event, so that a flood of forged addresses cannot fill the memory.
@@ -175,7 +175,12 @@ impl HecEncoder {
     }
 
     /// What is in common to the events of the record's class.
-    fn class_texts(&mut self, batch: &Batch, record: &Record, class: &Arc<ClassInfo>) -> &ClassTexts {
+    fn class_texts(
+        &mut self,
+        batch: &Batch,
+        record: &Record,
+        class: &Arc<ClassInfo>,
+    ) -> &ClassTexts {
         let slot = usize::from(record.class.0);
         if self.classes.len() <= slot {
             self.classes.resize_with(slot + 1, || None);

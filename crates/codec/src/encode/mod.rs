@@ -15,9 +15,9 @@ mod epoch;
 mod escape;
 mod hec;
 mod json_lines;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use epoch::{push_epoch_ms, push_rfc3339_ms, push_rfc3339_ns};
 pub use escape::json_escape;

@@ -17,7 +17,9 @@ pub(super) enum Put {
 /// Appends the event's text, escaped; never nothing: an event without any text is its raw record.
 pub(super) fn push(batch: &Batch, record: &Record, out: &mut Vec<u8>) -> Put {
     let start = out.len();
-    let kind = batch.class(record).map_or(EventText::ByFormat, |class| class.text);
+    let kind = batch
+        .class(record)
+        .map_or(EventText::ByFormat, |class| class.text);
     if kind == EventText::Own {
         let extra = batch.extra(record);
         if let Some(json) = extra.get(ExtraKey::Json) {
@@ -164,7 +166,10 @@ fn fallback(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     };
     line("PRI", pri.as_bytes());
     let header = header_span(batch.bytes(), record.app, record.proc_id, record.message);
-    line("LEGACY_MSGHDR", header.map_or(b"", |header| batch.get(header)));
+    line(
+        "LEGACY_MSGHDR",
+        header.map_or(b"", |header| batch.get(header)),
+    );
     line("PROGRAM", batch.get(record.app));
     line("PID", batch.get(record.proc_id));
     line("MESSAGE", batch.get(record.message));

@@ -3,8 +3,8 @@
 use super::meaning::{client_authority, place, server_files};
 use super::options::{AdminOptions, Config};
 use super::password::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN};
-use inrush_yaml::{Findings, Location};
 use inrush_yaml::Node;
+use inrush_yaml::{Findings, Location};
 
 /// Characters of a token at least: `openssl rand -hex 16` gives 32.
 const TOKEN_CHARS_MIN: usize = 16;

@@ -4,9 +4,9 @@ use inrush_event::{ByteSize, Period};
 use inrush_transport::config::ListenAddr;
 use serde_json::{Map, Value};
 
-use inrush_yaml::{Findings, Location, listed, nearest};
 use super::schema::{Shape, is_required, shape};
 use inrush_yaml::{Entry, Kind, Node, Scalar, kind_name};
+use inrush_yaml::{Findings, Location, listed, nearest};
 
 /// What a value is called in a problem, and where its key stands.
 #[derive(Clone, Copy)]

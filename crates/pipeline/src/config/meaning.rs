@@ -14,9 +14,9 @@ use inrush_transport::tls::ServerTls;
 
 use super::access;
 use super::options::{Config, SourceConfig, SyslogSource};
-use inrush_yaml::{Findings, Location, quoted};
-use inrush_yaml::Node;
 use crate::quarantine::Nowhere;
+use inrush_yaml::Node;
+use inrush_yaml::{Findings, Location, quoted};
 
 /// Checks what follows from the text alone.
 pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {

@@ -39,12 +39,12 @@ use inrush_yaml::{Findings, Location, Node};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use inrush_yaml::{Environment, Problem, Problems};
 pub use options::{
     AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, SourceConfig,
     SyslogSource,
 };
 pub use password::{HashingError, PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError};
-pub use inrush_yaml::{Environment, Problem, Problems};
 
 /// The configuration that holds without a file.
 pub const BUILTIN_YAML: &str = include_str!("builtin.yaml");

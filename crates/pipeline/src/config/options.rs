@@ -63,7 +63,8 @@ fn shutdown_timeout_default() -> Period {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PacksOptions {
-    /// Whether events are recognised at all.
+    /// Whether events are recognised at all. It costs between 0.2 and 3 microseconds of CPU an
+    /// event, most of it for what has an unusual header.
     pub enabled: bool,
     /// Your own packs: files, or folders with `*.yaml` in them. Their rules are asked before those
     /// that come with Inrush, and one of the same name stands in for it. What is not absolute is
@@ -89,7 +90,7 @@ pub struct PacksOptions {
 impl Default for PacksOptions {
     fn default() -> Self {
         Self {
-            enabled: true,
+            enabled: false,
             files: Vec::new(),
             disable: Vec::new(),
             fallback: Fallback::default(),

@@ -95,7 +95,7 @@ fn broken_structure_is_located() {
     finds(
         "- a\n",
         &[
-            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `admin`, `sources`, `destinations`, `queue` and `shutdown_timeout`",
+            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `queue` and `shutdown_timeout`",
         ],
     );
     finds(
@@ -152,7 +152,7 @@ fn unknown_keys_and_types_name_the_nearest() {
         &with_source("    lsiten: [udp://0.0.0.0:514]\n    index: x\n    colour: red\n"),
         &[
             "5:5: unknown key `lsiten` in `s`; did you mean `listen`?",
-            "7:5: unknown key `colour` in `s`; the keys here are `type`, `listen`, `tls`, `udp`, `stream`, `framing`, `max_message_bytes`, `timezone`, `index` and `sourcetype`",
+            "7:5: unknown key `colour` in `s`; the keys here are `type`, `listen`, `tls`, `udp`, `stream`, `framing`, `max_message_bytes`, `timezone`, `index`, `product` and `sourcetype`",
         ],
     );
     finds(
@@ -168,7 +168,7 @@ fn unknown_keys_and_types_name_the_nearest() {
     finds(
         &format!("{SOUND}routes: []\n"),
         &[
-            "5:1: unknown key `routes`; the keys here are `data_dir`, `admin`, `sources`, `destinations`, `queue` and `shutdown_timeout`",
+            "5:1: unknown key `routes`; the keys here are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `queue` and `shutdown_timeout`",
         ],
     );
 }

@@ -100,12 +100,17 @@ impl Explained {
             ("message", record.message),
         ];
         let inside = |span: Span| !span.is_empty() && span.end() <= record.raw.end();
-        parts.into_iter().filter(|(_, span)| inside(*span)).collect()
+        parts
+            .into_iter()
+            .filter(|(_, span)| inside(*span))
+            .collect()
     }
 
     /// The rules that decided, joined by `|`; empty if none did.
     pub fn rules(&self) -> &str {
-        self.batch.class(&self.record).map_or("", |class| &class.rules)
+        self.batch
+            .class(&self.record)
+            .map_or("", |class| &class.rules)
     }
 
     /// Vendor, product and class, as far as they are known, joined by `/`.
@@ -132,10 +137,20 @@ impl Explained {
         }
     }
 
-    /// The last rule that was asked and not taken, and what failed.
+    /// The rule that came nearest to recognising it, and what failed: one by program or structured
+    /// data before one by the message, the last of those.
     pub fn nearest(&self) -> Option<(&str, String)> {
-        let mut failed = self.considered.iter().rev();
-        failed.find_map(|one| Some((one.rule.as_str(), reason(&one.outcome)?)))
+        let of = |stages: &[&str]| {
+            let mut asked = self.considered.iter().rev();
+            asked.find_map(|one| {
+                let failed = stages
+                    .contains(&one.stage)
+                    .then(|| reason(&one.outcome))??;
+                Some((one.rule.as_str(), failed))
+            })
+        };
+        of(&["sdata", "program"])
+            .or_else(|| of(&["message", "cef", "leef", "json", "cisco", "listener"]))
     }
 
     /// How the event time came about, in sentences.
@@ -301,7 +316,10 @@ impl Explainer {
             recogniser.begin();
             recogniser.run(&mut builder, 0);
             considered = recogniser.considered().to_vec();
-            filtered = recogniser.take_dropped().map(|(rule, _)| rule.to_owned()).next();
+            filtered = recogniser
+                .take_dropped()
+                .map(|(rule, _)| rule.to_owned())
+                .next();
         }
         record = builder.records().first().copied().unwrap_or(record);
         let batch = builder.freeze(self.number);
@@ -347,7 +365,9 @@ pub fn source<'c>(
 
 /// The source that listens at `protocol:port`, or is called so.
 pub fn listening<'c>(config: &'c Config, listener: &str) -> Option<(&'c str, &'c SyslogSource)> {
-    let port = listener.rsplit_once(':').map(|(protocol, port)| (protocol, port.parse::<u16>()));
+    let port = listener
+        .rsplit_once(':')
+        .map(|(protocol, port)| (protocol, port.parse::<u16>()));
     config.sources.iter().find_map(|(name, source)| {
         let SourceConfig::Syslog(source) = source;
         let here = source.listen.iter().any(|listen| match port {
@@ -398,8 +418,8 @@ pub fn datagram_to_json(
         received: None,
     };
     let loaded = recognise::load(config).map_err(|problems| problems.to_string())?;
-    let mut explainer = Explainer::new(name, options, config, &loaded.packs)
-        .map_err(|error| error.to_string())?;
+    let mut explainer =
+        Explainer::new(name, options, config, &loaded.packs).map_err(|error| error.to_string())?;
     explainer
         .explain(&arrival)
         .to_json()

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use inrush_classify::{
     Classifier, Considered, Hints, Overrides, Pack, SenderPlace, Verdict, Warning,
 };
-use inrush_event::{BatchBuilder, ClassId};
+use inrush_codec::Zone;
+use inrush_event::{BatchBuilder, ClassId, crc32c, crc32c_append};
 use inrush_yaml::{Findings, Location, Problems};
 use jiff::tz::TimeZone;
 
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
 
 pub use inrush_classify::Packs;
-pub use sample::samples;
+pub use sample::{Whose, samples};
 
 /// Bytes of a pack's file, at most.
 const PACK_BYTES_MAX: u64 = 1024 * 1024;
@@ -26,6 +27,8 @@ pub struct Loaded {
     pub packs: Arc<Packs>,
     /// Rules that are never taken, and the like.
     pub warnings: Vec<Warning>,
+    /// Tells these packs from others: a checksum of all that they were made from.
+    pub fingerprint: u32,
 }
 
 /// Reads and compiles the packs that a configuration names, and those that come with Inrush.
@@ -38,6 +41,7 @@ pub fn load(config: &Config) -> Result<Loaded, Problems> {
     Ok(Loaded {
         packs: Arc::new(packs),
         warnings,
+        fingerprint: fingerprint(config)?,
     })
 }
 
@@ -48,7 +52,9 @@ fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pac
     }
     let mut options = options.clone();
     if packs.fallback == Fallback::Sc4s {
-        options.entry("fallback".into()).or_insert_with(|| "sc4s".into());
+        options
+            .entry("fallback".into())
+            .or_insert_with(|| "sc4s".into());
     }
     let mut all = Vec::new();
     let mut problems: Option<Problems> = None;
@@ -75,7 +81,9 @@ fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pac
         return Err(problems);
     }
     let disabled = packs.disable.iter();
-    let disable = disabled.map(|name| (name.clone(), Default::default())).collect();
+    let disable = disabled
+        .map(|name| (name.clone(), Default::default()))
+        .collect();
     all.insert(
         0,
         Pack {
@@ -85,6 +93,17 @@ fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pac
         },
     );
     Ok(all)
+}
+
+fn fingerprint(config: &Config) -> Result<u32, Problems> {
+    let mut sum = crc32c(format!("{:?}", config.packs).as_bytes());
+    for path in &config.packs.files {
+        for file in files(path)? {
+            let text = text(&file).map_err(|words| problem(&file.display().to_string(), words))?;
+            sum = crc32c_append(sum, text.as_bytes());
+        }
+    }
+    Ok(sum)
 }
 
 fn problem(file: &str, words: String) -> Problems {
@@ -105,7 +124,10 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Problems> {
     let mut files = Vec::new();
     for entry in path.read_dir().map_err(failed)? {
         let file = entry.map_err(failed)?.path();
-        if file.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+        if file
+            .extension()
+            .is_some_and(|end| end == "yaml" || end == "yml")
+        {
             files.push(file);
         }
     }
@@ -116,7 +138,9 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Problems> {
 fn text(file: &Path) -> Result<String, String> {
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if metadata.len() > PACK_BYTES_MAX {
-        return Err(format!("the file is larger than {PACK_BYTES_MAX} bytes; is it a pack?"));
+        return Err(format!(
+            "the file is larger than {PACK_BYTES_MAX} bytes; is it a pack?"
+        ));
     }
     std::fs::read_to_string(file).map_err(|error| error.to_string())
 }
@@ -127,7 +151,10 @@ fn overrides(packs: &PacksOptions) -> Result<Overrides, Problems> {
         let text = match &one.template {
             None => None,
             Some(name) => Some(inrush_packs::event_text(name).ok_or_else(|| {
-                problem("packs.metadata", format!("`{key}`: there is no template `{name}`"))
+                problem(
+                    "packs.metadata",
+                    format!("`{key}`: there is no template `{name}`"),
+                )
             })?),
         };
         overrides.insert(
@@ -139,6 +166,42 @@ fn overrides(packs: &PacksOptions) -> Result<Overrides, Problems> {
         );
     }
     Ok(overrides)
+}
+
+/// What the events of all sources are recognised by.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) packs: Arc<Packs>,
+    /// What hosts were recognised as; it outlives a reload.
+    hints: Option<Arc<Hints>>,
+    pub(crate) fingerprint: u32,
+}
+
+impl Known {
+    /// The packs that a configuration names, beside what was learnt before.
+    pub(crate) fn load(config: &Config, before: Option<&Self>) -> Result<Self, Vec<String>> {
+        let loaded = load(config)
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        for warning in &loaded.warnings {
+            let place = format!("{}:{}", warning.file, warning.at.line);
+            tracing::warn!(%place, "{}", warning.words);
+        }
+        let learnt = || before.and_then(|before| before.hints.clone());
+        let hints = config
+            .packs
+            .remember_hosts
+            .then(|| learnt().unwrap_or_else(Hints::new));
+        Ok(Self {
+            packs: loaded.packs,
+            hints,
+            fingerprint: loaded.fingerprint,
+        })
+    }
+
+    pub(crate) fn of(&self, name: &str, source: &SyslogSource, zone: &Zone) -> Option<Recognition> {
+        let zone = zone.time_zone();
+        Recognition::new(name, source, zone, &self.packs, self.hints.as_ref())
+    }
 }
 
 /// What a source's events are recognised by.
@@ -163,7 +226,10 @@ impl Recognition {
         if packs.is_empty() {
             return None;
         }
-        let product = source.product.as_deref().and_then(|text| text.split_once('/'));
+        let product = source
+            .product
+            .as_deref()
+            .and_then(|text| text.split_once('/'));
         Some(Self {
             packs: Arc::clone(packs),
             hints: hints.cloned(),
@@ -219,8 +285,9 @@ impl Recogniser {
     }
 
     /// Recognises the events from number `from` on. What is filtered is taken out; returns how many
-    /// those were.
-    pub(crate) fn run(&mut self, builder: &mut BatchBuilder, from: usize) -> u64 {
+    /// those were, and their bytes.
+    pub(crate) fn run(&mut self, builder: &mut BatchBuilder, from: usize) -> (u64, u64) {
+        let mut bytes = 0;
         let mut kept = from;
         let count = builder.len();
         for index in from..count {
@@ -232,8 +299,9 @@ impl Recogniser {
                 hint: (self.recognition.product.as_ref()).map(|(v, p)| (v.as_str(), p.as_str())),
                 zone: &self.recognition.zone,
             };
-            let (verdict, append) =
-                self.classifier.classify(builder.bytes(), &mut record, place);
+            let (verdict, append) = self
+                .classifier
+                .classify(builder.bytes(), &mut record, place);
             match verdict {
                 Verdict::Class(number) => {
                     if append {
@@ -249,11 +317,12 @@ impl Recogniser {
                         self.dropped.resize(rule + 1, 0);
                     }
                     self.dropped[rule] += 1;
+                    bytes += u64::from(record.raw.len);
                 }
             }
         }
         builder.records_mut().truncate(kept);
-        (count - kept) as u64
+        ((count - kept) as u64, bytes)
     }
 
     fn id(&mut self, number: u32, builder: &mut BatchBuilder) -> ClassId {

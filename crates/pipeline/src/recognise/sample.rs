@@ -18,21 +18,34 @@ const RECEIVED: Timestamp = Timestamp(1_714_979_289_123_456_000);
 
 /// The least that a source needs.
 const CONFIG: &str = "sources: { sample: { type: syslog, listen: [\"tcp://127.0.0.1:0\"] } }\n\
-    destinations: { none: { type: blackhole } }\n";
+    destinations: { none: { type: blackhole } }\npacks: { enabled: true }\n";
 
-/// Runs every sample of the packs that `config` names and of those that come with Inrush. What is
-/// returned is what did not come out as it must; and how many samples there are.
+/// Whose samples are run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Those of the packs that a configuration names.
+    Own,
+    /// Those of the packs that come with Inrush.
+    Builtin,
+}
+
+/// Runs samples. What is returned is what did not come out as it must; and how many samples there
+/// are.
 ///
 /// # Errors
 /// Everything that is wrong with the packs themselves.
-pub fn samples(config: &Config) -> Result<(Vec<Warning>, usize), Problems> {
+pub fn samples(config: &Config, whose: Whose) -> Result<(Vec<Warning>, usize), Problems> {
     let own = super::read(&config.packs, &config.packs.options)?;
     let mut compiled = Compiled {
         config,
         by_options: BTreeMap::new(),
     };
     let (mut failed, mut count) = (Vec::new(), 0);
-    for pack in &own {
+    let builtin = |file: &str| inrush_packs::BUILTIN.iter().any(|(name, _)| *name == file);
+    for pack in own
+        .iter()
+        .filter(|pack| builtin(&pack.file) == (whose == Whose::Builtin))
+    {
         for rule in &pack.rules {
             for sample in &rule.samples {
                 count += 1;
@@ -62,7 +75,9 @@ impl Compiled<'_> {
         }
         // Samples hold whatever the configuration says, so its own options do not count.
         let mut options: inrush_packs::Options = given.iter().cloned().collect();
-        options.entry("fallback".into()).or_insert_with(|| "sc4s".into());
+        options
+            .entry("fallback".into())
+            .or_insert_with(|| "sc4s".into());
         let packs = super::read(&self.config.packs, &options)?;
         let packs = Arc::new(Packs::compile(packs, Default::default()).0);
         self.by_options.insert(given.to_vec(), Arc::clone(&packs));
@@ -80,7 +95,9 @@ impl Compiled<'_> {
         let Ok(mut explainer) = Explainer::new(name, &source, &config, &packs) else {
             return Ok(Vec::new());
         };
-        let received = sample.received.and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+        let received = sample
+            .received
+            .and_then(|at| i64::try_from(at.as_nanosecond()).ok());
         let explained = explainer.explain(&Arrival {
             bytes: sample.raw.as_bytes(),
             framing: Anomalies::NONE,
@@ -142,5 +159,30 @@ fn time(expected: &Value, envelope: &Value) -> Option<String> {
     match (seconds, found) {
         (Some(a), Some(b)) if (a - b).abs() < 0.000_6 => None,
         _ => Some(format!("time is {}, not {expected}", envelope["time"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_samples_of_the_packs_that_come_with_inrush_come_out_as_they_say() {
+        let config = crate::config::parse(CONFIG, "test", &|_| None).expect("a configuration");
+        let loaded =
+            crate::recognise::load(&config).unwrap_or_else(|problems| panic!("{problems}"));
+        let line = |w: &Warning| format!("{}:{}:{}: {}", w.file, w.at.line, w.at.column, w.words);
+        let warnings: Vec<_> = loaded.warnings.iter().map(line).collect();
+        let (failed, count) =
+            samples(&config, Whose::Builtin).unwrap_or_else(|problems| panic!("{problems}"));
+        let failed: Vec<_> = failed.iter().map(line).collect();
+        assert!(count > 400, "{count} samples");
+        assert!(
+            failed.is_empty(),
+            "{} of {count}:\n{}",
+            failed.len(),
+            failed.join("\n")
+        );
+        assert!(warnings.is_empty(), "{}", warnings.join("\n"));
     }
 }

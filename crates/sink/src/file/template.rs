@@ -154,8 +154,8 @@ fn date(received: Timestamp) -> Date {
 fn push_value(field: Field, batch: &Batch, record: &Record, date: Date, out: &mut String) {
     let source = batch.source();
     match field {
-        Field::Index => push_name(source.index.as_bytes(), out),
-        Field::Sourcetype => push_name(source.sourcetype.as_bytes(), out),
+        Field::Index => push_name(batch.names(record).index, out),
+        Field::Sourcetype => push_name(batch.names(record).sourcetype, out),
         Field::Source => push_name(source.name.as_bytes(), out),
         Field::Host if record.host.is_empty() => push_sender(batch, record, out),
         Field::Host => push_name(batch.get(record.host), out),

@@ -1,5 +1,6 @@
 //! A request body under construction, and where each of its events came from.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +24,16 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// The index that one of the batch's records goes to.
+    fn index(&self, record: u32) -> Cow<'_, str> {
+        let batch = &self.batch;
+        let index = match batch.records().get(record as usize) {
+            Some(record) => batch.names(record).index,
+            None => batch.source().index.as_bytes(),
+        };
+        String::from_utf8_lossy(index)
+    }
+
     /// The records of this part that lie in `range` of the body; empty if none does.
     fn records_in(&self, range: &Range<usize>) -> Range<u32> {
         let end = self.first + self.events.len();
@@ -33,6 +44,14 @@ impl Part {
         let at = |index: usize| self.events.start + (index - self.first) as u32;
         at(from)..at(to)
     }
+}
+
+/// Events of a body that follow each other and go to one index.
+pub(super) struct Run<'b> {
+    /// Which events of the body.
+    pub(super) events: Range<usize>,
+    /// The index.
+    pub(super) index: Cow<'b, str>,
 }
 
 /// Envelopes joined by line feeds. The buffers are kept from request to request.
@@ -107,12 +126,6 @@ impl Body {
         let (batch, events) = (&*delivery.batch, &delivery.events);
         let bytes = self.bytes.edit();
         self.more.clear();
-        if self.rerouted {
-            self.more.extend_from_slice(b",\"inrush_index\":\"");
-            json_escape(batch.source().index.as_bytes(), &mut self.more);
-            self.more.push(b'"');
-        }
-        let common = self.more.len();
         for (event, record) in events.clone().zip(records(batch, events)) {
             if self.ends.len() >= self.events_max {
                 return false;
@@ -121,8 +134,13 @@ impl Body {
             if before > 0 {
                 bytes.push(b'\n');
             }
+            self.more.clear();
+            if self.rerouted {
+                self.more.extend_from_slice(b",\"inrush_index\":\"");
+                json_escape(batch.names(record).index, &mut self.more);
+                self.more.push(b'"');
+            }
             if self.ids {
-                self.more.truncate(common);
                 push_id(&delivery.origin, event, &mut self.more);
             }
             encoder.encode(batch, record, &self.more, bytes);
@@ -148,14 +166,20 @@ impl Body {
         self.bytes.share().slice(start..end)
     }
 
-    /// The same, with which events of the body they are.
-    pub(super) fn spans(
-        &self,
-        range: &Range<usize>,
-    ) -> impl Iterator<Item = (&Part, Range<usize>)> {
-        self.parts(range).map(|(part, events)| {
-            let first = part.first + (events.start - part.events.start) as usize;
-            (part, first..first + events.len())
+    /// The events in `range`, in runs that go to one index each, with which events of the body they
+    /// are.
+    pub(super) fn runs(&self, range: &Range<usize>) -> impl Iterator<Item = Run<'_>> {
+        self.parts(range).flat_map(|(part, events)| {
+            let mut from = events.start;
+            std::iter::from_fn(move || {
+                let index = (from < events.end).then(|| part.index(from))?;
+                let same = |at: &u32| part.index(*at) == index;
+                let to = from + (from..events.end).take_while(same).count() as u32;
+                let first = part.first + (from - part.events.start) as usize;
+                let events = first..first + (to - from) as usize;
+                from = to;
+                Some(Run { events, index })
+            })
         })
     }
 

@@ -10,7 +10,6 @@ use inrush_event::{Delivery, RefuseReason};
 
 use super::answer::Words;
 use super::deliver::Worker;
-use super::encode::Part;
 
 /// Where the events of wrong indexes go.
 pub(super) struct Detour {
@@ -58,10 +57,10 @@ impl Worker<'_> {
 
     /// Sends events of one wrong index elsewhere, or refuses them.
     pub(super) fn divert(&mut self, range: Range<usize>, words: Words) {
-        let Some((part, _)) = self.body.parts(&range).next() else {
+        let Some(run) = self.body.runs(&range).next() else {
             return;
         };
-        let index = part.batch.source().index.clone();
+        let index = run.index.into_owned();
         if self.detour.is_none() || self.indexes.rerouting {
             let detour = self.detour.as_ref().filter(|_| self.indexes.rerouting);
             let text = match detour {
@@ -97,14 +96,10 @@ impl Worker<'_> {
         if self.indexes.wrong.is_empty() {
             return range;
         }
-        let found = self.body.spans(&range).find_map(|(part, span)| {
-            let index = &part.batch.source().index;
-            let (_, words) = self
-                .indexes
-                .wrong
-                .iter()
-                .find(|(wrong, _)| wrong == index)?;
-            Some((span, words.clone()))
+        let found = self.body.runs(&range).find_map(|run| {
+            let mut wrong = self.indexes.wrong.iter();
+            let (_, words) = wrong.find(|(wrong, _)| *wrong == run.index)?;
+            Some((run.events, words.clone()))
         });
         let Some((span, words)) = found else {
             return range;
@@ -133,8 +128,7 @@ impl Worker<'_> {
 
     /// Whether all the events go to the same index: then none of them can be taken.
     pub(super) fn has_one_index(&self, range: &Range<usize>) -> bool {
-        let index = |(part, _): (&Part, _)| part.batch.source().index.clone();
-        let mut indexes = self.body.parts(range).map(index);
+        let mut indexes = self.body.runs(range).map(|run| run.index);
         let first = indexes.next();
         self.indexes.rerouting || indexes.all(|index| Some(index) == first)
     }

@@ -1,0 +1,300 @@
+//! Regular expressions on bytes, with what can be known of them without running them.
+
+use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+use crate::PackError;
+use crate::pattern::Anchor;
+
+/// Memory of one compiled expression: what explodes is refused instead of compiled.
+const BYTES_MAX: usize = 1 << 20;
+
+/// A compiled expression. It runs in time linear in the text.
+#[derive(Clone, Debug)]
+pub(crate) struct Expression {
+    regex: Regex,
+    /// As it was written.
+    written: String,
+    /// The bytes that a match can begin with, if it must stand at the beginning of the text.
+    first: Option<Box<[bool; 256]>>,
+    /// A text that every match has.
+    literal: Option<Literal>,
+    /// The group that goes on to the end of the text, which then need not be run through.
+    rest: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Literal {
+    Prefix(Vec<u8>),
+    Contains(Vec<u8>),
+}
+
+impl Expression {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// It is none, or is too large.
+    pub(crate) fn new(written: &str, ignore_case: bool) -> Result<Self, PackError> {
+        let whole = build(written, ignore_case)?;
+        let shorter = without_rest(written).and_then(|text| build(&text, ignore_case).ok());
+        // The group that went on to the end is the last one that was closed: the outermost of
+        // those that end there, which `without_rest` leaves as the only one.
+        let rest = shorter.as_ref().map(|_| last_group(written, &whole));
+        let hir = ParserBuilder::new()
+            .unicode(false)
+            .utf8(false)
+            .case_insensitive(ignore_case)
+            .build()
+            .parse(written)
+            .ok();
+        Ok(Self {
+            regex: shorter.unwrap_or(whole),
+            written: written.to_owned(),
+            first: hir.as_ref().and_then(first_bytes),
+            literal: hir.as_ref().and_then(literal),
+            rest: rest.flatten(),
+        })
+    }
+
+    pub(crate) fn written(&self) -> &str {
+        &self.written
+    }
+
+    pub(crate) fn regex(&self) -> &Regex {
+        &self.regex
+    }
+
+    fn can_begin(&self, text: &[u8]) -> bool {
+        match (&self.first, text.first()) {
+            (Some(first), Some(byte)) => first[usize::from(*byte)],
+            _ => true,
+        }
+    }
+
+    pub(crate) fn is_match(&self, text: &[u8]) -> bool {
+        self.can_begin(text) && self.regex.is_match(text)
+    }
+
+    pub(crate) fn captures(&self, text: &[u8], into: &mut CaptureLocations) -> bool {
+        self.can_begin(text) && self.regex.captures_read(into, text).is_some()
+    }
+
+    /// Where a group lies.
+    pub(crate) fn group(
+        &self,
+        index: usize,
+        of: &CaptureLocations,
+        text: &[u8],
+    ) -> Option<(usize, usize)> {
+        let (from, to) = of.get(index)?;
+        Some((
+            from,
+            if self.rest == Some(index) {
+                text.len()
+            } else {
+                to
+            },
+        ))
+    }
+
+    /// What candidates can be found by.
+    pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
+        match self.literal.as_ref()? {
+            Literal::Prefix(text) => Some(Anchor::Prefix(text)),
+            Literal::Contains(text) => Some(Anchor::Contains(text)),
+        }
+    }
+}
+
+fn build(expression: &str, ignore_case: bool) -> Result<Regex, PackError> {
+    RegexBuilder::new(expression)
+        .case_insensitive(ignore_case)
+        // Messages are bytes: `.` must pass what is not UTF-8.
+        .unicode(false)
+        .size_limit(BYTES_MAX)
+        .dfa_size_limit(BYTES_MAX)
+        .build()
+        .map_err(|error| PackError::regex(expression, &error))
+}
+
+/// The expression without the `.*` of its last group, if that goes on to the end whatever stands
+/// there: `(?s)…(?<rest>.*)$`, `…(?<rest>x(?s:.*))$`.
+fn without_rest(written: &str) -> Option<String> {
+    let (before, tail) = if let Some(before) = written.strip_suffix("(?s:.*))$") {
+        (before, ")")
+    } else if written.starts_with("(?s)") {
+        (written.strip_suffix(".*)$")?, ")")
+    } else {
+        return None;
+    };
+    // An alternation outside of a group would end there too.
+    (!before.ends_with('\\')).then(|| format!("{before}{tail}"))
+}
+
+/// The number of the group that the last parenthesis closes, if it is one that has a name.
+fn last_group(written: &str, regex: &Regex) -> Option<usize> {
+    let bytes = written.as_bytes();
+    let mut open = Vec::new();
+    let (mut at, mut class) = (0, false);
+    let mut last = None;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'[' => class = true,
+            b']' => class = false,
+            b'(' if !class => open.push(at),
+            b')' if !class => last = open.pop(),
+            _ => {}
+        }
+        at += 1;
+    }
+    let name = written[last?..].strip_prefix("(?<")?.split_once('>')?.0;
+    regex.capture_names().position(|known| known == Some(name))
+}
+
+/// The text that every match begins with, or has somewhere.
+fn literal(hir: &Hir) -> Option<Literal> {
+    let mut prefix = Vec::new();
+    if hir.properties().look_set_prefix().contains(Look::Start) {
+        // How far it got is in the text itself.
+        let _ = collect(hir, &mut prefix);
+        if !prefix.is_empty() {
+            return Some(Literal::Prefix(prefix));
+        }
+    }
+    let text = longest(hir)?;
+    (text.len() >= 2).then_some(Literal::Contains(text))
+}
+
+/// Appends the literals that `hir` begins with; `None`: it goes on with something else.
+fn collect(hir: &Hir, out: &mut Vec<u8>) -> Option<()> {
+    match hir.kind() {
+        HirKind::Literal(text) => {
+            out.extend_from_slice(&text.0);
+            Some(())
+        }
+        HirKind::Look(_) | HirKind::Empty => Some(()),
+        HirKind::Capture(capture) => collect(&capture.sub, out),
+        HirKind::Concat(parts) => {
+            for part in parts {
+                collect(part, out)?;
+            }
+            Some(())
+        }
+        _ => None,
+    }
+}
+
+/// The longest text that every match has.
+fn longest(hir: &Hir) -> Option<Vec<u8>> {
+    match hir.kind() {
+        HirKind::Literal(text) => Some(text.0.to_vec()),
+        HirKind::Capture(capture) => longest(&capture.sub),
+        HirKind::Repetition(again) if again.min >= 1 => longest(&again.sub),
+        HirKind::Concat(parts) => parts.iter().filter_map(longest).max_by_key(Vec::len),
+        _ => None,
+    }
+}
+
+/// The bytes that a match can begin with, if it must stand at the beginning and is not empty.
+fn first_bytes(hir: &Hir) -> Option<Box<[bool; 256]>> {
+    if !hir.properties().look_set_prefix().contains(Look::Start) {
+        return None;
+    }
+    let mut set = Box::new([false; 256]);
+    let empty = first(hir, &mut set);
+    (!empty).then_some(set)
+}
+
+/// Adds the bytes that `hir` can begin with; whether it can be empty.
+fn first(hir: &Hir, set: &mut [bool; 256]) -> bool {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => true,
+        HirKind::Literal(text) => match text.0.first() {
+            Some(byte) => {
+                set[usize::from(*byte)] = true;
+                false
+            }
+            None => true,
+        },
+        HirKind::Class(Class::Bytes(class)) => {
+            for range in class.ranges() {
+                for byte in range.start()..=range.end() {
+                    set[usize::from(byte)] = true;
+                }
+            }
+            false
+        }
+        HirKind::Class(Class::Unicode(_)) => {
+            set.fill(true);
+            false
+        }
+        HirKind::Repetition(again) => first(&again.sub, set) || again.min == 0,
+        HirKind::Capture(capture) => first(&capture.sub, set),
+        HirKind::Concat(parts) => parts.iter().all(|part| first(part, set)),
+        HirKind::Alternation(parts) => {
+            let mut empty = false;
+            for part in parts {
+                empty |= first(part, set);
+            }
+            empty
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(written: &str, text: &str) -> Vec<String> {
+        let expression = Expression::new(written, false).expect(written);
+        let mut room = expression.regex().capture_locations();
+        if !expression.captures(text.as_bytes(), &mut room) {
+            return vec!["no match".to_owned()];
+        }
+        let count = expression.regex().captures_len();
+        let group = |at| expression.group(at, &room, text.as_bytes());
+        (1..count)
+            .filter_map(group)
+            .map(|(from, to)| text[from..to].to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_group_that_goes_on_to_the_end_does() {
+        assert_eq!(
+            groups(r"(?s)^(?<a>\d+) (?<rest>.*)$", "12 and\nso on"),
+            ["12", "and\nso on"]
+        );
+        assert_eq!(
+            groups(r"^(?<a>\d+) (?<rest>%(?:A|B)-(?s:.*))$", "1 %B-x\ny"),
+            ["1", "%B-x\ny"]
+        );
+        assert_eq!(
+            groups(r"^(?<a>\d+) (?<rest>.*)$", "12 one\ntwo"),
+            ["no match"]
+        );
+        assert_eq!(groups(r"(?s)^(?<a>x(?<b>.*))$", "xyz"), ["xyz", "yz"]);
+    }
+
+    #[test]
+    fn what_a_match_begins_with_is_known() {
+        let anchor = |written: &str| {
+            let expression = Expression::new(written, false).expect(written);
+            match expression.anchor() {
+                Some(Anchor::Prefix(text)) => format!("^{}", String::from_utf8_lossy(text)),
+                Some(Anchor::Contains(text)) => String::from_utf8_lossy(text).into_owned(),
+                _ => String::new(),
+            }
+        };
+        assert_eq!(anchor(r"^M_\d+:"), "^M_");
+        assert_eq!(anchor(r"^(?<a>ab)c\d"), "^abc");
+        assert_eq!(anchor(r"\d+ Limiting .+ from"), " Limiting ");
+        assert_eq!(anchor(r"^(a|b)x"), "");
+        assert_eq!(anchor(r"(?i)^abc"), "");
+        let digits = Expression::new(r"^\d+ ?x", false).expect("sound");
+        assert!(digits.is_match(b"1x") && !digits.is_match(b"x1x"));
+        assert!(digits.can_begin(b"7") && !digits.can_begin(b"x"));
+    }
+}
