@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod load;
+mod migrate;
 mod password;
 mod queue;
 mod run;
@@ -59,10 +60,12 @@ pub(crate) enum Command {
     Queue(Box<queue::QueueArgs>),
     /// Show what flows, waits and is lost in a running process, live
     Top(TopArgs),
+    /// Make a configuration of what another collector was configured with
+    Migrate(migrate::MigrateArgs),
 }
 
 /// Arguments of `run`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(after_help = "Examples:
   inrush run                                  the built-in default: syslog on port 5514
   inrush run -c /etc/inrush/inrush.yaml
@@ -76,6 +79,12 @@ pub(crate) struct RunArgs {
     /// The folder for everything that is kept, in place of the configuration's `data_dir`
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Run as this env_file of SC4S says, in place of a configuration: see `inrush migrate sc4s`
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) sc4s_env: Option<PathBuf>,
+    /// The folder of SC4S's context files; with --sc4s-env
+    #[arg(long, value_name = "DIR", requires = "sc4s_env")]
+    pub(crate) context: Option<PathBuf>,
 }
 
 /// Arguments of `check`.
@@ -240,6 +249,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Search(args) => search::run(&args),
         Command::Sql(args) => search::sql(&args),
         Command::Queue(args) => queue::run(*args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Top(args) => top::run(&args),
     }
 }

@@ -1,6 +1,5 @@
 //! `inrush run`: starts the pipeline and the admin API, obeys signals, stops in good order.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -32,7 +31,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
-    let config = read(args.config.as_ref(), args.data_dir.as_ref())?;
+    let config = read(args)?;
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
     let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(pipeline.admin())?);
@@ -68,22 +67,28 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The configuration with the command line's `--data-dir` in place of its own.
-fn read(file: Option<&PathBuf>, data_dir: Option<&PathBuf>) -> Result<Config, Problems> {
-    let Some(file) = file else {
-        return Config::builtin(data_dir.map(PathBuf::as_path));
+fn read(args: &RunArgs) -> anyhow::Result<Config> {
+    let data_dir = args.data_dir.as_deref();
+    if let Some(env_file) = &args.sc4s_env {
+        return super::migrate::configuration(env_file, args.context.as_deref(), data_dir);
+    }
+    let Some(file) = &args.config else {
+        return Ok(Config::builtin(data_dir)?);
     };
     let mut config = config::load(file, &|name| std::env::var(name).ok())?;
     if let Some(data_dir) = data_dir {
-        config.data_dir.clone_from(data_dir);
+        data_dir.clone_into(&mut config.data_dir);
     }
     Ok(config)
 }
 
 fn loader(args: &RunArgs) -> Loader {
-    let (file, data_dir) = (args.config.clone(), args.data_dir.clone());
+    let args = args.clone();
     Box::new(move || {
-        read(file.as_ref(), data_dir.as_ref())
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+        read(&args).map_err(|error| match error.downcast::<Problems>() {
+            Ok(problems) => problems.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![format!("{error:#}")],
+        })
     })
 }
 

@@ -37,6 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "host",
         ],
     ),
+    ("migrate", &[]),
     ("yaml", &["event"]),
     ("classify", &["event"]),
     ("packs", &["event", "yaml", "classify"]),

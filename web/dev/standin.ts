@@ -387,10 +387,11 @@ function explained(raw: string) {
     time_notes: ["none was sent; the receive time stands in"],
     anomalies: [{ name: "no_time", meaning: "No timestamp; the receive time stands in." }],
     class: known ? "cisco_asa" : null,
-    class_reason: known ? "%ASA- begins the message" : "no pack's rule fits",
+    why: known ? "recognised by cisco_asa" : "no pack's rule fits",
+    considered: [{ rule: "cisco_asa", stage: "cisco", taken: known, reason: null }],
     index: known ? "netfw" : "main",
     sourcetype: known ? "cisco:asa" : "inrush:unknown",
-    rule: known ? "packs/cisco_asa.yaml:12" : "source default",
+    rule: known ? "cisco_asa" : "source default",
     hec: { time: 1, host: "fw-edge-1", event: raw },
   };
 }

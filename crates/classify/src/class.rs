@@ -9,7 +9,7 @@ use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
 
 use crate::compile::{Override, Packs};
 use crate::event::{Event, Slot};
-use crate::pack::{Set, Template};
+use crate::pack::{Set, Stage, Template};
 use crate::render;
 use crate::template::Text;
 
@@ -192,12 +192,17 @@ impl Class {
             template,
             looks_up,
         };
+        // What the last rules set goes before what is configured for a product.
+        let late = branches
+            .iter()
+            .filter(|(rule, _)| rule.stage == Stage::After);
+        let late: Vec<&Set> = late.map(|(_, branch)| &branch.set).collect();
         if !looks_up {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             let (vendor, product) = (text(&info.vendor), text(&info.product));
             let found = packs.overrides().of(&vendor, &product, &text(&info.class));
             for one in found.into_iter().flatten() {
-                class.overlay(one, &mut info);
+                class.overlay(one, &late, &mut info);
             }
         }
         class.info = Arc::new(info);
@@ -205,14 +210,23 @@ impl Class {
     }
 
     /// What the configuration sets in place of what packs set.
-    fn overlay(&mut self, one: &Override, info: &mut ClassInfo) {
+    fn overlay(&mut self, one: &Override, late: &[&Set], info: &mut ClassInfo) {
+        let is_set = |of: fn(&Set) -> bool| late.iter().any(|set| of(set));
+        let index = is_set(|set| set.index.is_some());
+        let sourcetype = is_set(|set| set.sourcetype.is_some());
+        let source = is_set(|set| set.source.is_some());
         let texts = [
-            (ExtraKey::Index, &one.index, &mut info.index),
-            (ExtraKey::Sourcetype, &one.sourcetype, &mut info.sourcetype),
-            (ExtraKey::Source, &one.source, &mut info.source),
+            (ExtraKey::Index, &one.index, index, &mut info.index),
+            (
+                ExtraKey::Sourcetype,
+                &one.sourcetype,
+                sourcetype,
+                &mut info.sourcetype,
+            ),
+            (ExtraKey::Source, &one.source, source, &mut info.source),
         ];
-        for (key, new, old) in texts {
-            if new.is_some() {
+        for (key, new, is_set, old) in texts {
+            if new.is_some() && !is_set {
                 old.clone_from(new);
                 self.dynamic.retain(|(dynamic, _)| *dynamic != key);
             }

@@ -105,6 +105,8 @@ struct Run<'r, 'a> {
     trace: Option<&'r mut Vec<Considered>>,
     recognised: bool,
     dropped: Option<&'a str>,
+    /// Whether a rule said what the sender is: the first one counts.
+    hinted: bool,
     /// Whether only the fallback knew it.
     fell: bool,
 }
@@ -193,6 +195,7 @@ impl Classifier {
             trace: self.trace.as_mut(),
             recognised: false,
             dropped: None,
+            hinted: false,
             fell: false,
         };
         run.stages(place.hint.is_some());
@@ -376,7 +379,10 @@ impl<'a> Run<'_, 'a> {
             let rule = &table.rules[*candidate as usize];
             if self.ask(rule, stage) {
                 found = true;
-                break;
+                // Of a sender several things can be known.
+                if stage != Stage::Hint {
+                    break;
+                }
             }
         }
         candidates.clear();
@@ -510,7 +516,8 @@ impl<'a> Run<'_, 'a> {
             let span = self.event.eval(text);
             self.event.set_part(part, span);
         }
-        if let Some((vendor, product)) = &set.hint {
+        if let Some((vendor, product)) = set.hint.as_ref().filter(|_| !self.hinted) {
+            self.hinted = true;
             self.event.hint_vendor = Slot::Fixed(vendor);
             self.event.hint_product = Slot::Fixed(product);
         }

@@ -199,7 +199,12 @@ fn named(value: &Node, known: Option<&[&str]>, prefix: &str, reader: &mut Reader
         None => reader.map(value, "`field`"),
     };
     let all = entries.unwrap_or_default().iter().map(|entry| {
-        let part = Part::named(&format!("{prefix}{}", entry.key));
+        let name = format!("{prefix}{}", entry.key);
+        // What the sender stands for is no value, but has a name as if it were one.
+        let part = match name.starts_with("hint.") {
+            true => Part::named(&name),
+            false => Part::Value(name),
+        };
         patterns(&part, &entry.value, reader)
     });
     joined(all.collect())

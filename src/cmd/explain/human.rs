@@ -117,7 +117,7 @@ fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Resul
         &explained.why(),
     )?;
     let mut heading = "asked";
-    for one in &explained.considered {
+    for one in explained.considered.iter().flatten() {
         let what = format!("{} ({})", one.rule, one.stage);
         let note = reason(&one.outcome).unwrap_or_else(|| "taken".to_owned());
         page.line(heading, &what, &note)?;

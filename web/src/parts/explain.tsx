@@ -9,10 +9,13 @@ import { EventText } from "./event-text";
 
 type Answer = Record<string, unknown>;
 
+/** Shown below, or said by others already. */
+const ELSEWHERE = ["raw", "hec", "envelope", "fields", "spans"];
+
 /** Shown first, in this order: they answer "what is it taken for, and why". */
 const FIRST = [
   "class",
-  "class_reason",
+  "why",
   "rule",
   "format",
   "index",
@@ -72,7 +75,7 @@ function parse(text: string): unknown {
 
 function Explained({ answer }: { answer: Answer }) {
   const names = [...FIRST, ...Object.keys(answer).filter((name) => !FIRST.includes(name))];
-  const shown = names.filter((name) => isWorth(answer[name]) && name !== "raw" && name !== "hec");
+  const shown = names.filter((name) => isWorth(answer[name]) && !ELSEWHERE.includes(name));
   return (
     <section class="explained">
       <h3>What it is taken for</h3>
@@ -86,7 +89,7 @@ function Explained({ answer }: { answer: Answer }) {
           </div>
         ))}
       </dl>
-      {answer.hec !== undefined && (
+      {isWorth(answer.hec) && (
         <>
           <h3>What would be sent over HEC</h3>
           <pre class="raw">{visible(JSON.stringify(answer.hec, null, 2), true)}</pre>
@@ -98,7 +101,7 @@ function Explained({ answer }: { answer: Answer }) {
 }
 
 function isWorth(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== "" && !isEmptyList(value);
+  return value !== undefined && value !== null && value !== "" && value !== false && !isEmptyList(value);
 }
 
 function isEmptyList(value: unknown): boolean {
@@ -110,7 +113,10 @@ function inWords(value: unknown): string {
     return value.map(inWords).join("\n");
   }
   if (typeof value === "object" && value !== null) {
-    const { name, meaning } = value as { name?: unknown; meaning?: unknown };
+    const { name, meaning, rule, reason } = value as Record<string, unknown>;
+    if (typeof rule === "string") {
+      return `${rule}: ${typeof reason === "string" ? reason : "taken"}`;
+    }
     return typeof name === "string" && typeof meaning === "string"
       ? `${name}: ${meaning}`
       : JSON.stringify(value);

@@ -71,6 +71,9 @@ pub struct PacksOptions {
     /// looked for beside this file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PathBuf>,
+    /// A pack as text, for a configuration in one file; it comes first. `$$` is a dollar here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline: Option<String>,
     /// Rules that do not count, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disable: Vec<String>,
@@ -92,6 +95,7 @@ impl Default for PacksOptions {
         Self {
             enabled: false,
             files: Vec::new(),
+            inline: None,
             disable: Vec::new(),
             fallback: Fallback::default(),
             remember_hosts: false,

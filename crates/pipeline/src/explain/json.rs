@@ -73,7 +73,7 @@ fn decision(explained: &Explained, object: &mut Map<String, Value>) {
     object.insert("index".into(), text(names.index).into());
     object.insert("sourcetype".into(), text(names.sourcetype).into());
     object.insert("filtered".into(), explained.filtered.is_some().into());
-    let considered = explained.considered.iter().map(|one| {
+    let considered = explained.considered.iter().flatten().map(|one| {
         json!({
             "rule": one.rule, "stage": one.stage, "taken": reason(&one.outcome).is_none(),
             "reason": reason(&one.outcome),

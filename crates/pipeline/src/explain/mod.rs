@@ -58,8 +58,8 @@ pub struct Explained {
     pub hec: Vec<u8>,
     /// The rule that filters the record.
     pub filtered: Option<String>,
-    /// The rules that were asked, in order.
-    pub considered: Vec<Considered>,
+    /// The rules that were asked, in order; `None` if packs are off.
+    pub considered: Option<Vec<Considered>>,
     timezone: String,
 }
 
@@ -132,8 +132,10 @@ impl Explained {
         }
         match self.nearest() {
             Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
-            None if self.considered.is_empty() => "no rule asks for anything in it".to_owned(),
-            None => "no rule took it".to_owned(),
+            None if self.considered.is_none() => {
+                "no rule is asked: `packs.enabled` is not set".to_owned()
+            }
+            None => "no rule asks for anything in it".to_owned(),
         }
     }
 
@@ -141,7 +143,7 @@ impl Explained {
     /// data before one by the message, the last of those.
     pub fn nearest(&self) -> Option<(&str, String)> {
         let of = |stages: &[&str]| {
-            let mut asked = self.considered.iter().rev();
+            let mut asked = self.considered.iter().flatten().rev();
             asked.find_map(|one| {
                 let failed = stages
                     .contains(&one.stage)
@@ -311,11 +313,11 @@ impl Explainer {
         let mut record = Record::unparsed(raw, received, peer, arrival.framing);
         self.parser.parse(builder.bytes(), &mut record);
         builder.parts().1.push(record);
-        let (mut considered, mut filtered) = (Vec::new(), None);
+        let (mut considered, mut filtered) = (None, None);
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
             recogniser.run(&mut builder, 0);
-            considered = recogniser.considered().to_vec();
+            considered = Some(recogniser.considered().to_vec());
             filtered = recogniser
                 .take_dropped()
                 .map(|(rule, _)| rule.to_owned())

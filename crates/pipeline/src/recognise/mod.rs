@@ -67,6 +67,9 @@ fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pac
             });
         }
     };
+    if let Some(text) = &packs.inline {
+        add(inrush_packs::read("packs.inline", text, &options));
+    }
     for path in &packs.files {
         for file in files(path)? {
             let name = file.display().to_string();

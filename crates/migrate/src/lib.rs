@@ -1,0 +1,55 @@
+//! Makes a configuration of what another collector was configured with: Splunk Connect for Syslog
+//! (SC4S) 3.45, by its `env_file` and its context files.
+//!
+//! What can be carried over is; everything else is named, with the reason. Nothing is read or
+//! written here: texts come in, texts go out.
+#![forbid(unsafe_code)]
+
+mod context;
+mod environment;
+mod sources;
+mod yaml;
+
+pub use context::Context;
+
+/// Something that was not carried over.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Note {
+    /// The variable, or the file and its line.
+    pub what: String,
+    /// Why it was not, or what to do about it.
+    pub why: String,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// An `inrush.yaml`, with the user's own pack in it.
+    pub config: String,
+    /// What was not carried over.
+    pub notes: Vec<Note>,
+}
+
+/// The value of a variable in an `env_file`.
+pub fn variable(env_file: &str, name: &str) -> Option<String> {
+    environment::Environment::read(env_file).take(name)
+}
+
+/// Makes a configuration of an `env_file` and the context files beside it.
+pub fn sc4s(env_file: &str, context: &Context) -> Migration {
+    let mut env = environment::Environment::read(env_file);
+    let mut out = String::from(
+        "# Made by `inrush migrate sc4s`. What is not carried over stands on stderr.\n",
+    );
+    sources::write(&mut env, &mut out);
+    let mut packs = context::Packs::read(context, &mut env);
+    environment::packs(&mut env, &mut packs, &mut out);
+    environment::destinations(&mut env, &mut out);
+    let mut notes = env.left();
+    notes.extend(packs.notes);
+    notes.sort();
+    Migration { config: out, notes }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+#![allow(clippy::unwrap_used)]
+use crate::{Context, sc4s};
+
+#[test]
+fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
+    let env = "# comment\nSC4S_DEST_SPLUNK_HEC_DEFAULT_URL=https://a:8088,https://b:8088\n\
+        SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN=secret-token\nSC4S_DEST_SPLUNK_HEC_DEFAULT_TLS_VERIFY=no\n\
+        SC4S_LISTEN_CISCO_ESA_TCP_PORT=9000,9001\nSC4S_LISTEN_SIMPLE_ACME_GADGET_UDP_PORT=5514\n\
+        SC4S_USE_VPS_CACHE=yes\nSC4S_ENABLE_EBPF=yes\nSC4S_USE_REVERSE_DNS=yes\nNO_SUCH=1\n\
+        SC4S_SOURCE_RICOH_SYSLOG_FIXHOST=yes\nSC4S_DEFAULT_TIMEZONE=Europe/Rome\n";
+    let made = sc4s(env, &Context::default());
+    for wanted in [
+        "listen: [\"tcp://0.0.0.0:514\", \"tcp://0.0.0.0:601\", \"udp://0.0.0.0:514\", \"udp://0.0.0.0:601\"]",
+        "  cisco_esa:\n    type: syslog\n    listen: [\"tcp://0.0.0.0:9000\", \"tcp://0.0.0.0:9001\"]\n    product: \"cisco/esa\"",
+        "  simple_acme_gadget:",
+        "endpoints: [\"https://a:8088\", \"https://b:8088\"]",
+        "token: \"${SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN}\"",
+        "verify: false",
+        "remember_hosts: true",
+        "ricoh_syslog_fixhost: \"yes\"",
+        "timezone: \"Europe/Rome\"",
+    ] {
+        assert!(
+            made.config.contains(wanted),
+            "{wanted} is not in\n{}",
+            made.config
+        );
+    }
+    assert!(
+        !made.config.contains("secret-token"),
+        "a token must not be printed"
+    );
+    let names: Vec<&str> = made.notes.iter().map(|note| note.what.as_str()).collect();
+    assert_eq!(
+        names,
+        ["NO_SUCH", "SC4S_ENABLE_EBPF", "SC4S_USE_REVERSE_DNS"]
+    );
+}
+
+#[test]
+fn context_files_become_metadata_and_rules() {
+    let context = Context {
+        splunk_metadata_csv: "cisco_asa,index,fw\ncisco_asa,host,x\n".into(),
+        host_csv: "192.0.2.7,HOST,fw7\n".into(),
+        vendor_product_conf: "filter f_ny {\n  host(\"ny-*\" type(glob))\n  #or netmask(x)\n};\n\
+            filter f_f5 { host('^f5') or \"${HOST}\" eq \"lb\" };\nfilter f_odd { program(\"x\") };\n"
+            .into(),
+        vendor_product_csv: "f_ny,sc4s_time_zone,\"America/New_York\"\nf_f5,sc4s_vendor_product,f5_bigip\n\
+            f_odd,sc4s_vendor_product,a_b\n"
+            .into(),
+        compliance_conf: "filter f_pci { netmask(10.1.0.0/16) };".into(),
+        compliance_csv: "f_pci,.splunk.index,pci\nf_pci,fields.compliance,\"pci\"\n".into(),
+    };
+    let made = sc4s("", &context);
+    for wanted in [
+        "\"cisco_asa\": { index: \"fw\" }",
+        "set: { host: \"fw7\" }",
+        "stage: hint, when: { host: \"ny-*\" }, set: { zone: \"America/New_York\" }",
+        "when: { any: [{ host: \"/^f5/\" }, { host: \"lb\" }] }, set: { hint: \"f5/bigip\" }",
+        "stage: after, when: { sender: \"10.1.0.0/16\" }, set: { index: \"pci\", fields: { \"compliance\": \"pci\" } }",
+        "local: { type: store }",
+    ] {
+        assert!(
+            made.config.contains(wanted),
+            "{wanted} is not in\n{}",
+            made.config
+        );
+    }
+    let notes: Vec<String> = made
+        .notes
+        .iter()
+        .map(|note| format!("{}: {}", note.what, note.why))
+        .collect();
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("splunk_metadata.csv:2: `host` had no effect")),
+        "{notes:?}"
+    );
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("vendor_product_by_source.conf: f_odd: `program(\"x\")`")),
+        "{notes:?}"
+    );
+}

@@ -1,0 +1,114 @@
+//! `inrush migrate`: the way over from another collector.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use inrush_migrate::{Context, Migration, sc4s};
+use inrush_pipeline::config::{self, Config, Problems};
+
+use super::Usage;
+
+/// Arguments of `migrate`.
+#[derive(Args)]
+pub(crate) struct MigrateArgs {
+    #[command(subcommand)]
+    from: From,
+}
+
+/// What to migrate from.
+#[derive(Subcommand)]
+enum From {
+    /// Splunk Connect for Syslog: prints an inrush.yaml; what is not carried over goes to stderr
+    Sc4s(Sc4sArgs),
+}
+
+/// Arguments of `migrate sc4s`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush migrate sc4s /opt/sc4s/env_file --context /opt/sc4s/local/context > inrush.yaml
+  inrush run --sc4s-env /opt/sc4s/env_file      runs straight from it
+
+The token is not printed: the configuration takes it from the variable that it had there.")]
+struct Sc4sArgs {
+    /// The env_file
+    #[arg(value_name = "ENV_FILE")]
+    env_file: PathBuf,
+    /// The folder of the context files (splunk_metadata.csv, host.csv and so on)
+    #[arg(long, value_name = "DIR")]
+    context: Option<PathBuf>,
+}
+
+/// The context files are small; this bounds what is read of a wrong one.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Prints the configuration; what is left goes to stderr.
+pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
+    let From::Sc4s(args) = &args.from;
+    let (_, made) = migrated(&args.env_file, args.context.as_deref())?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(made.config.as_bytes())?;
+    out.flush()?;
+    say(&made);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The configuration that an env_file stands for.
+pub(crate) fn configuration(
+    env_file: &Path,
+    context: Option<&Path>,
+    data_dir: Option<&Path>,
+) -> anyhow::Result<Config> {
+    let (text, made) = migrated(env_file, context)?;
+    let env =
+        |name: &str| inrush_migrate::variable(&text, name).or_else(|| std::env::var(name).ok());
+    let name = env_file.display().to_string();
+    let parsed: Result<Config, Problems> = config::parse(&made.config, &name, &env);
+    let mut config = parsed?;
+    if let Some(data_dir) = data_dir {
+        config.data_dir = data_dir.to_owned();
+    }
+    Ok(config)
+}
+
+fn migrated(env_file: &Path, context: Option<&Path>) -> Result<(String, Migration), Usage> {
+    let text = read(env_file).map_err(Usage)?;
+    let file = |name: &str| {
+        let path = context.map(|folder| folder.join(name));
+        match path.filter(|path| path.exists()) {
+            Some(path) => read(&path).map_err(Usage),
+            None => Ok(String::new()),
+        }
+    };
+    let context = Context {
+        splunk_metadata_csv: file("splunk_metadata.csv")?,
+        host_csv: file("host.csv")?,
+        compliance_conf: file("compliance_meta_by_source.conf")?,
+        compliance_csv: file("compliance_meta_by_source.csv")?,
+        vendor_product_conf: file("vendor_product_by_source.conf")?,
+        vendor_product_csv: file("vendor_product_by_source.csv")?,
+    };
+    let made = sc4s(&text, &context);
+    Ok((text, made))
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let metadata = path.metadata().map_err(|error| said(&error))?;
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(said(&"larger than 16 MiB; is it the right file?"));
+    }
+    std::fs::read_to_string(path).map_err(|error| said(&error))
+}
+
+fn say(made: &Migration) {
+    if made.notes.is_empty() {
+        eprintln!("inrush: everything was carried over");
+        return;
+    }
+    eprintln!("inrush: not carried over:");
+    for note in &made.notes {
+        eprintln!("  {}: {}", note.what, note.why);
+    }
+}
