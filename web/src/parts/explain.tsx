@@ -13,16 +13,7 @@ type Answer = Record<string, unknown>;
 const ELSEWHERE = ["raw", "hec", "envelope", "fields", "spans"];
 
 /** Shown first, in this order: they answer "what is it taken for, and why". */
-const FIRST = [
-  "class",
-  "why",
-  "rule",
-  "format",
-  "index",
-  "sourcetype",
-  "host",
-  "event_time",
-];
+const FIRST = ["class", "why", "rule", "format", "index", "sourcetype", "host", "event_time"];
 
 export function Explain({ raw, onClose }: { raw: string; onClose: () => void }) {
   const [answers, setAnswers] = useState<Answer[] | null>(null);
@@ -101,7 +92,9 @@ function Explained({ answer }: { answer: Answer }) {
 }
 
 function isWorth(value: unknown): boolean {
-  return value !== undefined && value !== null && value !== "" && value !== false && !isEmptyList(value);
+  return (
+    value !== undefined && value !== null && value !== "" && value !== false && !isEmptyList(value)
+  );
 }
 
 function isEmptyList(value: unknown): boolean {
