@@ -9,7 +9,7 @@ use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
 
 use crate::compile::{Override, Packs};
 use crate::event::{Event, Slot};
-use crate::pack::{Set, Stage, Template};
+use crate::pack::{Branch, Rule, Set, Stage, Template};
 use crate::render;
 use crate::template::Text;
 
@@ -128,6 +128,23 @@ impl Hasher for Own {
     }
 }
 
+/// Indexed fields: what is fixed goes to the class, the rest is returned.
+fn fields(branches: &[(&Rule, &Branch)], info: &mut ClassInfo) -> Vec<(String, Text)> {
+    let mut fields: Vec<(String, Text)> = Vec::new();
+    for (name, text) in branches.iter().flat_map(|(_, branch)| &branch.set.fields) {
+        fields.retain(|(known, _)| known != name);
+        fields.push((name.clone(), text.clone()));
+    }
+    fields.retain(|(name, text)| match text {
+        Text::Fixed(value) => {
+            info.fields.push((name.clone(), value.clone()));
+            false
+        }
+        Text::Pieces(_) => true,
+    });
+    fields
+}
+
 fn fixed(text: &Text) -> Option<String> {
     match text {
         Text::Fixed(text) => Some(text.clone()),
@@ -170,18 +187,7 @@ impl Class {
             Some(Template::Fixed(text)) => *text,
             Some(_) => EventText::Own,
         };
-        let mut fields: Vec<(String, Text)> = Vec::new();
-        for (name, text) in branches.iter().flat_map(|(_, branch)| &branch.set.fields) {
-            fields.retain(|(known, _)| known != name);
-            fields.push((name.clone(), text.clone()));
-        }
-        fields.retain(|(name, text)| match text {
-            Text::Fixed(value) => {
-                info.fields.push((name.clone(), value.clone()));
-                false
-            }
-            Text::Pieces(_) => true,
-        });
+        let fields = fields(&branches, &mut info);
         let key = |key| dynamic.iter().any(|(dynamic, _)| *dynamic == key);
         let keyed = key(ExtraKey::Vendor) || key(ExtraKey::Product) || key(ExtraKey::Class);
         let looks_up = keyed && !packs.overrides().is_empty();

@@ -383,12 +383,21 @@ fn collector(env: &mut Environment, id: &str, urls: &str, fields: &str, out: &mu
     if let Some(lines) = get("BATCH_LINES").filter(|n| n.parse::<u32>().is_ok()) {
         let _ = writeln!(out, "    batch: {{ max_events: {lines} }}");
     }
-    let verify = get("TLS_VERIFY").is_some_and(|value| value == "no");
-    let mount = get("TLS_MOUNT");
-    if verify || mount.is_some() {
-        out.push_str("    tls:\n");
+    let verify = get("TLS_VERIFY").is_none_or(|value| value != "no");
+    transport(verify, get("TLS_MOUNT").as_deref(), out);
+    out.push_str("    source: sc4s\n");
+    out.push_str(fields);
+    let select = get("MODE").is_some_and(|mode| mode == "SELECT");
+    finish(env, &prefix, select);
+}
+
+/// Writes `tls:`, if there is something to say.
+fn transport(verify: bool, mount: Option<&str>, out: &mut String) {
+    if verify && mount.is_none() {
+        return;
     }
-    if verify {
+    out.push_str("    tls:\n");
+    if !verify {
         out.push_str("      verify: false\n");
     }
     if let Some(mount) = mount {
@@ -399,36 +408,12 @@ fn collector(env: &mut Environment, id: &str, urls: &str, fields: &str, out: &mu
             "      ca_file: {ca}\n      cert_file: {cert}\n      key_file: {key}"
         );
     }
-    out.push_str("    source: sc4s\n");
-    out.push_str(fields);
-    let select = get("MODE").is_some_and(|mode| mode == "SELECT");
-    for gone in [
-        "CIPHER_SUITE",
-        "SSL_VERSION",
-        "TIMEOUT",
-        "HEADERS",
-        "CONNECTION_CLOSE",
-    ] {
-        if get(gone).is_some() {
-            env_note(env, &prefix, gone, "not carried over: the defaults here do");
-            return finish(env, &prefix, select);
-        }
-    }
-    finish(env, &prefix, select);
-}
-
-fn env_note(env: &mut Environment, prefix: &str, name: &str, why: &str) {
-    env.note(format!("{prefix}{name}"), why);
 }
 
 fn finish(env: &mut Environment, prefix: &str, select: bool) {
     if select {
-        env_note(
-            env,
-            prefix,
-            "MODE",
-            "not built yet: routes; every event goes to every destination",
-        );
+        let why = "not built yet: routes; every event goes to every destination";
+        env.note(format!("{prefix}MODE"), why);
     }
     for (name, _) in env.between(prefix, "") {
         let why = if name.contains("DISKBUFF") || name.contains("FIFO") {

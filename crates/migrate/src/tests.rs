@@ -1,10 +1,12 @@
+//! An `env_file` and context files in, a configuration out.
 #![allow(clippy::unwrap_used)]
 use crate::{Context, sc4s};
 
 #[test]
 fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
     let env = "# comment\nSC4S_DEST_SPLUNK_HEC_DEFAULT_URL=https://a:8088,https://b:8088\n\
-        SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN=secret-token\nSC4S_DEST_SPLUNK_HEC_DEFAULT_TLS_VERIFY=no\n\
+        SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN=secret-token\n\
+        SC4S_DEST_SPLUNK_HEC_DEFAULT_TLS_VERIFY=no\n\
         SC4S_LISTEN_CISCO_ESA_TCP_PORT=9000,9001\nSC4S_LISTEN_SIMPLE_ACME_GADGET_UDP_PORT=5514\n\
         SC4S_USE_VPS_CACHE=yes\nSC4S_ENABLE_EBPF=yes\nSC4S_USE_REVERSE_DNS=yes\nNO_SUCH=1\n\
         SC4S_SOURCE_RICOH_SYSLOG_FIXHOST=yes\nSC4S_DEFAULT_TIMEZONE=Europe/Rome\n";
