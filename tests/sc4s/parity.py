@@ -27,8 +27,30 @@ WITHOUT = {
     "app-almost-syslogz-isodate": "not needed: the parser reads ISO times",
     "app-raw-bsd_nopri": "not needed: the parser reads headers without a PRI",
     "app-raw-isodate": "not needed: the parser reads headers without a PRI",
+    "app-almost-syslog-vmware_vsphere_bad5424": "not yet: no sample of it is known",
+    "app-almost-syslog-vmware_vsphere_dataslope": "not yet: no sample of it is known",
+    "app-almost-syslog-ciscvmware_vsphere_guiddate": "not yet: no sample of it is known",
+    "app-syslog-example": "an example; `example.yaml` in the guide stands for it",
+    "app-syslog-splunk_cooked": "not yet: metrics of Splunk's own through a diode are sent as an event",
     "app-raw-xml": "not yet: XML without a header is left to the fallback",
 }
+CASES = """\
+## The cases of SC4S's own tests
+
+417 of 423 come out exactly (index, sourcetype, source, host, time to the millisecond, text where a case states it), with
+`tests/sc4s/inrush.yaml`; the black-box test `packs::the_cases_of_sc4s_come_out_as_there` fails when one more does not. The others:
+
+| case | why |
+|---|---|
+| `test_common_lite.py::test_fallback` | of the image without Cisco's definitions; `test_common.py::test_tz_guess` wants the opposite of the same line |
+| `test_fortinet_ngfw.py::test_fortinet_prefiltering` | wants a warning of SC4S's own engine (a name of a value beyond 255 characters), not the event |
+| `test_mk8s_*.py` (three) | skipped there too: they want files that the set-up does not have |
+| `test_vmware.py::test_vmware_bsd_vpscache` | of its two messages the second is meant: `sshd` of a host that was a vCenter before. It comes out so (`packs::a_host_is_remembered_as_what_it_was`), but not from the first alone |
+
+What a case wants of several messages together (four of grouping) holds for the single message only: the parts are sent one by one.
+
+## The definitions
+"""
 FORMATS = "not yet: a syslog destination does not exist"
 
 
@@ -59,12 +81,13 @@ def main():
                 done += 1
         else:
             names, state = "", WITHOUT.get(name, "not yet")
-            done += state.startswith(("not needed", "no rule", "by "))
+            done += state.startswith(("not needed", "no rule", "by ", "an example"))
         product = "/".join(filter(None, (row["vendor"], row["product"])))
         out.append(f"| {row['topic']} | {name} | {product} | {names} | {state} |")
     print("# Every definition of SC4S 3.45, and what stands for it\n")
     print("Written by `tests/sc4s/parity.py`; the rules are in `packs/`. A rule may stand for")
     print(f"several definitions. {done} of {len(out)} are done or not needed.\n")
+    print(CASES)
     print("| topic | definition | product | rules | state |")
     print("|---|---|---|---|---|")
     print("\n".join(out))
