@@ -4,7 +4,7 @@
 //! # What it guarantees
 //! * The cost of an event hardly grows with the rules: candidates come from tries over the program
 //!   and the beginning of the message, from hash tables and from multi-pattern automata, and only
-//!   they are confirmed ([`index`]).
+//!   they are confirmed (`index.rs`).
 //! * Every pattern runs in time linear in the text; what a hostile event can make us keep is
 //!   bounded.
 //! * Nothing is allocated per event of a class whose texts are fixed. What differs from event to
