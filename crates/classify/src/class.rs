@@ -10,6 +10,7 @@ use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
 use crate::compile::{Override, Packs};
 use crate::event::{Event, Slot};
 use crate::pack::{Branch, Rule, Set, Stage, Template};
+use crate::plan::Plans;
 use crate::render;
 use crate::template::Text;
 
@@ -26,6 +27,7 @@ pub(crate) struct Classes {
     /// The chain of the last event, for runs of events of one kind.
     last: Option<Way>,
     all: Vec<Class>,
+    generation: u32,
 }
 
 #[derive(Debug)]
@@ -37,6 +39,8 @@ struct Class {
     template: Option<Template>,
     /// Whether overrides must be looked up for each event, since its key differs.
     looks_up: bool,
+    /// Whether some of its texts follow from the program alone.
+    by_program: bool,
 }
 
 impl Classes {
@@ -45,18 +49,18 @@ impl Classes {
     }
 
     /// The number of the class of this way through the packs.
-    pub(crate) fn number(&mut self, packs: &Packs, chain: &[u32]) -> u32 {
+    pub(crate) fn number(&mut self, packs: &Packs, chain: &[u32], plans: &mut Plans) -> u32 {
         if let Some((last, number)) = &self.last
             && last == chain
         {
             return *number;
         }
-        let key = hash(chain);
+        let key = hash(chain, 0);
         let same = self.by_chain.get(&key).map_or(&[][..], Vec::as_slice);
         let known = same.iter().find(|(known, _)| known == chain);
         let number = match known {
             Some((_, number)) => *number,
-            None => self.make(packs, chain, key),
+            None => self.make(packs, chain, key, plans),
         };
         let (last, known) = self.last.get_or_insert_default();
         last.clear();
@@ -65,10 +69,12 @@ impl Classes {
         number
     }
 
-    fn make(&mut self, packs: &Packs, chain: &[u32], key: u64) -> u32 {
+    fn make(&mut self, packs: &Packs, chain: &[u32], key: u64, plans: &mut Plans) -> u32 {
         if self.all.len() >= CLASSES_MAX {
             self.all.clear();
             self.by_chain.clear();
+            plans.clear();
+            self.generation += 1;
         }
         let number = self.all.len() as u32;
         self.all.push(Class::new(packs, chain));
@@ -79,8 +85,50 @@ impl Classes {
         number
     }
 
-    /// The record as it is to be kept, and whether the event's scratch bytes must be appended.
-    pub(crate) fn stamp(&self, number: u32, packs: &Packs, mut event: Event<'_>) -> (Record, bool) {
+    /// How often the numbers began anew.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// The class that has the texts which follow from the event's program.
+    fn of_program(
+        &mut self,
+        number: u32,
+        plan: u32,
+        plans: &mut Plans,
+        event: &mut Event<'_>,
+    ) -> u32 {
+        let enough = match plans.class(plan, number) {
+            Ok(special) => return special,
+            Err(enough) => enough && self.all.len() < CLASSES_MAX / 2,
+        };
+        let special = enough
+            .then(|| self.all[number as usize].special(event))
+            .flatten();
+        let Some(special) = special else {
+            return number;
+        };
+        self.all.push(special);
+        let special = self.all.len() as u32 - 1;
+        plans.keep_class(plan, number, special);
+        special
+    }
+
+    /// The number of the class, the record as it is to be kept, and whether the event's scratch
+    /// bytes must be appended.
+    pub(crate) fn stamp(
+        &mut self,
+        mut number: u32,
+        packs: &Packs,
+        mut event: Event<'_>,
+        plan: Option<u32>,
+        plans: &mut Plans,
+    ) -> (u32, Record, bool) {
+        if self.all[number as usize].by_program
+            && let Some(plan) = plan
+        {
+            number = self.of_program(number, plan, plans, &mut event);
+        }
         let class = &self.all[number as usize];
         event.record.extra = class.extra(packs, &mut event);
         let end = event.arena.len();
@@ -95,13 +143,14 @@ impl Classes {
             record.extra,
         ];
         let beyond = |span: &Span| !span.is_empty() && span.end() > end;
-        (record, parts.iter().any(beyond))
+        (number, record, parts.iter().any(beyond))
     }
 }
 
 /// Mixes the numbers of branches. They come from packs, not from events: nobody can choose them.
-pub(crate) fn hash(chain: &[u32]) -> u64 {
-    chain.iter().fold(0x9e37_79b9_7f4a_7c15, |hash: u64, id| {
+pub(crate) fn hash(chain: &[u32], seed: u32) -> u64 {
+    let seed = 0x9e37_79b9_7f4a_7c15 ^ u64::from(seed);
+    chain.iter().fold(seed, |hash: u64, id| {
         (hash ^ u64::from(*id))
             .wrapping_mul(0xbf58_476d_1ce4_e5b9)
             .rotate_left(29)
@@ -143,6 +192,14 @@ fn fields(branches: &[(&Rule, &Branch)], info: &mut ClassInfo) -> Vec<(String, T
         Text::Pieces(_) => true,
     });
     fields
+}
+
+/// Whether a text is put together when all rules have been asked.
+fn is_late(key: ExtraKey) -> bool {
+    matches!(
+        key,
+        ExtraKey::Index | ExtraKey::Sourcetype | ExtraKey::Source
+    )
 }
 
 fn fixed(text: &Text) -> Option<String> {
@@ -197,6 +254,7 @@ impl Class {
             fields,
             template,
             looks_up,
+            by_program: false,
         };
         // What the last rules set goes before what is configured for a product.
         let late = branches
@@ -211,8 +269,57 @@ impl Class {
                 class.overlay(one, &late, &mut info);
             }
         }
+        let of_program = |(_, text): &(ExtraKey, Text)| text.is_of_program();
+        class.by_program = !looks_up
+            && (class
+                .dynamic
+                .iter()
+                .any(|one| is_late(one.0) && of_program(one))
+                || class.fields.iter().any(|(_, text)| text.is_of_program()));
         class.info = Arc::new(info);
         class
+    }
+
+    /// The same with the texts that follow from this event's program; `None`: they are no text.
+    fn special(&self, event: &mut Event<'_>) -> Option<Self> {
+        let mut info = ClassInfo::clone(&self.info);
+        let mut special = Self {
+            info: Arc::default(),
+            dynamic: Vec::new(),
+            fields: Vec::new(),
+            template: self.template.clone(),
+            looks_up: false,
+            by_program: false,
+        };
+        let mut value = |text: &Text| {
+            let span = event.eval(text);
+            String::from_utf8(event.bytes(span).to_vec()).ok()
+        };
+        for (key, text) in &self.dynamic {
+            if !is_late(*key) || !text.is_of_program() {
+                special.dynamic.push((*key, text.clone()));
+                continue;
+            }
+            let value = Some(value(text)?);
+            match key {
+                ExtraKey::Index => info.index = value,
+                ExtraKey::Sourcetype => info.sourcetype = value,
+                _ => info.source = value,
+            }
+        }
+        for (name, text) in &self.fields {
+            if !text.is_of_program() {
+                special.fields.push((name.clone(), text.clone()));
+                continue;
+            }
+            // A field that is empty is none.
+            let value = value(text)?;
+            if !value.is_empty() {
+                info.fields.push((name.clone(), value));
+            }
+        }
+        special.info = Arc::new(info);
+        Some(special)
     }
 
     /// What the configuration sets in place of what packs set.
@@ -304,7 +411,7 @@ impl Class {
     /// of the first: see [`Extra::get`].
     fn look_up(&self, packs: &Packs, event: &mut Event<'_>, push: &mut impl FnMut(ExtraKey, Span)) {
         use crate::pack::Part;
-        let text = |part| String::from_utf8_lossy(&event.part(&part)).into_owned();
+        let text = |part: Part| String::from_utf8_lossy(event.part(&part)).into_owned();
         let (vendor, product, class) = (text(Part::Vendor), text(Part::Product), text(Part::Class));
         let found = packs.overrides().of(&vendor, &product, &class);
         for one in found.into_iter().flatten() {

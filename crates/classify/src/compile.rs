@@ -287,8 +287,8 @@ fn is_covered(one: &When, other: &When) -> bool {
         (When::All(all), other) if !matches!(other, When::All(_)) => {
             all.iter().any(|part| is_covered(part, other))
         }
-        (When::Part(part, pattern, _), When::Part(same, wider, _)) => {
-            part == same && wider.covers(pattern)
+        (When::Part(test), When::Part(wider)) => {
+            test.part == wider.part && wider.pattern.covers(&test.pattern)
         }
         (When::Hint(v, p), When::Hint(w, q)) => (v, p) == (w, q),
         _ => false,

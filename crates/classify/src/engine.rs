@@ -1,5 +1,6 @@
 //! Asks the rules about one event after the other.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
@@ -9,9 +10,11 @@ use inrush_event::{Anomalies, ClassInfo, Format, Record, Span};
 use jiff::tz::TimeZone;
 
 use crate::class::{Classes, Own, hash};
-use crate::compile::Packs;
+use crate::compile::{Packs, Table};
 use crate::event::{Event, Scratch, Slot};
+use crate::index::{Found, Index};
 use crate::pack::{Branch, Header, Part, Rule, Set, Stage, When};
+use crate::plan::{Candidate, Known, Left, Plans};
 use crate::trace::{Considered, Outcome};
 
 /// Hosts whose product is remembered, at most.
@@ -88,10 +91,14 @@ pub struct Classifier {
 struct Work {
     /// The branches that were taken, in order.
     chain: Vec<u32>,
-    candidates: Vec<u32>,
-    hint: Vec<u8>,
-    /// Rules of the last stage that are asked for events of a way through the packs, by its hash.
-    after: HashMap<u64, Vec<u32>, BuildHasherDefault<Own>>,
+    candidates: Vec<Candidate>,
+    found: Found,
+    plans: Plans,
+    /// Rules of the last stage that are asked for events of a way through the packs with one
+    /// program, by the hash of both.
+    after: HashMap<u64, Box<[Candidate]>, BuildHasherDefault<Own>>,
+    /// The generation of the plans that they are of.
+    after_of: u32,
 }
 
 /// Ways through the packs whose last rules are remembered.
@@ -109,6 +116,8 @@ struct Run<'r, 'a> {
     hinted: bool,
     /// Whether only the fallback knew it.
     fell: bool,
+    /// What the program decides, and where that lay.
+    plan: Option<(Span, Format, u32)>,
 }
 
 impl Classifier {
@@ -134,6 +143,11 @@ impl Classifier {
     /// What was considered for the last event, in order.
     pub fn considered(&self) -> &[Considered] {
         self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// How often the numbers of classes began anew.
+    pub fn generation(&self) -> u32 {
+        self.classes.generation()
     }
 
     /// The class of a verdict.
@@ -163,6 +177,7 @@ impl Classifier {
     ) -> (Verdict, bool) {
         self.scratch.clear();
         self.work.chain.clear();
+        self.work.plans.begin(place.listener);
         if let Some(trace) = &mut self.trace {
             trace.clear();
         }
@@ -174,6 +189,7 @@ impl Classifier {
             arena,
             record: *record,
             sender: place.sender,
+            sender_text: OnceCell::new(),
             listener: place.listener,
             text: text_of(arena, record),
             hint_vendor: hint.map_or(Slot::Unset, |(vendor, _)| Slot::Fixed(vendor)),
@@ -197,29 +213,20 @@ impl Classifier {
             dropped: None,
             hinted: false,
             fell: false,
+            plan: None,
         };
         run.stages(place.hint.is_some());
         if let Some(rule) = run.dropped {
-            let known = self.dropped.iter().position(|name| name == rule);
-            let number = known.unwrap_or_else(|| {
-                self.dropped.push(rule.to_owned());
-                self.dropped.len() - 1
-            });
-            return (Verdict::Dropped(number as u32), false);
+            return (Verdict::Dropped(number_of(&mut self.dropped, rule)), false);
         }
-        if let Some(hints) = &self.hints
-            && !run.fell
-            && !run.event.record.host.is_empty()
-        {
-            let vendor = run.event.part(&Part::Vendor);
-            let product = run.event.part(&Part::Product);
-            if !vendor.is_empty() && !product.is_empty() {
-                hints.learn(run.event.bytes(run.event.record.host), &vendor, &product);
-            }
+        if let Some(hints) = &self.hints {
+            run.teach(hints);
         }
+        let plan = run.plan();
         let Run { event, work, .. } = run;
-        let number = self.classes.number(packs, &work.chain);
-        let (changed, appended) = self.classes.stamp(number, packs, event);
+        let plans = &mut work.plans;
+        let number = self.classes.number(packs, &work.chain, plans);
+        let (number, changed, appended) = self.classes.stamp(number, packs, event, plan, plans);
         *record = changed;
         (Verdict::Class(number), appended)
     }
@@ -246,7 +253,27 @@ fn text_of(arena: &[u8], record: &Record) -> Span {
     Span::new(record.raw.start() + at, record.raw.end())
 }
 
+/// The number of a rule that filters.
+fn number_of(dropped: &mut Vec<String>, rule: &str) -> u32 {
+    let known = dropped.iter().position(|name| name == rule);
+    let number = known.unwrap_or_else(|| {
+        dropped.push(rule.to_owned());
+        dropped.len() - 1
+    });
+    number as u32
+}
+
 impl<'a> Run<'_, 'a> {
+    /// Has what the host was recognised as count for its other events.
+    fn teach(&self, hints: &Hints) {
+        let event = &self.event;
+        let (vendor, product) = (event.part(&Part::Vendor), event.part(&Part::Product));
+        let host = event.bytes(event.record.host);
+        if !self.fell && !host.is_empty() && !vendor.is_empty() && !product.is_empty() {
+            hints.learn(host, vendor, product);
+        }
+    }
+
     fn stages(&mut self, own_listener: bool) {
         let loose = Anomalies::NO_SDATA.union(Anomalies::BAD_SDATA);
         let loose = loose.union(Anomalies::LONG_FIELD).bits() & self.event.record.anomalies.bits();
@@ -275,52 +302,83 @@ impl<'a> Run<'_, 'a> {
         self.after();
     }
 
-    /// Asks the rules for every event. Most want a vendor or a product, which all events of one way
-    /// through the packs share: which of them can hold is found out once.
+    /// What the event's program decides; `None`: it is not remembered.
+    fn plan(&mut self) -> Option<u32> {
+        // Who asks why is told about every rule.
+        if self.trace.is_some() {
+            return None;
+        }
+        let (app, format) = (self.event.record.app, self.event.record.format);
+        if let Some((known, same, plan)) = self.plan
+            && known == app
+            && same == format
+        {
+            return Some(plan);
+        }
+        let plan = self.work.plans.number(self.event.bytes(app), format)?;
+        // What lies in the scratch bytes may be another text there the next time.
+        if app.end() <= self.event.arena.len() {
+            self.plan = Some((app, format, plan));
+        }
+        Some(plan)
+    }
+
+    /// Asks the rules for every event. Most want a vendor, a product or a program, which all events
+    /// of one way through the packs share: which of them can hold is found out once.
     fn after(&mut self) {
         let table = self.packs.table(Stage::After);
         if table.rules.is_empty() || self.dropped.is_some() {
             return;
         }
-        let key = hash(&self.work.chain);
-        let known = match self.work.after.remove(&key) {
-            Some(known) => known,
-            None => {
-                let rules = table.rules.iter().enumerate();
-                let possible = rules.filter(|(_, rule)| !self.excludes(&rule.branch.when));
-                possible.map(|(at, _)| at as u32).collect()
-            }
-        };
-        for at in &known {
-            self.ask(&table.rules[*at as usize], Stage::After);
+        let plan = self.plan();
+        let key = hash(&self.work.chain, plan.unwrap_or(u32::MAX));
+        let base = self.work.candidates.len();
+        let work = &mut *self.work;
+        if work.after_of != work.plans.generation() {
+            work.after_of = work.plans.generation();
+            work.after.clear();
         }
-        if self.work.after.len() >= AFTER_MAX {
-            self.work.after.clear();
+        match work.after.get(&key).filter(|_| plan.is_some()) {
+            Some(known) => work.candidates.extend_from_slice(known),
+            None => self.possible(plan.is_some().then_some(key)),
         }
-        self.work.after.insert(key, known);
+        for at in base..self.work.candidates.len() {
+            let candidate = self.work.candidates[at];
+            self.ask(&table.rules[candidate.rule()], Stage::After, candidate);
+        }
+        self.work.candidates.truncate(base);
     }
 
-    /// Whether what all events of this way through the packs share keeps the condition from
-    /// holding.
-    fn excludes(&self, when: &When) -> bool {
-        match when {
-            When::Never => true,
-            When::All(all) => all.iter().any(|one| self.excludes(one)),
-            When::Any(any) => any.iter().all(|one| self.excludes(one)),
-            When::Part(part, pattern, _) => {
-                let slot = match part {
-                    Part::Vendor => self.event.vendor,
-                    Part::Product => self.event.product,
-                    Part::Class => self.event.class,
-                    _ => return false,
-                };
-                match slot {
-                    Slot::Unset => !pattern.matches(b""),
-                    Slot::Fixed(text) => !pattern.matches(text.as_bytes()),
-                    Slot::Own(_) => false,
-                }
+    /// Adds the rules of the last stage that can hold, and remembers them under `key`.
+    fn possible(&mut self, key: Option<u64>) {
+        let event = &self.event;
+        let fixed = |slot: Slot<'a>| match slot {
+            Slot::Unset => Some(&b""[..]),
+            Slot::Fixed(text) => Some(text.as_bytes()),
+            Slot::Own(_) => None,
+        };
+        let known = Known {
+            program: event.bytes(event.record.app),
+            listener: event.listener.as_bytes(),
+            format: event.record.format,
+            set: Some([event.vendor, event.product, event.class].map(fixed)),
+        };
+        let work = &mut *self.work;
+        let base = work.candidates.len();
+        for (at, rule) in self.packs.table(Stage::After).rules.iter().enumerate() {
+            if key.is_none() {
+                work.candidates.push(Candidate::open(at as u32));
+            } else {
+                let candidate = work.plans.candidate(at as u32, &rule.branch.when, &known);
+                work.candidates.extend(candidate);
             }
-            _ => false,
+        }
+        if let Some(key) = key {
+            if work.after.len() >= AFTER_MAX {
+                work.after.clear();
+                work.plans.forget();
+            }
+            work.after.insert(key, work.candidates[base..].into());
         }
     }
 
@@ -364,20 +422,25 @@ impl<'a> Run<'_, 'a> {
     /// Asks a stage's rules; whether one was taken.
     fn stage(&mut self, stage: Stage) -> bool {
         let table = self.packs.table(stage);
-        let index = if stage == Stage::Listener && self.recognised {
-            &table.over
+        let (index, slot) = if stage == Stage::Listener && self.recognised {
+            (&table.over, Stage::ALL.len())
         } else {
-            &table.index
+            (&table.index, stage as usize)
         };
         if index.is_empty() || self.dropped.is_some() {
             return false;
         }
-        let mut candidates = std::mem::take(&mut self.work.candidates);
-        index.candidates(&self.event, &mut self.work.hint, &mut candidates);
-        let mut found = false;
-        for candidate in &candidates {
-            let rule = &table.rules[*candidate as usize];
-            if self.ask(rule, stage) {
+        // The stage that a rule goes on with puts its candidates behind those of this one.
+        let base = self.work.candidates.len();
+        self.candidates(slot, table, index);
+        let (mut found, mut last) = (false, None);
+        for at in base..self.work.candidates.len() {
+            let candidate = self.work.candidates[at];
+            // The one of which the least is left to ask comes first.
+            if last.replace(candidate.rule()) == Some(candidate.rule()) {
+                continue;
+            }
+            if self.ask(&table.rules[candidate.rule()], stage, candidate) {
                 found = true;
                 // Of a sender several things can be known.
                 if stage != Stage::Hint {
@@ -385,23 +448,55 @@ impl<'a> Run<'_, 'a> {
                 }
             }
         }
-        candidates.clear();
-        self.work.candidates = candidates;
+        self.work.candidates.truncate(base);
         found
     }
 
-    fn ask(&mut self, rule: &'a Rule, stage: Stage) -> bool {
+    /// Adds the rules of a stage that can hold, in their order.
+    fn candidates(&mut self, slot: usize, table: &Table, index: &Index) {
+        let plan = self.plan();
+        let work = &mut *self.work;
+        let base = work.candidates.len();
+        match plan {
+            Some(plan) => {
+                let candidates = &mut work.candidates;
+                work.plans
+                    .candidates(plan, slot, (table, index), candidates);
+            }
+            None => {
+                let program = self.event.bytes(self.event.record.app);
+                let listener = self.event.listener.as_bytes();
+                index.fixed(program, listener, &mut work.found.rules);
+                let rules = work.found.rules.iter().copied();
+                work.candidates.extend(rules.map(Candidate::open));
+            }
+        }
+        if index.open(&self.event, &mut work.found) {
+            let rules = work.found.rules.iter().copied();
+            work.candidates.extend(rules.map(Candidate::open));
+            work.candidates[base..].sort_unstable();
+        }
+    }
+
+    /// Asks a rule for what is left of its condition, and takes it if that holds.
+    fn ask(&mut self, rule: &'a Rule, stage: Stage, candidate: Candidate) -> bool {
+        let failed = match self.work.plans.left(candidate) {
+            Left::Nothing => None,
+            Left::Part(when) => self.failing(when),
+            Left::All => self.failing(&rule.branch.when),
+        };
+        if let Some(failed) = failed {
+            if self.trace.is_some() {
+                let outcome = Outcome::Condition(describe(failed));
+                self.note(rule, stage, outcome);
+            }
+            return false;
+        }
         let (values, bytes) = self.mark();
         let (length, record) = (self.work.chain.len(), self.event.record);
-        let outcome = self.branch(&rule.branch);
+        let outcome = self.take(&rule.branch);
         let taken = outcome == Outcome::Taken;
-        if let Some(trace) = self.trace.as_deref_mut() {
-            trace.push(Considered {
-                rule: rule.name.clone(),
-                stage: stage.name(),
-                outcome,
-            });
-        }
+        self.note(rule, stage, outcome);
         if !taken {
             // What a rule read that was not taken after all is forgotten.
             self.work.chain.truncate(length);
@@ -426,21 +521,24 @@ impl<'a> Run<'_, 'a> {
         true
     }
 
+    /// Remembers what came of a rule, for those who ask.
+    fn note(&mut self, rule: &Rule, stage: Stage, outcome: Outcome) {
+        if let Some(trace) = self.trace.as_deref_mut() {
+            trace.push(Considered {
+                rule: rule.name.clone(),
+                stage: stage.name(),
+                outcome,
+            });
+        }
+    }
+
     fn mark(&self) -> (usize, usize) {
         let scratch = &self.event.scratch;
         (scratch.values.len(), scratch.bytes.len())
     }
 
-    fn branch(&mut self, branch: &'a Branch) -> Outcome {
-        if let Some(failed) = self.failing(&branch.when) {
-            // The words are put together only for those who ask.
-            let words = if self.trace.is_some() {
-                describe(failed)
-            } else {
-                String::new()
-            };
-            return Outcome::Condition(words);
-        }
+    /// Reads and sets what a branch says whose condition holds.
+    fn take(&mut self, branch: &'a Branch) -> Outcome {
         for (index, step) in branch.read.iter().enumerate() {
             if !step.apply(&mut self.event) && !step.optional {
                 return Outcome::Step(index);
@@ -452,10 +550,13 @@ impl<'a> Run<'_, 'a> {
             self.dropped = Some("");
         }
         for case in &branch.cases {
+            if self.failing(&case.when).is_some() {
+                continue;
+            }
             let length = self.work.chain.len();
             let (values, bytes) = self.mark();
             let record = self.event.record;
-            if self.branch(case) == Outcome::Taken {
+            if self.take(case) == Outcome::Taken {
                 if !case.go_on {
                     break;
                 }
@@ -487,13 +588,8 @@ impl<'a> Run<'_, 'a> {
         match when {
             When::Always => true,
             When::Never => false,
-            When::Part(part, pattern, _) => pattern.matches(&event.part(part)),
-            When::Format(header) => matches!(
-                (header, event.record.format),
-                (Header::Rfc3164, Format::Rfc3164 | Format::Cisco)
-                    | (Header::Rfc5424, Format::Rfc5424)
-                    | (Header::Unparsed, Format::Unparsed)
-            ),
+            When::Part(test) => test.pattern.matches(event.part(&test.part)),
+            When::Format(header) => header.is(event.record.format),
             When::Hint(vendor, product) => {
                 *event.part(&Part::HintVendor) == *vendor.as_bytes()
                     && *event.part(&Part::HintProduct) == *product.as_bytes()
@@ -567,7 +663,7 @@ fn describe(when: &When) -> String {
         When::All(all) => list(all, " and "),
         When::Any(any) => list(any, " or "),
         When::Not(other) => format!("not ({})", describe(other)),
-        When::Part(part, _, written) => format!("{} is `{written}`", part.name()),
+        When::Part(test) => format!("{} is `{}`", test.part.name(), test.written),
         When::Format(header) => match header {
             Header::Rfc3164 => "the header is RFC 3164".to_owned(),
             Header::Rfc5424 => "the header is RFC 5424".to_owned(),

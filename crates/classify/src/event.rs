@@ -1,13 +1,15 @@
 //! One event while it is classified: its record, what was read out of it and what was set.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::io::Write;
 use std::net::IpAddr;
 
 use inrush_event::{Record, Span, header_span};
 
-use regex::bytes::{CaptureLocations, Regex};
+use regex::bytes::CaptureLocations;
 
+use crate::expression::Slots;
 use crate::needs::Names;
 use crate::pack::Part;
 use crate::read::Pairs;
@@ -53,8 +55,17 @@ impl Slot<'_> {
 pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) values: Vec<Value>,
-    /// Room for the groups of each expression.
-    locations: Vec<Option<CaptureLocations>>,
+    /// Room for the texts of fields.
+    pub(crate) spans: Vec<Span>,
+    slots: Slots,
+    /// Room for the groups of each expression that has no program.
+    rooms: Vec<Option<CaptureLocations>>,
+}
+
+/// Room for the groups of an expression.
+pub(crate) struct Room {
+    pub(crate) slots: Slots,
+    pub(crate) locations: Option<CaptureLocations>,
 }
 
 impl Scratch {
@@ -69,6 +80,8 @@ pub(crate) struct Event<'a> {
     pub(crate) arena: &'a [u8],
     pub(crate) record: Record,
     pub(crate) sender: Option<IpAddr>,
+    /// The same as a text, once that is asked for.
+    pub(crate) sender_text: OnceCell<String>,
     pub(crate) listener: &'a str,
     /// The record behind its PRI and the blanks after it.
     pub(crate) text: Span,
@@ -92,6 +105,7 @@ pub(crate) struct Event<'a> {
 
 impl<'a> Event<'a> {
     /// The bytes of a span, wherever it lies.
+    #[inline]
     pub(crate) fn bytes(&self, span: Span) -> &[u8] {
         match (span.start()).checked_sub(self.arena.len()) {
             None => span.of(self.arena),
@@ -123,7 +137,18 @@ impl<'a> Event<'a> {
     }
 
     /// The bytes of a part; empty where it is absent.
-    pub(crate) fn part(&self, part: &Part) -> Cow<'_, [u8]> {
+    #[inline]
+    pub(crate) fn part(&self, part: &Part) -> &[u8] {
+        match part {
+            Part::Message => return self.bytes(self.record.message),
+            Part::Text => return self.bytes(self.text),
+            Part::Host => return self.bytes(self.record.host),
+            _ => {}
+        }
+        self.rare_part(part)
+    }
+
+    fn rare_part(&self, part: &Part) -> &[u8] {
         let slot = match part {
             Part::Vendor => self.vendor,
             Part::Product => self.product,
@@ -132,12 +157,14 @@ impl<'a> Event<'a> {
             Part::HintProduct => self.hint_product,
             Part::Listener => Slot::Fixed(self.listener),
             Part::Sender => {
-                let ip = self.sender.map_or_else(String::new, |ip| ip.to_string());
-                return Cow::Owned(ip.into_bytes());
+                return self
+                    .sender_text
+                    .get_or_init(|| self.sender.map_or_else(String::new, |ip| ip.to_string()))
+                    .as_bytes();
             }
-            other => return Cow::Borrowed(self.bytes(self.span(other))),
+            other => return self.bytes(self.span(other)),
         };
-        Cow::Borrowed(self.slot(slot))
+        self.slot(slot)
     }
 
     /// Where a part of the record, or a value, lies; empty for what has no place.
@@ -191,18 +218,24 @@ impl<'a> Event<'a> {
     }
 
     /// Room for the groups of the expression of that number.
-    pub(crate) fn locations(&mut self, id: usize, regex: &Regex) -> CaptureLocations {
-        let known = self.scratch.locations.get_mut(id).and_then(Option::take);
-        known.unwrap_or_else(|| regex.capture_locations())
+    pub(crate) fn room(&mut self, id: usize) -> Room {
+        let rooms = &mut self.scratch.rooms;
+        Room {
+            slots: std::mem::take(&mut self.scratch.slots),
+            locations: rooms.get_mut(id).and_then(Option::take),
+        }
     }
 
     /// Keeps the room for the next event.
-    pub(crate) fn give_back(&mut self, id: usize, room: CaptureLocations) {
-        let rooms = &mut self.scratch.locations;
-        if rooms.len() <= id {
-            rooms.resize_with(id + 1, || None);
+    pub(crate) fn give_back(&mut self, id: usize, room: Room) {
+        self.scratch.slots = room.slots;
+        if room.locations.is_some() {
+            let rooms = &mut self.scratch.rooms;
+            if rooms.len() <= id {
+                rooms.resize_with(id + 1, || None);
+            }
+            rooms[id] = room.locations;
         }
-        rooms[id] = Some(room);
     }
 
     /// What a step reads: a slice of the arena, or a copy of what lies in the scratch bytes, which
@@ -211,7 +244,7 @@ impl<'a> Event<'a> {
         let mut span = self.span(part);
         if span.is_empty() {
             // What has no place of its own is given one.
-            let text = self.part(part).into_owned();
+            let text = self.part(part).to_vec();
             span = self.keep(&text);
         }
         match span.start().checked_sub(self.arena.len()) {
@@ -230,7 +263,6 @@ impl<'a> Event<'a> {
             Part::Message => self.record.message = span,
             Part::Sdata => self.record.sdata = span,
             Part::Value(name) => {
-                let name = name.clone();
                 self.add(name.as_bytes(), span, false, false);
             }
             _ => {}

@@ -18,10 +18,19 @@ use crate::read::Action;
 /// The candidates of a stage.
 #[derive(Default, Debug)]
 pub(crate) struct Index {
+    /// By the program and by the listener.
+    fixed: Vec<(Part, Texts)>,
     parts: Vec<(Part, Texts)>,
     /// By `vendor/product`.
     hints: HashMap<Vec<u8>, Vec<u32>>,
     always: Vec<u32>,
+}
+
+/// Rules that can hold for an event, and room for its hint.
+#[derive(Default, Debug)]
+pub(crate) struct Found {
+    pub(crate) rules: Vec<u32>,
+    hint: Vec<u8>,
 }
 
 /// The rules that ask for a text in one part of the event.
@@ -92,7 +101,7 @@ impl Index {
                 _ => index.always.push(rule),
             }
         }
-        for (_, texts) in &mut index.parts {
+        for (_, texts) in index.fixed.iter_mut().chain(&mut index.parts) {
             texts.build();
         }
         index
@@ -105,12 +114,16 @@ impl Index {
                 self.hints.entry(key).or_default().push(rule);
             }
             File::Text(part, anchor, _) => {
-                let known = self.parts.iter().position(|(known, _)| known == *part);
+                let parts = match part {
+                    Part::Program | Part::Listener => &mut self.fixed,
+                    _ => &mut self.parts,
+                };
+                let known = parts.iter().position(|(known, _)| known == *part);
                 let at = known.unwrap_or_else(|| {
-                    self.parts.push(((*part).clone(), Texts::default()));
-                    self.parts.len() - 1
+                    parts.push(((*part).clone(), Texts::default()));
+                    parts.len() - 1
                 });
-                let texts = &mut self.parts[at].1;
+                let texts = &mut parts[at].1;
                 match anchor {
                     Anchor::Exact(text) => {
                         texts
@@ -142,34 +155,46 @@ impl Index {
 
     /// Whether no rule can hold.
     pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.hints.is_empty() && self.always.is_empty()
+        self.fixed.is_empty()
+            && self.parts.is_empty()
+            && self.hints.is_empty()
+            && self.always.is_empty()
     }
 
-    /// Puts the rules that can hold into `out`, in order, each once.
-    pub(crate) fn candidates(&self, event: &Event<'_>, hint: &mut Vec<u8>, out: &mut Vec<u32>) {
+    /// Puts the rules that can hold by their program and listener, or for every event, into `out`,
+    /// in order, each once.
+    pub(crate) fn fixed(&self, program: &[u8], listener: &[u8], out: &mut Vec<u32>) {
         out.clear();
         out.extend_from_slice(&self.always);
+        for (part, texts) in &self.fixed {
+            let text = if *part == Part::Program {
+                program
+            } else {
+                listener
+            };
+            texts.find(text, out);
+        }
+        out.sort_unstable();
+        out.dedup();
+    }
+
+    /// Adds the rules that can hold by another part of the event; whether there are any.
+    pub(crate) fn open(&self, event: &Event<'_>, found: &mut Found) -> bool {
+        found.rules.clear();
         for (part, texts) in &self.parts {
-            let text = event.part(part);
-            texts.begins.find(text.iter(), out);
-            if !texts.ends.is_empty() {
-                texts.ends.find(text.iter().rev(), out);
-            }
-            texts.contains.find(&text, out);
+            texts.find(event.part(part), &mut found.rules);
         }
         if !self.hints.is_empty() && event.hint_vendor.is_set() {
+            let hint = &mut found.hint;
             hint.clear();
-            hint.extend_from_slice(&event.part(&Part::HintVendor));
+            hint.extend_from_slice(event.part(&Part::HintVendor));
             hint.push(b'/');
-            hint.extend_from_slice(&event.part(&Part::HintProduct));
+            hint.extend_from_slice(event.part(&Part::HintProduct));
             if let Some(rules) = self.hints.get(hint.as_slice()) {
-                out.extend_from_slice(rules);
+                found.rules.extend_from_slice(rules);
             }
         }
-        if out.len() > 1 {
-            out.sort_unstable();
-            out.dedup();
-        }
+        !found.rules.is_empty()
     }
 }
 
@@ -191,9 +216,10 @@ fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
 /// Where a condition can be filed: under each of the answers; `None`: nowhere.
 fn files(when: &When) -> Option<Vec<File<'_>>> {
     match when {
-        When::Part(part, pattern, _) => {
-            let anchor = pattern.anchor()?;
-            Some(vec![File::Text(part, anchor, !pattern.ignores_case())])
+        When::Part(test) => {
+            let anchor = test.pattern.anchor()?;
+            let counts_case = !test.pattern.ignores_case();
+            Some(vec![File::Text(&test.part, anchor, counts_case)])
         }
         When::Hint(vendor, product) => Some(vec![File::Hint(vendor, product)]),
         When::All(all) => all
@@ -235,6 +261,14 @@ fn score(files: &[File<'_>]) -> usize {
 }
 
 impl Texts {
+    fn find(&self, text: &[u8], out: &mut Vec<u32>) {
+        self.begins.find(text.iter(), out);
+        if !self.ends.is_empty() {
+            self.ends.find(text.iter().rev(), out);
+        }
+        self.contains.find(text, out);
+    }
+
     fn build(&mut self) {
         let collected = std::mem::take(&mut self.collected);
         self.begins = Trie::new(&collected.begins);

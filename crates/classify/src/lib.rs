@@ -24,6 +24,7 @@ mod index;
 mod needs;
 pub mod pack;
 mod pattern;
+mod plan;
 pub mod read;
 mod render;
 mod template;

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::pack::{Branch, Part, Rule, Set, Stage, Template, When};
 use crate::read::{Action, Step};
 use crate::template::{Piece, Text};
@@ -10,9 +12,9 @@ use crate::template::{Piece, Text};
 /// The names of values that are asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    names: HashSet<Vec<u8>>,
+    names: HashSet<Vec<u8>, RandomState>,
     /// What a name begins with up to each of its dots, and the names.
-    paths: HashSet<Vec<u8>>,
+    paths: HashSet<Vec<u8>, RandomState>,
     /// A bit for each length that a name has; the last for all longer ones.
     lengths: u64,
 }
@@ -92,7 +94,7 @@ impl Needs {
         match when {
             When::All(list) | When::Any(list) => list.iter().for_each(|one| self.when(one)),
             When::Not(other) => self.when(other),
-            When::Part(part, ..) => self.part(part),
+            When::Part(test) => self.part(&test.part),
             _ => {}
         }
     }

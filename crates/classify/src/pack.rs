@@ -2,6 +2,7 @@
 //! them.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::pattern::Pattern;
 use crate::read::Step;
@@ -254,8 +255,8 @@ pub enum When {
     Any(Vec<When>),
     /// The other does not.
     Not(Box<When>),
-    /// A part matches a pattern; shown as it was written.
-    Part(Part, Pattern, String),
+    /// A part matches a pattern.
+    Part(Arc<Test>),
     /// The header was read as that.
     Format(Header),
     /// The listener, its sender or its host stands for that product.
@@ -264,6 +265,17 @@ pub enum When {
     Sender(Network),
     /// Never holds: an option of the configuration says otherwise.
     Never,
+}
+
+/// What is asked of a part.
+#[derive(Clone, Debug)]
+pub struct Test {
+    /// The part.
+    pub part: Part,
+    /// The pattern that it must match.
+    pub pattern: Pattern,
+    /// As it was written.
+    pub written: String,
 }
 
 /// How a header was read, as conditions name it.

@@ -71,15 +71,16 @@ impl Pattern {
 
     /// Whether `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
+        // Most texts differ in their first byte.
         let same = |a: &[u8], b: &[u8]| {
             if self.ignore_case {
                 a.eq_ignore_ascii_case(b)
             } else {
-                a == b
+                a.first() == b.first() && a == b
             }
         };
         match &self.shape {
-            Shape::Exact(all) => same(text, all),
+            Shape::Exact(all) => text.len() == all.len() && same(text, all),
             Shape::Prefix(first) => text.get(..first.len()).is_some_and(|t| same(t, first)),
             Shape::Suffix(last) => {
                 let at = text.len().checked_sub(last.len());

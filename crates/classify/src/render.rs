@@ -77,18 +77,29 @@ pub(crate) fn kv_values(event: &mut Event<'_>) -> Span {
 
 /// Indexed fields, each as `,"name":"value"`; an empty one is left out.
 pub(crate) fn fields(fields: &[(String, Text)], event: &mut Event<'_>) -> Span {
-    let mut out = Vec::new();
-    for (name, text) in fields {
-        let span = event.eval(text);
-        let value = String::from_utf8_lossy(event.bytes(span));
-        if value.is_empty() {
+    // The values first: they may be put together at the end of the scratch bytes, too.
+    let mut values = std::mem::take(&mut event.scratch.spans);
+    values.extend(fields.iter().map(|(_, text)| event.eval(text)));
+    let start = event.here();
+    for (span, (name, _)) in values.drain(..).zip(fields) {
+        if span.is_empty() {
             continue;
         }
-        out.push(b',');
-        // Text is written to a Vec; neither can fail.
-        let _ = serde_json::to_writer(&mut out, name);
-        out.push(b':');
-        let _ = serde_json::to_writer(&mut out, &value);
+        let bytes = &mut event.scratch.bytes;
+        bytes.push(b',');
+        // Writing to a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut *bytes, name);
+        bytes.push(b':');
+        let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+        if event.bytes(span).iter().all(plain) {
+            event.scratch.bytes.push(b'"');
+            event.copy(span);
+            event.scratch.bytes.push(b'"');
+        } else {
+            let value = String::from_utf8_lossy(event.bytes(span)).into_owned();
+            let _ = serde_json::to_writer(&mut event.scratch.bytes, &value);
+        }
     }
-    event.keep(&out)
+    event.scratch.spans = values;
+    Span::new(start, event.here())
 }

@@ -62,6 +62,20 @@ impl Text {
         matches!(self, Self::Pieces(_))
     }
 
+    /// Whether it follows from the program alone.
+    pub(crate) fn is_of_program(&self) -> bool {
+        fn all(pieces: &[Piece]) -> bool {
+            pieces.iter().all(|piece| match piece {
+                Piece::Literal(_) => true,
+                Piece::Part { part, default, .. } => *part == Part::Program && all(default),
+            })
+        }
+        match self {
+            Self::Fixed(_) => true,
+            Self::Pieces(pieces) => all(pieces),
+        }
+    }
+
     /// The part that it is, if it is nothing else.
     pub(crate) fn as_part(&self) -> Option<&Part> {
         match self {

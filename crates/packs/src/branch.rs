@@ -1,6 +1,8 @@
 //! Conditions, and what is set.
 
-use inrush_classify::pack::{Branch, Header, Network, Part, Set, Template, When};
+use std::sync::Arc;
+
+use inrush_classify::pack::{Branch, Header, Network, Part, Set, Template, Test, When};
 use inrush_event::EventText;
 use inrush_yaml::{Entry, Location, Node, listed, nearest, quoted};
 
@@ -186,7 +188,11 @@ fn patterns(part: &Part, value: &Node, reader: &mut Reader<'_>) -> When {
     let all = texts.into_iter().map(|(text, at)| {
         let pattern = reader.pattern(text, at);
         pattern.map_or(When::Never, |pattern| {
-            When::Part(part.clone(), pattern, text.to_owned())
+            When::Part(Arc::new(Test {
+                part: part.clone(),
+                pattern,
+                written: text.to_owned(),
+            }))
         })
     });
     either(all.collect())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use inrush_event::Span;
 
 use crate::PackError;
-use crate::event::Event;
+use crate::event::{Event, Room};
 use crate::expression::Expression;
 use crate::needs::Names;
 use crate::pack::Part;
@@ -151,10 +151,11 @@ impl Step {
                 if groups.groups.is_empty() {
                     return groups.regex.is_match(&bytes);
                 }
-                let mut locations = event.locations(groups.id, groups.regex.regex());
-                let found = groups.regex.captures(&bytes, &mut locations);
+                let mut room = event.room(groups.id);
+                let Room { slots, locations } = &mut room;
+                let found = groups.regex.captures(&bytes, slots, locations);
                 for (index, part) in groups.groups.iter().filter(|_| found) {
-                    let Some((from, to)) = groups.regex.group(*index, &locations, &bytes) else {
+                    let Some((from, to)) = groups.regex.group(*index, &room.slots, &bytes) else {
                         continue;
                     };
                     match part {
@@ -164,7 +165,7 @@ impl Step {
                         part => event.set_part(part, within(from, to)),
                     }
                 }
-                event.give_back(groups.id, locations);
+                event.give_back(groups.id, room);
                 found
             }
             Action::Kv(kv) => kv.read(&bytes, span, self.keep, event),

@@ -297,6 +297,13 @@ impl Explainer {
         });
     }
 
+    /// Has rules be asked as for events that nobody asks about: what their programs decide is
+    /// remembered.
+    #[cfg(test)]
+    pub(crate) fn remember(&mut self) {
+        self.recogniser = self.recognition.clone().map(Recogniser::new);
+    }
+
     /// Reads one record.
     pub fn explain(&mut self, arrival: &Arrival<'_>) -> Explained {
         self.number += 1;

@@ -257,6 +257,7 @@ pub(crate) struct Recogniser {
     /// The number in the batch of each class that the classifier has given; of the batch that is
     /// being filled.
     ids: Vec<ClassId>,
+    generation: u32,
     /// Events that were filtered, by the number of the rule.
     dropped: Vec<u64>,
 }
@@ -269,6 +270,7 @@ impl Recogniser {
             recognition,
             classifier,
             ids: Vec::new(),
+            generation: 0,
             dropped: Vec::new(),
         }
     }
@@ -329,6 +331,10 @@ impl Recogniser {
     }
 
     fn id(&mut self, number: u32, builder: &mut BatchBuilder) -> ClassId {
+        if self.generation != self.classifier.generation() {
+            self.generation = self.classifier.generation();
+            self.ids.clear();
+        }
         let slot = number as usize;
         if self.ids.len() <= slot {
             self.ids.resize(slot + 1, ClassId::UNCLASSIFIED);

@@ -86,31 +86,41 @@ impl Compiled<'_> {
 
     /// What did not come out as it must.
     fn run(&mut self, sample: &Sample) -> Result<Vec<(Place, String)>, Problems> {
-        let packs = self.packs(&sample.options)?;
-        let mut config = crate::config::parse(CONFIG, "samples", &|_| None)?;
-        let SourceConfig::Syslog(source) = &mut config.sources[0];
-        source.product = sample.hint.as_ref().map(|(v, p)| format!("{v}/{p}"));
-        let name = sample.listener.as_deref().unwrap_or("sample");
-        let source = source.clone();
-        let Ok(mut explainer) = Explainer::new(name, &source, &config, &packs) else {
+        let Some(mut explainer) = self.explainer(sample)? else {
             return Ok(Vec::new());
         };
-        let received = sample
-            .received
-            .and_then(|at| i64::try_from(at.as_nanosecond()).ok());
-        let explained = explainer.explain(&Arrival {
-            bytes: sample.raw.as_bytes(),
-            framing: Anomalies::NONE,
-            listener: None,
-            sender: Some(sample.sender.unwrap_or(IpAddr::from([192, 0, 2, 1]))),
-            received: Some(received.map_or(RECEIVED, Timestamp)),
-        });
+        let explained = explainer.explain(&arrival(sample));
         let envelope: Value = serde_json::from_slice(&explained.hec).unwrap_or(Value::Null);
         let wrong = sample.expect.iter().filter_map(|expectation| {
             let words = compare(expectation, &explained, &envelope)?;
             Some((expectation.at, words))
         });
         Ok(wrong.collect())
+    }
+
+    /// What reads such samples.
+    fn explainer(&mut self, sample: &Sample) -> Result<Option<Explainer>, Problems> {
+        let packs = self.packs(&sample.options)?;
+        let mut config = crate::config::parse(CONFIG, "samples", &|_| None)?;
+        let SourceConfig::Syslog(source) = &mut config.sources[0];
+        source.product = sample.hint.as_ref().map(|(v, p)| format!("{v}/{p}"));
+        let name = sample.listener.as_deref().unwrap_or("sample");
+        let source = source.clone();
+        Ok(Explainer::new(name, &source, &config, &packs).ok())
+    }
+}
+
+/// A sample as it comes in.
+fn arrival(sample: &Sample) -> Arrival<'_> {
+    let received = sample
+        .received
+        .and_then(|at| i64::try_from(at.as_nanosecond()).ok());
+    Arrival {
+        bytes: sample.raw.as_bytes(),
+        framing: Anomalies::NONE,
+        listener: None,
+        sender: Some(sample.sender.unwrap_or(IpAddr::from([192, 0, 2, 1]))),
+        received: Some(received.map_or(RECEIVED, Timestamp)),
     }
 }
 
@@ -184,5 +194,62 @@ mod tests {
             failed.join("\n")
         );
         assert!(warnings.is_empty(), "{}", warnings.join("\n"));
+    }
+    /// Whoever asks why has every rule asked; otherwise what a program decides is remembered. Both
+    /// come to the same, in whatever order events come.
+    #[test]
+    fn what_is_remembered_changes_nothing() {
+        let config = crate::config::parse(CONFIG, "test", &|_| None).expect("a configuration");
+        let packs = crate::recognise::read(&config.packs, &config.packs.options);
+        let packs = packs.unwrap_or_else(|problems| panic!("{problems}"));
+        let mut compiled = Compiled {
+            config: &config,
+            by_options: BTreeMap::new(),
+        };
+        let samples = || {
+            let rules = packs.iter().flat_map(|pack| &pack.rules);
+            rules.flat_map(|rule| rule.samples.iter().map(move |sample| (&rule.name, sample)))
+        };
+        let mut expected = Vec::new();
+        let mut remembering = BTreeMap::new();
+        for (_, sample) in samples() {
+            let explainer = compiled
+                .explainer(sample)
+                .unwrap_or_else(|problems| panic!("{problems}"));
+            expected.push(
+                explainer
+                    .expect("an explainer")
+                    .explain(&arrival(sample))
+                    .hec,
+            );
+            let key = (
+                sample.options.clone(),
+                sample.hint.clone(),
+                sample.listener.clone(),
+            );
+            remembering.entry(key).or_insert_with(|| {
+                let explainer = compiled
+                    .explainer(sample)
+                    .unwrap_or_else(|problems| panic!("{problems}"));
+                let mut explainer = explainer.expect("an explainer");
+                explainer.remember();
+                explainer
+            });
+        }
+        // Often enough that programs get classes of their own.
+        for _ in 0..20 {
+            for ((rule, sample), expected) in samples().zip(&expected) {
+                let key = (
+                    sample.options.clone(),
+                    sample.hint.clone(),
+                    sample.listener.clone(),
+                );
+                let explainer = remembering.get_mut(&key).expect("made above");
+                let found = explainer.explain(&arrival(sample)).hec;
+                let value =
+                    |hec: &[u8]| serde_json::from_slice::<Value>(hec).unwrap_or(Value::Null);
+                assert_eq!(value(&found), value(expected), "{rule}: {}", sample.raw);
+            }
+        }
     }
 }

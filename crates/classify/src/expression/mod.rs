@@ -1,11 +1,16 @@
 //! Regular expressions on bytes, with what can be known of them without running them.
 
+mod program;
+
+use program::{Found, Program};
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use crate::PackError;
 use crate::pattern::Anchor;
+
+pub(crate) use program::Slots;
 
 /// Memory of one compiled expression: what explodes is refused instead of compiled.
 const BYTES_MAX: usize = 1 << 20;
@@ -14,6 +19,9 @@ const BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct Expression {
     regex: Regex,
+    /// The same as programs, which are asked first: whether it matches, and where its groups lie.
+    test: Option<Program>,
+    read: Option<Program>,
     /// As it was written.
     written: String,
     /// The bytes that a match can begin with, if it must stand at the beginning of the text.
@@ -41,15 +49,22 @@ impl Expression {
         // The group that went on to the end is the last one that was closed: the outermost of
         // those that end there, which `without_rest` leaves as the only one.
         let rest = shorter.as_ref().map(|_| last_group(written, &whole));
-        let hir = ParserBuilder::new()
-            .unicode(false)
-            .utf8(false)
-            .case_insensitive(ignore_case)
-            .build()
-            .parse(written)
-            .ok();
+        let hir = |text: &str| {
+            let mut parser = ParserBuilder::new()
+                .unicode(false)
+                .utf8(false)
+                .case_insensitive(ignore_case)
+                .build();
+            parser.parse(text).ok()
+        };
+        // Which group goes on is known; its end need not be looked for.
+        let cut = without_rest(written).filter(|_| shorter.is_some());
+        let program = hir(cut.as_deref().unwrap_or(written));
+        let hir = hir(written);
         Ok(Self {
             regex: shorter.unwrap_or(whole),
+            test: program.as_ref().and_then(|hir| Program::new(hir, false)),
+            read: program.as_ref().and_then(|hir| Program::new(hir, true)),
             written: written.to_owned(),
             first: hir.as_ref().and_then(first_bytes),
             literal: hir.as_ref().and_then(literal),
@@ -73,29 +88,67 @@ impl Expression {
     }
 
     pub(crate) fn is_match(&self, text: &[u8]) -> bool {
-        self.can_begin(text) && self.regex.is_match(text)
+        if !self.can_begin(text) {
+            return false;
+        }
+        let tested = self
+            .test
+            .as_ref()
+            .map(|program| program.search(text, &mut Slots::new()));
+        match tested {
+            Some(Found::Yes) => true,
+            Some(Found::No) => false,
+            Some(Found::Unknown) | None => self.regex.is_match(text),
+        }
     }
 
-    pub(crate) fn captures(&self, text: &[u8], into: &mut CaptureLocations) -> bool {
-        self.can_begin(text) && self.regex.captures_read(into, text).is_some()
+    /// Puts where the groups lie into `slots`; `false`: it does not match. `room` is used again for
+    /// this expression.
+    pub(crate) fn captures(
+        &self,
+        text: &[u8],
+        slots: &mut Slots,
+        room: &mut Option<CaptureLocations>,
+    ) -> bool {
+        if !self.can_begin(text) {
+            return false;
+        }
+        match self
+            .read
+            .as_ref()
+            .map(|program| program.search(text, slots))
+        {
+            Some(Found::Yes) => return true,
+            Some(Found::No) => return false,
+            Some(Found::Unknown) | None => {}
+        }
+        let room = room.get_or_insert_with(|| self.regex.capture_locations());
+        if self.regex.captures_read(room, text).is_none() {
+            return false;
+        }
+        slots.clear();
+        for index in 0..room.len() {
+            let (from, to) = room
+                .get(index)
+                .map_or((u32::MAX, u32::MAX), |(from, to)| (from as u32, to as u32));
+            slots.extend([from, to]);
+        }
+        true
     }
 
     /// Where a group lies.
-    pub(crate) fn group(
-        &self,
-        index: usize,
-        of: &CaptureLocations,
-        text: &[u8],
-    ) -> Option<(usize, usize)> {
-        let (from, to) = of.get(index)?;
-        Some((
-            from,
-            if self.rest == Some(index) {
-                text.len()
-            } else {
-                to
-            },
-        ))
+    pub(crate) fn group(&self, index: usize, slots: &Slots, text: &[u8]) -> Option<(usize, usize)> {
+        let (from, to) = (*slots.get(2 * index)?, *slots.get(2 * index + 1)?);
+        // A group that was begun but not left takes no part in the match.
+        if from == u32::MAX || to == u32::MAX {
+            return None;
+        }
+        let to = if self.rest == Some(index) {
+            text.len()
+        } else {
+            to as usize
+        };
+        Some((from as usize, to))
     }
 
     /// What candidates can be found by.
@@ -249,12 +302,12 @@ mod tests {
 
     fn groups(written: &str, text: &str) -> Vec<String> {
         let expression = Expression::new(written, false).expect(written);
-        let mut room = expression.regex().capture_locations();
-        if !expression.captures(text.as_bytes(), &mut room) {
+        let mut slots = Slots::new();
+        if !expression.captures(text.as_bytes(), &mut slots, &mut None) {
             return vec!["no match".to_owned()];
         }
         let count = expression.regex().captures_len();
-        let group = |at| expression.group(at, &room, text.as_bytes());
+        let group = |at| expression.group(at, &slots, text.as_bytes());
         (1..count)
             .filter_map(group)
             .map(|(from, to)| text[from..to].to_owned())

@@ -1,0 +1,383 @@
+//! What an event's program and the kind of its header decide by themselves, found out once for each
+//! program: the rules of a stage that can hold, and whether their conditions then hold for sure.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use inrush_event::Format;
+
+use crate::compile::Table;
+use crate::index::Index;
+use crate::pack::{Header, Part, Stage, When};
+
+/// Programs that are remembered. Beyond, all are forgotten and learnt anew.
+const PROGRAMS_MAX: usize = 4096;
+
+/// Bytes of a program that is remembered.
+const PROGRAM_BYTES_MAX: usize = 64;
+
+/// Events of a program before it gets classes of its own: whoever makes programs up gets none.
+const USES_ENOUGH: u32 = 16;
+
+/// The stages, and the rules of the stage `listener` that are asked of what is known already.
+const TABLES: usize = Stage::ALL.len() + 1;
+
+/// A rule that can hold, and what of its condition must still be asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Candidate {
+    /// Its number in the stage.
+    rule: u32,
+    left: u32,
+}
+
+/// Nothing of the condition is left to be asked.
+const SURE: u32 = 0;
+
+/// All of it is.
+const OPEN: u32 = u32::MAX;
+
+/// What of a condition must still be asked.
+pub(crate) enum Left<'p> {
+    /// Nothing: it holds.
+    Nothing,
+    /// That.
+    Part(&'p When),
+    /// All of it.
+    All,
+}
+
+impl Candidate {
+    /// A rule whose condition is to be asked.
+    pub(crate) fn open(rule: u32) -> Self {
+        Self { rule, left: OPEN }
+    }
+
+    /// Its number in the stage.
+    pub(crate) fn rule(self) -> usize {
+        self.rule as usize
+    }
+}
+
+/// What one program decides.
+#[derive(Debug)]
+struct Plan {
+    program: Box<[u8]>,
+    format: Format,
+    stages: [Option<Box<[Candidate]>>; TABLES],
+    /// How often it was looked for, up to [`USES_ENOUGH`].
+    uses: u32,
+    /// Classes whose texts follow from the program, by the number of the class without it.
+    classes: Vec<(u32, u32)>,
+}
+
+/// What programs decide, of one worker and one listener.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    listener: String,
+    known: Vec<Plan>,
+    by_hash: HashMap<u64, u32, RandomState>,
+    hasher: RandomState,
+    last: u32,
+    full: bool,
+    /// How often all was forgotten: numbers then begin anew.
+    generation: u32,
+    found: Vec<u32>,
+    /// What is left of conditions.
+    left: Vec<When>,
+}
+
+impl Plans {
+    /// The next event comes from that listener. Everything is forgotten if that is another one, or
+    /// if there is no room: never while an event is at work, which has numbers from here.
+    pub(crate) fn begin(&mut self, listener: &str) {
+        if self.full || self.listener != listener {
+            listener.clone_into(&mut self.listener);
+            self.clear();
+        }
+    }
+
+    /// Has everything be forgotten before the next event.
+    pub(crate) fn forget(&mut self) {
+        self.full = true;
+    }
+
+    /// How often all was forgotten, with which all numbers lose their meaning.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.known.clear();
+        self.by_hash.clear();
+        self.left.clear();
+        self.generation = self.generation.wrapping_add(1);
+        self.last = 0;
+        self.full = false;
+    }
+
+    /// The number of what that program decides; `None`: it is not remembered.
+    pub(crate) fn number(&mut self, program: &[u8], format: Format) -> Option<u32> {
+        if program.len() > PROGRAM_BYTES_MAX {
+            return None;
+        }
+        let same = |plan: &Plan| *plan.program == *program && plan.format == format;
+        if self.known.get(self.last as usize).is_some_and(same) {
+            return Some(self.last);
+        }
+        let hash = std::hash::BuildHasher::hash_one(&self.hasher, (program, format as u8));
+        if let Some(number) = self.by_hash.get(&hash)
+            && same(&self.known[*number as usize])
+        {
+            self.last = *number;
+            return Some(*number);
+        }
+        if self.known.len() >= PROGRAMS_MAX {
+            self.full = true;
+            return None;
+        }
+        let number = self.known.len() as u32;
+        self.known.push(Plan {
+            program: program.into(),
+            format,
+            stages: Default::default(),
+            uses: 0,
+            classes: Vec::new(),
+        });
+        self.by_hash.insert(hash, number);
+        self.last = number;
+        Some(number)
+    }
+
+    /// Puts the rules that can hold as far as the program decides into `out`.
+    pub(crate) fn candidates(
+        &mut self,
+        number: u32,
+        slot: usize,
+        (table, index): (&Table, &Index),
+        out: &mut Vec<Candidate>,
+    ) {
+        if let Some(known) = &self.known[number as usize].stages[slot] {
+            return out.extend_from_slice(known);
+        }
+        let plan = &self.known[number as usize];
+        let listener = self.listener.as_bytes();
+        index.fixed(&plan.program, listener, &mut self.found);
+        let known = Known {
+            program: &plan.program,
+            listener,
+            format: plan.format,
+            set: None,
+        };
+        let rules = self.found.drain(..);
+        let possible = rules.filter_map(|rule| {
+            let when = &table.rules[rule as usize].branch.when;
+            candidate(rule, when, &known, &mut self.left)
+        });
+        let possible: Box<[Candidate]> = possible.collect();
+        out.extend_from_slice(&possible);
+        self.known[number as usize].stages[slot] = Some(possible);
+    }
+
+    /// The rule with what is left of its condition, if that can hold at all.
+    pub(crate) fn candidate(
+        &mut self,
+        rule: u32,
+        when: &When,
+        known: &Known<'_>,
+    ) -> Option<Candidate> {
+        candidate(rule, when, known, &mut self.left)
+    }
+
+    /// What of a candidate's condition must still be asked.
+    pub(crate) fn left(&self, candidate: Candidate) -> Left<'_> {
+        match candidate.left {
+            SURE => Left::Nothing,
+            left => match self.left.get(left as usize - 1) {
+                Some(when) => Left::Part(when),
+                None => Left::All,
+            },
+        }
+    }
+
+    /// The class with the texts that follow from the program: `Ok` if it is known, `Err(true)` if
+    /// the program was met often enough to be worth one.
+    pub(crate) fn class(&mut self, number: u32, class: u32) -> Result<u32, bool> {
+        let plan = &mut self.known[number as usize];
+        let found = plan.classes.iter().find(|(general, _)| *general == class);
+        if let Some((_, special)) = found {
+            return Ok(*special);
+        }
+        plan.uses += 1;
+        Err(plan.uses >= USES_ENOUGH)
+    }
+
+    /// Remembers that class.
+    pub(crate) fn keep_class(&mut self, number: u32, class: u32, special: u32) {
+        self.known[number as usize].classes.push((class, special));
+    }
+}
+
+fn candidate(rule: u32, when: &When, known: &Known<'_>, left: &mut Vec<When>) -> Option<Candidate> {
+    let left = match known.left(when) {
+        When::Never => return None,
+        When::Always => SURE,
+        open => {
+            left.push(open);
+            left.len() as u32
+        }
+    };
+    Some(Candidate { rule, left })
+}
+
+/// What is known of an event beforehand.
+pub(crate) struct Known<'k> {
+    pub(crate) program: &'k [u8],
+    pub(crate) listener: &'k [u8],
+    pub(crate) format: Format,
+    /// Vendor, product and class, once the rules that set them have been asked; `None` for one that
+    /// differs from event to event.
+    pub(crate) set: Option<[Option<&'k [u8]>; 3]>,
+}
+
+impl Known<'_> {
+    fn part(&self, part: &Part) -> Option<&[u8]> {
+        match part {
+            Part::Program => Some(self.program),
+            Part::Listener => Some(self.listener),
+            Part::Vendor => self.set?[0],
+            Part::Product => self.set?[1],
+            Part::Class => self.set?[2],
+            _ => None,
+        }
+    }
+
+    /// What must still be asked of a condition: `Always` if it holds, `Never` if it cannot.
+    pub(crate) fn left(&self, when: &When) -> When {
+        let sure = |holds: bool| if holds { When::Always } else { When::Never };
+        match when {
+            When::Always => When::Always,
+            When::Never => When::Never,
+            When::Part(test) => match self.part(&test.part) {
+                Some(text) => sure(test.pattern.matches(text)),
+                None => when.clone(),
+            },
+            When::Format(header) => sure(header.is(self.format)),
+            When::Not(other) => match self.left(other) {
+                When::Always => When::Never,
+                When::Never => When::Always,
+                open => When::Not(Box::new(open)),
+            },
+            When::All(all) => {
+                let mut open = Vec::new();
+                for one in all {
+                    match self.left(one) {
+                        When::Always => {}
+                        When::Never => return When::Never,
+                        left => open.push(left),
+                    }
+                }
+                joined(open, When::Always, When::All)
+            }
+            When::Any(any) => {
+                let mut open = Vec::new();
+                for one in any {
+                    match self.left(one) {
+                        When::Never => {}
+                        When::Always => return When::Always,
+                        left => open.push(left),
+                    }
+                }
+                joined(open, When::Never, When::Any)
+            }
+            When::Hint(..) | When::Sender(_) => when.clone(),
+        }
+    }
+}
+
+fn joined(mut open: Vec<When>, none: When, many: fn(Vec<When>) -> When) -> When {
+    match open.len() {
+        0 => none,
+        1 => open.pop().unwrap_or(none),
+        _ => many(open),
+    }
+}
+
+impl Header {
+    /// Whether a header was read as that.
+    pub(crate) fn is(self, format: Format) -> bool {
+        matches!(
+            (self, format),
+            (Self::Rfc3164, Format::Rfc3164 | Format::Cisco)
+                | (Self::Rfc5424, Format::Rfc5424)
+                | (Self::Unparsed, Format::Unparsed)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Pattern;
+    use crate::pack::Test;
+
+    fn part(part: Part, written: &str) -> When {
+        When::Part(Arc::new(Test {
+            part,
+            pattern: Pattern::parse(written).expect("a pattern"),
+            written: written.to_owned(),
+        }))
+    }
+
+    #[test]
+    fn what_a_program_decides_is_known_beforehand() {
+        let known = Known {
+            program: b"sshd",
+            listener: b"default",
+            format: Format::Rfc3164,
+            set: Some([Some(b"nix"), None, None]),
+        };
+        let left = |when: &When| match known.left(when) {
+            When::Always => "always",
+            When::Never => "never",
+            When::Part(_) => "a part",
+            When::All(_) => "all",
+            _ => "more",
+        };
+        let (yes, no) = (part(Part::Program, "ssh*"), part(Part::Program, "cron"));
+        let open = part(Part::Message, "*x*");
+        assert_eq!(
+            [left(&yes), left(&no), left(&open)],
+            ["always", "never", "a part"]
+        );
+        let all = |list: &[&When]| When::All(list.iter().map(|when| (*when).clone()).collect());
+        let any = |list: &[&When]| When::Any(list.iter().map(|when| (*when).clone()).collect());
+        assert_eq!(left(&all(&[&yes, &open])), "a part");
+        assert_eq!(left(&all(&[&open, &yes, &open])), "all");
+        assert_eq!(left(&all(&[&open, &no])), "never");
+        assert_eq!(left(&any(&[&open, &yes])), "always");
+        assert_eq!(left(&any(&[&open, &no])), "a part");
+        assert_eq!(left(&When::Not(Box::new(no))), "always");
+        assert_eq!(left(&When::Format(Header::Rfc5424)), "never");
+        assert_eq!(left(&part(Part::Listener, "default")), "always");
+        assert_eq!(left(&part(Part::Vendor, "nix")), "always");
+        assert_eq!(left(&part(Part::Product, "")), "a part");
+    }
+
+    #[test]
+    fn programs_are_bounded() {
+        let mut plans = Plans::default();
+        let one = plans.number(b"one", Format::Rfc3164);
+        assert_eq!(plans.number(b"one", Format::Rfc3164), one);
+        assert_ne!(plans.number(b"one", Format::Rfc5424), one);
+        for number in 0..3 * PROGRAMS_MAX {
+            let name = number.to_string();
+            plans.begin("default");
+            plans.number(name.as_bytes(), Format::Rfc3164);
+            assert!(plans.known.len() <= PROGRAMS_MAX && plans.by_hash.len() <= PROGRAMS_MAX);
+        }
+        assert_eq!(plans.number(&[b'x'; 65], Format::Rfc3164), None);
+    }
+}
