@@ -340,13 +340,12 @@ impl Program {
     }
 
     fn run(&self, text: &[u8], begin: usize, slots: &mut Slots, steps: &mut usize) -> Found {
-        let mut later = Later::new();
-        let (mut at, mut next) = (begin, 0_usize);
+        let (mut at, mut next, mut later) = (begin, 0, Later::new());
         loop {
-            if *steps == 0 {
+            let Some(left) = steps.checked_sub(1) else {
                 return Found::Unknown;
-            }
-            *steps -= 1;
+            };
+            *steps = left;
             let rest = &text[at..];
             let on = match &self.ops[next] {
                 Op::Match => {
