@@ -359,6 +359,16 @@ impl BatchBuilder {
         &mut self.buffers.records
     }
 
+    /// Where the events come from.
+    pub fn source(&self) -> &Arc<SourceInfo> {
+        &self.source
+    }
+
+    /// The classes so far; [`Record::class`] counts them from 1.
+    pub fn classes(&self) -> &[Arc<ClassInfo>] {
+        &self.classes
+    }
+
     /// The sender of that number.
     pub fn peer_at(&self, index: u32) -> Option<&Peer> {
         self.buffers.peers.get(index as usize)
@@ -441,6 +451,7 @@ impl BatchBuilder {
             received,
             classes,
             only: None,
+            destinations: None,
         }
     }
 }
@@ -456,6 +467,7 @@ pub struct Batch {
     received: Timestamp,
     classes: Vec<Arc<ClassInfo>>,
     only: Option<Arc<str>>,
+    destinations: Option<Arc<[String]>>,
     raw_bytes: u64,
     arena_sum: Option<u32>,
 }
@@ -480,6 +492,8 @@ pub struct BatchParts {
     pub received: Timestamp,
     /// The one destination that it is for; `None`: for all of them.
     pub only: Option<Arc<str>>,
+    /// The destinations that routes chose; `None`: all of them.
+    pub destinations: Option<Arc<[String]>>,
 }
 
 impl From<BatchParts> for Batch {
@@ -499,6 +513,7 @@ impl From<BatchParts> for Batch {
             received: parts.received,
             classes: parts.classes,
             only: parts.only,
+            destinations: parts.destinations,
         }
     }
 }
@@ -561,17 +576,8 @@ impl Batch {
 
     /// What a record is called: index, sourcetype and so on.
     pub fn names(&self, record: &Record) -> EventNames<'_> {
-        let mut names = match self.class(record) {
-            Some(class) => EventNames::new(class, self.extra(record)),
-            None => EventNames::default(),
-        };
-        if names.index.is_empty() {
-            names.index = self.source.index.as_bytes();
-        }
-        if names.sourcetype.is_empty() {
-            names.sourcetype = self.source.sourcetype.as_bytes();
-        }
-        names
+        let class = self.class(record).map(|class| &**class);
+        EventNames::of(class, self.extra(record), &self.source)
     }
 
     /// When a record counts as having happened: by the sender's clock, or by ours.
@@ -601,6 +607,16 @@ impl Batch {
     /// all of them.
     pub fn only(&self) -> Option<&str> {
         self.only.as_deref()
+    }
+
+    /// The destinations that routes chose for it; `None`: all of them.
+    pub fn destinations(&self) -> Option<&[String]> {
+        self.destinations.as_deref()
+    }
+
+    /// Has it be for these destinations only.
+    pub fn route(&mut self, destinations: Arc<[String]>) {
+        self.destinations = Some(destinations);
     }
 
     /// The bytes of a span.

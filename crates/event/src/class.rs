@@ -1,6 +1,6 @@
 //! What an event was recognised as, and how its envelope follows from that.
 
-use crate::Span;
+use crate::{SourceInfo, Span};
 
 /// What all events of a class have in common. A batch lists those of its events
 /// ([`crate::Batch::classes`]), so that what is kept on disk means the same when the packs change.
@@ -176,6 +176,18 @@ pub struct EventNames<'a> {
 }
 
 impl<'a> EventNames<'a> {
+    /// What an event of a class and a source is called.
+    pub fn of(class: Option<&'a ClassInfo>, extra: Extra<'a>, source: &'a SourceInfo) -> Self {
+        let mut names = class.map_or_else(Self::default, |class| Self::new(class, extra));
+        if names.index.is_empty() {
+            names.index = source.index.as_bytes();
+        }
+        if names.sourcetype.is_empty() {
+            names.sourcetype = source.sourcetype.as_bytes();
+        }
+        names
+    }
+
     /// What a class and an event's own texts say, before the source's are filled in.
     pub(crate) fn new(class: &'a ClassInfo, extra: Extra<'a>) -> Self {
         fn text(text: &Option<String>) -> &[u8] {

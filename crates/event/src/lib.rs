@@ -20,6 +20,7 @@ mod anomaly;
 mod arena;
 mod batch;
 mod class;
+mod copy;
 mod fate;
 mod feed;
 mod ledger;

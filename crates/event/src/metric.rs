@@ -47,6 +47,8 @@ metrics! {
     SourceRejected Counter "inrush_source_rejected_events_total" "Events received but not accepted, by source and reason.";
     SourceKernelDropped Counter "inrush_source_kernel_dropped_datagrams_total" "Datagrams that the kernel dropped before they could be read, by source.";
     SourceAnomalies Counter "inrush_source_anomalies_total" "Oddities of accepted events, by source and anomaly.";
+    Filtered Counter "inrush_filtered_events_total" "Events that a rule took out: accepted, and sent nowhere, by rule.";
+    ExpressionFailures Counter "inrush_expression_failures_total" "Events for which an expression of a transform or a route failed, by rule.";
     SourceConnections Gauge "inrush_source_connections" "Open stream connections, by source.";
     SourceConnectionsAccepted Counter "inrush_source_connections_accepted_total" "Stream connections taken, by source.";
     SourceConnectionErrors Counter "inrush_source_connection_errors_total" "Stream connections refused or ended early, by source and reason.";

@@ -17,6 +17,7 @@ use inrush_transport::udp::Datagram;
 use crate::recognise::Recogniser;
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::senders::PeerTally;
+use crate::shape::{self, Shaper};
 use crate::source::{Settings, Source};
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
@@ -121,7 +122,6 @@ impl StreamState {
 /// Counts of the open batch that are posted when it is handed on.
 #[derive(Default)]
 struct Tally {
-    bytes: u64,
     empty: u64,
     /// A run of events with the same anomalies costs one addition each bit.
     run: Anomalies,
@@ -151,7 +151,6 @@ impl Tally {
 
     /// Adds what a sender brought. `last` is its last event in the batch, if it brought any.
     fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64, last: usize) {
-        self.bytes += bytes;
         let index = index as usize;
         let nothing = PeerTally {
             ip,
@@ -256,6 +255,8 @@ pub(crate) struct Filler {
     parser: Parser,
     /// Says what events are; `None` if nobody wants to know.
     recogniser: Option<Recogniser>,
+    /// Changes, filters and routes them; `None` if nobody wants that.
+    shaper: Option<Shaper>,
     /// Events of the open batch that were recognised.
     recognised: usize,
     /// Events that a rule took out, and their bytes, not yet posted.
@@ -281,8 +282,10 @@ impl Filler {
         let tally = Tally::default();
         let sums = doors.log.has_disk();
         let recogniser = settings.recognition.clone().map(Recogniser::new);
+        let shaper = settings.shape.clone().map(Shaper::new);
         Self {
             recogniser,
+            shaper,
             recognised: 0,
             filtered: (0, 0),
             doors,
@@ -373,16 +376,20 @@ impl Filler {
     /// Says what the new events are, if there are so many, while they are warm. What a rule takes
     /// out is counted with the batch.
     fn recognise(&mut self, events_min: usize) {
-        let Some(recogniser) = &mut self.recogniser else {
+        let nothing = self.recogniser.is_none() && self.shaper.is_none();
+        if nothing || self.builder.len() < self.recognised + events_min {
             return;
-        };
-        if self.builder.len() >= self.recognised + events_min {
-            let (events, bytes) = recogniser.run(&mut self.builder, self.recognised);
+        }
+        let from = self.recognised;
+        let taken_out = [
+            (self.recogniser.as_mut()).map(|recogniser| recogniser.run(&mut self.builder, from)),
+            (self.shaper.as_mut()).map(|shaper| shaper.run(&mut self.builder, from)),
+        ];
+        for (events, bytes) in taken_out.into_iter().flatten() {
             self.filtered.0 += events;
             self.filtered.1 += bytes;
-            self.tally.bytes -= bytes;
-            self.recognised = self.builder.len();
         }
+        self.recognised = self.builder.len();
     }
 
     fn peer_of(&mut self, connection: &Connection) -> u32 {
@@ -562,13 +569,19 @@ impl Filler {
             return;
         }
         self.sum_up(0);
-        let next = self.next_builder();
-        let builder = std::mem::replace(&mut self.builder, next);
+        let empty = self.doors.pool.lend(&self.settings.info, 0);
+        let builder = std::mem::replace(&mut self.builder, empty);
         let batch = builder.freeze(self.source.next_sequence());
         // Who sends is known whether or not there is room for what was sent.
         self.source
             .note_senders(now.wall, &batch, &self.tally.peers);
-        self.hand_over(batch);
+        let (pool, sums) = (&self.doors.pool, self.sums);
+        let batches = match &self.shaper {
+            Some(shaper) => shape::split(batch, shaper, pool, sums, || self.source.next_sequence()),
+            None => vec![batch],
+        };
+        self.builder = self.next_builder();
+        self.hand_over(batches);
         self.tally.clear();
     }
 
@@ -586,12 +599,19 @@ impl Filler {
     /// Counts what rules took out: it was received and accepted, and goes nowhere.
     fn post_filtered(&mut self) {
         let (events, bytes) = std::mem::take(&mut self.filtered);
-        let Some(recogniser) = self.recogniser.as_mut().filter(|_| events > 0) else {
+        if events == 0 {
             return;
-        };
+        }
         let ledger = &self.doors.ledger;
-        let rules = recogniser.take_dropped();
-        let rules: Vec<_> = rules.map(|(rule, n)| (ledger.filtered(rule), n)).collect();
+        let mut rules = Vec::new();
+        if let Some(recogniser) = &mut self.recogniser {
+            let dropped = recogniser.take_dropped();
+            rules.extend(dropped.map(|(rule, n)| (ledger.filtered(rule), n)));
+        }
+        if let Some(shaper) = &mut self.shaper {
+            let filtered = shaper.take_filtered();
+            rules.extend(filtered.iter().map(|(rule, n)| (ledger.filtered(rule), *n)));
+        }
         let counters = &self.source.counters;
         ledger.post(|| {
             counters.received.add(events);
@@ -607,10 +627,14 @@ impl Filler {
             (self.generation, self.settings) = self.source.settings();
             self.parser = Parser::new(self.settings.zone.clone());
             self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
+            self.shaper = self.settings.shape.clone().map(Shaper::new);
         }
         self.recognised = 0;
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
+        }
+        if let Some(shaper) = &mut self.shaper {
+            shaper.begin();
         }
         self.doors.pool.lend(
             &self.settings.info,
@@ -618,8 +642,30 @@ impl Filler {
         )
     }
 
-    fn hand_over(&mut self, batch: Batch) {
-        let (events, bytes) = (batch.len() as u64, self.tally.bytes);
+    fn hand_over(&mut self, batches: Vec<Batch>) {
+        let mut outcome = None;
+        for batch in batches {
+            let appended = self.append(batch);
+            // Who waits for an answer is told of the last batch, which is durable last, unless one
+            // of them was refused.
+            if appended.is_err() || !matches!(outcome, Some(Err(_))) {
+                outcome = Some(appended);
+            }
+        }
+        match outcome {
+            Some(Ok(position)) => {
+                self.note();
+                self.owed.hand(Outcome::At(position));
+            }
+            Some(Err(AppendError::Full)) => self.owed.hand(Outcome::Refused),
+            Some(Err(AppendError::Closed)) => self.owed.forget(),
+            None => {}
+        }
+    }
+
+    /// Appends a batch to the queue, and counts what became of it.
+    fn append(&self, batch: Batch) -> Result<u64, AppendError> {
+        let (events, bytes) = (batch.len() as u64, batch.raw_bytes());
         let counters = &self.source.counters;
         let received = || {
             counters.received.add(events);
@@ -635,20 +681,13 @@ impl Filler {
             received();
             counters.accepted.add(events);
         };
-        match self.doors.log.append(batch, self.owed.is_open(), accept) {
-            Ok(position) => {
-                self.note();
-                self.owed.hand(Outcome::At(position));
-            }
-            Err(AppendError::Full) => {
-                reject(RejectReason::QueueFull);
-                self.owed.hand(Outcome::Refused);
-            }
-            Err(AppendError::Closed) => {
-                reject(RejectReason::Shutdown);
-                self.owed.forget();
-            }
+        let appended = self.doors.log.append(batch, self.owed.is_open(), accept);
+        match appended {
+            Ok(_) => {}
+            Err(AppendError::Full) => reject(RejectReason::QueueFull),
+            Err(AppendError::Closed) => reject(RejectReason::Shutdown),
         }
+        appended
     }
 
     /// Counts what was accepted, beside the ledger.

@@ -36,6 +36,7 @@ pub mod quarantine;
 mod queue;
 mod relp;
 mod senders;
+mod shape;
 mod source;
 mod status;
 mod stream;

@@ -73,7 +73,7 @@ pub(crate) struct Graph {
     pub(crate) config: Config,
     pub(crate) sources: Vec<RunningSource>,
     pub(crate) destinations: Vec<Destination>,
-    recognition: Known,
+    pub(crate) recognition: Known,
 }
 
 /// The parts that live as long as the process.
@@ -479,6 +479,9 @@ impl Shared {
                 .changed
                 .push(format!("packs: {} rules", known.packs.len()));
         }
+        if config.transforms != graph.config.transforms || config.routes != graph.config.routes {
+            report.changed.push("transforms and routes".to_owned());
+        }
         graph.recognition = known;
         if config.admin != graph.config.admin {
             let words = "admin: password, tokens or session_hours changed";
@@ -782,6 +785,7 @@ fn settings(
     let zone = config.syslog.zone().map_err(|error| said(&error))?;
     Ok(Settings {
         recognition: known.of(name, config, &zone),
+        shape: known.shape.clone(),
         info: Arc::new(SourceInfo {
             name: name.to_owned(),
             index: config.index.clone(),

@@ -379,6 +379,7 @@ fn joined(entries: &[Entry]) -> Batch {
         sequence: first.sequence(),
         received: first.received(),
         only: Some(Arc::from(entries[0].destination.as_str())),
+        destinations: None,
     }
     .into()
 }

@@ -14,6 +14,7 @@ use inrush_transport::udp::UdpProbe;
 
 use crate::recognise::Recognition;
 use crate::senders::{PeerTally, Sender, Senders};
+use crate::shape::Shape;
 
 /// What a reload can change of a source. Connections that are open keep the framing that they
 /// began with; everything else holds from the next batch on.
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<Arc<ServerTls>>,
     /// What events are recognised by.
     pub(crate) recognition: Option<Recognition>,
+    /// What a user's own expressions make of them.
+    pub(crate) shape: Option<Arc<Shape>>,
 }
 
 /// A source, for as long as the process runs.

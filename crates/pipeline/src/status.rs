@@ -241,6 +241,10 @@ impl Admin for Shared {
         let mut page = Page::default();
         let ledger = self.ledger_now();
         page.ledger(&ledger);
+        let failures = self.graph().recognition.failures.counts();
+        for (rule, n) in &failures {
+            page.add(Metric::ExpressionFailures, vec![("rule", rule)], *n as f64);
+        }
         for running in &self.graph().sources {
             page.source(running);
         }
@@ -399,6 +403,9 @@ impl Page {
                 let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
                 self.add(Metric::SourceRejected, labels, *n as f64);
             }
+        }
+        for (rule, n) in &ledger.filtered {
+            self.add(Metric::Filtered, vec![("rule", rule.as_str())], *n as f64);
         }
         for (name, row) in &ledger.destinations {
             let labels = || vec![("destination", name.as_str())];

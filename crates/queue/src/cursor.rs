@@ -184,7 +184,10 @@ impl Cursor {
 
     /// Whether the batch is for this destination.
     pub(crate) fn is_meant(&self, batch: &Batch) -> bool {
-        batch.only().is_none_or(|only| only == self.counters.name)
+        let name = &self.counters.name;
+        let routed = batch.destinations();
+        batch.only().is_none_or(|only| only == name)
+            && routed.is_none_or(|names| names.contains(name))
     }
 
     /// Takes note that these events, the last of the log, are for another destination.

@@ -116,6 +116,12 @@ fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Resul
         class.as_deref().unwrap_or("none"),
         &explained.why(),
     )?;
+    for transform in &explained.transforms {
+        page.line("transform", transform, "changed it")?;
+    }
+    if let Some(destinations) = &explained.destinations {
+        page.line("goes to", &destinations.join(", "), "by a route")?;
+    }
     let mut heading = "asked";
     for one in explained.considered.iter().flatten() {
         let what = format!("{} ({})", one.rule, one.stage);

@@ -22,6 +22,7 @@ mod queue_tools;
 mod relp;
 mod roundtrip;
 mod search;
+mod shape;
 mod store;
 mod store_s3;
 mod tls;

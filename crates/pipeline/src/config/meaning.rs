@@ -13,15 +13,17 @@ use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
 use inrush_transport::tls::ServerTls;
 
 use super::access;
-use super::options::{Config, SourceConfig, SyslogSource};
+use super::options::{Config, SetOptions, SourceConfig, SyslogSource};
 use crate::quarantine::Nowhere;
+use crate::shape::{Failures, Shape};
 use inrush_yaml::Node;
-use inrush_yaml::{Findings, Location, quoted};
+use inrush_yaml::{Findings, Location, listed, nearest, quoted};
 
 /// Checks what follows from the text alone.
 pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
     access::check(config, root, findings);
     listeners(config, root, findings);
+    shape(config, root, findings);
     for (name, source, node) in syslog_sources(config, root) {
         tls(name, source, node, findings);
         if let Err(error) = source.syslog.validate() {
@@ -34,6 +36,50 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
             let at = node.map_or(Location::START, |node| place(node, &problem.key));
             let message = inrush_yaml::redacted(&problem.message, node);
             findings.add(at, format!("`{}` of `{name}`: {message}", problem.key));
+        }
+    }
+}
+
+/// Transforms that do something, routes that lead somewhere, and expressions that can be used.
+fn shape(config: &Config, root: &Node, findings: &mut Findings) {
+    for (at, options) in config.transforms.iter().enumerate() {
+        let nothing = options.set == SetOptions::default();
+        let words = match (options.drop, nothing) {
+            (false, true) => "does nothing; give `drop: true`, or `set` with what is to be set",
+            (true, false) => "drops the event, so that nothing can be set; make two of it",
+            _ => continue,
+        };
+        let name = format!("transforms[{at}]");
+        findings.add(place(root, &name), format!("`{name}` {words}"));
+    }
+    let mut all = None;
+    for (at, options) in config.routes.iter().enumerate() {
+        let name = format!("routes[{at}]");
+        if let Some(first) = all {
+            let words = format!("`{name}` is never asked: `routes[{first}]` takes every event");
+            findings.add(place(root, &name), words);
+        }
+        if options.condition.is_none() {
+            all = all.or(Some(at));
+        }
+        let known = || config.destinations.keys().map(String::as_str);
+        for (index, to) in options.to.iter().enumerate() {
+            if config.destinations.contains_key(to) {
+                continue;
+            }
+            let remedy = match nearest(to, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", listed(known(), "and")),
+            };
+            findings.add(
+                place(root, &format!("{name}.to[{index}]")),
+                format!("`{name}`: there is no destination {}; {remedy}", quoted(to)),
+            );
+        }
+    }
+    if let Err(faults) = Shape::new(config, &Failures::default()) {
+        for (name, fault) in faults {
+            findings.add(place(root, &name), format!("`{name}`: {fault}"));
         }
     }
 }

@@ -41,8 +41,8 @@ use serde_json::Value;
 
 pub use inrush_yaml::{Environment, Problem, Problems};
 pub use options::{
-    AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, SourceConfig,
-    SyslogSource,
+    AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, RouteOptions,
+    SetOptions, SourceConfig, SyslogSource, TransformOptions,
 };
 pub use password::{HashingError, PASSWORD_BYTES_MAX, PasswordHash, PasswordHashError};
 

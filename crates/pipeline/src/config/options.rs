@@ -36,12 +36,22 @@ pub struct Config {
     /// Where events come from, by names of your choice.
     #[schemars(extend("minProperties" = 1))]
     pub sources: IndexMap<String, SourceConfig>,
-    /// Where events go, by names of your choice. Every event goes to every destination.
+    /// Where events go, by names of your choice. Every event goes to every destination, unless
+    /// `routes` say otherwise.
     #[schemars(extend("minProperties" = 1))]
     pub destinations: IndexMap<String, SinkConfig>,
     /// How products are recognised.
     #[serde(default)]
     pub packs: PacksOptions,
+    /// What is changed or filtered, in this order, once products are recognised.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub transforms: Vec<TransformOptions>,
+    /// Which destinations events go to: the first route that matches decides. What none matches is
+    /// filtered, and counted as `unrouted`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000))]
+    pub routes: Vec<RouteOptions>,
     /// The queue between sources and destinations.
     #[serde(default)]
     pub queue: QueueOptions,
@@ -103,6 +113,69 @@ impl Default for PacksOptions {
             metadata: IndexMap::new(),
         }
     }
+}
+
+/// Changes or filters events. Expressions are in CEL: see the guide to transforms and routes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TransformOptions {
+    /// What it is called in the ledger and in metrics; its place, as in `transforms[0]`, if not
+    /// given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which events; all if not given.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["sourcetype == 'cisco:asa' && severity > 6"]))]
+    pub condition: Option<String>,
+    /// Whether they are filtered: they go nowhere, and are counted.
+    pub drop: bool,
+    /// What is set, each by an expression.
+    pub set: SetOptions,
+}
+
+/// What a transform sets. Each value is an expression: a text stands in quotes of its own, as in
+/// `index: "'netops'"`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SetOptions {
+    /// The index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The sourcetype.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sourcetype: Option<String>,
+    /// The source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The text behind the header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The text that is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// Indexed fields, by name. One that comes out empty is taken away.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub fields: IndexMap<String, String>,
+}
+
+/// Sends events to some of the destinations.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteOptions {
+    /// What it is called in metrics; its place, as in `routes[0]`, if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Which events; all if not given. Expressions are in CEL: see the guide to transforms and
+    /// routes.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("examples" = ["index == 'netfw'"]))]
+    pub condition: Option<String>,
+    /// Destinations by name.
+    #[schemars(length(min = 1))]
+    pub to: Vec<String>,
 }
 
 /// What becomes of events that no rule recognises.

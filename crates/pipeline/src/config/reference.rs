@@ -80,6 +80,12 @@ fn section(page: &mut String, name: &str, schema: &Value) {
                 }
             }
         }
+        Shape::List(items) => {
+            if let Shape::Object(options) = shape(items) {
+                let _ = write!(page, "\n## `{name}[]`\n\n{}\n\n{TABLE}", description(items));
+                rows(page, "", options, items);
+            }
+        }
         _ => {}
     }
 }

@@ -73,6 +73,8 @@ fn decision(explained: &Explained, object: &mut Map<String, Value>) {
     object.insert("index".into(), text(names.index).into());
     object.insert("sourcetype".into(), text(names.sourcetype).into());
     object.insert("filtered".into(), explained.filtered.is_some().into());
+    object.insert("transforms".into(), explained.transforms.clone().into());
+    object.insert("destinations".into(), explained.destinations.clone().into());
     let considered = explained.considered.iter().flatten().map(|one| {
         json!({
             "rule": one.rule, "stage": one.stage, "taken": reason(&one.outcome).is_none(),

@@ -20,6 +20,7 @@ use inrush_sink::splunk_hec::SplunkHecConfig;
 
 use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::recognise::{self, Recogniser, Recognition};
+use crate::shape::{Failures, Shape, Shaper, UNROUTED};
 
 pub use json::rfc3339;
 
@@ -58,6 +59,10 @@ pub struct Explained {
     pub hec: Vec<u8>,
     /// The rule that filters the record.
     pub filtered: Option<String>,
+    /// The transforms that changed it.
+    pub transforms: Vec<String>,
+    /// Where routes send it; `None` without routes: to every destination.
+    pub destinations: Option<Vec<String>>,
     /// The rules that were asked, in order; `None` if packs are off.
     pub considered: Option<Vec<Considered>>,
     timezone: String,
@@ -124,9 +129,19 @@ impl Explained {
 
     /// Why the record is what it is, in a sentence.
     pub fn why(&self) -> String {
-        if let Some(rule) = &self.filtered {
-            return format!("filtered by the rule `{rule}`");
+        let mut why = match self.filtered.as_deref() {
+            Some(UNROUTED) => "filtered: no route matches".to_owned(),
+            Some(rule) => return format!("filtered by the rule `{rule}`"),
+            None => self.recognised(),
+        };
+        if !self.transforms.is_empty() {
+            why.push_str("; changed by ");
+            why.push_str(&self.transforms.join(", then "));
         }
+        why
+    }
+
+    fn recognised(&self) -> String {
         if !self.rules().is_empty() {
             return format!("recognised by {}", self.rules().replace('|', ", then "));
         }
@@ -239,6 +254,7 @@ pub struct Explainer {
     /// What events are recognised by, without hosts that were learnt.
     recognition: Option<Recognition>,
     recogniser: Option<Recogniser>,
+    shape: Option<Arc<Shape>>,
     remember_hosts: bool,
 }
 
@@ -277,6 +293,11 @@ impl Explainer {
             number: 0,
             recognition,
             recogniser: None,
+            // What is wrong with it was said when the configuration was read.
+            shape: Shape::new(config, &Failures::default())
+                .ok()
+                .flatten()
+                .map(Arc::new),
             remember_hosts: config.packs.remember_hosts,
         };
         explainer.forget();
@@ -330,6 +351,15 @@ impl Explainer {
                 .map(|(rule, _)| rule.to_owned())
                 .next();
         }
+        let (mut transforms, mut destinations) = (Vec::new(), None);
+        if let Some(shape) = self.shape.as_ref().filter(|_| filtered.is_none()) {
+            let mut shaper = Shaper::new(Arc::clone(shape));
+            shaper.run(&mut builder, 0);
+            transforms = shaper.applied().to_vec();
+            let route = shaper.routes().first();
+            destinations = route.map(|route| shaper.destinations(*route).to_vec());
+            filtered = shaper.take_filtered().into_keys().next();
+        }
         record = builder.records().first().copied().unwrap_or(record);
         let batch = builder.freeze(self.number);
         let mut hec = Vec::new();
@@ -338,6 +368,8 @@ impl Explainer {
         }
         Explained {
             filtered,
+            transforms,
+            destinations,
             considered,
             number: self.number,
             batch,

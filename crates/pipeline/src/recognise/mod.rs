@@ -14,6 +14,7 @@ use inrush_yaml::{Findings, Location, Problems};
 use jiff::tz::TimeZone;
 
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
+use crate::shape::{Failures, Shape};
 
 pub use inrush_classify::Packs;
 pub use sample::{Whose, samples};
@@ -178,6 +179,9 @@ pub(crate) struct Known {
     /// What hosts were recognised as; it outlives a reload.
     hints: Option<Arc<Hints>>,
     pub(crate) fingerprint: u32,
+    /// What a user's own expressions make of events, and how often they failed.
+    pub(crate) shape: Option<Arc<Shape>>,
+    pub(crate) failures: Failures,
 }
 
 impl Known {
@@ -194,10 +198,18 @@ impl Known {
             .packs
             .remember_hosts
             .then(|| learnt().unwrap_or_else(Hints::new));
+        let failures = before.map(|before| before.failures.clone());
+        let failures = failures.unwrap_or_default();
+        let shape = Shape::new(config, &failures).map_err(|faults| {
+            let words = |(place, fault)| format!("{place}: {fault}");
+            faults.into_iter().map(words).collect::<Vec<_>>()
+        })?;
         Ok(Self {
             packs: loaded.packs,
             hints,
             fingerprint: loaded.fingerprint,
+            shape: shape.map(Arc::new),
+            failures,
         })
     }
 

@@ -18,8 +18,10 @@ pub(crate) const FLAG_ONLY: u16 = 2;
 pub(crate) const FLAG_NOTE: u16 = 4;
 /// The names block lists classes, and rows are longer by a span.
 pub(crate) const FLAG_CLASSES: u16 = 8;
+/// The names block lists the destinations that the batch is for.
+pub(crate) const FLAG_ROUTED: u16 = 16;
 /// Flags that this version understands; a frame with others is sound, but not for us to read.
-pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES;
+pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED;
 
 /// What a frame says of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use inrush_event::{
 };
 
 use super::classes;
-use super::frame::{FLAG_CLASSES, FLAG_NOTE, FLAG_ONLY, FLAGS_KNOWN, FrameHeader};
+use super::frame::{FLAG_CLASSES, FLAG_NOTE, FLAG_ONLY, FLAG_ROUTED, FLAGS_KNOWN, FrameHeader};
 use super::{Fields, Layout, LogId, Note};
 use crate::storage::BLOCK_BYTES;
 use crate::writer::Pending;
@@ -108,7 +108,8 @@ fn flags(batch: &Batch, note: Option<&Note>) -> u16 {
     } else {
         FLAG_CLASSES
     };
-    only | classes | note.map_or(0, |_| FLAG_NOTE)
+    let routed = batch.destinations().map_or(0, |_| FLAG_ROUTED);
+    only | classes | routed | note.map_or(0, |_| FLAG_NOTE)
 }
 
 /// Bytes of a row in a frame with these flags.
@@ -136,6 +137,12 @@ fn push_names(batch: &Batch, note: Option<&Note>, out: &mut Vec<u8>) {
     }
     if let Some(note) = note {
         note.push(out);
+    }
+    if let Some(destinations) = batch.destinations() {
+        out.extend_from_slice(&(destinations.len() as u16).to_le_bytes());
+        for name in destinations {
+            push_text(name, out);
+        }
     }
     if !batch.classes().is_empty() {
         classes::push(batch.classes(), out);
@@ -228,6 +235,14 @@ pub(crate) fn decode_parts(
     if header.flags & FLAG_NOTE != 0 {
         Note::take(&mut fields)?;
     }
+    let destinations = match header.flags & FLAG_ROUTED {
+        0 => None,
+        _ => {
+            let count = fields.u16();
+            let names = (0..count).map(|_| text(&mut fields));
+            Some(names.collect::<Option<Arc<[String]>>>()?)
+        }
+    };
     let classes = match header.flags & FLAG_CLASSES {
         0 => Vec::new(),
         _ => classes::take(&mut fields)?,
@@ -252,6 +267,7 @@ pub(crate) fn decode_parts(
         sequence,
         received: header.received,
         only,
+        destinations,
     })
 }
 

@@ -89,6 +89,7 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         sequence: batch.sequence(),
         received: batch.received(),
         only: Some(Arc::clone(to)),
+        destinations: None,
     }
     .into()
 }
