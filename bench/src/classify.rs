@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,11 +44,17 @@ const FIVE: [&str; 14] = [
     "syslogng.yaml",
 ];
 
+/// Made-up rules in one pack.
+const SYNTHETIC_STEP: usize = 500;
+
 #[derive(clap::Args)]
 pub(crate) struct Classify {
     /// Messages, one a line; the samples of the packs if not given
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Whose samples those are
+    #[arg(long, value_enum, default_value_t = Which::All)]
+    samples: Which,
     /// Which packs are asked
     #[arg(long, value_enum, default_value_t = Which::All)]
     packs: Which,
@@ -81,19 +88,23 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
     let options = [("fallback".to_owned(), "sc4s".to_owned())].into();
     let before = Instant::now();
     let mut packs = inrush_packs::builtin(&options)?;
+    let five = |file: &str| FIVE.contains(&file);
     let samples: Vec<String> = packs
         .iter()
+        .filter(|pack| args.samples == Which::All || five(&pack.file))
         .flat_map(|pack| &pack.rules)
         .flat_map(|rule| rule.samples.iter().map(|sample| sample.raw.clone()))
         .collect();
     match args.packs {
         Which::None => packs.clear(),
-        Which::Five => packs.retain(|pack| FIVE.contains(&pack.file.as_str())),
+        Which::Five => packs.retain(|pack| five(&pack.file)),
         Which::All => {}
     }
-    if args.synthetic > 0 {
-        let text = synthetic(args.synthetic);
-        packs.push(inrush_packs::read("synthetic.yaml", &text, &options)?);
+    // A pack is no larger than a person would write it.
+    for from in (0..args.synthetic).step_by(SYNTHETIC_STEP) {
+        let text = synthetic(from..args.synthetic.min(from + SYNTHETIC_STEP));
+        let name = format!("synthetic-{from}.yaml");
+        packs.push(inrush_packs::read(&name, &text, &options)?);
     }
     let (packs, _) = Packs::compile(packs, Default::default());
     let compiled = before.elapsed();
@@ -144,9 +155,9 @@ fn work(messages: &Messages, packs: Packs, args: &Classify) -> usize {
 }
 
 /// Rules that no message meets, as many users' own would be.
-fn synthetic(rules: usize) -> String {
+fn synthetic(rules: Range<usize>) -> String {
     let mut text = String::from("about: synthetic\nrules:\n");
-    for number in 0..rules {
+    for number in rules {
         let when = if number % 2 == 0 {
             format!("stage: program, when: {{ program: \"zz{number:05}*\" }}")
         } else {

@@ -40,6 +40,8 @@ struct Texts {
     /// By what the text ends with, read backwards.
     ends: Trie,
     contains: Contains,
+    /// By the first byte; empty if no rule asks for that alone.
+    firsts: Vec<Vec<u32>>,
     /// Collected until all is built.
     collected: Collected,
 }
@@ -143,6 +145,12 @@ impl Index {
                             .collected
                             .ends
                             .insert(backwards.into_iter(), rule, false);
+                    }
+                    Anchor::First(bytes) => {
+                        texts.firsts.resize(256, Vec::new());
+                        let lists = texts.firsts.iter_mut().zip(bytes.iter());
+                        let lists = lists.filter(|(_, is_first)| **is_first);
+                        lists.for_each(|(list, _)| list.push(rule));
                     }
                     Anchor::Contains(text) => {
                         let literal = (text.to_vec(), file.counts_case(), rule);
@@ -249,6 +257,7 @@ fn score(files: &[File<'_>]) -> usize {
                 Anchor::Prefix(text) => 800 + text.len(),
                 Anchor::Suffix(text) => 600 + text.len(),
                 Anchor::Contains(text) => 300 + text.len(),
+                Anchor::First(_) => 50,
             }
         }
         File::Text(_, Anchor::Exact(_), _) => 850,
@@ -256,15 +265,26 @@ fn score(files: &[File<'_>]) -> usize {
         File::Text(_, Anchor::Prefix(_), _) => 200,
         File::Text(_, Anchor::Suffix(text), _) => 400 + text.len(),
         File::Text(_, Anchor::Contains(text), _) => 100 + text.len().min(50),
+        File::Text(_, Anchor::First(bytes), _) => {
+            // The fewer bytes, the better; still worse than any text.
+            (256 - bytes.iter().filter(|is_first| **is_first).count()) / 4
+        }
     };
     files.iter().map(one).min().unwrap_or(0)
 }
 
 impl Texts {
     fn find(&self, text: &[u8], out: &mut Vec<u32>) {
-        self.begins.find(text.iter(), out);
+        if !self.begins.is_empty() {
+            self.begins.find(text.iter(), out);
+        }
         if !self.ends.is_empty() {
             self.ends.find(text.iter().rev(), out);
+        }
+        if let Some(first) = text.first()
+            && let Some(rules) = self.firsts.get(usize::from(*first))
+        {
+            out.extend_from_slice(rules);
         }
         self.contains.find(text, out);
     }
@@ -480,7 +500,11 @@ impl Trie {
             };
             let byte = byte.to_ascii_lowercase();
             let (from, to) = (node.next.0 as usize, node.next.1 as usize);
-            let found = self.bytes[from..to].iter().position(|known| *known == byte);
+            // Most nodes lead on to one other.
+            let found = match &self.bytes[from..to] {
+                [only] => (*only == byte).then_some(0),
+                bytes => bytes.iter().position(|known| *known == byte),
+            };
             number = found.map_or(0, |found| self.targets[from + found]);
         }
     }

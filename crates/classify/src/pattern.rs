@@ -31,6 +31,8 @@ pub(crate) enum Anchor<'a> {
     Prefix(&'a [u8]),
     Suffix(&'a [u8]),
     Contains(&'a [u8]),
+    /// One of these bytes comes first.
+    First(&'a [bool; 256]),
 }
 
 impl Pattern {

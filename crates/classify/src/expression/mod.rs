@@ -26,6 +26,8 @@ pub(crate) struct Expression {
     written: String,
     /// The bytes that a match can begin with, if it must stand at the beginning of the text.
     first: Option<Box<[bool; 256]>>,
+    /// Bytes that a match has at least.
+    least: usize,
     /// A text that every match has.
     literal: Option<Literal>,
     /// The group that goes on to the end of the text, which then need not be run through.
@@ -67,6 +69,10 @@ impl Expression {
             read: program.as_ref().and_then(|hir| Program::new(hir, true)),
             written: written.to_owned(),
             first: hir.as_ref().and_then(first_bytes),
+            least: hir
+                .as_ref()
+                .and_then(|hir| hir.properties().minimum_len())
+                .unwrap_or(0),
             literal: hir.as_ref().and_then(literal),
             rest: rest.flatten(),
         })
@@ -81,6 +87,9 @@ impl Expression {
     }
 
     fn can_begin(&self, text: &[u8]) -> bool {
+        if text.len() < self.least {
+            return false;
+        }
         match (&self.first, text.first()) {
             (Some(first), Some(byte)) => first[usize::from(*byte)],
             _ => true,
@@ -153,9 +162,10 @@ impl Expression {
 
     /// What candidates can be found by.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
-        match self.literal.as_ref()? {
-            Literal::Prefix(text) => Some(Anchor::Prefix(text)),
-            Literal::Contains(text) => Some(Anchor::Contains(text)),
+        match &self.literal {
+            Some(Literal::Prefix(text)) => Some(Anchor::Prefix(text)),
+            Some(Literal::Contains(text)) => Some(Anchor::Contains(text)),
+            None => self.first.as_deref().map(Anchor::First),
         }
     }
 }
@@ -348,6 +358,6 @@ mod tests {
         assert_eq!(anchor(r"(?i)^abc"), "");
         let digits = Expression::new(r"^\d+ ?x", false).expect("sound");
         assert!(digits.is_match(b"1x") && !digits.is_match(b"x1x"));
-        assert!(digits.can_begin(b"7") && !digits.can_begin(b"x"));
+        assert!(digits.can_begin(b"7x") && !digits.can_begin(b"x7") && !digits.can_begin(b"7"));
     }
 }
