@@ -52,6 +52,7 @@ docs: tools
 	$(CARGO) build --locked --package inrush --bin inrush
 	$(TARGET_DIR)/debug/inrush check --print-reference > docs/reference/configuration.md
 	$(TARGET_DIR)/debug/inrush check --print-schema > docs/reference/inrush.schema.json
+	$(TARGET_DIR)/debug/inrush check --print-pack-schema > docs/reference/pack.schema.json
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 ## bench: the measured experiments (BENCH=name for one); figures go to bench/RESULTS.md

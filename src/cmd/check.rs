@@ -22,6 +22,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}: ok", path.display())?;
     } else if args.print.print_schema {
         writeln!(out, "{}", serde_json::to_string_pretty(&config::schema())?)?;
+    } else if args.print.print_pack_schema {
+        let schema = inrush_pipeline::pack_schema();
+        writeln!(out, "{}", serde_json::to_string_pretty(&schema)?)?;
     } else if args.print.print_reference {
         out.write_all(config::reference_markdown().as_bytes())?;
     } else {

@@ -112,6 +112,9 @@ pub(crate) struct PrintArgs {
     /// Print the JSON Schema of the configuration, for editors
     #[arg(long)]
     pub(crate) print_schema: bool,
+    /// Print the JSON Schema of a pack, for editors
+    #[arg(long)]
+    pub(crate) print_pack_schema: bool,
     /// Print the reference of all options, in Markdown
     #[arg(long)]
     pub(crate) print_reference: bool,

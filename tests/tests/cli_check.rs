@@ -44,6 +44,9 @@ fn schema_and_reference_are_printed() {
     let schema = inrush(&["check", "--print-schema"], b"");
     let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
     assert!(schema["properties"]["sources"].is_object());
+    let pack = inrush(&["check", "--print-pack-schema"], b"");
+    let pack: Value = serde_json::from_slice(&pack.stdout).unwrap();
+    assert_eq!(pack["$defs"]["rule"]["required"][0], "name");
     let page = inrush(&["check", "--print-reference"], b"").stdout;
     assert!(String::from_utf8(page).unwrap().contains("| `listen` |"));
 }

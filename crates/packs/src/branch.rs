@@ -8,12 +8,12 @@ use inrush_yaml::{Entry, Location, Node, listed, nearest, quoted};
 
 use crate::field::Reader;
 
-const WHEN: &[&str] = &[
+pub(crate) const WHEN: &[&str] = &[
     "program", "pid", "msgid", "host", "message", "sdata", "text", "raw", "header", "format",
     "listener", "hint", "sender", "vendor", "product", "class", "field", "cef", "leef", "option",
     "any", "all", "not",
 ];
-const SET: &[&str] = &[
+pub(crate) const SET: &[&str] = &[
     "vendor",
     "product",
     "class",
@@ -32,9 +32,9 @@ const SET: &[&str] = &[
     "hint",
     "values",
 ];
-const CASE: &[&str] = &["when", "read", "set", "cases", "drop", "go_on"];
-const CEF: &[&str] = &["vendor", "product", "version", "class", "name", "severity"];
-const LEEF: &[&str] = &[
+pub(crate) const CASE: &[&str] = &["when", "read", "set", "cases", "drop", "go_on"];
+pub(crate) const CEF: &[&str] = &["vendor", "product", "version", "class", "name", "severity"];
+pub(crate) const LEEF: &[&str] = &[
     "version",
     "vendor",
     "product",
@@ -297,6 +297,12 @@ const TEMPLATES: [(&str, EventText); 10] = [
     ("t_fallback_kv", EventText::Fallback),
 ];
 
+/// Every template by name.
+pub(crate) fn template_names() -> impl Iterator<Item = &'static str> {
+    let fixed = TEMPLATES.iter().map(|(name, _)| *name);
+    fixed.chain(["t_json_values", "t_kv_values", "t_leef_event"])
+}
+
 /// The fixed template of that name.
 pub fn event_text(name: &str) -> Option<EventText> {
     let found = TEMPLATES.iter().find(|(known, _)| *known == name);
@@ -324,10 +330,7 @@ fn template(node: &Node, reader: &mut Reader<'_>) -> Option<Template> {
     let remedy = match nearest(name, known()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
-            let names = listed(
-                known().chain(["t_json_values", "t_kv_values", "t_leef_event"]),
-                "and",
-            );
+            let names = listed(template_names(), "and");
             format!("there are {names}, or a text with `${{…}}`")
         }
     };

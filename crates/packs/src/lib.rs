@@ -1,13 +1,14 @@
 //! Reads vendor packs from YAML, and brings those that Inrush comes with.
 //!
-//! The language is that of `docs/packs.md`. Every mistake is named with its line, its column and
-//! what to do; all of a file's at once.
+//! The language is that of `docs/guides/packs.md`. Every mistake is named with its line, its column
+//! and what to do; all of a file's at once.
 #![forbid(unsafe_code)]
 
 mod branch;
 mod field;
 mod rule;
 mod sample;
+mod schema;
 mod step;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 pub use branch::event_text;
 use inrush_classify::Pack;
 use inrush_yaml::{Findings, Problems};
+pub use schema::schema;
 
 /// Options of the configuration that packs ask for, by name.
 pub type Options = BTreeMap<String, String>;

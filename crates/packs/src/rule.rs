@@ -8,8 +8,8 @@ use inrush_yaml::{Location, Node, listed, quoted};
 use crate::Options;
 use crate::field::Reader;
 
-const PACK: &[&str] = &["about", "rules", "disable"];
-const RULE: &[&str] = &[
+pub(crate) const PACK: &[&str] = &["about", "rules", "disable"];
+pub(crate) const RULE: &[&str] = &[
     "name", "stage", "when", "read", "set", "cases", "then", "drop", "over", "order", "group",
     "samples", "sc4s", "about",
 ];

@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::field::Reader;
 use crate::rule::place;
 
-const SAMPLE: &[&str] = &[
+pub(crate) const SAMPLE: &[&str] = &[
     "raw", "expect", "listener", "hint", "sender", "received", "options", "zone",
 ];
-const EXPECT: &[&str] = &[
+pub(crate) const EXPECT: &[&str] = &[
     "index",
     "sourcetype",
     "source",

@@ -10,7 +10,7 @@ use crate::field::Reader;
 const KINDS: [&str; 11] = [
     "regex", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header",
 ];
-const KEYS: &[&str] = &[
+pub(crate) const KEYS: &[&str] = &[
     "regex",
     "kv",
     "csv",

@@ -47,5 +47,6 @@ pub use admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
     SourceStatus,
 };
+pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;
 pub use pipeline::{Loader, Pipeline, StartError};

@@ -557,8 +557,10 @@ fn every_option_is_described() {
 fn the_reference_is_fresh() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     let schema = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    let pack = serde_json::to_string_pretty(&inrush_packs::schema()).unwrap() + "\n";
     for (file, fresh) in [
         ("inrush.schema.json", schema),
+        ("pack.schema.json", pack),
         ("configuration.md", reference_markdown()),
     ] {
         let committed = std::fs::read_to_string(docs.join(file)).unwrap_or_default();
