@@ -19,8 +19,8 @@
 //!
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
-//! (SQL) · `session` (what SQL may do) · `table/` · `scan` (all of it, in no order) · `work` (pieces, newest first, shared by
-//! threads) · `turn` · `has` · `cells` · `memory`.
+//! (SQL) · `session` (what SQL may do) · `table/` · `scan` (all of it, unsorted) · `work` (pieces,
+//! newest first, shared by threads) · `turn` · `has` · `cells` · `memory`.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -202,7 +202,7 @@ mod tests {
             ..names("main")
         };
         assert!(!is_same(&now, &set));
-        let later = |ns| Names {
+        let later = |ns: i64| Names {
             time: Timestamp(1_000_000_000 + ns),
             ..names("main")
         };

@@ -1,3 +1,5 @@
+//! Records read again: by which rules, as whose, in pages of what size, and where they end.
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 
