@@ -6,6 +6,7 @@ mod load;
 mod migrate;
 mod password;
 mod queue;
+mod replay;
 mod run;
 mod search;
 mod searcher;
@@ -30,6 +31,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush check -c /etc/inrush/inrush.yaml list what is wrong with a configuration
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
   inrush search 'denied host=fw*'         the newest events with that word from those hosts
+  inrush replay --since 24h               what today's packs would make of what is stored
   inrush queue ls                         what is kept on disk, and for whom
   inrush top                              what flows, waits and is lost, live
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Search(SearchArgs),
     /// Ask for stored events in SQL, over the table `events`
     Sql(SqlArgs),
+    /// Read kept records again by today's packs: what would change, or send them again
+    Replay(Box<replay::ReplayArgs>),
     /// Look into what is kept on disk, and mend it
     Queue(Box<queue::QueueArgs>),
     /// Show what flows, waits and is lost in a running process, live
@@ -251,6 +255,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Sql(args) => search::sql(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Queue(args) => queue::run(*args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Top(args) => top::run(&args),

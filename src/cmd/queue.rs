@@ -2,7 +2,7 @@
 //! and mends it when none does.
 
 mod args;
-mod client;
+pub(crate) mod client;
 mod events;
 mod ls;
 mod quarantine;

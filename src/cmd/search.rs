@@ -105,7 +105,7 @@ fn explain(request: &SearchRequest) -> anyhow::Result<ExitCode> {
 }
 
 /// What is wrong with a question, pointing at the place; or why nobody answers it.
-fn wrong(failure: &Failure, question: &str) -> anyhow::Error {
+pub(crate) fn wrong(failure: &Failure, question: &str) -> anyhow::Error {
     let mut text = print::plain(&failure.message);
     if failure.column.is_none() {
         return anyhow::anyhow!(text);

@@ -19,6 +19,7 @@
 //! 7. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
 //! 8. [`admin`], `status` and [`flow`]: what the admin API may ask.
 //! 9. [`explain`]: how one record is read, for `inrush explain` and the admin API.
+//! 10. [`replay`]: what was kept, read again by today's packs, and sent again.
 #![forbid(unsafe_code)]
 
 pub mod admin;
@@ -26,6 +27,7 @@ pub mod config;
 pub mod explain;
 pub mod flow;
 pub mod recognise;
+pub mod replay;
 
 mod acceptor;
 mod destination;

@@ -153,6 +153,18 @@ impl Engine {
         self.answer(snapshot, self.bounds.time_max, question)
     }
 
+    /// What all searches share.
+    pub(crate) fn bounds(&self) -> Arc<Bounds> {
+        Arc::clone(&self.bounds)
+    }
+
+    /// Has the threads do something.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(work);
+        }
+    }
+
     fn answer(&self, snapshot: Snapshot, time_max: Duration, question: Question) -> Answer {
         let (replies, answer) = Answer::new();
         let run = Run::new(Arc::clone(&self.bounds), snapshot, replies);

@@ -19,8 +19,8 @@
 //!
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
-//! (SQL) · `session` (what SQL may do) · `table/` · `work` (pieces, newest first, shared by
-//! threads) · `turn` · `has` · `cells` · `memory`.
+//! (SQL) · `session` (what SQL may do) · `table/` · `scan` (all of it, unsorted) · `work` (pieces,
+//! newest first, shared by threads) · `turn` · `has` · `cells` · `memory`.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -31,6 +31,7 @@ mod has;
 mod memory;
 mod request;
 mod run;
+mod scan;
 mod session;
 mod statement;
 mod stop;
@@ -42,4 +43,5 @@ mod work;
 pub use answer::Answer;
 pub use engine::{Engine, Options};
 pub use request::{BUCKETS_MAX, ROWS_MAX, SearchRequest};
+pub use scan::{Row, Scan, Scanned};
 pub use tail::tail;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use inrush_pipeline::config::Config;
 use inrush_pipeline::quarantine::QuarantineQuery;
 use serde_json::Value;
 
@@ -13,9 +14,13 @@ const ANSWER_MAX: Duration = Duration::from_secs(600);
 /// How long the connection may take: it is our own machine.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// The variable of the environment that holds a token, where the API asks for one.
+const TOKEN_VARIABLE: &str = "INRUSH_TOKEN";
+
 /// Has the process at `address` change what the query means.
-pub(super) fn post(
+pub(crate) fn post(
     address: SocketAddr,
+    token: Option<&str>,
     path: &str,
     query: &QuarantineQuery,
 ) -> anyhow::Result<Value> {
@@ -29,6 +34,9 @@ pub(super) fn post(
     let address = reachable(address);
     let url = format!("http://{address}/api/v1/quarantine/{path}");
     let mut request = agent.post(&url);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
     if let Value::Object(conditions) = serde_json::to_value(query)? {
         for (key, value) in conditions {
             let text = value
@@ -51,6 +59,15 @@ pub(super) fn post(
         );
     }
     Ok(body)
+}
+
+/// What opens the door of the admin API: INRUSH_TOKEN, or the first of `admin.tokens`.
+pub(crate) fn token(config: Option<&Config>) -> Option<String> {
+    let given = std::env::var(TOKEN_VARIABLE).ok();
+    let given = given.filter(|token| !token.trim().is_empty());
+    let configured = || Some(config?.admin.tokens.first()?.expose().to_owned());
+    let token = given.or_else(configured)?;
+    Some(token.trim().to_owned())
 }
 
 /// An address that listens everywhere is reached on this machine.

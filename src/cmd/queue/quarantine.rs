@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use inrush_event::limits;
 use inrush_pipeline::Owner;
 use inrush_pipeline::quarantine::{FOLDER, QuarantineQuery, drop_entries, push_entry};
 use inrush_queue::{Entries, Filter, QuarantineLog};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::{Change, QuarantineCommand, Where, Which};
 use super::client;
@@ -136,19 +135,24 @@ fn chosen(change: &Change) -> anyhow::Result<QuarantineQuery> {
     Ok(query)
 }
 
-fn admin(place: &Where, change: &Change) -> anyhow::Result<SocketAddr> {
-    match change.admin {
-        Some(admin) => Ok(admin),
-        None => Ok(crate::cmd::configuration(place.config.as_deref())?
-            .admin
-            .listen
-            .0),
+/// Asks the running process: where the command line or the configuration says.
+fn ask(
+    place: &Where,
+    change: &Change,
+    path: &str,
+    query: &QuarantineQuery,
+) -> anyhow::Result<Value> {
+    if let Some(admin) = change.admin {
+        return client::post(admin, client::token(None).as_deref(), path, query);
     }
+    let config = crate::cmd::configuration(place.config.as_deref())?;
+    let token = client::token(Some(&config));
+    client::post(config.admin.listen.0, token.as_deref(), path, query)
 }
 
 fn replay(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
     let query = chosen(change)?;
-    let report = client::post(admin(place, change)?, "replay", &query)?;
+    let report = ask(place, change, "replay", &query)?;
     let mut out = std::io::stdout().lock();
     let n = |key: &str| report[key].as_u64().unwrap_or_default();
     if place.json {
@@ -182,7 +186,7 @@ fn drop_chosen(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
     let data_dir = place.data_dir()?;
     let dropped = match Owner::take(&data_dir) {
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-            let answer = client::post(admin(place, change)?, "drop", &query)?;
+            let answer = ask(place, change, "drop", &query)?;
             answer["dropped"].as_u64().unwrap_or_default()
         }
         Err(error) => bail!("data_dir {}: {error}", data_dir.display()),

@@ -20,6 +20,7 @@ mod proxy;
 mod queue;
 mod queue_tools;
 mod relp;
+mod replay;
 mod roundtrip;
 mod search;
 mod shape;

@@ -16,6 +16,8 @@ const CHANGED_MAX: usize = 16_384;
 /// Asks one worker's events.
 pub(crate) struct Shaper {
     shape: Arc<Shape>,
+    /// Whether routes are asked.
+    routing: bool,
     /// What conditions came to that all events of a class share: by expression, then by class.
     known: Vec<Vec<Option<bool>>>,
     /// Classes as transforms leave them, by the class and the number of the transform. The class is
@@ -43,11 +45,20 @@ impl Shaper {
         let conditions = shape.transforms.len() + shape.routes.len();
         Self {
             shape,
+            routing: true,
             known: vec![Vec::new(); conditions],
             changed: HashMap::new(),
             routes: Vec::new(),
             filtered: BTreeMap::new(),
             applied: Vec::new(),
+        }
+    }
+
+    /// One that leaves it to others where events go.
+    pub(crate) fn without_routes(shape: Arc<Shape>) -> Self {
+        Self {
+            routing: false,
+            ..Self::new(shape)
         }
     }
 
@@ -125,6 +136,9 @@ impl Shaper {
                 Err(error) => transform.rule.fail(&error),
             }
         }
+        if !self.routing || shape.routes.is_empty() {
+            return Outcome::Route(0);
+        }
         let first = shape.transforms.len();
         for (number, route) in shape.routes.iter().enumerate() {
             match self.holds(first + number, route.condition.as_ref(), builder, index) {
@@ -133,11 +147,7 @@ impl Shaper {
                 Err(error) => route.rule.fail(&error),
             }
         }
-        if shape.routes.is_empty() {
-            Outcome::Route(0)
-        } else {
-            Outcome::Filtered(usize::MAX)
-        }
+        Outcome::Filtered(usize::MAX)
     }
 
     /// Whether a condition holds; what all events of a class share is asked once a batch.

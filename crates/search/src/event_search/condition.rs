@@ -17,14 +17,14 @@ use inrush_store::schema::FIELDS;
 
 /// A condition, in stages. The first is always there, and its first column is the time.
 #[derive(Debug)]
-pub(super) struct Condition {
-    pub(super) stages: Vec<Stage>,
+pub(crate) struct Condition {
+    pub(crate) stages: Vec<Stage>,
 }
 
 /// Expressions that need the same columns.
 #[derive(Debug)]
-pub(super) struct Stage {
-    pub(super) columns: Columns,
+pub(crate) struct Stage {
+    pub(crate) columns: Columns,
     expressions: Vec<Arc<dyn PhysicalExpr>>,
 }
 
@@ -54,7 +54,7 @@ impl Cost {
 
 impl Condition {
     /// The condition that `predicate` writes in SQL.
-    pub(super) fn new(context: &SessionContext, predicate: &str) -> Result<Self> {
+    pub(crate) fn new(context: &SessionContext, predicate: &str) -> Result<Self> {
         let schema = DFSchema::try_from(table().as_ref().clone())?;
         let expression = context.parse_sql_expr(predicate, &schema)?;
         let expression = context.create_physical_expr(expression, &schema)?;
@@ -76,7 +76,7 @@ impl Condition {
     }
 
     /// Whether every event meets it.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.stages.iter().all(Stage::is_empty)
     }
 }
@@ -105,12 +105,12 @@ impl Stage {
     }
 
     /// Whether it rules nothing out.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.expressions.is_empty()
     }
 
     /// Which rows meet it; none if all do.
-    pub(super) fn met_by(&self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
+    pub(crate) fn met_by(&self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
         let mut met: Option<BooleanBuffer> = None;
         for expression in &self.expressions {
             let value = expression.evaluate(batch)?.into_array(batch.num_rows())?;

@@ -13,18 +13,18 @@ use crate::work::Work;
 
 /// What was found in a piece.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// How many rows meet the condition.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// Their numbers, in order, if they were asked for or had to be found out.
-    pub(super) rows: Vec<usize>,
+    pub(crate) rows: Vec<usize>,
     /// Their times, if those were asked for.
-    pub(super) times: Vec<i64>,
+    pub(crate) times: Vec<i64>,
 }
 
 /// Why a piece was not looked through to its end.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(crate) enum Lost {
     /// It could not be read.
     Fault(Fault),
     /// The search is over.
@@ -44,7 +44,7 @@ impl From<DataFusionError> for Lost {
 }
 
 /// The rows of a piece that meet the condition: how many, and if asked for their times and numbers.
-pub(super) async fn look(
+pub(crate) async fn look(
     work: &Work,
     condition: &Condition,
     piece: &Piece,

@@ -6,8 +6,8 @@
 //! only then are the columns read that the condition did not need. When enough events are shown,
 //! the rest is only counted: without a condition from the files' metadata alone.
 
-mod condition;
-mod look;
+pub(crate) mod condition;
+pub(crate) mod look;
 mod newest;
 mod sums;
 

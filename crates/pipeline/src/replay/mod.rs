@@ -1,0 +1,401 @@
+//! Records that were kept before, read again by today's packs: for `inrush replay`.
+//!
+//! # What it guarantees
+//! * A record is read as its source would read it now: the same header, the same rules, with the
+//!   sender and the receive time of then. What was decided then counts for nothing.
+//! * Bounded memory: [`PAGES_OPEN_MAX`] pages of [`PAGE_EVENTS_MAX`] events or 896 KiB each.
+//! * What is filtered is counted by its rule, what is sent is counted by a ledger of its own
+//!   ([`Delivery`]): read = filtered + delivered + refused + not delivered.
+//!
+//! # After a crash
+//! Nothing is kept on disk and nothing is deleted: what was not delivered lies where it was read.
+
+mod deliver;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use inrush_codec::Parser;
+use inrush_event::{
+    Anomalies, Batch, BatchBuilder, BatchParts, BatchPool, Peer, Protocol, Record, SourceInfo,
+    Span, Timestamp, limits,
+};
+
+use crate::config::{Config, SyslogSource};
+use crate::explain;
+use crate::recognise::{Known, Recogniser};
+use crate::shape::Shaper;
+
+pub use deliver::{Delivery, Refusal, Sent, View};
+
+/// Events of a page at most: what each was called before is kept beside it.
+pub const PAGE_EVENTS_MAX: usize = 4096;
+
+/// Pages that are being filled at most, one a source.
+pub const PAGES_OPEN_MAX: usize = 16;
+
+/// What an event is called.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Names {
+    /// Its own time, or when it was received.
+    pub time: Timestamp,
+    /// The host that it is about.
+    pub host: String,
+    /// The index.
+    pub index: String,
+    /// The sourcetype.
+    pub sourcetype: String,
+    /// Splunk's `source`, empty if no rule set one; `None` where that was not kept.
+    pub source: Option<String>,
+    /// Who makes the product.
+    pub vendor: String,
+    /// The product.
+    pub product: String,
+    /// A kind of event of the product; `None` where that was not kept.
+    pub class: Option<String>,
+}
+
+impl Names {
+    /// Of an event of a batch.
+    pub fn of(batch: &Batch, record: &Record) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let names = batch.names(record);
+        let host = match (batch.get(record.host), batch.peer(record)) {
+            ([], Some(peer)) => peer.ip.to_string(),
+            (host, _) => text(host),
+        };
+        Self {
+            time: batch.time(record),
+            host,
+            index: text(names.index),
+            sourcetype: text(names.sourcetype),
+            source: Some(text(names.source)),
+            vendor: text(names.vendor),
+            product: text(names.product),
+            class: Some(text(names.class)),
+        }
+    }
+}
+
+/// A record as it was kept.
+#[derive(Debug)]
+pub struct Stored<'a> {
+    /// Its bytes.
+    pub raw: &'a [u8],
+    /// What was odd about its frame; other oddities are found out anew.
+    pub framing: Anomalies,
+    /// The source that received it, by name.
+    pub source: &'a str,
+    /// Who sent it.
+    pub sender: Option<IpAddr>,
+    /// How it came.
+    pub protocol: Option<Protocol>,
+    /// The port of ours that it came to; without one, that of the source's listener.
+    pub local_port: Option<u16>,
+    /// When it was received.
+    pub received: Timestamp,
+    /// What it is called where it was kept.
+    pub was: Names,
+    /// Its number where it was kept, for whoever wants to find it there again.
+    pub number: u64,
+}
+
+/// What is left of the framing when a record is read again.
+const FRAMING: [Anomalies; 4] = [
+    Anomalies::OVERSIZE,
+    Anomalies::UNTERMINATED,
+    Anomalies::BAD_FRAME,
+    Anomalies::DATAGRAM_CUT,
+];
+
+/// Of the anomalies with these names, joined by commas, those that a frame can have.
+pub fn framing(names: &str) -> Anomalies {
+    let has = |one: &Anomalies| one.names().all(|name| names.split(',').any(|n| n == name));
+    FRAMING
+        .into_iter()
+        .filter(has)
+        .fold(Anomalies::NONE, Anomalies::union)
+}
+
+/// The framing's part of a record's anomalies.
+pub fn framing_of(all: Anomalies) -> Anomalies {
+    let bits = FRAMING.into_iter().fold(0, |bits, one| bits | one.bits());
+    Anomalies::from_bits(all.bits() & bits)
+}
+
+/// The way of that name.
+pub fn protocol(name: &str) -> Option<Protocol> {
+    use Protocol::{Relp, Relps, Tcp, Tls, Udp};
+    [Udp, Tcp, Tls, Relp, Relps]
+        .into_iter()
+        .find(|one| one.name() == name)
+}
+
+/// Events of one source that were read again.
+pub struct Page {
+    /// As they are now.
+    pub batch: Batch,
+    /// What each of the batch was before, and its number where it was kept.
+    pub was: Vec<(Names, u64)>,
+    /// What a rule took out: what it was, its number, and the rule.
+    pub filtered: Vec<(Names, u64, String)>,
+}
+
+impl Page {
+    /// Leaves out the events that `keep` does not want, by what they are and were.
+    pub fn retain(&mut self, keep: impl Fn(&Names, &Names) -> bool) {
+        let batch = &self.batch;
+        let wanted =
+            |(record, (was, _)): &(&Record, &(Names, u64))| keep(&Names::of(batch, record), was);
+        let kept = batch.records().iter().zip(&self.was).filter(wanted);
+        let (records, was): (Vec<Record>, Vec<_>) =
+            kept.map(|(record, was)| (*record, was.clone())).unzip();
+        if records.len() == self.was.len() {
+            return;
+        }
+        self.was = was;
+        self.batch = BatchParts {
+            arena: 0..batch.bytes().len(),
+            memory: batch.bytes().to_vec().into(),
+            records,
+            peers: batch.peers().to_vec(),
+            classes: batch.classes().to_vec(),
+            source: Arc::clone(batch.source()),
+            sequence: batch.sequence(),
+            received: batch.received(),
+            only: None,
+            destinations: None,
+        }
+        .into();
+    }
+}
+
+/// Reads records again, by today's packs.
+pub struct Reader<'c> {
+    config: &'c Config,
+    known: Known,
+    pool: Arc<BatchPool>,
+    /// As whose a record counts whose source is not configured.
+    stand_in: String,
+    doors: BTreeMap<String, Door>,
+    strangers: BTreeMap<String, u64>,
+    sequence: u64,
+}
+
+impl<'c> Reader<'c> {
+    /// For the sources and packs of `config`. `stand_in` names the source as whose records count
+    /// that came to one which is no longer configured; the first one unless named.
+    ///
+    /// # Errors
+    /// In words: there is no such source, or what is wrong with the packs.
+    pub fn new(config: &'c Config, stand_in: Option<&str>) -> Result<Self, Vec<String>> {
+        let (stand_in, _) = explain::source(config, stand_in).map_err(|words| vec![words])?;
+        Ok(Self {
+            known: Known::load(config, None)?,
+            config,
+            pool: BatchPool::new(),
+            stand_in: stand_in.to_owned(),
+            doors: BTreeMap::new(),
+            strangers: BTreeMap::new(),
+            sequence: 0,
+        })
+    }
+
+    /// Sources that are not configured, and how many records they had received.
+    pub fn strangers(&self) -> &BTreeMap<String, u64> {
+        &self.strangers
+    }
+
+    /// As whose the records of those count.
+    pub fn stand_in(&self) -> &str {
+        &self.stand_in
+    }
+
+    /// Reads one record; returns the pages that had to make room for it.
+    ///
+    /// # Errors
+    /// In words: the source cannot be opened.
+    pub fn take(&mut self, stored: Stored<'_>) -> Result<Vec<Page>, String> {
+        let stand_in;
+        let mut name = stored.source;
+        if !self.config.sources.contains_key(name) {
+            *self.strangers.entry(name.to_owned()).or_default() += 1;
+            stand_in = self.stand_in.clone();
+            name = &stand_in;
+        }
+        let mut pages = Vec::new();
+        let begins = self.doors.get(name).is_none_or(Door::is_empty);
+        if begins && self.open() >= PAGES_OPEN_MAX {
+            pages = self.finish();
+        }
+        let door = match self.doors.entry(name.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let (name, source) = explain::source(self.config, Some(name))?;
+                place.insert(Door::new(name, source, &self.known, &self.pool)?)
+            }
+        };
+        if !door.has_room(stored.raw.len()) {
+            self.sequence += 1;
+            pages.extend(door.turn(self.sequence));
+        }
+        door.take(stored);
+        Ok(pages)
+    }
+
+    fn open(&self) -> usize {
+        self.doors.values().filter(|door| !door.is_empty()).count()
+    }
+
+    /// What was read and is in no page yet.
+    pub fn finish(&mut self) -> Vec<Page> {
+        let sequence = &mut self.sequence;
+        let turned = self.doors.values_mut().filter_map(|door| {
+            *sequence += 1;
+            door.turn(*sequence)
+        });
+        turned.collect()
+    }
+}
+
+/// What a source does to a record, without its sockets.
+struct Door {
+    pool: Arc<BatchPool>,
+    info: Arc<SourceInfo>,
+    message_bytes_max: usize,
+    /// The ports that it listens at, by how.
+    ports: Vec<(Protocol, u16)>,
+    parser: Parser,
+    recogniser: Option<Recogniser>,
+    /// Transforms; where a record goes is said by who replays it.
+    shaper: Option<Shaper>,
+    builder: BatchBuilder,
+    was: Vec<(Names, u64)>,
+    filtered: Vec<(Names, u64, String)>,
+}
+
+/// Bytes that a record may come to need beyond its own: texts that rules make of it.
+const SLACK_BYTES: usize = 4096;
+
+impl Door {
+    fn new(
+        name: &str,
+        source: &SyslogSource,
+        known: &Known,
+        pool: &Arc<BatchPool>,
+    ) -> Result<Self, String> {
+        let zone = source.syslog.zone();
+        let zone = zone.map_err(|error| format!("source {name}: {error}"))?;
+        let info = Arc::new(SourceInfo {
+            name: name.to_owned(),
+            index: source.index.clone(),
+            sourcetype: source.sourcetype.clone(),
+        });
+        let message_bytes_max = source.syslog.message_bytes_max();
+        let ports = source.listen.iter();
+        Ok(Self {
+            pool: Arc::clone(pool),
+            builder: pool.lend(&info, message_bytes_max),
+            info,
+            message_bytes_max,
+            ports: ports.map(|at| (at.protocol, at.addr.port())).collect(),
+            recogniser: known.of(name, source, &zone).map(Recogniser::new),
+            shaper: known.shape.clone().map(Shaper::without_routes),
+            parser: Parser::new(zone),
+            was: Vec::new(),
+            filtered: Vec::new(),
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.was.is_empty() && self.filtered.is_empty()
+    }
+
+    fn has_room(&mut self, raw_bytes: usize) -> bool {
+        let events = self.was.len() + self.filtered.len();
+        self.is_empty()
+            || events < PAGE_EVENTS_MAX
+                && self.builder.filled() < limits::BATCH_FLUSH_BYTES
+                && self.builder.space().len() >= raw_bytes + SLACK_BYTES
+    }
+
+    fn take(&mut self, stored: Stored<'_>) {
+        let Stored { mut framing, .. } = stored;
+        let mut raw = stored.raw;
+        if raw.len() > self.message_bytes_max {
+            framing.insert(Anomalies::OVERSIZE);
+            raw = &raw[..self.message_bytes_max];
+        }
+        if self.builder.is_empty() {
+            self.builder.stamp(stored.received);
+        }
+        let start = self.builder.filled();
+        self.builder.extend(raw);
+        // Behind the bytes, with the first of which the batch takes its memory.
+        let peer = self.peer(&stored);
+        let peer = peer.map_or(u32::MAX, |peer| self.builder.peer(peer));
+        let span = Span::new(start, self.builder.filled());
+        let mut record = Record::unparsed(span, stored.received, peer, framing);
+        let (arena, records) = self.builder.parts();
+        self.parser.parse(arena, &mut record);
+        records.push(record);
+        if let Some(rule) = self.filtered_by() {
+            return self.filtered.push((stored.was, stored.number, rule));
+        }
+        self.was.push((stored.was, stored.number));
+    }
+
+    /// Has rules and transforms asked about the last record; the one that took it out.
+    fn filtered_by(&mut self) -> Option<String> {
+        let last = self.builder.len() - 1;
+        if let Some(recogniser) = &mut self.recogniser {
+            recogniser.run(&mut self.builder, last);
+            let dropped = recogniser.take_dropped().next();
+            if let Some((rule, _)) = dropped {
+                return Some(rule.to_owned());
+            }
+        }
+        let shaper = self.shaper.as_mut()?;
+        shaper.run(&mut self.builder, last);
+        shaper.take_filtered().into_keys().next()
+    }
+
+    /// Who sent it, to the port that it came to or would come to today.
+    fn peer(&self, stored: &Stored<'_>) -> Option<Peer> {
+        let mut ports = self.ports.iter();
+        let same = |(protocol, _): &&(Protocol, u16)| Some(*protocol) == stored.protocol;
+        let listener = ports.clone().find(same).or_else(|| ports.next());
+        Some(Peer {
+            ip: stored.sender?,
+            local_port: stored.local_port.or(listener.map(|(_, port)| *port))?,
+            protocol: stored
+                .protocol
+                .or(listener.map(|(protocol, _)| *protocol))?,
+        })
+    }
+
+    /// What was read so far; the next page begins.
+    fn turn(&mut self, sequence: u64) -> Option<Page> {
+        if self.is_empty() {
+            return None;
+        }
+        let next = self.pool.lend(&self.info, self.message_bytes_max);
+        let builder = std::mem::replace(&mut self.builder, next);
+        if let Some(recogniser) = &mut self.recogniser {
+            recogniser.begin();
+        }
+        if let Some(shaper) = &mut self.shaper {
+            shaper.begin();
+        }
+        Some(Page {
+            batch: builder.freeze(sequence),
+            was: std::mem::take(&mut self.was),
+            filtered: std::mem::take(&mut self.filtered),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! Every event that meets a query, with all that is kept of how it came: for those who read the
+//! store to its end, such as a replay.
+//!
+//! There is no limit of time or rows, and nothing is sorted: files come one by one, the oldest
+//! first, and within a file events as they lie. Memory holds a few batches of rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::cast::AsArray;
+use datafusion::arrow::array::types::TimestampNanosecondType;
+use datafusion::arrow::array::{Array, RecordBatch};
+use inrush_store::query::sql::{self, Range};
+use inrush_store::query::{self, Query};
+use inrush_store::read::{Columns, Fault, Piece, Selection, Wanted, candidates};
+use inrush_store::reply::{Failure, SetAside};
+use inrush_store::snapshot::{DataFile, Snapshot};
+use tokio::sync::mpsc;
+
+use crate::answer::Answer;
+use crate::engine::Engine;
+use crate::event_search::condition::Condition;
+use crate::event_search::look::{Lost, look};
+use crate::run::Run;
+use crate::stop::Stop;
+use crate::turn::Turn;
+use crate::work::Work;
+
+/// Batches of rows that were read and not yet taken.
+const WAITING_MAX: usize = 2;
+
+/// The columns that are read, in the order of [`Row`].
+const COLUMNS: [&str; 12] = [
+    "time",
+    "received",
+    "host",
+    "source",
+    "sourcetype",
+    "index",
+    "vendor",
+    "product",
+    "raw",
+    "sender",
+    "protocol",
+    "anomalies",
+];
+
+/// An event as it is kept. What it does not have is empty.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Row {
+    /// Its own time, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// When it was received, in nanoseconds since 1970.
+    pub received_ns: i64,
+    /// The host that it is about.
+    pub host: String,
+    /// The source that received it, by name.
+    pub source: String,
+    /// Its sourcetype.
+    pub sourcetype: String,
+    /// Its index.
+    pub index: String,
+    /// Who makes the product.
+    pub vendor: String,
+    /// The product.
+    pub product: String,
+    /// The record; where it was not UTF-8 it has U+FFFD.
+    pub raw: String,
+    /// The sender's address.
+    pub sender: String,
+    /// How it came.
+    pub protocol: String,
+    /// What was odd about it, joined by commas.
+    pub anomalies: String,
+}
+
+/// What a scan brings.
+#[derive(Debug)]
+pub enum Scanned {
+    /// Some events.
+    Rows(Vec<Row>),
+    /// A file is done with: how many are, and of how many.
+    File(u64, u64),
+    /// A file could not be read, or is gone: what it had left is missing.
+    Missing(SetAside),
+    /// It ended early.
+    Failed(String),
+}
+
+/// A scan that runs; dropped, it ends.
+#[derive(Debug)]
+pub struct Scan(mpsc::Receiver<Scanned>);
+
+impl Iterator for Scan {
+    type Item = Scanned;
+
+    fn next(&mut self) -> Option<Scanned> {
+        self.0.blocking_recv()
+    }
+}
+
+impl Engine {
+    /// Reads every event of `snapshot` that meets `question` and is of `from_ns` to before `to_ns`,
+    /// in nanoseconds since 1970. Not for asynchronous callers: [`Scan`] blocks.
+    ///
+    /// # Errors
+    /// The query cannot be read, or has functions.
+    pub fn scan(
+        &self,
+        snapshot: Snapshot,
+        question: &str,
+        from_ns: i64,
+        to_ns: i64,
+    ) -> Result<Scan, Failure> {
+        let query = query::parse(question)?;
+        if !query.stages.is_empty() {
+            let message = "events are wanted, not a table: leave out what follows |";
+            return Err(Failure {
+                message: message.to_owned(),
+                ..Failure::default()
+            });
+        }
+        let range = Range {
+            from_ns,
+            to_ns,
+            limit: u64::MAX,
+        };
+        let (replies, _nobody) = Answer::new();
+        let run = Run::new(self.bounds(), snapshot, replies);
+        let (out, rows) = mpsc::channel(WAITING_MAX);
+        self.spawn(async move {
+            let scanned = Scanning::new(&run, &query, &range, &out);
+            let ended = match scanned {
+                Ok(scanning) => scanning.go().await,
+                Err(stop) => Err(stop),
+            };
+            if let Err(Stop::Failed(failure)) = ended {
+                // Whoever has gone wants no end.
+                let _ = out.send(Scanned::Failed(failure.message)).await;
+            }
+        });
+        Ok(Scan(rows))
+    }
+}
+
+struct Scanning<'a> {
+    work: Arc<Work>,
+    condition: Condition,
+    columns: Columns,
+    files: Vec<Arc<DataFile>>,
+    tail: Vec<Piece>,
+    out: &'a mpsc::Sender<Scanned>,
+}
+
+impl<'a> Scanning<'a> {
+    fn new(
+        run: &Run,
+        query: &Query,
+        range: &Range,
+        out: &'a mpsc::Sender<Scanned>,
+    ) -> Result<Self, Stop> {
+        let timeless = Range {
+            from_ns: i64::MIN,
+            to_ns: i64::MAX,
+            ..*range
+        };
+        let translation = sql::translate(query, &timeless);
+        let wanted = Wanted::of(&translation, range);
+        let (mut files, tail) = candidates(&run.snapshot, &wanted);
+        files.sort_by_key(|file| (file.entry.from_ns, file.entry.to_ns));
+        Ok(Self {
+            condition: Condition::new(&run.session()?, &translation.predicate)?,
+            work: Work::new(&run.snapshot, wanted, &run.bounds.footers),
+            columns: Columns::named(COLUMNS),
+            files,
+            tail,
+            out,
+        })
+    }
+
+    async fn go(&self) -> Result<(), Stop> {
+        let total = self.files.len() as u64;
+        for (done, file) in (1..).zip(&self.files) {
+            match self.file(file).await {
+                Ok(()) => {}
+                Err(Lost::Fault(Fault::Damaged(reason))) => {
+                    file.set_bad();
+                    let path = file.entry.path.clone();
+                    self.say(Scanned::Missing(SetAside { path, reason }))
+                        .await?;
+                }
+                Err(Lost::Fault(fault)) => return Err(fault.into()),
+                Err(Lost::Stop(stop)) => return Err(stop),
+            }
+            self.say(Scanned::File(done, total)).await?;
+        }
+        for piece in &self.tail {
+            match self.piece(piece).await {
+                Ok(()) => {}
+                Err(Lost::Fault(fault)) => return Err(fault.into()),
+                Err(Lost::Stop(stop)) => return Err(stop),
+            }
+        }
+        Ok(())
+    }
+
+    async fn file(&self, file: &Arc<DataFile>) -> Result<(), Lost> {
+        let mut pieces = self.work.files.pieces(file, &self.work.wanted).await?;
+        pieces.sort_by_key(|piece| piece.from_ns);
+        for piece in &pieces {
+            self.piece(piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn piece(&self, piece: &Piece) -> Result<(), Lost> {
+        let mut turn = Turn::new();
+        let found = look(&self.work, &self.condition, piece, false, true, &mut turn).await?;
+        if found.rows.is_empty() {
+            return Ok(());
+        }
+        let selection = Selection::of(found.rows);
+        let files = &self.work.files;
+        let mut batches = files.read(piece, &self.columns, Some(&selection)).await?;
+        while let Some(batch) = batches.next().await {
+            let rows = rows_of(&batch?);
+            self.say(Scanned::Rows(rows)).await.map_err(Lost::Stop)?;
+            turn.end_if_due().await;
+        }
+        Ok(())
+    }
+
+    async fn say(&self, what: Scanned) -> Result<(), Stop> {
+        let said = self.out.send(what).await;
+        said.map_err(|_| Stop::Bound(inrush_store::reply::Stopped::Cancelled))
+    }
+}
+
+fn rows_of(batch: &RecordBatch) -> Vec<Row> {
+    let text = |at: usize, row: usize| {
+        let column = batch.column(at);
+        let texts = column.as_string_view_opt().filter(|_| column.is_valid(row));
+        texts.map_or_else(String::new, |texts| texts.value(row).to_owned())
+    };
+    let time = |at: usize, row: usize| {
+        let times = batch
+            .column(at)
+            .as_primitive_opt::<TimestampNanosecondType>();
+        times.map_or(0, |times| times.value(row))
+    };
+    let row = |row| Row {
+        time_ns: time(0, row),
+        received_ns: time(1, row),
+        host: text(2, row),
+        source: text(3, row),
+        sourcetype: text(4, row),
+        index: text(5, row),
+        vendor: text(6, row),
+        product: text(7, row),
+        raw: text(8, row),
+        sender: text(9, row),
+        protocol: text(10, row),
+        anomalies: text(11, row),
+    };
+    (0..batch.num_rows()).map(row).collect()
+}

@@ -1,0 +1,183 @@
+//! `inrush replay`: reads kept records again by today's packs, says what would change, and sends
+//! them if asked to.
+//!
+//! Records are streamed: memory holds a few pages of them ([`inrush_pipeline::replay`]) and the
+//! counts. Nothing is written but to destinations, and to quarantine, which what was delivered
+//! leaves. Every record that was read is in the report once: filtered, left out, delivered,
+//! refused, or not delivered.
+
+mod args;
+mod lines;
+mod origin;
+mod range;
+mod report;
+mod send;
+mod settle;
+mod tally;
+mod watch;
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use inrush_pipeline::config::Config;
+use inrush_pipeline::replay::{Page, Reader, Stored};
+
+use super::Usage;
+pub(crate) use args::ReplayArgs;
+use origin::{Missing, Origin};
+use range::Range;
+use send::Sender;
+use tally::Tally;
+use watch::Watch;
+
+/// Since when, of the store; of everything else all is read unless a time is given.
+const SINCE_DEFAULT: &str = "15m";
+
+/// What is asked for, checked.
+pub(crate) struct Job<'a> {
+    args: &'a ReplayArgs,
+    config: &'a Config,
+    origin: Origin<'a>,
+    range: Range,
+}
+
+/// Runs a replay.
+pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let mut config = super::configuration(args.config.as_deref())?;
+    if let Some(data_dir) = &args.data_dir {
+        data_dir.clone_into(&mut config.data_dir);
+    }
+    let origin = Origin::of(&args.from);
+    if args.query.is_some() && origin != Origin::Store {
+        let text = "a query asks the store; leave it out, or --from";
+        return Err(Usage(text.to_owned()).into());
+    }
+    let since = match (&args.since, origin) {
+        (Some(since), _) => since,
+        (None, Origin::Store) => SINCE_DEFAULT,
+        (None, _) => "all",
+    };
+    let job = Job {
+        args,
+        config: &config,
+        origin,
+        range: Range::new(since, args.until.as_deref())?,
+    };
+    let mut done = Done::default();
+    if args.send {
+        send::run(&job, &mut done)?;
+    } else {
+        send::check(&job)?;
+        let watch = Watch::start(None)?;
+        read(&job, None, None, &watch, &mut done)?;
+        done.interrupted = watch.finish();
+    }
+    report::print(&job, &done)?;
+    Ok(match done.is_whole() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// What became of it.
+#[derive(Default)]
+pub(crate) struct Done {
+    tally: Tally,
+    /// What could not be read.
+    missing: Missing,
+    /// Sources that are not configured, with the number of their records.
+    strangers: std::collections::BTreeMap<String, u64>,
+    /// As whose records those count.
+    stand_in: String,
+    interrupted: bool,
+    /// One for each time that destinations were opened.
+    sent: Vec<inrush_pipeline::replay::Sent>,
+    /// Events that were left out because they come out as they were.
+    left_out: u64,
+    /// Events that were not sent any more, since a signal came.
+    unsent: u64,
+    /// Refused events that were delivered now and left quarantine.
+    settled: u64,
+    /// Those that were delivered and lie there still, and why.
+    left_behind: u64,
+    left_behind_because: Option<String>,
+    /// Refused events by their destination, where that is not configured.
+    not_configured: std::collections::BTreeMap<String, u64>,
+}
+
+impl Done {
+    /// Whether all that was asked for was done.
+    fn is_whole(&self) -> bool {
+        let delivered = |sent: &inrush_pipeline::replay::Sent| {
+            let mut destinations = sent.ledger.destinations.values();
+            sent.refused.is_empty() && destinations.all(|one| one.accepted == one.delivered)
+        };
+        self.missing.is_empty()
+            && !self.interrupted
+            && self.unsent == 0
+            && self.left_behind == 0
+            && self.not_configured.is_empty()
+            && self.sent.iter().all(delivered)
+    }
+}
+
+/// Reads records again, of `destination` alone where they are refused ones; counts them, and gives
+/// each page to `sender`.
+pub(crate) fn read(
+    job: &Job<'_>,
+    destination: Option<&str>,
+    mut sender: Option<&mut Sender<'_>>,
+    watch: &Watch,
+    done: &mut Done,
+) -> anyhow::Result<()> {
+    let source = job.args.source.as_deref();
+    let named = |words: Vec<String>| anyhow!(Usage(words.join("\n")));
+    let mut reader = Reader::new(job.config, source).map_err(named)?;
+    let limit = job.args.limit.unwrap_or(u64::MAX);
+    let mut left = limit.saturating_sub(done.tally.read);
+    let mut page = |page: Page, done: &mut Done| -> anyhow::Result<ControlFlow<()>> {
+        done.tally.count(&page);
+        watch.counted(done.tally.read);
+        match &mut sender {
+            Some(sender) => sender.take(page, done),
+            None => Ok(ControlFlow::Continue(())),
+        }
+    };
+    let mut take = |stored: Stored<'_>| {
+        if left == 0 || watch.is_over() {
+            return Ok(ControlFlow::Break(()));
+        }
+        left -= 1;
+        for full in reader.take(stored).map_err(|words| anyhow!(words))? {
+            if page(full, done)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    let range = &job.range;
+    let missing = match job.origin {
+        Origin::Store => {
+            let query = job.args.query.as_deref().unwrap_or("*");
+            let progress = |files, of| watch.files(files, of);
+            origin::from_store(job.config, query, range, &progress, &mut take)?
+        }
+        Origin::Quarantine => {
+            let named = job.args.destination.first().map(String::as_str);
+            origin::from_quarantine(job.config, destination.or(named), range, &mut take)?
+        }
+        Origin::File(path) => origin::from_file(path, range, &mut take)?,
+    };
+    for last in reader.finish() {
+        if page(last, done)?.is_break() {
+            break;
+        }
+    }
+    done.missing.extend(missing);
+    for (name, count) in reader.strangers() {
+        *done.strangers.entry(name.clone()).or_default() += count;
+    }
+    reader.stand_in().clone_into(&mut done.stand_in);
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Where records come from: the store, quarantine, or a file of JSON lines. They are streamed.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+use inrush_event::Timestamp;
+use inrush_pipeline::Owner;
+use inrush_pipeline::config::Config;
+use inrush_pipeline::quarantine::FOLDER;
+use inrush_pipeline::replay::{Names, Stored, framing, framing_of, protocol};
+use inrush_queue::{Entry, Filter, Inspector};
+use inrush_search::{Engine, Options, Row, Scanned};
+use inrush_sink::SinkConfig;
+use inrush_store::Store;
+
+use super::lines;
+use super::range::Range;
+use crate::cmd::Usage;
+
+/// Takes a record; says whether there is any use in more.
+pub(super) type Take<'a> = dyn FnMut(Stored<'_>) -> anyhow::Result<ControlFlow<()>> + 'a;
+
+/// What was to be read and could not, in words.
+pub(super) type Missing = Vec<String>;
+
+/// Things that could not be read and are named one by one; more are counted.
+const MISSING_MAX: usize = 20;
+
+/// Where records come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin<'a> {
+    Store,
+    Quarantine,
+    File(&'a str),
+}
+
+impl<'a> Origin<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        match text {
+            "store" => Self::Store,
+            "quarantine" => Self::Quarantine,
+            file => Self::File(file),
+        }
+    }
+}
+
+/// The store that is read: the first of the configuration.
+pub(super) fn store(config: &Config) -> Option<&str> {
+    let mut destinations = config.destinations.iter();
+    let found = destinations.find(|(_, sink)| matches!(sink, SinkConfig::Store(_)));
+    found.map(|(name, _)| name.as_str())
+}
+
+/// The events of the store that meet the query, file by file, the oldest first. `progress` is told
+/// how many files are done, and of how many.
+pub(super) fn from_store(
+    config: &Config,
+    query: &str,
+    range: &Range,
+    progress: &dyn Fn(u64, u64),
+    take: &mut Take<'_>,
+) -> anyhow::Result<Missing> {
+    let named = store(config).and_then(|name| config.destinations.get(name));
+    let Some(SinkConfig::Store(options)) = named else {
+        let none =
+            "the configuration has no destination of `type: store`; --from says what to read";
+        return Err(Usage(none.to_owned()).into());
+    };
+    let shown = options.shown(&config.data_dir);
+    if !options.is_remote() && !Path::new(&shown).is_dir() {
+        bail!("there is no store at {shown} yet");
+    }
+    let home = options.home(&config.data_dir);
+    let home = home.with_context(|| format!("cannot open {shown}"))?;
+    let store = Store::open_read_only(home).with_context(|| format!("cannot read {shown}"))?;
+    let engine = Engine::start(&Options::default()).context("cannot start threads")?;
+    let scan = engine.scan(store.snapshot(), query, range.from_ns, range.to_ns);
+    let scan = scan.map_err(|failure| match failure.column {
+        Some(_) => crate::cmd::search::wrong(&failure, query),
+        None => Usage(failure.message).into(),
+    })?;
+    let mut missing = Gathered::default();
+    for scanned in scan {
+        match scanned {
+            Scanned::Rows(rows) => {
+                for row in &rows {
+                    if take(of_row(row))?.is_break() {
+                        return Ok(missing.named());
+                    }
+                }
+            }
+            Scanned::File(done, total) => progress(done, total),
+            Scanned::Missing(aside) => {
+                let (path, reason) = (aside.path, aside.reason);
+                missing.add(format!(
+                    "{path}: {reason}; a running process may have merged or expired it: run \
+                     this again for its time"
+                ));
+            }
+            Scanned::Failed(why) => bail!("{why}"),
+        }
+    }
+    Ok(missing.named())
+}
+
+fn of_row(row: &Row) -> Stored<'_> {
+    Stored {
+        raw: row.raw.as_bytes(),
+        framing: framing(&row.anomalies),
+        source: &row.source,
+        sender: row.sender.parse().ok(),
+        protocol: protocol(&row.protocol),
+        local_port: None,
+        received: Timestamp(row.received_ns),
+        was: Names {
+            time: Timestamp(row.time_ns),
+            host: row.host.clone(),
+            index: row.index.clone(),
+            sourcetype: row.sourcetype.clone(),
+            source: None,
+            vendor: row.vendor.clone(),
+            product: row.product.clone(),
+            class: None,
+        },
+        number: 0,
+    }
+}
+
+/// Names of what could not be read.
+#[derive(Default)]
+struct Gathered {
+    named: Vec<String>,
+    more: u64,
+}
+
+impl Gathered {
+    fn add(&mut self, what: String) {
+        if self.named.len() < MISSING_MAX {
+            self.named.push(what);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn named(mut self) -> Missing {
+        if self.more > 0 {
+            self.named.push(format!("and {} more", self.more));
+        }
+        self.named
+    }
+}
+
+/// How many refused events there are in that time, by the destination that refused them.
+pub(super) fn refused_by(
+    config: &Config,
+    destination: Option<&str>,
+    range: &Range,
+) -> anyhow::Result<BTreeMap<String, u64>> {
+    let mut counts = BTreeMap::new();
+    each_entry(config, destination, range, &mut |entry| {
+        *counts.entry(entry.destination.clone()).or_default() += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(counts)
+}
+
+/// Refused events, the oldest first; of one destination, or of all.
+pub(super) fn from_quarantine(
+    config: &Config,
+    destination: Option<&str>,
+    range: &Range,
+    take: &mut Take<'_>,
+) -> anyhow::Result<Missing> {
+    each_entry(config, destination, range, &mut |entry| {
+        for record in entry.batch.records() {
+            let peer = entry.batch.peer(record);
+            let taken = take(Stored {
+                raw: entry.batch.get(record.raw),
+                framing: framing_of(record.anomalies),
+                source: &entry.batch.source().name,
+                sender: peer.map(|peer| peer.ip),
+                protocol: peer.map(|peer| peer.protocol),
+                local_port: peer.map(|peer| peer.local_port),
+                received: record.received,
+                was: Names::of(&entry.batch, record),
+                number: entry.number,
+            })?;
+            if taken.is_break() {
+                return Ok(taken);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+fn each_entry(
+    config: &Config,
+    destination: Option<&str>,
+    range: &Range,
+    take: &mut dyn FnMut(&Entry) -> anyhow::Result<ControlFlow<()>>,
+) -> anyhow::Result<Missing> {
+    let folder = config.data_dir.join(FOLDER);
+    let opened = Inspector::open(&folder, Owner::is_taken(&config.data_dir));
+    let log = match opened {
+        // Nothing was ever refused; but a wrong data directory must not look like that.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.data_dir.is_dir() => {
+            return Ok(Vec::new());
+        }
+        opened => opened.with_context(|| format!("cannot read {}", folder.display()))?,
+    };
+    let Some(log) = log else {
+        return Ok(Vec::new());
+    };
+    let filter = Filter {
+        destination: destination.map(str::to_owned),
+        ..Filter::default()
+    };
+    let mut entries = log.entries(&filter);
+    for entry in &mut entries {
+        if range.has(entry.note.at.0) && take(&entry)?.is_break() {
+            break;
+        }
+    }
+    let bad = entries.bad().iter();
+    let bytes: u64 = bad.map(|bad| bad.bytes.end - bad.bytes.start).sum();
+    Ok(match bytes {
+        0 => Vec::new(),
+        bytes => vec![format!("{bytes} bytes of quarantine could not be read")],
+    })
+}
+
+/// Lines of JSON.
+pub(super) fn from_file(path: &str, range: &Range, take: &mut Take<'_>) -> anyhow::Result<Missing> {
+    let mut missing = Gathered::default();
+    let mut each = |line: lines::Line<'_>| match line {
+        Ok(stored) if !range.has(stored.was.time.0) => Ok(ControlFlow::Continue(())),
+        Ok(stored) => take(stored),
+        Err(what) => {
+            missing.add(format!("{path}, {what}"));
+            Ok(ControlFlow::Continue(()))
+        }
+    };
+    if path == "-" {
+        lines::each(std::io::stdin().lock(), &mut each)?;
+    } else {
+        let file =
+            std::fs::File::open(path).map_err(|error| Usage(format!("--from {path}: {error}")));
+        let file = std::io::BufReader::new(file.map_err(|usage| anyhow!(usage))?);
+        lines::each(file, &mut each)?;
+    }
+    Ok(missing.named())
+}
