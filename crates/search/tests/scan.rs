@@ -1,4 +1,4 @@
-//! Reading a store to its end: everything that is asked for, once, and what could not be read named.
+//! Reading a store to its end: all that is asked for, once, and what could not be read by name.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[allow(dead_code)]

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::{TCP, hec};
+use crate::hec;
 
 const ASA: &str = "<134>May  6 07:08:09 fw1 : %ASA-4-106023: Deny tcp src outside:192.0.2.9/4242 \
     dst inside:198.51.100.7/22\n";

@@ -112,21 +112,17 @@ fn pages_have_bounds() {
         pages += 1;
     };
     let large = [b'x'; 60_000];
-    for number in 0..10_000 {
-        let raw = if number % 100 == 0 {
-            &large[..]
-        } else {
-            b"small"
+    for number in 0..20_000 {
+        let raw = match number {
+            0..10_000 if number % 100 == 0 => &large[..],
+            _ => b"small",
         };
-        reader
-            .take(stored(raw, "a", number))
-            .unwrap()
-            .iter()
-            .for_each(&mut count);
+        let full = reader.take(stored(raw, "a", number)).unwrap();
+        full.iter().for_each(&mut count);
     }
     reader.finish().iter().for_each(&mut count);
-    assert_eq!(events, 10_000);
-    assert!(pages >= 7, "{pages}");
+    assert_eq!(events, 20_000);
+    assert!(pages >= 9, "{pages}");
 }
 
 #[test]
