@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
     let samples: Vec<String> = packs
         .iter()
         .flat_map(|pack| &pack.rules)
-        .flat_map(|rule| rule.samples.iter().map(|sample| sample.raw.clone()))
+        .flat_map(|rule| rule.samples.iter().flat_map(|sample| sample.raw.clone()))
         .collect();
     match args.packs {
         Which::None => packs.clear(),

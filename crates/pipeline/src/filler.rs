@@ -1,5 +1,7 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue.
+//! then hand the batch to the queue. Parts of events that wait for the others are in `held`.
+
+mod held;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,10 +16,11 @@ use inrush_queue::{AppendError, Log};
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
-use crate::recognise::Recogniser;
+use crate::recognise::{Groups, Recogniser, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::senders::PeerTally;
 use crate::source::{Settings, Source};
+use held::Joined;
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
 /// not cost a hand-over each. It is far below the latency that any destination adds, and nobody
@@ -57,6 +60,8 @@ pub(crate) struct Doors {
     pub(crate) pool: Arc<BatchPool>,
     pub(crate) log: Arc<Log>,
     pub(crate) ledger: Arc<Ledger>,
+    /// Memory for parts of events that wait for the others.
+    pub(crate) room: Arc<Room>,
 }
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
@@ -260,6 +265,12 @@ pub(crate) struct Filler {
     recognised: usize,
     /// Events that a rule took out, and their bytes, not yet posted.
     filtered: (u64, u64),
+    /// Parts of events that wait for the others.
+    groups: Groups,
+    /// Parts that began to wait, and their bytes, not yet posted.
+    held: (u64, u64),
+    /// Events of the open batch that were put together.
+    joined: Joined,
     builder: BatchBuilder,
     /// When the open batch got its first event.
     since: Instant,
@@ -285,6 +296,9 @@ impl Filler {
             recogniser,
             recognised: 0,
             filtered: (0, 0),
+            groups: Groups::new(Arc::clone(&doors.room)),
+            held: (0, 0),
+            joined: Joined::default(),
             doors,
             source,
             generation,
@@ -366,21 +380,27 @@ impl Filler {
         }
         state.keep(&self.builder.bytes()[keep..]);
         self.builder.truncate(keep);
-        self.recognise(1);
+        self.recognise(1, now);
         self.sum_up(SUM_STEP_BYTES);
     }
 
     /// Says what the new events are, if there are so many, while they are warm. What a rule takes
     /// out is counted with the batch.
-    fn recognise(&mut self, events_min: usize) {
+    fn recognise(&mut self, events_min: usize, now: Now) {
         let Some(recogniser) = &mut self.recogniser else {
             return;
         };
         if self.builder.len() >= self.recognised + events_min {
-            let (events, bytes) = recogniser.run(&mut self.builder, self.recognised);
-            self.filtered.0 += events;
-            self.filtered.1 += bytes;
-            self.tally.bytes -= bytes;
+            let hold = Some((&mut self.groups, now.instant));
+            let taken = recogniser.run(&mut self.builder, self.recognised, hold);
+            for (sum, more) in [
+                (&mut self.filtered, taken.filtered),
+                (&mut self.held, taken.held),
+            ] {
+                sum.0 += more.0;
+                sum.1 += more.1;
+                self.tally.bytes -= more.1;
+            }
             self.recognised = self.builder.len();
         }
     }
@@ -465,7 +485,7 @@ impl Filler {
         records.push(record);
         self.tally.add(record.anomalies);
         self.tally.add_peer(peer, ip, 1, u64::from(span.len), last);
-        self.recognise(RECOGNISE_STEP);
+        self.recognise(RECOGNISE_STEP, now);
         self.sum_up(SUM_STEP_BYTES);
     }
 
@@ -516,6 +536,7 @@ impl Filler {
 
     /// Hands the batch on if it is large or old enough.
     pub(crate) fn flush_if_due(&mut self, now: Now) {
+        self.ripen(now);
         if self.builder.filled() >= limits::BATCH_FLUSH_BYTES
             || self.due().is_some_and(|due| due <= now.instant)
         {
@@ -525,9 +546,10 @@ impl Filler {
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0;
+        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0 || self.held.0 > 0;
         let waiting = !self.builder.is_empty() || uncounted || self.owed.is_open();
-        waiting.then(|| self.since + LINGER)
+        let batch = waiting.then(|| self.since + LINGER);
+        batch.into_iter().chain(self.groups_due()).min()
     }
 
     /// Hands the batch on if someone waits for an answer to it.
@@ -549,10 +571,11 @@ impl Filler {
 
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
-        self.recognise(1);
+        self.recognise(1, now);
         self.tally.end_run();
         self.post_empty();
         self.post_filtered();
+        self.post_held();
         if self.builder.is_empty() {
             // Bytes that became no event (the middle of an endless line) would fill the arena
             // until a read had no room, which looks like the end of the stream.
@@ -605,6 +628,7 @@ impl Filler {
     fn next_builder(&mut self) -> BatchBuilder {
         if self.source.generation() != self.generation {
             (self.generation, self.settings) = self.source.settings();
+            self.groups.end_all();
             self.parser = Parser::new(self.settings.zone.clone());
             self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
         }
@@ -619,21 +643,25 @@ impl Filler {
     }
 
     fn hand_over(&mut self, batch: Batch) {
-        let (events, bytes) = (batch.len() as u64, self.tally.bytes);
+        let joined = std::mem::take(&mut self.joined);
+        // What was put together was received before, part for part.
+        let (new, bytes) = (batch.len() as u64 - joined.events, self.tally.bytes);
         let counters = &self.source.counters;
         let received = || {
-            counters.received.add(events);
+            counters.received.add(new);
             counters.received_bytes.add(bytes);
+            counters.held.sub(joined.parts);
         };
         let reject = |reason| {
             self.doors.ledger.post(|| {
                 received();
-                counters.rejected(reason).add(events);
+                counters.rejected(reason).add(new + joined.parts);
             });
         };
         let accept = || {
             received();
-            counters.accepted.add(events);
+            counters.accepted.add(new + joined.parts);
+            joined.post_filtered();
         };
         match self.doors.log.append(batch, self.owed.is_open(), accept) {
             Ok(position) => {
