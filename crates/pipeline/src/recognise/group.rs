@@ -130,6 +130,22 @@ impl Ready {
     }
 }
 
+/// What may wait in one worker of one source.
+#[derive(Clone, Copy)]
+struct Limits {
+    groups: usize,
+    bytes: usize,
+    group_bytes: usize,
+}
+
+impl Limits {
+    const DEFAULT: Self = Self {
+        groups: GROUPS_MAX,
+        bytes: BYTES_MAX,
+        group_bytes: GROUP_BYTES_MAX,
+    };
+}
+
 /// The groups of one worker of one source.
 pub(crate) struct Groups {
     room: Arc<Room>,
@@ -138,7 +154,7 @@ pub(crate) struct Groups {
     ready: VecDeque<Ready>,
     /// Bytes of what waits.
     bytes: usize,
-    groups_max: usize,
+    limits: Limits,
     serial: u64,
 }
 
@@ -151,7 +167,7 @@ impl Groups {
             by_due: BTreeMap::new(),
             ready: VecDeque::new(),
             bytes: 0,
-            groups_max: GROUPS_MAX,
+            limits: Limits::DEFAULT,
             serial: 0,
         }
     }
@@ -183,7 +199,8 @@ impl Groups {
                 }
                 // The number of an event that comes after.
                 Some(_) => self.end(&key, open),
-                None if group.bytes + group.growth(part, &base, order) <= GROUP_BYTES_MAX => {}
+                None if group.bytes + group.growth(part, &base, order)
+                    <= self.limits.group_bytes => {}
                 None => self.end(&key, false),
             }
         }
@@ -218,8 +235,8 @@ impl Groups {
     /// bytes; whether there is. The group of `key` stays: room is made for it.
     fn make_room(&mut self, bytes: usize, groups: usize, key: &Arc<[u8]>) -> bool {
         loop {
-            let few = self.waiting.len() + groups <= self.groups_max;
-            if few && self.bytes + bytes <= BYTES_MAX && self.room.take(bytes) {
+            let few = self.waiting.len() + groups <= self.limits.groups;
+            if few && self.bytes + bytes <= self.limits.bytes && self.room.take(bytes) {
                 return true;
             }
             let mut oldest = self.by_due.values();
@@ -348,3 +365,7 @@ impl Group {
         self.rule.parts.is_none()
     }
 }
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

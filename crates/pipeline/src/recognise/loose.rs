@@ -143,9 +143,10 @@ impl Loose {
             0 => Span::EMPTY,
             length => Span::new(base + start, base + start + length),
         };
+        // First: an empty batch takes its buffers with the first bytes.
+        builder.append(&bytes);
         record.peer = builder.peer(self.peer);
         record.class = builder.class(&self.class);
-        builder.append(&bytes);
         record
     }
 
