@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
         .iter()
         .filter(|pack| args.samples == Which::All || five(&pack.file))
         .flat_map(|pack| &pack.rules)
-        .flat_map(|rule| rule.samples.iter().map(|sample| sample.raw.clone()))
+        .flat_map(|rule| rule.samples.iter().flat_map(|sample| sample.raw.clone()))
         .collect();
     match args.packs {
         Which::None => packs.clear(),

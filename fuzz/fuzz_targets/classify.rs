@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let kept = CLASSIFIER.with_borrow_mut(|classifier| {
         let (verdict, append) = classifier.classify(builder.bytes(), &mut record, place);
-        let Verdict::Class(number) = verdict else {
+        let (Verdict::Class(number) | Verdict::Part(number)) = verdict else {
             return false;
         };
         if append {

@@ -73,6 +73,15 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         Input::Raw => input::raw(stdin, &source.syslog, &mut show)?,
         Input::Json => input::json(stdin, source.syslog.message_bytes_max(), &mut show)?,
     }
+    let waited = explainers.rest();
+    if !waited.is_empty() {
+        if args.json {
+            out.write_all(&explain::rest(&waited))?;
+            out.write_all(b"\n")?;
+        } else {
+            human::rest(&waited, &mut out)?;
+        }
+    }
     out.flush()?;
     Ok(if faults == 0 {
         ExitCode::SUCCESS
@@ -103,7 +112,11 @@ impl Explainers<'_> {
         let explainer = match self.by_source.entry(name) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(Explainer::new(name, source, self.config, &self.packs)?)
+                let mut new = Explainer::new(name, source, self.config, &self.packs)?;
+                if !fresh {
+                    new.group();
+                }
+                place.insert(new)
             }
         };
         if fresh {
@@ -113,5 +126,11 @@ impl Explainers<'_> {
         self.number += 1;
         explained.number = self.number;
         Ok(explained)
+    }
+
+    /// What still waits for further parts, as envelopes.
+    fn rest(&mut self) -> Vec<Vec<u8>> {
+        let explainers = self.by_source.values_mut();
+        explainers.flat_map(Explainer::rest).collect()
     }
 }

@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use crate::class::{Classes, Own, hash};
 use crate::compile::{Packs, Table};
 use crate::event::{Event, Scratch, Slot};
+use crate::group::{Group, GroupPart, PartSpans};
 use crate::index::{Found, Index};
 use crate::pack::{Branch, Header, Part, Rule, Set, Stage, When};
 use crate::plan::{Candidate, Known, Left, Plans};
@@ -38,6 +39,8 @@ pub struct Place<'a> {
 pub enum Verdict {
     /// It goes on, as that class; the number is that of [`Classifier::class`].
     Class(u32),
+    /// It is a part of an event ([`Classifier::part`]); by itself it would be of that class.
+    Part(u32),
     /// It is filtered by the rule of that number in [`Classifier::rule_name`].
     Dropped(u32),
 }
@@ -82,6 +85,8 @@ pub struct Classifier {
     scratch: Scratch,
     work: Work,
     dropped: Vec<String>,
+    /// What the last event says of the group that it is a part of.
+    part: Option<PartSpans>,
     /// What was considered for the last event, if that is wanted.
     trace: Option<Vec<Considered>>,
 }
@@ -112,6 +117,8 @@ struct Run<'r, 'a> {
     trace: Option<&'r mut Vec<Considered>>,
     recognised: bool,
     dropped: Option<&'a str>,
+    /// The rule of the last stage whose groups it is a part of; the first one counts.
+    group: Option<(u32, &'a Group)>,
     /// Whether a rule said what the sender is: the first one counts.
     hinted: bool,
     /// Whether only the fallback knew it.
@@ -131,6 +138,7 @@ impl Classifier {
             scratch: Scratch::default(),
             work: Work::default(),
             dropped: Vec::new(),
+            part: None,
             trace: None,
         }
     }
@@ -160,6 +168,15 @@ impl Classifier {
         self.dropped.get(number as usize).map_or("", String::as_str)
     }
 
+    /// What the last event says of the group that it is a part of, and how that group is put
+    /// together. `arena` is the one that the event was classified in, with or without its tail.
+    pub fn part<'c>(&'c self, arena: &'c [u8]) -> Option<(&'c Arc<Group>, GroupPart<'c>)> {
+        let part = self.part.as_ref()?;
+        let rules = &self.packs.table(Stage::After).rules;
+        let group = rules.get(part.rule as usize)?.group.as_ref()?;
+        Some((group, part.resolve(arena, self.tail())))
+    }
+
     /// The bytes to append to the arena if the record's [`Record::extra`] is not empty or any of
     /// its spans lies beyond the arena's end.
     pub fn tail(&self) -> &[u8] {
@@ -177,6 +194,7 @@ impl Classifier {
     ) -> (Verdict, bool) {
         self.scratch.clear();
         self.work.chain.clear();
+        self.part = None;
         self.work.plans.begin(place.listener);
         if let Some(trace) = &mut self.trace {
             trace.clear();
@@ -211,6 +229,7 @@ impl Classifier {
             trace: self.trace.as_mut(),
             recognised: false,
             dropped: None,
+            group: None,
             hinted: false,
             fell: false,
             plan: None,
@@ -223,12 +242,21 @@ impl Classifier {
             run.teach(hints);
         }
         let plan = run.plan();
-        let Run { event, work, .. } = run;
+        let Run {
+            mut event,
+            work,
+            group,
+            ..
+        } = run;
+        self.part = group.map(|(rule, group)| PartSpans::read(rule, group, &mut event));
         let plans = &mut work.plans;
         let number = self.classes.number(packs, &work.chain, plans);
         let (number, changed, appended) = self.classes.stamp(number, packs, event, plan, plans);
         *record = changed;
-        (Verdict::Class(number), appended)
+        match self.part {
+            Some(_) => (Verdict::Part(number), appended),
+            None => (Verdict::Class(number), appended),
+        }
     }
 
     /// What the host is known as, if hosts are remembered and the listener does not say it.
@@ -344,7 +372,13 @@ impl<'a> Run<'_, 'a> {
         }
         for at in base..self.work.candidates.len() {
             let candidate = self.work.candidates[at];
-            self.ask(&table.rules[candidate.rule()], Stage::After, candidate);
+            let rule = &table.rules[candidate.rule()];
+            if self.ask(rule, Stage::After, candidate)
+                && let Some(group) = &rule.group
+            {
+                let place = candidate.rule() as u32;
+                self.group.get_or_insert((place, group));
+            }
         }
         self.work.candidates.truncate(base);
     }

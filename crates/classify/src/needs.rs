@@ -60,7 +60,13 @@ struct Needs {
 impl Needs {
     fn of(rules: &[Rule]) -> Self {
         let mut needs = Self::default();
-        rules.iter().for_each(|rule| needs.branch(&rule.branch));
+        for rule in rules {
+            needs.branch(&rule.branch);
+            let group = rule.group.iter();
+            group
+                .flat_map(|group| group.texts())
+                .for_each(|text| needs.text(text));
+        }
         needs
     }
 

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::group::Group;
 use crate::pattern::Pattern;
 use crate::read::Step;
 use crate::template::Text;
@@ -49,6 +50,8 @@ pub struct Rule {
     pub then: Option<Stage>,
     /// The definitions of SC4S that it stands for.
     pub sc4s: Vec<String>,
+    /// How it puts parts of events together; rules of the last stage only.
+    pub group: Option<Arc<Group>>,
     /// Events and what must come of them.
     pub samples: Vec<Sample>,
 }
@@ -395,8 +398,8 @@ pub enum Template {
 pub struct Sample {
     /// Where it stands.
     pub at: Place,
-    /// The record.
-    pub raw: String,
+    /// The record, or several that come one after the other.
+    pub raw: Vec<String>,
     /// The listener that it came to.
     pub listener: Option<String>,
     /// What the listener stands for.

@@ -35,6 +35,7 @@ anomalies! {
     14 CLOCK_UNSYNCED "clock_unsynced" "The device marked its clock as not synchronised (Cisco `*` or `.`).";
     15 UNPARSED "unparsed" "No header was recognised; the whole record is the message.";
     16 DATAGRAM_CUT "datagram_cut" "The kernel cut the datagram because it was longer than the buffer.";
+    17 GROUP_INCOMPLETE "group_incomplete" "Parts of the event did not come in time, or there was no room to wait for them.";
 }
 
 impl Anomalies {

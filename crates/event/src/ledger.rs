@@ -2,7 +2,7 @@
 //!
 //! Workers post once a batch, under the shared side of one gate; a snapshot takes the exclusive
 //! side, so it never sees half a posting. Two equations must then hold at every moment:
-//! * for each source `received = accepted + Σ rejected`;
+//! * for each source `received = accepted + Σ rejected + held`;
 //! * for each destination `accepted = delivered + Σ quarantined + Σ dropped + pending`, where
 //!   `pending` is counted by the queue as it hands out and settles, not derived from the others;
 //! * over the process: every event accepted by a source was put before every destination.
@@ -55,6 +55,8 @@ pub struct SourceCounters {
     pub received_bytes: Counter,
     /// Events that the queue took.
     pub accepted: Counter,
+    /// Parts of events that wait in memory for the others; accepted once they are put together.
+    pub held: Counter,
     /// Datagrams that the kernel dropped, over all sockets the source ever had.
     pub kernel_dropped: Counter,
     rejected: [Counter; RejectReason::ALL.len()],
@@ -216,6 +218,10 @@ impl Ledger {
     }
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 fn source_row(counters: &SourceCounters) -> SourceSnapshot {
     SourceSnapshot {
         received: counters.received.get(),
@@ -227,6 +233,7 @@ fn source_row(counters: &SourceCounters) -> SourceSnapshot {
             .filter(|(_, n)| *n > 0)
             .collect(),
         accepted: counters.accepted.get(),
+        held: counters.held.get(),
     }
 }
 
@@ -284,6 +291,9 @@ pub struct SourceSnapshot {
     pub rejected: BTreeMap<String, u64>,
     /// Events that the queue took.
     pub accepted: u64,
+    /// Parts of events that wait in memory for the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held: u64,
 }
 
 /// One destination at one moment.
@@ -311,10 +321,10 @@ impl LedgerSnapshot {
     pub fn imbalance(&self) -> Option<String> {
         for (name, source) in &self.sources {
             let rejected: u64 = source.rejected.values().sum();
-            if source.received != source.accepted + rejected {
+            if source.received != source.accepted + rejected + source.held {
                 return Some(format!(
-                    "source {name}: received {} ≠ accepted {} + rejected {rejected}",
-                    source.received, source.accepted
+                    "source {name}: received {} ≠ accepted {} + rejected {rejected} + held {}",
+                    source.received, source.accepted, source.held
                 ));
             }
         }

@@ -44,6 +44,7 @@ metrics! {
     SourceReceived Counter "inrush_source_received_events_total" "Events that reached the process, by source.";
     SourceReceivedBytes Counter "inrush_source_received_bytes_total" "Bytes of those events without framing, by source.";
     SourceAccepted Counter "inrush_source_accepted_events_total" "Events that the queue took, by source.";
+    SourceHeld Gauge "inrush_source_held_events" "Parts of events that wait in memory for the others, by source.";
     SourceRejected Counter "inrush_source_rejected_events_total" "Events received but not accepted, by source and reason.";
     SourceKernelDropped Counter "inrush_source_kernel_dropped_datagrams_total" "Datagrams that the kernel dropped before they could be read, by source.";
     SourceAnomalies Counter "inrush_source_anomalies_total" "Oddities of accepted events, by source and anomaly.";

@@ -104,9 +104,13 @@ impl Reader<'_> {
     /// A template text.
     pub(crate) fn template(&mut self, node: &Node, what: &str) -> Option<Text> {
         let text = self.text(node, what)?;
+        self.template_text(text, node.at)
+    }
+
+    pub(crate) fn template_text(&mut self, text: &str, at: Location) -> Option<Text> {
         let options = self.options;
         let option = |name: &str| options.get(name).cloned().unwrap_or_default();
-        self.sound(node.at, Text::parse(text, &option))
+        self.sound(at, Text::parse(text, &option))
     }
 
     pub(crate) fn pattern(&mut self, text: &str, at: Location) -> Option<Pattern> {

@@ -6,6 +6,7 @@
 
 mod branch;
 mod field;
+mod group;
 mod rule;
 mod sample;
 mod schema;

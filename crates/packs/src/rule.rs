@@ -1,5 +1,7 @@
 //! A file, and its rules.
 
+use std::sync::Arc;
+
 use inrush_classify::Pack;
 use inrush_classify::pack::{Branch, Place, Rule, Stage};
 use inrush_yaml::Findings;
@@ -59,9 +61,11 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
         branch: Branch::default(),
         then: None,
         sc4s: Vec::new(),
+        group: None,
         samples: Vec::new(),
     };
     let mut stage_given = false;
+    let mut group = None;
     for entry in entries {
         let value = &entry.value;
         match entry.key.as_str() {
@@ -80,6 +84,7 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
                 Some(Ok(order)) => rule.order = order,
                 _ => reader.findings.add(value.at, "`order` is no whole number"),
             },
+            "group" => group = crate::group::group(value, reader),
             "sc4s" => {
                 let names = reader.texts(value, "sc4s").into_iter();
                 rule.sc4s = names.map(|(name, _)| name.to_owned()).collect();
@@ -97,6 +102,14 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
     if rule.name.is_empty() {
         reader.findings.add(node.at, "a rule needs a `name`");
     }
+    if let Some(group) = &mut group {
+        if stage_given && rule.stage != Stage::After {
+            let words = "only rules of the stage `after` have a `group`";
+            reader.findings.add(node.at, words);
+        }
+        group.rule.clone_from(&rule.name);
+    }
+    rule.group = group.map(Arc::new);
     if !stage_given {
         let names = listed(Stage::ALL.iter().map(|stage| stage.name()), "and");
         let words = format!("a rule needs a `stage`; there are {names}");

@@ -33,7 +33,10 @@ pub(crate) fn sample(node: &Node, reader: &mut Reader<'_>) -> Option<Sample> {
         let value = &entry.value;
         let text = |reader: &mut Reader<'_>| reader.text(value, &entry.key).map(str::to_owned);
         match entry.key.as_str() {
-            "raw" => sample.raw = text(reader)?,
+            "raw" => {
+                let texts = reader.texts(value, "raw").into_iter();
+                sample.raw = texts.map(|(text, _)| text.to_owned()).collect();
+            }
             "listener" => sample.listener = text(reader),
             "hint" => {
                 let text = text(reader)?;
@@ -51,6 +54,12 @@ pub(crate) fn sample(node: &Node, reader: &mut Reader<'_>) -> Option<Sample> {
             "expect" => expect(value, &mut sample, reader),
             _ => {}
         }
+    }
+    if sample.raw.is_empty() {
+        reader.findings.add(
+            node.at,
+            "a sample needs a `raw`: a record, or a list of them",
+        );
     }
     if sample.expect.is_empty() {
         reader

@@ -1,5 +1,7 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue.
+//! then hand the batch to the queue. Parts of events that wait for the others are in `held`.
+
+mod held;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,11 +16,12 @@ use inrush_queue::{AppendError, Log};
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
-use crate::recognise::Recogniser;
+use crate::recognise::{Groups, Recogniser, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::senders::PeerTally;
 use crate::shape::{self, Shaper};
 use crate::source::{Settings, Source};
+use held::Joined;
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
 /// not cost a hand-over each. It is far below the latency that any destination adds, and nobody
@@ -58,6 +61,8 @@ pub(crate) struct Doors {
     pub(crate) pool: Arc<BatchPool>,
     pub(crate) log: Arc<Log>,
     pub(crate) ledger: Arc<Ledger>,
+    /// Memory for parts of events that wait for the others.
+    pub(crate) room: Arc<Room>,
 }
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
@@ -122,6 +127,8 @@ impl StreamState {
 /// Counts of the open batch that are posted when it is handed on.
 #[derive(Default)]
 struct Tally {
+    /// Bytes of what is new in the open batch.
+    bytes: u64,
     empty: u64,
     /// A run of events with the same anomalies costs one addition each bit.
     run: Anomalies,
@@ -151,6 +158,7 @@ impl Tally {
 
     /// Adds what a sender brought. `last` is its last event in the batch, if it brought any.
     fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64, last: usize) {
+        self.bytes += bytes;
         let index = index as usize;
         let nothing = PeerTally {
             ip,
@@ -261,6 +269,12 @@ pub(crate) struct Filler {
     recognised: usize,
     /// Events that a rule took out, and their bytes, not yet posted.
     filtered: (u64, u64),
+    /// Parts of events that wait for the others.
+    groups: Groups,
+    /// Parts that began to wait, and their bytes, not yet posted.
+    held: (u64, u64),
+    /// Events of the open batch that were put together.
+    joined: Joined,
     builder: BatchBuilder,
     /// When the open batch got its first event.
     since: Instant,
@@ -288,6 +302,9 @@ impl Filler {
             shaper,
             recognised: 0,
             filtered: (0, 0),
+            groups: Groups::new(Arc::clone(&doors.room)),
+            held: (0, 0),
+            joined: Joined::default(),
             doors,
             source,
             generation,
@@ -369,25 +386,35 @@ impl Filler {
         }
         state.keep(&self.builder.bytes()[keep..]);
         self.builder.truncate(keep);
-        self.recognise(1);
+        self.recognise(1, now);
         self.sum_up(SUM_STEP_BYTES);
     }
 
     /// Says what the new events are, if there are so many, while they are warm. What a rule takes
     /// out is counted with the batch.
-    fn recognise(&mut self, events_min: usize) {
+    fn recognise(&mut self, events_min: usize, now: Now) {
         let nothing = self.recogniser.is_none() && self.shaper.is_none();
         if nothing || self.builder.len() < self.recognised + events_min {
             return;
         }
         let from = self.recognised;
-        let taken_out = [
-            (self.recogniser.as_mut()).map(|recogniser| recogniser.run(&mut self.builder, from)),
-            (self.shaper.as_mut()).map(|shaper| shaper.run(&mut self.builder, from)),
-        ];
-        for (events, bytes) in taken_out.into_iter().flatten() {
+        if let Some(recogniser) = &mut self.recogniser {
+            let hold = Some((&mut self.groups, now.instant));
+            let taken = recogniser.run(&mut self.builder, from, hold);
+            for (sum, more) in [
+                (&mut self.filtered, taken.filtered),
+                (&mut self.held, taken.held),
+            ] {
+                sum.0 += more.0;
+                sum.1 += more.1;
+                self.tally.bytes -= more.1;
+            }
+        }
+        if let Some(shaper) = &mut self.shaper {
+            let (events, bytes) = shaper.run(&mut self.builder, from);
             self.filtered.0 += events;
             self.filtered.1 += bytes;
+            self.tally.bytes -= bytes;
         }
         self.recognised = self.builder.len();
     }
@@ -472,7 +499,7 @@ impl Filler {
         records.push(record);
         self.tally.add(record.anomalies);
         self.tally.add_peer(peer, ip, 1, u64::from(span.len), last);
-        self.recognise(RECOGNISE_STEP);
+        self.recognise(RECOGNISE_STEP, now);
         self.sum_up(SUM_STEP_BYTES);
     }
 
@@ -523,6 +550,7 @@ impl Filler {
 
     /// Hands the batch on if it is large or old enough.
     pub(crate) fn flush_if_due(&mut self, now: Now) {
+        self.ripen(now);
         if self.builder.filled() >= limits::BATCH_FLUSH_BYTES
             || self.due().is_some_and(|due| due <= now.instant)
         {
@@ -532,9 +560,10 @@ impl Filler {
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0;
+        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0 || self.held.0 > 0;
         let waiting = !self.builder.is_empty() || uncounted || self.owed.is_open();
-        waiting.then(|| self.since + LINGER)
+        let batch = waiting.then(|| self.since + LINGER);
+        batch.into_iter().chain(self.groups_due()).min()
     }
 
     /// Hands the batch on if someone waits for an answer to it.
@@ -556,9 +585,11 @@ impl Filler {
 
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
-        self.recognise(1);
+        self.recognise(1, now);
         self.tally.end_run();
         self.post_empty();
+        self.post_held();
+        self.post_joined();
         self.post_filtered();
         if self.builder.is_empty() {
             // Bytes that became no event (the middle of an endless line) would fill the arena
@@ -612,10 +643,12 @@ impl Filler {
             let filtered = shaper.take_filtered();
             rules.extend(filtered.iter().map(|(rule, n)| (ledger.filtered(rule), *n)));
         }
+        let waited = self.joined.take(events);
         let counters = &self.source.counters;
         ledger.post(|| {
-            counters.received.add(events);
+            counters.received.add(events - waited);
             counters.received_bytes.add(bytes);
+            counters.held.sub(waited);
             counters.accepted.add(events);
             rules.iter().for_each(|(counter, n)| counter.add(*n));
         });
@@ -625,6 +658,7 @@ impl Filler {
     fn next_builder(&mut self) -> BatchBuilder {
         if self.source.generation() != self.generation {
             (self.generation, self.settings) = self.source.settings();
+            self.groups.end_all();
             self.parser = Parser::new(self.settings.zone.clone());
             self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
             self.shaper = self.settings.shape.clone().map(Shaper::new);
@@ -664,12 +698,16 @@ impl Filler {
     }
 
     /// Appends a batch to the queue, and counts what became of it.
-    fn append(&self, batch: Batch) -> Result<u64, AppendError> {
-        let (events, bytes) = (batch.len() as u64, batch.raw_bytes());
+    fn append(&mut self, batch: Batch) -> Result<u64, AppendError> {
+        let events = batch.len() as u64;
+        let waited = self.joined.take(events);
+        // All that is new in the batches counts with the first of them.
+        let bytes = std::mem::take(&mut self.tally.bytes);
         let counters = &self.source.counters;
         let received = || {
-            counters.received.add(events);
+            counters.received.add(events - waited);
             counters.received_bytes.add(bytes);
+            counters.held.sub(waited);
         };
         let reject = |reason| {
             self.doors.ledger.post(|| {

@@ -26,7 +26,7 @@ use crate::flow::trend::Trend;
 use crate::owner::Owner;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
-use crate::recognise::Known;
+use crate::recognise::{Known, Room};
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
 use crate::udp::{self, UdpWorker};
@@ -97,6 +97,7 @@ pub(crate) struct Shared {
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
     pub(crate) pool: Arc<BatchPool>,
+    doors: Doors,
     loader: Loader,
     workers: Mutex<Vec<StreamWorker>>,
     /// For orders to the workers while the above is being joined.
@@ -210,6 +211,7 @@ impl Shared {
             pool: Arc::clone(&pool),
             log: Arc::clone(&log),
             ledger: Arc::clone(&ledger),
+            room: Room::new(),
         };
         let workers = (0..cores)
             .map(|number| StreamWorker::start(number, doors.clone()))
@@ -237,6 +239,7 @@ impl Shared {
             inherited: Mutex::new(inherited),
             quarantine,
             pool,
+            doors,
             loader,
             workers: Mutex::new(workers),
             handles,
@@ -282,14 +285,6 @@ impl Shared {
             .live_sources
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = sources;
-    }
-
-    fn doors(&self) -> Doors {
-        Doors {
-            pool: Arc::clone(&self.pool),
-            log: Arc::clone(&self.log),
-            ledger: Arc::clone(&self.ledger),
-        }
     }
 
     fn start_destinations(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
@@ -406,7 +401,7 @@ impl Shared {
                 let receiver = UdpReceiver::new(socket)?;
                 running.source.add_socket(bound, receiver.probe()?, granted);
                 let source = Arc::clone(&running.source);
-                UdpWorker::start(self.doors(), source, receiver, granted, shared)
+                UdpWorker::start(self.doors.clone(), source, receiver, granted, shared)
             };
             udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
         }

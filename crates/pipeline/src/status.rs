@@ -394,6 +394,7 @@ impl Page {
                 row.received_bytes as f64,
             );
             self.add(Metric::SourceAccepted, labels(), row.accepted as f64);
+            self.add(Metric::SourceHeld, labels(), row.held as f64);
             self.add(
                 Metric::SourceKernelDropped,
                 labels(),

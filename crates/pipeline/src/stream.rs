@@ -212,7 +212,7 @@ impl Worker {
         for (_, slot) in &mut self.slots {
             self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
         }
-        self.fillers.iter_mut().for_each(|filler| filler.flush(now));
+        self.fillers.iter_mut().for_each(|filler| filler.close(now));
         self.answer_last(&mut events);
     }
 
@@ -226,7 +226,7 @@ impl Worker {
         let due = self.fillers.iter().filter_map(Filler::due).min();
         let timeout = match due {
             _ if !self.ready.is_empty() => Duration::ZERO,
-            Some(due) => due.saturating_duration_since(now),
+            Some(due) => due.min(self.sweep_at).saturating_duration_since(now),
             None => self.sweep_at.saturating_duration_since(now),
         };
         match self.poll.poll(events, Some(timeout)) {
@@ -428,7 +428,13 @@ impl Worker {
                 }
             }
         }
-        self.fillers.iter_mut().for_each(|filler| filler.flush(now));
+        for filler in &mut self.fillers {
+            if Arc::ptr_eq(filler.source(), source) {
+                filler.close(now);
+            } else {
+                filler.flush(now);
+            }
+        }
     }
 }
 

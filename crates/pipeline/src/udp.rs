@@ -141,7 +141,7 @@ impl Worker {
                 self.wait(&mut events, now);
             }
         }
-        self.filler.flush(Now::read());
+        self.filler.close(Now::read());
     }
 
     /// Whether emptying the socket after the order to stop has taken too long: the kernel would

@@ -72,7 +72,30 @@ pub(super) fn write(explained: &Explained, colour: bool, out: &mut impl Write) -
     if let Some(rule) = &explained.filtered {
         return page.line("hec", "nothing is sent", &format!("`{rule}` filters it"));
     }
-    page.line("hec", &printable(&explained.hec), "")
+    if explained.hec.is_empty() {
+        page.line("hec", "nothing is sent yet", "it waits for the other parts")?;
+    }
+    for (at, hec) in explained.envelopes.iter().enumerate() {
+        let mine = at + 1 == explained.envelopes.len() && !explained.hec.is_empty();
+        let note = if mine {
+            ""
+        } else {
+            "of parts that came before"
+        };
+        page.line("hec", &printable(hec), note)?;
+    }
+    Ok(())
+}
+
+/// Writes what waited at the end of the input for parts that did not come.
+pub(super) fn rest(waited: &[Vec<u8>], out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nthe input ended; these waited for further parts")?;
+    let colour = false;
+    let mut page = Page { out, colour };
+    for hec in waited {
+        page.line("hec", &printable(hec), "")?;
+    }
+    Ok(())
 }
 
 fn times(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {

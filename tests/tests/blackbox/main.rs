@@ -10,6 +10,7 @@ mod dashboard;
 mod disk;
 mod flow;
 mod framing;
+mod groups;
 mod hec;
 mod hec_fates;
 mod hostile;

@@ -22,7 +22,7 @@ const ASA: &str = "<134>May  6 07:08:09 fw1 : %ASA-4-106023: Deny tcp src outsid
 const PAN: &str = "<14>May  6 07:08:09 pa1 1,2024/05/06 07:08:10,001122334455,TRAFFIC,end,1,\
     2024/05/06 07:08:10,192.0.2.1,198.51.100.2\n";
 
-fn inrush(args: &[&str], dir: &Path, stdin: &str) -> Output {
+pub(crate) fn inrush(args: &[&str], dir: &Path, stdin: &str) -> Output {
     let mut child = Command::new(binary())
         .args(args)
         .current_dir(dir)

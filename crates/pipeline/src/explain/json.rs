@@ -19,15 +19,32 @@ pub(super) fn object(explained: &Explained) -> Result<Vec<u8>, serde_json::Error
     let mut text = serde_json::to_vec(&object)?;
     text.pop();
     if explained.hec.is_empty() {
-        text.extend_from_slice(b",\"hec\":null,\"envelope\":[]}");
+        text.extend_from_slice(b",\"hec\":null");
+        envelopes(&explained.envelopes, &mut text);
         return Ok(text);
     }
     text.extend_from_slice(b",\"hec\":");
     text.extend_from_slice(&explained.hec);
-    text.extend_from_slice(b",\"envelope\":[");
-    text.extend_from_slice(&explained.hec);
-    text.extend_from_slice(b"]}");
+    envelopes(&explained.envelopes, &mut text);
     Ok(text)
+}
+
+/// Ends an object with the list of envelopes, the very texts that would be sent.
+fn envelopes(envelopes: &[Vec<u8>], text: &mut Vec<u8>) {
+    text.extend_from_slice(b",\"envelope\":[");
+    text.extend_from_slice(&envelopes.join(&b","[..]));
+    text.extend_from_slice(b"]}");
+}
+
+/// What waited at the end of the input for parts that did not come, as one JSON object.
+pub fn rest(waited: &[Vec<u8>]) -> Vec<u8> {
+    let why = "the input ended; these waited for further parts";
+    let mut text = json!({ "record": null, "why": why })
+        .to_string()
+        .into_bytes();
+    text.pop();
+    envelopes(waited, &mut text);
+    text
 }
 
 fn header(explained: &Explained, object: &mut Map<String, Value>) {
@@ -75,6 +92,9 @@ fn decision(explained: &Explained, object: &mut Map<String, Value>) {
     object.insert("filtered".into(), explained.filtered.is_some().into());
     object.insert("transforms".into(), explained.transforms.clone().into());
     object.insert("destinations".into(), explained.destinations.clone().into());
+    if let Some((rule, fate)) = &explained.part {
+        object.insert("part".into(), json!({ "rule": rule, "fate": fate.name() }));
+    }
     let considered = explained.considered.iter().flatten().map(|one| {
         json!({
             "rule": one.rule, "stage": one.stage, "taken": reason(&one.outcome).is_none(),

@@ -7,22 +7,23 @@ mod json;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use inrush_classify::{Considered, Hints, Outcome, Packs};
 use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_codec::{OptionsError, Parser, Zone, datagram};
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Peer, Protocol, Record, Secret, SourceInfo, Span, Timestamp,
-    limits,
+    Anomalies, Batch, BatchBuilder, BatchPool, Peer, Protocol, Record, Secret, SourceInfo, Span,
+    Timestamp, limits,
 };
 use inrush_sink::SinkConfig;
 use inrush_sink::splunk_hec::SplunkHecConfig;
 
 use crate::config::{Config, SourceConfig, SyslogSource};
-use crate::recognise::{self, Recogniser, Recognition};
+use crate::recognise::{self, Groups, Held, Recogniser, Recognition, Room};
 use crate::shape::{Failures, Shape, Shaper, UNROUTED};
 
-pub use json::rfc3339;
+pub use json::{rest, rfc3339};
 
 /// Bytes of the largest record that can be explained over the admin API.
 pub const RECORD_BYTES_MAX: usize = limits::MESSAGE_BYTES_DEFAULT;
@@ -55,8 +56,12 @@ pub struct Explained {
     pub record: Record,
     /// Whether the sender's address and the receive time are our own stand-ins.
     pub stand_in: bool,
-    /// The HEC envelope; empty if the record is filtered.
+    /// The HEC envelope; empty if the record is filtered, or waits for others.
     pub hec: Vec<u8>,
+    /// All envelopes that came of it: those of groups whose time was up come first.
+    pub envelopes: Vec<Vec<u8>>,
+    /// The rule by which it is a part of an event, and what became of it.
+    pub part: Option<(String, PartFate)>,
     /// The rule that filters the record.
     pub filtered: Option<String>,
     /// The transforms that changed it.
@@ -66,6 +71,28 @@ pub struct Explained {
     /// The rules that were asked, in order; `None` if packs are off.
     pub considered: Option<Vec<Considered>>,
     timezone: String,
+}
+
+/// What became of a part of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartFate {
+    /// It was looked at alone: nothing is put together.
+    Alone,
+    /// It waits for the others.
+    Held,
+    /// An event came of it and of the others.
+    Joined,
+}
+
+impl PartFate {
+    /// The word in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Held => "held",
+            Self::Joined => "joined",
+        }
+    }
 }
 
 impl Explained {
@@ -143,7 +170,16 @@ impl Explained {
 
     fn recognised(&self) -> String {
         if !self.rules().is_empty() {
-            return format!("recognised by {}", self.rules().replace('|', ", then "));
+            let rules = self.rules().replace('|', ", then ");
+            let fate = self.part.as_ref().map(|(rule, fate)| {
+                let fate = match fate {
+                    PartFate::Alone => "looked at alone",
+                    PartFate::Held => "it waits for the others",
+                    PartFate::Joined => "which is complete",
+                };
+                format!("; it is a part of an event by `{rule}`: {fate}")
+            });
+            return format!("recognised by {rules}{}", fate.unwrap_or_default());
         }
         match self.nearest() {
             Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
@@ -256,6 +292,10 @@ pub struct Explainer {
     recogniser: Option<Recogniser>,
     shape: Option<Arc<Shape>>,
     remember_hosts: bool,
+    /// Parts of events that wait, if any do.
+    groups: Option<Groups>,
+    /// What the clock of the groups stands at, and the receive time that it stands for.
+    clock: Option<(Instant, Timestamp)>,
 }
 
 impl Explainer {
@@ -299,6 +339,8 @@ impl Explainer {
                 .flatten()
                 .map(Arc::new),
             remember_hosts: config.packs.remember_hosts,
+            groups: None,
+            clock: None,
         };
         explainer.forget();
         Ok(explainer)
@@ -318,6 +360,11 @@ impl Explainer {
         });
     }
 
+    /// Has parts of events wait for the others from now on, instead of looking at each alone.
+    pub fn group(&mut self) {
+        self.groups = Some(Groups::new(Room::new()));
+    }
+
     /// Has rules be asked as for events that nobody asks about: what their programs decide is
     /// remembered.
     #[cfg(test)]
@@ -329,6 +376,7 @@ impl Explainer {
     pub fn explain(&mut self, arrival: &Arrival<'_>) -> Explained {
         self.number += 1;
         let received = arrival.received.unwrap_or_else(Timestamp::now);
+        let now = self.now(received);
         let peer = Peer {
             ip: arrival.sender.unwrap_or(self.door.ip),
             ..self.door
@@ -342,17 +390,27 @@ impl Explainer {
         self.parser.parse(builder.bytes(), &mut record);
         builder.parts().1.push(record);
         let (mut considered, mut filtered) = (None, None);
+        let mut part = None;
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
-            recogniser.run(&mut builder, 0);
+            recogniser.run(&mut builder, 0, None);
+            part = recogniser
+                .part_of()
+                .map(|rule| (rule.to_owned(), PartFate::Alone));
             considered = Some(recogniser.considered().to_vec());
             filtered = recogniser
                 .take_dropped()
                 .map(|(rule, _)| rule.to_owned())
                 .next();
         }
+        if let (Some((_, fate)), Some(groups)) = (&mut part, &mut self.groups) {
+            *fate = hold(self.recogniser.as_mut(), &builder, groups, now);
+        }
+        let waits = part
+            .as_ref()
+            .is_some_and(|(_, fate)| *fate != PartFate::Alone);
         let (mut transforms, mut destinations) = (Vec::new(), None);
-        if let Some(shape) = self.shape.as_ref().filter(|_| filtered.is_none()) {
+        if let Some(shape) = self.shape.as_ref().filter(|_| filtered.is_none() && !waits) {
             let mut shaper = Shaper::new(Arc::clone(shape));
             shaper.run(&mut builder, 0);
             transforms = shaper.applied().to_vec();
@@ -360,13 +418,28 @@ impl Explainer {
             destinations = route.map(|route| shaper.destinations(*route).to_vec());
             filtered = shaper.take_filtered().into_keys().next();
         }
+        let own = usize::from(filtered.is_none());
         record = builder.records().first().copied().unwrap_or(record);
+        self.put_ready(&mut builder);
         let batch = builder.freeze(self.number);
-        let mut hec = Vec::new();
-        if filtered.is_none() {
-            self.hec.encode(&batch, &record, b"", &mut hec);
+        let sent = batch.records().iter().skip(if waits { own } else { 0 });
+        // What waited longest comes first, and the record itself last.
+        let mut envelopes: Vec<_> = sent.map(|record| self.envelope(&batch, record)).collect();
+        if own == 1 && !waits {
+            envelopes.rotate_left(1);
         }
+        let mine = own == 1
+            && part
+                .as_ref()
+                .is_none_or(|(_, fate)| *fate != PartFate::Held);
         Explained {
+            hec: envelopes
+                .last()
+                .filter(|_| mine)
+                .cloned()
+                .unwrap_or_default(),
+            envelopes,
+            part,
             filtered,
             transforms,
             destinations,
@@ -376,8 +449,68 @@ impl Explainer {
             record,
             stand_in: arrival.sender.is_none(),
             timezone: self.timezone.clone(),
-            hec,
         }
+    }
+
+    /// What waits at the end of the input for parts that did not come, as envelopes.
+    pub fn rest(&mut self) -> Vec<Vec<u8>> {
+        if let Some(groups) = &mut self.groups {
+            groups.end_all();
+        }
+        let mut builder = self.pool.lend(&self.source, limits::MESSAGE_BYTES_DEFAULT);
+        self.put_ready(&mut builder);
+        let batch = builder.freeze(self.number);
+        let records = batch.records().iter();
+        records
+            .map(|record| self.envelope(&batch, record))
+            .collect()
+    }
+
+    fn put_ready(&mut self, builder: &mut BatchBuilder) {
+        while let Some(ready) = self.groups.as_mut().and_then(Groups::pop) {
+            ready.put(builder);
+            if let Some(shape) = &self.shape {
+                let last = builder.len() - 1;
+                Shaper::new(Arc::clone(shape)).run(builder, last);
+            }
+        }
+    }
+
+    fn envelope(&mut self, batch: &Batch, record: &Record) -> Vec<u8> {
+        let mut hec = Vec::new();
+        self.hec.encode(batch, record, b"", &mut hec);
+        hec
+    }
+
+    /// The time that groups go by: that of the records, which never goes back.
+    fn now(&mut self, received: Timestamp) -> Instant {
+        let (start, first) = *self.clock.get_or_insert_with(|| (Instant::now(), received));
+        let passed = u64::try_from(received.0.saturating_sub(first.0)).unwrap_or(0);
+        let now = start
+            .checked_add(Duration::from_nanos(passed))
+            .unwrap_or(start);
+        if let Some(groups) = &mut self.groups {
+            groups.expire(now);
+        }
+        now
+    }
+}
+
+/// Has the record in `builder` wait for others, and says what became of it.
+fn hold(
+    recogniser: Option<&mut Recogniser>,
+    builder: &BatchBuilder,
+    groups: &mut Groups,
+    now: Instant,
+) -> PartFate {
+    let record = builder.records().first();
+    let held = recogniser
+        .zip(record)
+        .map(|(recogniser, record)| recogniser.hold(builder, record, groups, now));
+    match held {
+        Some(Held::Waits) => PartFate::Held,
+        Some(Held::Done) => PartFate::Joined,
+        Some(Held::Not) | None => PartFate::Alone,
     }
 }
 

@@ -1,22 +1,28 @@
 //! What is it? Loads packs as a configuration says, and has them asked about every event.
 
+mod group;
+mod loose;
 mod sample;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use inrush_classify::{
     Classifier, Considered, Hints, Overrides, Pack, SenderPlace, Verdict, Warning,
 };
 use inrush_codec::Zone;
-use inrush_event::{BatchBuilder, ClassId, crc32c, crc32c_append};
+use inrush_event::{BatchBuilder, ClassId, ClassInfo, EventText, Record, crc32c, crc32c_append};
 use inrush_yaml::{Findings, Location, Problems};
 use jiff::tz::TimeZone;
 
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
 use crate::shape::{Failures, Shape};
 
+pub(crate) use group::{Groups, Held, Room};
 pub use inrush_classify::Packs;
+use loose::Origin;
 pub use sample::{Whose, samples};
 
 /// Bytes of a pack's file, at most.
@@ -272,6 +278,22 @@ pub(crate) struct Recogniser {
     generation: u32,
     /// Events that were filtered, by the number of the rule.
     dropped: Vec<u64>,
+    /// What events are that several parts make, by what each part is by itself.
+    wholes: HashMap<u32, Arc<ClassInfo>>,
+    /// The class of the last event, if it is a part.
+    part: Option<u32>,
+}
+
+/// Where parts of events wait, and the time.
+pub(crate) type Hold<'g> = (&'g mut Groups, Instant);
+
+/// What recognising took out of a batch.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Taken {
+    /// Events that a rule filters, and their bytes.
+    pub(crate) filtered: (u64, u64),
+    /// Parts of events that wait for the others, and their bytes.
+    pub(crate) held: (u64, u64),
 }
 
 impl Recogniser {
@@ -284,6 +306,8 @@ impl Recogniser {
             ids: Vec::new(),
             generation: 0,
             dropped: Vec::new(),
+            wholes: HashMap::new(),
+            part: None,
         }
     }
 
@@ -301,10 +325,15 @@ impl Recogniser {
         self.ids.clear();
     }
 
-    /// Recognises the events from number `from` on. What is filtered is taken out; returns how many
-    /// those were, and their bytes.
-    pub(crate) fn run(&mut self, builder: &mut BatchBuilder, from: usize) -> (u64, u64) {
-        let mut bytes = 0;
+    /// Recognises the events from number `from` on. What is filtered is taken out, and so are parts
+    /// of events, if there is somewhere to hold them.
+    pub(crate) fn run(
+        &mut self,
+        builder: &mut BatchBuilder,
+        from: usize,
+        mut hold: Option<Hold<'_>>,
+    ) -> Taken {
+        let mut taken = Taken::default();
         let mut kept = from;
         let count = builder.len();
         for index in from..count {
@@ -319,8 +348,19 @@ impl Recogniser {
             let (verdict, append) = self
                 .classifier
                 .classify(builder.bytes(), &mut record, place);
+            self.part = None;
+            if let Verdict::Part(number) = verdict {
+                self.part = Some(number);
+                if let Some((groups, now)) = &mut hold
+                    && self.hold(builder, &record, groups, *now) != Held::Not
+                {
+                    taken.held.0 += 1;
+                    taken.held.1 += u64::from(record.raw.len);
+                    continue;
+                }
+            }
             match verdict {
-                Verdict::Class(number) => {
+                Verdict::Class(number) | Verdict::Part(number) => {
                     if append {
                         builder.append(self.classifier.tail());
                     }
@@ -334,18 +374,73 @@ impl Recogniser {
                         self.dropped.resize(rule + 1, 0);
                     }
                     self.dropped[rule] += 1;
-                    bytes += u64::from(record.raw.len);
+                    taken.filtered.0 += 1;
+                    taken.filtered.1 += u64::from(record.raw.len);
                 }
             }
         }
         builder.records_mut().truncate(kept);
-        ((count - kept) as u64, bytes)
+        taken
+    }
+
+    /// The rule that the last event is a part by.
+    pub(crate) fn part_of(&self) -> Option<&str> {
+        let (group, _) = self.classifier.part(&[]).filter(|_| self.part.is_some())?;
+        Some(&group.rule)
+    }
+
+    /// Has the last event, which is `record`, wait for the others of its group. Who sends over RELP has its answer once an event is durable, so that is not held.
+    pub(crate) fn hold(
+        &mut self,
+        builder: &BatchBuilder,
+        record: &Record,
+        groups: &mut Groups,
+        now: Instant,
+    ) -> Held {
+        let peer = builder.peer_at(record.peer);
+        let peer = peer.filter(|peer| !peer.protocol.is_relp());
+        let (Some(number), Some(peer)) = (self.part, peer.copied()) else {
+            return Held::Not;
+        };
+        if self.generation != self.classifier.generation() {
+            self.forget_classes();
+        }
+        let arena = builder.bytes();
+        let Some((rule, part)) = self.classifier.part(arena) else {
+            return Held::Not;
+        };
+        let class = self.classifier.class(number);
+        // What is made of several has a text of its own.
+        let class = if rule.is_last() && part.before.is_empty() {
+            class
+        } else {
+            self.wholes.entry(number).or_insert_with(|| {
+                Arc::new(ClassInfo {
+                    text: EventText::Own,
+                    ..ClassInfo::clone(class)
+                })
+            })
+        };
+        let tail = self.classifier.tail();
+        let from = Origin {
+            arena,
+            tail,
+            record,
+            class,
+            peer,
+        };
+        groups.add(rule, &part, &from, now)
+    }
+
+    fn forget_classes(&mut self) {
+        self.generation = self.classifier.generation();
+        self.ids.clear();
+        self.wholes.clear();
     }
 
     fn id(&mut self, number: u32, builder: &mut BatchBuilder) -> ClassId {
         if self.generation != self.classifier.generation() {
-            self.generation = self.classifier.generation();
-            self.ids.clear();
+            self.forget_classes();
         }
         let slot = number as usize;
         if self.ids.len() <= slot {

@@ -89,10 +89,26 @@ impl Compiled<'_> {
         let Some(mut explainer) = self.explainer(sample)? else {
             return Ok(Vec::new());
         };
-        let explained = explainer.explain(&arrival(sample));
-        let envelope: Value = serde_json::from_slice(&explained.hec).unwrap_or(Value::Null);
+        if sample.raw.len() > 1 {
+            explainer.group();
+        }
+        let arrivals = sample.raw.iter().map(|raw| arrival(sample, raw));
+        let all: Vec<_> = arrivals
+            .map(|arrival| explainer.explain(&arrival))
+            .collect();
+        let mut envelopes: Vec<_> = all.iter().flat_map(|one| one.envelopes.clone()).collect();
+        envelopes.extend(explainer.rest());
+        let Some(explained) = all.last() else {
+            return Ok(Vec::new());
+        };
+        if envelopes.len() > 1 {
+            let words = format!("{} events came of it, not one", envelopes.len());
+            return Ok(vec![(sample.at, words)]);
+        }
+        let envelope = envelopes.first().map(|hec| serde_json::from_slice(hec));
+        let envelope: Value = envelope.and_then(Result::ok).unwrap_or(Value::Null);
         let wrong = sample.expect.iter().filter_map(|expectation| {
-            let words = compare(expectation, &explained, &envelope)?;
+            let words = compare(expectation, explained, &envelope)?;
             Some((expectation.at, words))
         });
         Ok(wrong.collect())
@@ -110,13 +126,13 @@ impl Compiled<'_> {
     }
 }
 
-/// A sample as it comes in.
-fn arrival(sample: &Sample) -> Arrival<'_> {
+/// A record of a sample as it comes in.
+fn arrival<'a>(sample: &Sample, raw: &'a str) -> Arrival<'a> {
     let received = sample
         .received
         .and_then(|at| i64::try_from(at.as_nanosecond()).ok());
     Arrival {
-        bytes: sample.raw.as_bytes(),
+        bytes: raw.as_bytes(),
         framing: Anomalies::NONE,
         listener: None,
         sender: Some(sample.sender.unwrap_or(IpAddr::from([192, 0, 2, 1]))),
@@ -219,7 +235,7 @@ mod tests {
             expected.push(
                 explainer
                     .expect("an explainer")
-                    .explain(&arrival(sample))
+                    .explain(&arrival(sample, &sample.raw[0]))
                     .hec,
             );
             let key = (
@@ -245,10 +261,10 @@ mod tests {
                     sample.listener.clone(),
                 );
                 let explainer = remembering.get_mut(&key).expect("made above");
-                let found = explainer.explain(&arrival(sample)).hec;
+                let found = explainer.explain(&arrival(sample, &sample.raw[0])).hec;
                 let value =
                     |hec: &[u8]| serde_json::from_slice::<Value>(hec).unwrap_or(Value::Null);
-                assert_eq!(value(&found), value(expected), "{rule}: {}", sample.raw);
+                assert_eq!(value(&found), value(expected), "{rule}: {}", sample.raw[0]);
             }
         }
     }

@@ -351,7 +351,7 @@ impl Door {
     fn filtered_by(&mut self) -> Option<String> {
         let last = self.builder.len() - 1;
         if let Some(recogniser) = &mut self.recogniser {
-            recogniser.run(&mut self.builder, last);
+            recogniser.run(&mut self.builder, last, None);
             let dropped = recogniser.take_dropped().next();
             if let Some((rule, _)) = dropped {
                 return Some(rule.to_owned());

@@ -1,0 +1,214 @@
+//! Messages of which several make one event.
+
+use std::time::Duration;
+
+use inrush_event::Span;
+
+use crate::event::Event;
+use crate::pack::Part;
+use crate::template::{Piece, Text};
+
+/// What stands for the texts of the parts in a group's event.
+pub const JOINED: &str = "joined";
+
+/// How parts of events are put together.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The name of the rule.
+    pub rule: String,
+    /// What parts of one event have in common.
+    pub by: Vec<Text>,
+    /// How long the first part waits for the others.
+    pub wait: Duration,
+    /// How many parts there are; `None`: as many as come in time.
+    pub parts: Option<Text>,
+    /// The number of a part; `None`: they stand in the order in which they come.
+    pub order: Option<Text>,
+    /// What stands between two parts.
+    pub join: String,
+    /// What comes out.
+    pub event: Whole,
+}
+
+/// What comes out of a group.
+#[derive(Clone, Debug)]
+pub enum Whole {
+    /// The texts of all parts, with a text before and behind them that the first part says.
+    Joined {
+        /// What each part brings.
+        part: Text,
+        /// What stands before them.
+        before: Text,
+        /// What stands behind them.
+        after: Text,
+    },
+    /// The last one to come stands for all; its event's text, if that differs.
+    Last(Option<Text>),
+}
+
+impl Group {
+    /// Whether the last part to come stands for all.
+    pub fn is_last(&self) -> bool {
+        matches!(self.event, Whole::Last(_))
+    }
+
+    /// All texts, for who wants to know what they ask for.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &Text> {
+        let [a, b, c] = match &self.event {
+            Whole::Joined {
+                part,
+                before,
+                after,
+            } => [Some(part), Some(before), Some(after)],
+            Whole::Last(text) => [text.as_ref(), None, None],
+        };
+        let others = [self.parts.as_ref(), self.order.as_ref(), a, b, c];
+        self.by.iter().chain(others.into_iter().flatten())
+    }
+}
+
+impl Text {
+    /// What stands before and behind `${name}`; `None` unless it stands there once and bare.
+    pub fn around(&self, name: &str) -> Option<(Self, Self)> {
+        let Self::Pieces(pieces) = self else {
+            return None;
+        };
+        let is_it = |piece: &Piece| {
+            matches!(piece, Piece::Part { part: Part::Value(value), filters, default }
+                if value == name && filters.is_empty() && default.is_empty())
+        };
+        let at = pieces.iter().position(is_it)?;
+        let (before, after) = (&pieces[..at], &pieces[at + 1..]);
+        (!after.iter().any(is_it)).then(|| (Self::of(before), Self::of(after)))
+    }
+
+    fn of(pieces: &[Piece]) -> Self {
+        match pieces {
+            [] => Self::Fixed(String::new()),
+            [Piece::Literal(text)] => Self::Fixed(text.clone()),
+            _ => Self::Pieces(pieces.to_vec()),
+        }
+    }
+}
+
+/// What one event says of the group that it is a part of. Spans point into the arena or, from its
+/// end on, into the event's scratch bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartSpans {
+    /// The rule's place in the last stage.
+    pub(crate) rule: u32,
+    by: Span,
+    text: Span,
+    before: Span,
+    after: Span,
+    parts: Option<u64>,
+    order: Option<u64>,
+}
+
+impl PartSpans {
+    /// What `event` says of its group.
+    pub(crate) fn read(rule: u32, group: &Group, event: &mut Event<'_>) -> Self {
+        let keys: Vec<Span> = group.by.iter().map(|text| event.eval(text)).collect();
+        let start = event.here();
+        for span in keys {
+            event
+                .scratch
+                .bytes
+                .extend_from_slice(&span.len.to_le_bytes());
+            event.copy(span);
+        }
+        let by = Span::new(start, event.here());
+        let mut number = |text: &Option<Text>| {
+            let span = event.eval(text.as_ref()?);
+            std::str::from_utf8(event.bytes(span))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        let (parts, order) = (number(&group.parts), number(&group.order));
+        let mut eval = |text: Option<&Text>| text.map_or(Span::EMPTY, |text| event.eval(text));
+        let [text, before, after] = match &group.event {
+            Whole::Joined {
+                part,
+                before,
+                after,
+            } => [eval(Some(part)), eval(Some(before)), eval(Some(after))],
+            Whole::Last(text) => [Span::EMPTY, eval(text.as_ref()), Span::EMPTY],
+        };
+        Self {
+            rule,
+            by,
+            text,
+            before,
+            after,
+            parts,
+            order,
+        }
+    }
+
+    /// The same with the bytes that the spans point to.
+    pub(crate) fn resolve<'c>(&self, arena: &'c [u8], tail: &'c [u8]) -> GroupPart<'c> {
+        let bytes = |span: Span| resolve(span, arena, tail);
+        GroupPart {
+            by: bytes(self.by),
+            text: bytes(self.text),
+            before: bytes(self.before),
+            after: bytes(self.after),
+            parts: self.parts,
+            order: self.order,
+        }
+    }
+}
+
+/// The bytes of a span into an arena, or from its end on into `tail`.
+pub fn resolve<'c>(span: Span, arena: &'c [u8], tail: &'c [u8]) -> &'c [u8] {
+    match span.start().checked_sub(arena.len()) {
+        None => span.of(arena),
+        Some(at) => tail.get(at..at + span.len()).unwrap_or_default(),
+    }
+}
+
+/// A part of a group's event.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupPart<'c> {
+    /// What it has in common with the others: the texts of [`Group::by`], each behind its length.
+    pub by: &'c [u8],
+    /// What it brings.
+    pub text: &'c [u8],
+    /// What stands before the joined texts, or the event's text where the last part stands for all.
+    pub before: &'c [u8],
+    /// What stands behind them.
+    pub after: &'c [u8],
+    /// How many parts there are, if it says so.
+    pub parts: Option<u64>,
+    /// Its number, if it says so.
+    pub order: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_where_the_parts_stand() {
+        let parse = |text| Text::parse(text, &|_| String::new()).expect("a text");
+        let (before, after) = parse("${program} 1 ${joined}.")
+            .around(JOINED)
+            .expect("cut");
+        assert_eq!(before, parse("${program} 1 "));
+        assert_eq!(after, parse("."));
+        assert_eq!(
+            parse("${joined}").around(JOINED),
+            Some((parse(""), parse("")))
+        );
+        for text in [
+            "none",
+            "${joined|lower}",
+            "${joined} ${joined}",
+            "${a:-${joined}}",
+        ] {
+            assert_eq!(parse(text).around(JOINED), None, "{text}");
+        }
+    }
+}

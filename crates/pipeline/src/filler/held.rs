@@ -1,0 +1,125 @@
+//! Parts of events that wait for the others: when they are put into a batch, and how they count.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use inrush_event::{Anomalies, Counter, Ledger, limits};
+
+use super::{Filler, Now};
+
+/// What was put together, and is not counted as such yet.
+#[derive(Default)]
+pub(super) struct Joined {
+    /// Parts beyond the first.
+    more: u64,
+    /// For each rule the counter of the parts beyond the first, and how many those are.
+    by_rule: Vec<(Arc<Counter>, u64)>,
+    /// Events that were put together and still count as held, one part of each.
+    waited: u64,
+}
+
+impl Joined {
+    fn add(&mut self, parts: u64, rule: &str, ledger: &Ledger) {
+        self.waited += 1;
+        if parts == 1 {
+            return;
+        }
+        self.more += parts - 1;
+        let counter = ledger.filtered(&format!("grouped:{rule}"));
+        let mut known = self.by_rule.iter_mut();
+        match known.find(|(known, _)| Arc::ptr_eq(known, &counter)) {
+            Some((_, more)) => *more += parts - 1,
+            None => self.by_rule.push((counter, parts - 1)),
+        }
+    }
+
+    /// How many of `events`, which are about to be counted, have been received already and count
+    /// as held. Which ones does not matter: all of them are counted in the end.
+    pub(super) fn take(&mut self, events: u64) -> u64 {
+        let waited = self.waited.min(events);
+        self.waited -= waited;
+        waited
+    }
+}
+
+impl Filler {
+    /// When the next group has waited long enough.
+    pub(super) fn groups_due(&self) -> Option<Instant> {
+        match self.groups.is_ready() {
+            true => Some(self.since),
+            false => self.groups.due(),
+        }
+    }
+
+    /// Puts into batches what has all its parts, or has waited long enough.
+    pub(super) fn ripen(&mut self, now: Now) {
+        if self.source.generation() != self.generation {
+            self.groups.end_all();
+        }
+        self.groups.expire(now.instant);
+        if !self.groups.is_ready() {
+            return;
+        }
+        // What is put together is known already, so what came before must be by then.
+        self.recognise(1, now);
+        while let Some(ready) = self.groups.pop() {
+            let full = self.builder.filled() >= limits::BATCH_FLUSH_BYTES
+                || self.builder.len() >= limits::BATCH_FLUSH_RECORDS;
+            if full {
+                self.flush(now);
+            }
+            self.stamp(now);
+            let ledger = &self.doors.ledger;
+            self.joined.add(ready.parts(), ready.rule(), ledger);
+            let record = ready.put(&mut self.builder);
+            if record.anomalies.contains(Anomalies::GROUP_INCOMPLETE) {
+                self.tally.add(Anomalies::GROUP_INCOMPLETE);
+            }
+            if let Some(shaper) = &mut self.shaper {
+                let last = self.builder.len() - 1;
+                // Its bytes were counted when its parts came.
+                self.filtered.0 += shaper.run(&mut self.builder, last).0;
+            }
+            self.recognised = self.builder.len();
+        }
+    }
+
+    /// Has everything that waits come out, and hands it on. The source or the worker ends.
+    pub(crate) fn close(&mut self, now: Now) {
+        self.flush(now);
+        self.groups.end_all();
+        self.ripen(now);
+        self.flush(now);
+    }
+
+    /// Counts the parts beyond the first of what was put together: accepted, and filtered.
+    pub(super) fn post_joined(&mut self) {
+        let more = std::mem::take(&mut self.joined.more);
+        let by_rule = std::mem::take(&mut self.joined.by_rule);
+        if more == 0 {
+            return;
+        }
+        let counters = &self.source.counters;
+        self.doors.ledger.post(|| {
+            counters.held.sub(more);
+            counters.accepted.add(more);
+            by_rule
+                .iter()
+                .for_each(|(counter, parts)| counter.add(*parts));
+        });
+    }
+
+    /// Counts the parts that began to wait: they were received, and are neither accepted nor
+    /// rejected yet.
+    pub(super) fn post_held(&mut self) {
+        let (events, bytes) = std::mem::take(&mut self.held);
+        if events > 0 {
+            let counters = &self.source.counters;
+            self.doors.ledger.post(|| {
+                counters.received.add(events);
+                counters.received_bytes.add(bytes);
+                counters.held.add(events);
+            });
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Groups: parts of events that wait for the others.
+//!
+//! # What it guarantees
+//! * Every part that was taken comes out in exactly one event, whatever comes and in whatever order.
+//! * No part waits longer than its rule says, if [`Groups::expire`] is called when
+//!   [`Groups::due`] says so.
+//! * What waits is bounded in groups and bytes, in one worker and over all of them. Who comes when
+//!   there is no room has the groups that waited longest come out as they are.
+//! * A part costs no more than a few look-ups, however many wait.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+use inrush_classify::group::{Group as Rule, GroupPart};
+use inrush_event::{Anomalies, BatchBuilder, Record};
+
+use super::loose::{Loose, Origin};
+
+/// Bytes of one group: longer ones come out in pieces. Four messages of the default length.
+const GROUP_BYTES_MAX: usize = 256 * 1024;
+
+/// Groups that wait in one worker of one source.
+const GROUPS_MAX: usize = 10_000;
+
+/// Bytes that wait in one worker of one source.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes that wait in all workers of the process.
+const ROOM_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of memory that a group takes beside its texts, and that a part takes.
+const GROUP_OVERHEAD: usize = 1024;
+const PART_OVERHEAD: usize = 96;
+
+/// Memory for what waits, shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Room {
+    free: AtomicUsize,
+}
+
+impl Room {
+    /// As much as there is by default.
+    pub(crate) fn new() -> Arc<Self> {
+        Self::of(ROOM_BYTES)
+    }
+
+    fn of(bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            free: AtomicUsize::new(bytes),
+        })
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let less = |free: usize| free.checked_sub(bytes);
+        self.free.fetch_update(Relaxed, Relaxed, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.free.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// What became of a part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// It is not to wait.
+    Not,
+    /// It waits.
+    Waits,
+    /// Its group has come out.
+    Done,
+}
+
+/// Where a part stands among the others: by its number, those without one last, as they came.
+type Order = (bool, u64, u64);
+
+/// One group.
+struct Group {
+    rule: Arc<Rule>,
+    /// The part that the event is made of, and where that stands.
+    base: Loose,
+    base_order: Order,
+    texts: BTreeMap<Order, Box<[u8]>>,
+    /// Parts, also those whose text was there already.
+    parts: u64,
+    /// The largest number of parts that one of them said there were.
+    wanted: Option<u64>,
+    /// Bytes that it counts for.
+    bytes: usize,
+    due: Due,
+}
+
+/// When a group has waited long enough; the number makes it unique.
+type Due = (Instant, u64);
+
+/// A group that waits no more.
+pub(crate) struct Ready {
+    group: Group,
+    complete: bool,
+}
+
+impl Ready {
+    /// The name of the rule that put it together.
+    pub(crate) fn rule(&self) -> &str {
+        &self.group.rule.rule
+    }
+
+    /// Parts that it is made of.
+    pub(crate) fn parts(&self) -> u64 {
+        self.group.parts
+    }
+
+    /// Puts the event into a batch.
+    pub(crate) fn put(self, builder: &mut BatchBuilder) -> Record {
+        let mut joined = Vec::new();
+        for (at, text) in self.group.texts.values().enumerate() {
+            if at > 0 {
+                joined.extend_from_slice(self.group.rule.join.as_bytes());
+            }
+            joined.extend_from_slice(text);
+        }
+        let mut record = self.group.base.put(&joined, builder);
+        if !self.complete {
+            record.anomalies.insert(Anomalies::GROUP_INCOMPLETE);
+        }
+        builder.records_mut().push(record);
+        record
+    }
+}
+
+/// What may wait in one worker of one source.
+#[derive(Clone, Copy)]
+struct Limits {
+    groups: usize,
+    bytes: usize,
+    group_bytes: usize,
+}
+
+impl Limits {
+    const DEFAULT: Self = Self {
+        groups: GROUPS_MAX,
+        bytes: BYTES_MAX,
+        group_bytes: GROUP_BYTES_MAX,
+    };
+}
+
+/// The groups of one worker of one source.
+pub(crate) struct Groups {
+    room: Arc<Room>,
+    waiting: HashMap<Arc<[u8]>, Group>,
+    by_due: BTreeMap<Due, Arc<[u8]>>,
+    ready: VecDeque<Ready>,
+    /// Bytes of what waits.
+    bytes: usize,
+    limits: Limits,
+    serial: u64,
+}
+
+impl Groups {
+    /// None yet, with a share in `room`.
+    pub(crate) fn new(room: Arc<Room>) -> Self {
+        Self {
+            room,
+            waiting: HashMap::new(),
+            by_due: BTreeMap::new(),
+            ready: VecDeque::new(),
+            bytes: 0,
+            limits: Limits::DEFAULT,
+            serial: 0,
+        }
+    }
+
+    /// Takes a part in.
+    pub(crate) fn add(
+        &mut self,
+        rule: &Arc<Rule>,
+        part: &GroupPart<'_>,
+        from: &Origin<'_>,
+        now: Instant,
+    ) -> Held {
+        let base = Loose::new(from, &rule.event, part);
+        let mut key = rule.rule.as_bytes().to_vec();
+        key.push(0);
+        key.extend_from_slice(part.by);
+        self.serial += 1;
+        let order = match part.order {
+            Some(number) => (false, number, 0),
+            None => (true, 0, self.serial),
+        };
+        if let Some(group) = self.waiting.get_mut(key.as_slice()) {
+            let open = group.is_open();
+            match group.texts.get(&order) {
+                // Sent twice: it is in the event already.
+                Some(text) if **text == *part.text => {
+                    group.parts += 1;
+                    return Held::Waits;
+                }
+                // The number of an event that comes after.
+                Some(_) => self.end(&key, open),
+                None if group.bytes + group.growth(part, &base, order)
+                    <= self.limits.group_bytes => {}
+                None => self.end(&key, false),
+            }
+        }
+        let key: Arc<[u8]> = key.into();
+        let known = self.waiting.get(&key);
+        let more = match known {
+            Some(group) => group.growth(part, &base, order),
+            None => part.text.len() + base.bytes() + 2 * key.len() + GROUP_OVERHEAD,
+        };
+        let groups = usize::from(known.is_none());
+        let fits = self.make_room(more, groups, &key);
+        let counted = if fits { more } else { 0 };
+        self.bytes += counted;
+        match self.waiting.get_mut(&key) {
+            Some(group) => group.add(part, base, order, counted),
+            None => {
+                let due = (now + rule.wait, self.serial);
+                self.by_due.insert(due, Arc::clone(&key));
+                let group = Group::new(rule, part, base, order, counted, due);
+                self.waiting.insert(Arc::clone(&key), group);
+            }
+        }
+        let complete = self.waiting.get(&key).is_some_and(Group::is_complete);
+        if complete || !fits {
+            self.end(&key, complete);
+            return Held::Done;
+        }
+        Held::Waits
+    }
+
+    /// Has the groups that waited longest come out until there is room for so many more groups and
+    /// bytes; whether there is. The group of `key` stays: room is made for it.
+    fn make_room(&mut self, bytes: usize, groups: usize, key: &Arc<[u8]>) -> bool {
+        loop {
+            let few = self.waiting.len() + groups <= self.limits.groups;
+            if few && self.bytes + bytes <= self.limits.bytes && self.room.take(bytes) {
+                return true;
+            }
+            let mut oldest = self.by_due.values();
+            let Some(oldest) = oldest.find(|other| *other != key).cloned() else {
+                return false;
+            };
+            self.end(&oldest, false);
+        }
+    }
+
+    /// Has a group come out.
+    fn end(&mut self, key: &[u8], complete: bool) {
+        if let Some(group) = self.waiting.remove(key) {
+            self.by_due.remove(&group.due);
+            self.bytes -= group.bytes;
+            self.room.give_back(group.bytes);
+            self.ready.push_back(Ready { group, complete });
+        }
+    }
+
+    /// Has all groups come out whose time is up. Those that do not say how many parts they have
+    /// are complete then.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while let Some((due, key)) = self.by_due.first_key_value()
+            && due.0 <= now
+        {
+            let key = Arc::clone(key);
+            let open = self.waiting.get(&key).is_some_and(Group::is_open);
+            self.end(&key, open);
+        }
+    }
+
+    /// Has all groups come out.
+    pub(crate) fn end_all(&mut self) {
+        while let Some((_, key)) = self.by_due.first_key_value() {
+            let key = Arc::clone(key);
+            let open = self.waiting.get(&key).is_some_and(Group::is_open);
+            self.end(&key, open);
+        }
+    }
+
+    /// The next group that came out.
+    pub(crate) fn pop(&mut self) -> Option<Ready> {
+        self.ready.pop_front()
+    }
+
+    /// Whether a group has come out.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// When the next group has waited long enough.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.by_due.first_key_value().map(|(due, _)| due.0)
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        self.room.give_back(self.bytes);
+    }
+}
+
+impl Group {
+    fn new(
+        rule: &Arc<Rule>,
+        part: &GroupPart<'_>,
+        base: Loose,
+        order: Order,
+        bytes: usize,
+        due: Due,
+    ) -> Self {
+        let mut texts = BTreeMap::new();
+        if !rule.is_last() {
+            texts.insert(order, part.text.into());
+        }
+        Self {
+            rule: Arc::clone(rule),
+            base,
+            base_order: order,
+            texts,
+            parts: 1,
+            wanted: part.parts,
+            bytes,
+            due,
+        }
+    }
+
+    /// Bytes that the group grows by with that part.
+    fn growth(&self, part: &GroupPart<'_>, base: &Loose, order: Order) -> usize {
+        let base = match self.is_base(order) {
+            true => base.bytes().saturating_sub(self.base.bytes()),
+            false => 0,
+        };
+        match self.rule.is_last() {
+            true => base,
+            false => base + part.text.len() + self.rule.join.len() + PART_OVERHEAD,
+        }
+    }
+
+    fn add(&mut self, part: &GroupPart<'_>, base: Loose, order: Order, bytes: usize) {
+        self.parts += 1;
+        self.bytes += bytes;
+        self.wanted = self.wanted.max(part.parts);
+        if self.is_base(order) {
+            (self.base, self.base_order) = (base, order);
+        }
+        if !self.rule.is_last() {
+            self.texts.insert(order, part.text.into());
+        }
+    }
+
+    /// Whether the event is made of a part that stands there rather than of the one so far.
+    fn is_base(&self, order: Order) -> bool {
+        self.rule.is_last() || order < self.base_order
+    }
+
+    /// Whether it has all its parts.
+    fn is_complete(&self) -> bool {
+        let texts = self.texts.len() as u64;
+        self.wanted.is_some_and(|wanted| texts >= wanted)
+    }
+
+    /// Whether only time says that it has all its parts.
+    fn is_open(&self) -> bool {
+        self.rule.parts.is_none()
+    }
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;
