@@ -192,13 +192,7 @@ impl Classifier {
         record: &mut Record,
         place: Place<'_>,
     ) -> (Verdict, bool) {
-        self.scratch.clear();
-        self.work.chain.clear();
-        self.part = None;
-        self.work.plans.begin(place.listener);
-        if let Some(trace) = &mut self.trace {
-            trace.clear();
-        }
+        self.begin(place.listener);
         let learnt = self.learnt(arena, record, place);
         let packs: &Packs = &self.packs;
         let hint = learnt.as_ref().map(|(v, p)| (v.as_str(), p.as_str()));
@@ -256,6 +250,17 @@ impl Classifier {
         match self.part {
             Some(_) => (Verdict::Part(number), appended),
             None => (Verdict::Class(number), appended),
+        }
+    }
+
+    /// Forgets the last event; the next one comes from that listener.
+    fn begin(&mut self, listener: &str) {
+        self.scratch.clear();
+        self.work.chain.clear();
+        self.part = None;
+        self.work.plans.begin(listener);
+        if let Some(trace) = &mut self.trace {
+            trace.clear();
         }
     }
 

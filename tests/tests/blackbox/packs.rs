@@ -228,6 +228,31 @@ fn check_names_the_place_of_every_mistake_in_a_pack() {
             "rules:\n  - { name: a, stage: program, set: { source: \"${program|loud}\" } }\n",
             "no filter `loud`",
         ),
+        (
+            "rules:\n  - { name: a, stage: after, group: { by: x, second: 2 } }\n",
+            "own.yaml:2:46: `second` is no key of `group`; did you mean `seconds`?",
+        ),
+        (
+            "rules:\n  - { name: a, stage: after, group: { by: x, seconds: 0 } }\n",
+            "`seconds` is no number above 0 and up to 300",
+        ),
+        (
+            "rules:\n  - { name: a, stage: after, group: { seconds: 2 } }\n",
+            "`group` needs `by`",
+        ),
+        (
+            "rules:\n  - { name: a, stage: program, group: { by: x, seconds: 2 } }\n",
+            "only rules of the stage `after` have a `group`",
+        ),
+        (
+            "rules:\n  - { name: a, stage: after, \
+             group: { by: x, seconds: 2, part: \"${message}\", event: \"${joind}\" } }\n",
+            "`event` must have `${joined}` in it",
+        ),
+        (
+            "rules:\n  - { name: a, stage: after, group: { by: x, seconds: 2, join: x } }\n",
+            "own.yaml:2:58: `join` needs `part`",
+        ),
     ] {
         let dir = with_pack(pack);
         let output = inrush(&["check", "-c", "inrush.yaml"], dir.path(), "");

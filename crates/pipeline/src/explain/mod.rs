@@ -275,6 +275,9 @@ fn offset(minutes: i16) -> String {
     format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
+/// Transforms, destinations, and the rule that filters.
+type Shaped = (Vec<String>, Option<Vec<String>>, Option<String>);
+
 /// What a source does to a record, without its sockets.
 pub struct Explainer {
     pool: Arc<BatchPool>,
@@ -381,14 +384,7 @@ impl Explainer {
             ip: arrival.sender.unwrap_or(self.door.ip),
             ..self.door
         };
-        let mut builder = self.pool.lend(&self.source, limits::MESSAGE_BYTES_DEFAULT);
-        builder.stamp(received);
-        builder.extend(arrival.bytes);
-        let peer = builder.peer(peer);
-        let raw = Span::new(0, arrival.bytes.len());
-        let mut record = Record::unparsed(raw, received, peer, arrival.framing);
-        self.parser.parse(builder.bytes(), &mut record);
-        builder.parts().1.push(record);
+        let (mut builder, mut record) = self.read(arrival, received, peer);
         let (mut considered, mut filtered) = (None, None);
         let mut part = None;
         if let Some(recogniser) = &mut self.recogniser {
@@ -410,13 +406,8 @@ impl Explainer {
             .as_ref()
             .is_some_and(|(_, fate)| *fate != PartFate::Alone);
         let (mut transforms, mut destinations) = (Vec::new(), None);
-        if let Some(shape) = self.shape.as_ref().filter(|_| filtered.is_none() && !waits) {
-            let mut shaper = Shaper::new(Arc::clone(shape));
-            shaper.run(&mut builder, 0);
-            transforms = shaper.applied().to_vec();
-            let route = shaper.routes().first();
-            destinations = route.map(|route| shaper.destinations(*route).to_vec());
-            filtered = shaper.take_filtered().into_keys().next();
+        if filtered.is_none() && !waits {
+            (transforms, destinations, filtered) = self.shaped(&mut builder);
         }
         let own = usize::from(filtered.is_none());
         record = builder.records().first().copied().unwrap_or(record);
@@ -450,6 +441,39 @@ impl Explainer {
             stand_in: arrival.sender.is_none(),
             timezone: self.timezone.clone(),
         }
+    }
+
+    /// The record in a batch of its own, with its header read.
+    fn read(
+        &mut self,
+        arrival: &Arrival<'_>,
+        received: Timestamp,
+        peer: Peer,
+    ) -> (BatchBuilder, Record) {
+        let most = limits::MESSAGE_BYTES_DEFAULT;
+        let mut builder = self.pool.lend(&self.source, most);
+        builder.stamp(received);
+        builder.extend(arrival.bytes);
+        let peer = builder.peer(peer);
+        let raw = Span::new(0, arrival.bytes.len());
+        let mut record = Record::unparsed(raw, received, peer, arrival.framing);
+        self.parser.parse(builder.bytes(), &mut record);
+        builder.parts().1.push(record);
+        (builder, record)
+    }
+
+    /// What a user's own expressions make of the record: the transforms that changed it, where it
+    /// goes, and the rule that filters it.
+    fn shaped(&self, builder: &mut BatchBuilder) -> Shaped {
+        let Some(shape) = &self.shape else {
+            return (Vec::new(), None, None);
+        };
+        let mut shaper = Shaper::new(Arc::clone(shape));
+        shaper.run(builder, 0);
+        let route = shaper.routes().first();
+        let destinations = route.map(|route| shaper.destinations(*route).to_vec());
+        let filtered = shaper.take_filtered().into_keys().next();
+        (shaper.applied().to_vec(), destinations, filtered)
     }
 
     /// What waits at the end of the input for parts that did not come, as envelopes.

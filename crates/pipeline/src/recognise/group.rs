@@ -1,7 +1,7 @@
 //! Groups: parts of events that wait for the others.
 //!
 //! # What it guarantees
-//! * Every part that was taken comes out in exactly one event, whatever comes and in whatever order.
+//! * Every part that was taken comes out in exactly one event, whatever comes, in any order.
 //! * No part waits longer than its rule says, if [`Groups::expire`] is called when
 //!   [`Groups::due`] says so.
 //! * What waits is bounded in groups and bytes, in one worker and over all of them. Who comes when

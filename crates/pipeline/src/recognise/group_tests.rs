@@ -1,3 +1,4 @@
+//! Tests of the table of groups.
 #![allow(clippy::unwrap_used)]
 use std::net::IpAddr;
 use std::time::Duration;

@@ -389,7 +389,8 @@ impl Recogniser {
         Some(&group.rule)
     }
 
-    /// Has the last event, which is `record`, wait for the others of its group. Who sends over RELP has its answer once an event is durable, so that is not held.
+    /// Has the last event, which is `record`, wait for the others of its group. Who sends over RELP
+    /// is answered once an event is durable, so that is not held.
     pub(crate) fn hold(
         &mut self,
         builder: &BatchBuilder,
