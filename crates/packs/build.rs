@@ -5,7 +5,10 @@ use std::path::Path;
 use std::{env, fs};
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packs");
+    // As it is now: a build folder that was copied from elsewhere would bring the packs of there.
+    let here = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    let folder = Path::new(&here).join("../../packs");
+    println!("cargo::rerun-if-env-changed=CARGO_MANIFEST_DIR");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(&folder).expect("the folder of packs");
     let mut files: Vec<_> = entries

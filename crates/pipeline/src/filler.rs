@@ -597,6 +597,7 @@ impl Filler {
             self.builder.truncate(0);
             self.recognised = 0;
             self.owed.hand(Outcome::Nothing);
+            self.note_without_batch(now);
             return;
         }
         self.sum_up(0);
@@ -613,6 +614,20 @@ impl Filler {
         };
         self.builder = self.next_builder();
         self.hand_over(batches);
+        self.tally.clear();
+    }
+
+    /// Notes who sent what was all filtered or held, and forgets them: senders that make nothing
+    /// else would fill the batch's list of them for ever.
+    fn note_without_batch(&mut self, now: Now) {
+        if self.tally.peers.is_empty() {
+            return;
+        }
+        let next = self.next_builder();
+        let batch = std::mem::replace(&mut self.builder, next).freeze(0);
+        self.source
+            .note_senders(now.wall, &batch, &self.tally.peers);
+        self.note();
         self.tally.clear();
     }
 

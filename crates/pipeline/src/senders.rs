@@ -126,7 +126,8 @@ pub(crate) struct Senders {
 impl Senders {
     /// Takes note of a batch.
     pub(crate) fn note(&mut self, now: Timestamp, batch: &Batch, tallies: &[PeerTally]) {
-        for tally in tallies.iter().filter(|tally| tally.events > 0) {
+        let tallies = tallies.iter().enumerate();
+        for (peer, tally) in tallies.filter(|(_, tally)| tally.events > 0) {
             if self.by_ip.len() >= SENDERS_MAX && !self.by_ip.contains_key(&tally.ip) {
                 continue;
             }
@@ -135,7 +136,10 @@ impl Senders {
                 .entry(tally.ip)
                 .or_insert_with(|| Sender::new(now));
             sender.count(now, tally);
-            let Some(record) = batch.records().get(tally.last as usize) else {
+            // Where rules took events out, another one may stand there.
+            let is_its = |record: &&Record| record.peer as usize == peer;
+            let last = batch.records().get(tally.last as usize);
+            let Some(record) = last.filter(is_its) else {
                 continue;
             };
             sender.recognise(record);
@@ -188,6 +192,15 @@ mod tests {
             bytes: 10 * events,
             last: 0,
         }
+    }
+
+    #[test]
+    fn a_record_of_another_says_nothing_of_a_sender() {
+        let mut senders = Senders::default();
+        let batch = batch(b"<13>of the first", Format::Rfc3164, SECOND, None);
+        senders.note(Timestamp(SECOND), &batch, &[tally(1, 0), tally(2, 3)]);
+        let sender = only(&senders);
+        assert_eq!((sender.events, sender.sample()), (3, None));
     }
 
     fn only(senders: &Senders) -> Sender {

@@ -60,6 +60,11 @@ fn parts_of_one_message_go_out_as_one_in_their_order() {
     let metrics = inrush.http("GET", "/metrics").body;
     let line = "inrush_source_held_events{source=\"syslog\"} 2";
     assert!(metrics.contains(line), "{metrics}");
+    let senders = inrush.json("/api/v1/senders");
+    assert!(
+        senders.to_string().contains("127.0.0.1"),
+        "known while its events wait: {senders}"
+    );
     let rest = ise(7, 3, 0, "2024-05-06 07:08:09.123 +00:00 first,") + &ise(7, 3, 1, "Step=2,");
     sender.send(rest.as_bytes());
     let ledger = settled(&inrush, 3);

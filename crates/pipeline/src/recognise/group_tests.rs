@@ -89,6 +89,7 @@ impl Bench {
         let raw = format!("<13>h1 app: {}", say.text);
         let mut record =
             Record::unparsed(Span::new(0, raw.len()), Timestamp(1), 0, Anomalies::NONE);
+        record.event_time = Timestamp(100 + say.order.unwrap_or(0) as i64);
         record.host = Span::new(4, 6);
         record.app = Span::new(7, 10);
         record.message = Span::new(12, raw.len());
@@ -159,6 +160,7 @@ fn the_raw_record_is_the_first_parts_header_with_the_text() {
     assert_eq!(text(record.raw), "<13>h1 app: hello|world");
     assert_eq!(text(record.message), "hello|world");
     assert_eq!((text(record.host), text(record.app)), ("h1", "app"));
+    assert_eq!(record.event_time, Timestamp(101));
     assert_eq!((parts, batch.len()), (2, 1));
     assert_eq!(
         batch.peer(&record).unwrap().ip,
@@ -284,7 +286,11 @@ fn endless_parts_come_out_in_pieces() {
     let mut bench = Bench::new(false, false);
     let text = "x".repeat(1000);
     for order in 0..2000 {
-        bench.add(&say(1, order, 9, &text), 0);
+        let say = Say {
+            parts: None,
+            ..say(1, order, 0, &text)
+        };
+        bench.add(&say, 0);
         assert!(bench.groups.bytes <= GROUP_BYTES_MAX);
     }
     let (batch, parts) = bench.out();
