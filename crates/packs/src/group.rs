@@ -8,7 +8,7 @@ use inrush_yaml::Node;
 
 use crate::field::Reader;
 
-const GROUP: &[&str] = &["by", "seconds", "parts", "order", "join", "part", "event"];
+pub(crate) const GROUP: &[&str] = &["by", "seconds", "parts", "order", "join", "part", "event"];
 
 /// The longest that a part may wait: what waits is in memory only.
 const SECONDS_MAX: f64 = 300.0;

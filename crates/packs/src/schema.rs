@@ -5,6 +5,7 @@ use inrush_classify::pack::Stage;
 use serde_json::{Map, Value, json};
 
 use crate::branch::{CASE, CEF, LEEF, SET, WHEN, template_names};
+use crate::group::GROUP;
 use crate::rule::{PACK, RULE};
 use crate::sample::{EXPECT, SAMPLE};
 use crate::step::KEYS;
@@ -25,6 +26,7 @@ pub fn schema() -> Value {
             "leef": object(LEEF, &[], |_| reference("patterns")),
             "step": object(KEYS, &[], step),
             "set": object(SET, &[], set),
+            "group": object(GROUP, &["by", "seconds", "event"], group),
             "sample": object(SAMPLE, &["raw", "expect"], sample),
             "expect": object(EXPECT, &[], expect),
             "text": { "type": ["string", "number", "boolean"] },
@@ -109,7 +111,7 @@ fn rule(key: &str) -> Value {
             "type": "integer",
             "description": "Rules with a lower one are asked first; 0 unless given.",
         }),
-        "group" => described(map(reference("texts")), "Parts that make one event."),
+        "group" => described(reference("group"), "Puts the parts of one event together."),
         "samples" => described(
             list(reference("sample")),
             "Events, and what must come of them.",
@@ -199,8 +201,24 @@ fn set(key: &str) -> Value {
     }
 }
 
+fn group(key: &str) -> Value {
+    match key {
+        "by" => described(
+            reference("texts"),
+            "What the parts of one event have in common.",
+        ),
+        "seconds" => text("How long a part waits for the others at most."),
+        "parts" => text("How many parts there are; without it the time decides."),
+        "order" => text("The number of a part."),
+        "part" => text("What a part contributes; without it the last event stands for all."),
+        "join" => text("What stands between parts."),
+        _ => text("The text that comes out; ${joined} are the parts."),
+    }
+}
+
 fn sample(key: &str) -> Value {
     match key {
+        "raw" => described(reference("texts"), "A record, or several of one event."),
         "expect" => described(reference("expect"), "Only what is given is compared."),
         "options" => described(reference("map of texts"), "Options of the configuration."),
         "hint" => text("vendor/product of the listener."),
