@@ -441,8 +441,7 @@ fn resolve(parts: Parts, zone: &TimeZone, now: Timestamp) -> Option<Read> {
         (None, Some(month), Some(day), None) => {
             (closest_year(today(), month, day, instant, now)?, true)
         }
-        // A time of day is today's.
-        (None, None, None, None) => (instant(today().date())?, true),
+        (None, None, None, None) => (closest_day(today(), instant, now)?, true),
         _ => return None,
     };
     let nanos = i64::try_from(time.as_nanosecond()).ok()?;
@@ -452,6 +451,24 @@ fn resolve(parts: Parts, zone: &TimeZone, now: Timestamp) -> Option<Read> {
         zone,
         year_assumed,
     })
+}
+
+/// The instant of that time of day that is closest to now: yesterday's, today's or tomorrow's.
+fn closest_day(
+    today: DateTime,
+    instant: impl Fn(Date) -> Option<jiff::Timestamp>,
+    now: jiff::Timestamp,
+) -> Option<jiff::Timestamp> {
+    let today = today.date();
+    let days = [today.yesterday().ok(), Some(today), today.tomorrow().ok()];
+    closest(days.into_iter().flatten().filter_map(instant), now)
+}
+
+fn closest(
+    times: impl Iterator<Item = jiff::Timestamp>,
+    now: jiff::Timestamp,
+) -> Option<jiff::Timestamp> {
+    times.min_by_key(|time| (time.as_nanosecond() - now.as_nanosecond()).abs())
 }
 
 /// The instant of that day and month that is closest to now, in the year before, this one or the
@@ -465,10 +482,13 @@ pub fn closest_year(
 ) -> Option<jiff::Timestamp> {
     let far = if (month, day) == (2, 29) { 8 } else { 1 };
     let years = (today.year() - far)..=(today.year() + far);
-    years
-        .filter_map(|year| instant(Date::new(year, month, day).ok()?))
-        .min_by_key(|time| (time.as_nanosecond() - now.as_nanosecond()).abs())
+    let times = years.filter_map(|year| instant(Date::new(year, month, day).ok()?));
+    closest(times, now)
 }
+
+#[cfg(test)]
+#[path = "time_tests.rs"]
+mod over_the_calendar;
 
 #[cfg(test)]
 mod tests {
