@@ -179,6 +179,55 @@ fn a_pack_of_ones_own_takes_effect_on_reload_and_comes_first() {
     assert_eq!(hec.taken()[2]["sourcetype"], "acme:gadget");
 }
 
+/// Packs change again and again while events come: none is lost, none comes twice, and each was
+/// recognised by one of the packs.
+#[test]
+fn packs_that_change_under_load_lose_nothing() {
+    const ROUNDS: usize = 8;
+    const EVENTS: usize = 4000;
+    let dir = tempfile::tempdir().unwrap();
+    let own = dir.path().join("own.yaml");
+    let pack = |round: usize| rule("").replace("index: things", &format!("index: things{round}"));
+    std::fs::write(&own, pack(0)).unwrap();
+    let packs = format!(
+        "packs: {{ enabled: true, files: [\"{}\"] }}\n",
+        own.display()
+    );
+    let inrush = Inrush::start(&(crate::to_file(crate::TCP, "") + &packs));
+    let address = inrush.address("tcp");
+    let sender = std::thread::spawn(move || {
+        let mut tcp = Tcp::connect(address);
+        for number in 0..ROUNDS * EVENTS {
+            tcp.send(format!(
+                "<13>May  6 07:08:09 h1 gadget[4]: event {number}\n"
+            ));
+        }
+    });
+    // As fast as it goes, until all was sent: the reloads lie wherever they come.
+    let mut round = 0;
+    while !sender.is_finished() || round == 0 {
+        round += 1;
+        std::fs::write(&own, pack(round)).unwrap();
+        let answer = inrush.reload();
+        assert_eq!(answer.status, 200, "{}", answer.json());
+    }
+    sender.join().unwrap();
+    let events = inrush.collected((ROUNDS * EVENTS) as u64);
+    let mut numbers: Vec<usize> = events
+        .iter()
+        .map(|event| {
+            let index = event["index"].as_str().unwrap();
+            let of: usize = index.strip_prefix("things").unwrap().parse().unwrap();
+            assert!(of <= round, "{event}");
+            assert_eq!(event["sourcetype"], "acme:gadget");
+            let text = event["message"].as_str().unwrap();
+            text.strip_prefix("event ").unwrap().parse().unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..ROUNDS * EVENTS));
+}
+
 #[test]
 fn a_listener_of_its_own_says_what_sends_there() {
     let hec = Hec::start();
