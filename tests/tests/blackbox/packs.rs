@@ -208,11 +208,12 @@ fn packs_that_change_under_load_lose_nothing() {
         while !stopped.load(Ordering::Relaxed) {
             tcp.send(format!("<13>May  6 07:08:09 h1 gadget[4]: event {sent}\n"));
             sent += 1;
-            while sent % BURST == 0 {
+            let received = || {
                 let ledger = http(admin, "GET", "/api/v1/ledger").json();
-                if ledger["sources"]["syslog"]["received"] == sent {
-                    break;
-                }
+                (ledger["sources"]["syslog"]["received"] == sent).then_some(())
+            };
+            if sent % BURST == 0 {
+                eventually("all that was sent", received);
             }
         }
         sent
