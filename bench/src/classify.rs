@@ -155,7 +155,7 @@ fn work(messages: &Messages, packs: Packs, args: &Classify) -> usize {
 }
 
 /// Rules that no message meets, as many users' own would be.
-fn synthetic(rules: Range<usize>) -> String {
+pub(crate) fn synthetic(rules: Range<usize>) -> String {
     let mut text = String::from("about: synthetic\nrules:\n");
     for number in rules {
         let when = if number % 2 == 0 {

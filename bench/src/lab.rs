@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::RunArgs;
 use crate::child::wait_until;
+use crate::messages::Messages;
 use crate::meter::{Machine, Window, calibrate_ms, process_rss_peak_mib, softnet_dropped};
 use crate::results::{Run, Scenario};
 use crate::sender::{self, Amount, Sent, Shape, Wire};
@@ -39,6 +40,8 @@ pub(crate) struct Lab {
     pub(crate) events: u64,
     /// Whether peers are measured too.
     pub(crate) peers: bool,
+    /// What is sent where real messages are wanted.
+    pub(crate) messages: Messages,
     scratch: TempDir,
 }
 
@@ -71,6 +74,7 @@ impl Lab {
             store_seconds: args.store_seconds,
             events: args.events,
             peers: !args.no_peers,
+            messages: Messages::new(args.messages.as_deref(), scratch.path())?,
             scratch,
         })
     }
@@ -158,7 +162,13 @@ impl Lab {
         let address = subject.address(shape.wire)?;
         let backlog = softnet_dropped()?;
         let window = Window::open(subject.pid(), sink.map(Sink::pid))?;
-        let mut sending = sender::start(&self.inrush, &address, shape, amount)?;
+        let mut sending = sender::start(
+            &self.inrush,
+            &address,
+            shape,
+            amount,
+            Some(&self.messages.file),
+        )?;
         let begun = sending.begun;
         if let Some(meanwhile) = meanwhile {
             let mut next = begun + meanwhile.every;

@@ -32,6 +32,8 @@ pub(crate) enum Text {
     Padding,
     /// What made-up devices say, and the marker.
     Mixed,
+    /// The lines of a file, again and again.
+    File,
 }
 
 /// One kind of load.
@@ -91,7 +93,7 @@ pub(crate) struct Sending {
 }
 
 /// The options of `inrush load`.
-fn words(address: &str, shape: &Shape, amount: Amount) -> Vec<String> {
+fn words(address: &str, shape: &Shape, amount: Amount, file: Option<&Path>) -> Vec<String> {
     let scheme = match shape.wire {
         Wire::Tcp => "tcp",
         Wire::Udp => "udp",
@@ -104,10 +106,15 @@ fn words(address: &str, shape: &Shape, amount: Amount) -> Vec<String> {
             Amount::Number(number) => format!("--number={number}"),
             Amount::Seconds(seconds) => format!("--interval={seconds}s"),
         },
-        format!("--size={}", shape.size),
         format!("--rate={}", shape.rate),
         format!("--active-connections={}", shape.connections),
     ];
+    if let Some(file) = file.filter(|_| shape.text == Text::File) {
+        words.push(format!("--read-file={}", file.display()));
+        words.push("--framing=newline".to_owned());
+        return words;
+    }
+    words.push(format!("--size={}", shape.size));
     words.push(match shape.header {
         Header::Rfc3164Iso => "--syslog-proto=rfc3164-iso".to_owned(),
         Header::Rfc5424 => "--syslog-proto=rfc5424".to_owned(),
@@ -132,15 +139,16 @@ fn words(address: &str, shape: &Shape, amount: Amount) -> Vec<String> {
     words
 }
 
-/// Starts to send to `address` with the generator in `inrush`.
+/// Starts to send to `address` with the generator in `inrush`; `file` is what [`Text::File`] sends.
 pub(crate) fn start(
     inrush: &Path,
     address: &str,
     shape: &Shape,
     amount: Amount,
+    file: Option<&Path>,
 ) -> Result<Sending> {
     let mut command = Command::new(inrush);
-    command.args(words(address, shape, amount));
+    command.args(words(address, shape, amount, file));
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -205,10 +213,10 @@ mod tests {
 
     #[test]
     fn a_shape_becomes_options() {
-        let tcp = words("127.0.0.1:1", &TCP, Amount::Number(7)).join(" ");
+        let tcp = words("127.0.0.1:1", &TCP, Amount::Number(7), None).join(" ");
         assert_eq!(
             tcp,
-            "load tcp://127.0.0.1:1 --json --number=7 --size=800 --rate=0 --active-connections=10 \
+            "load tcp://127.0.0.1:1 --json --number=7 --rate=0 --active-connections=10 --size=800 \
              --syslog-proto=rfc5424 --sdata=[test name=\"value\"] --framing=octet"
         );
         let shape = Shape {
@@ -219,13 +227,25 @@ mod tests {
             backdate_hours: 3,
             ..TCP
         };
-        let udp = words("127.0.0.1:1", &shape, Amount::Seconds(7)).join(" ");
+        let udp = words("127.0.0.1:1", &shape, Amount::Seconds(7), None).join(" ");
         assert!(udp.contains(" --interval=7s ") && !udp.contains("--number"));
         assert!(
             udp.contains("udp://")
                 && udp.ends_with(" --mixed --backdate=3h --gso=8")
                 && !udp.contains("framing")
         );
+        let shape = Shape {
+            text: Text::File,
+            ..TCP
+        };
+        let file = words(
+            "127.0.0.1:1",
+            &shape,
+            Amount::Number(7),
+            Some(Path::new("/m")),
+        )
+        .join(" ");
+        assert!(file.ends_with(" --read-file=/m --framing=newline") && !file.contains("--size"));
     }
 
     #[test]

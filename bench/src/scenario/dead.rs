@@ -184,7 +184,7 @@ fn backlog(lab: &Lab) -> Result<Backlog> {
         .watching(DYING);
     let address = inrush.address(Wire::Tcp)?;
     let amount = Amount::Seconds((DEAD + BACK_MAX).as_secs());
-    let sending = sender::start(&lab.inrush, &address, &SHAPE, amount)?;
+    let sending = sender::start(&lab.inrush, &address, &SHAPE, amount, None)?;
     let begun = sending.begun;
     let samples = |until: Instant, ends: Ends| -> Result<Vec<Sample>> {
         let mut samples = Vec::new();

@@ -1,5 +1,6 @@
 //! The experiments.
 
+mod classified;
 mod conserve;
 mod cost;
 mod dead;
@@ -37,6 +38,10 @@ pub(crate) enum Name {
     Tcp250,
     /// TCP, 10 connections, 800 B, to a HEC endpoint.
     Hec,
+    /// TCP, 10 connections, real messages mixed, with and without the packs, to a blackhole.
+    Classified,
+    /// The same to a HEC endpoint.
+    ClassifiedHec,
     /// UDP, 800 B, beside the bare loop.
     Udp,
     /// UDP at 150,000/s for a minute, nothing lost.
@@ -95,6 +100,8 @@ impl Name {
             Self::Tcp5424 => cost::run(lab, &cost::TCP5424),
             Self::Tcp250 => cost::run(lab, &cost::TCP250),
             Self::Hec => cost::run(lab, &cost::HEC),
+            Self::Classified => classified::run(lab),
+            Self::ClassifiedHec => classified::run_hec(lab),
             Self::Udp => udp::run(lab),
             Self::UdpNoloss => noloss::run(lab, noloss::Configuration::Blackhole),
             Self::UdpNolossDefault => noloss::run(lab, noloss::Configuration::BuiltIn),

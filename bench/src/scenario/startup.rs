@@ -86,7 +86,7 @@ fn fill(lab: &Lab, template: &str) -> Result<u64> {
     let inrush = lab.start_inrush(template, None, User::Ours)?;
     let address = inrush.address(Wire::Tcp)?;
     let amount = Amount::Number(bytes / EVENT_BYTES);
-    let sent = sender::start(&lab.inrush, &address, &REFERENCE, amount)?.finish()?;
+    let sent = sender::start(&lab.inrush, &address, &REFERENCE, amount, None)?.finish()?;
     let deadline = Instant::now() + ANSWER_MAX;
     while accepted(&inrush)? < sent.events {
         ensure!(

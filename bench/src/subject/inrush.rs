@@ -141,6 +141,46 @@ impl Subject for Inrush {
     }
 }
 
+/// One whose packs filter events and join others: what it has accepted counts, once nothing of it
+/// waits any more.
+pub(crate) struct Accepted(pub(crate) Inrush);
+
+impl Subject for Accepted {
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    fn address(&self, wire: Wire) -> Result<String> {
+        self.0.address(wire)
+    }
+
+    fn progress(&mut self) -> Result<Progress> {
+        accepted_of(self.0.ledger()?)
+    }
+
+    fn wrong(&self, last: &Progress, sent: u64) -> Option<String> {
+        let ledger = last.ledger.as_ref()?;
+        let missing = last.unaccounted(sent);
+        (missing != 0 || last.pending != 0 || ledger["balanced"] != Value::Bool(true)).then(|| {
+            format!(
+                "{missing} of {sent} unaccounted for, {} pending: {ledger}",
+                last.pending
+            )
+        })
+    }
+}
+
+fn accepted_of(ledger: Value) -> Result<Progress> {
+    let mut progress = progress_of(ledger, None)?;
+    let ledger = progress.ledger.as_ref().context("a ledger")?;
+    let sum = |key: &str| {
+        let sources = ledger["sources"].as_object().into_iter().flatten();
+        sources.filter_map(|(_, s)| s[key].as_u64()).sum::<u64>()
+    };
+    (progress.delivered, progress.pending) = (sum("accepted"), progress.pending + sum("held"));
+    Ok(progress)
+}
+
 /// What a ledger says of all sources together and of one destination.
 pub(crate) fn progress_of(ledger: Value, destination: Option<&str>) -> Result<Progress> {
     let sources = ledger["sources"]

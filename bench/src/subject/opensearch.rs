@@ -221,7 +221,7 @@ pub(crate) fn recorded(inrush: &Path, shape: &Shape, number: u64) -> Result<Vec<
         rate: 0,
         ..*shape
     };
-    let sending = sender::start(inrush, &address, &shape, Amount::Number(number))?;
+    let sending = sender::start(inrush, &address, &shape, Amount::Number(number), None)?;
     let mut text = String::new();
     listener.accept()?.0.read_to_string(&mut text)?;
     sending.finish()?;

@@ -1,0 +1,328 @@
+//! What it costs to know every product: Inrush with and without its packs beside a syslog-ng with
+//! as many rules, under a mixed load of real messages.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use inrush_classify::Pack;
+use inrush_classify::pack::{Part, When};
+
+use super::cost::{bare_arm, pilot};
+use super::rounds::{Arm, limit, rounds};
+use super::{REFERENCE, tell};
+use crate::classify::synthetic;
+use crate::lab::{INRUSH_DIR, Lab};
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{Amount, Shape, Text, Wire};
+use crate::subject::{Accepted, Sink, Subject, SyslogNg, User};
+
+/// Ten connections that repeat the file of messages.
+const MIXED: Shape = Shape {
+    text: Text::File,
+    ..REFERENCE
+};
+
+/// CPU-µs per event that the packs may add, in the reference state.
+const ADDED_US: f64 = 0.15;
+
+/// CPU-µs per event of the whole way to HEC.
+const HEC_US: f64 = 1.6;
+
+/// Made-up rules beside those of the packs, and how much more they may cost.
+const MANY: usize = 5_000;
+const MANY_RATIO: f64 = 1.25;
+
+/// Who is measured.
+#[derive(Clone, Copy, PartialEq)]
+enum Who {
+    /// Inrush without packs.
+    Off,
+    /// With all of them.
+    Packs,
+    /// With thousands of rules more.
+    Many,
+    /// syslog-ng that only reads headers.
+    Peer,
+    /// syslog-ng with as many rules as the packs have.
+    PeerRules,
+}
+
+impl Who {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Off => "inrush, no packs",
+            Self::Packs => "inrush, packs",
+            Self::Many => "inrush, packs and 5,000 rules",
+            Self::Peer => "syslog-ng, no rules",
+            Self::PeerRules => "syslog-ng, as many rules",
+        }
+    }
+}
+
+/// What is started, and with what.
+struct Bench<'a> {
+    lab: &'a Lab,
+    hec: bool,
+    messages: String,
+    rules: String,
+    /// The folder of the made-up packs.
+    many: PathBuf,
+}
+
+/// To a blackhole: what the packs add.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let arms = [Who::Packs, Who::Off, Who::Many, Who::Peer, Who::PeerRules];
+    let shows = "a mixed load of real messages over TCP, 10 connections, to a blackhole, with and \
+                 without the packs";
+    measure(lab, shows, false, &arms, |cells| {
+        let us = |at: usize| cells[at].scaled().map(|spread| spread.median);
+        let added = us(0).zip(us(1)).map(|(on, off)| on - off);
+        let ratio = us(2).zip(us(0)).map(|(many, all)| many / all);
+        let found =
+            |figure: Option<f64>| figure.map_or("no figure".into(), |us| format!("{us:.3}"));
+        vec![
+            Check::new(
+                format!("the packs add at most {ADDED_US} CPU-µs per event in the reference state"),
+                found(added),
+                added.is_some_and(|us| us <= ADDED_US),
+            ),
+            Check::new(
+                format!("5,000 more rules cost at most {MANY_RATIO} × as much"),
+                found(ratio),
+                ratio.is_some_and(|ratio| ratio <= MANY_RATIO),
+            ),
+            cells[0].accounts(),
+        ]
+    })
+}
+
+/// To a HEC endpoint: the whole way.
+pub(super) fn run_hec(lab: &Lab) -> Result<Scenario> {
+    let arms = [Who::Packs, Who::Off, Who::PeerRules];
+    let shows = "a mixed load of real messages over TCP, 10 connections, recognised, to a HEC \
+                 endpoint without gzip";
+    measure(lab, shows, true, &arms, |cells| {
+        vec![limit(&cells[0], HEC_US), cells[0].accounts()]
+    })
+}
+
+fn measure(
+    lab: &Lab,
+    shows: &str,
+    hec: bool,
+    arms: &[Who],
+    checks: impl Fn(&[Cell]) -> Vec<Check>,
+) -> Result<Scenario> {
+    tell(shows);
+    let packs = inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into())?;
+    let (rules, count) = peer_rules(&packs);
+    let bench = Bench {
+        lab,
+        hec,
+        messages: lab.messages.words.clone(),
+        rules,
+        many: many(lab)?,
+    };
+    let installed = |who: &Who| match who {
+        Who::Peer | Who::PeerRules => lab.peers && SyslogNg::installed(),
+        _ => true,
+    };
+    let mut all = Vec::new();
+    for who in arms.iter().copied().filter(installed) {
+        all.push(bench.arm(who)?);
+    }
+    let (bare, cells) = rounds(lab, bare_arm(lab)?, all, 2)?;
+    let mut scenario = lab.scenario(shows);
+    scenario
+        .versions
+        .push(format!("{count} rules in syslog-ng"));
+    scenario.checks = checks(&cells);
+    scenario.cells.push(bare);
+    scenario.cells.extend(cells);
+    Ok(scenario)
+}
+
+impl<'a> Bench<'a> {
+    fn arm<'b>(&'b self, who: Who) -> Result<Arm<'b>> {
+        let number = pilot(self.lab, |number| self.one(who, number))?;
+        let once = move || self.one(who, number);
+        Ok(Arm::new(who.name(), self.messages.clone(), once))
+    }
+
+    /// One run of a fresh process.
+    fn one(&self, who: Who, number: u64) -> Result<Run> {
+        let sink = self.hec.then(|| Sink::start(&[])).transpose()?;
+        let sink = sink.as_ref();
+        let mut subject: Box<dyn Subject> = match who {
+            Who::Peer | Who::PeerRules => {
+                let template = self.peer(who);
+                let dir = self.lab.dir("syslog-ng")?;
+                Box::new(SyslogNg::start(&template, Wire::Tcp, &dir, sink)?)
+            }
+            _ => {
+                let template = self.inrush(who);
+                Box::new(Accepted(self.lab.start_inrush(
+                    &template,
+                    sink,
+                    User::Ours,
+                )?))
+            }
+        };
+        let amount = Amount::Number(number);
+        self.lab
+            .measure(subject.as_mut(), None, &MIXED, amount, None)
+    }
+
+    fn inrush(&self, who: Who) -> String {
+        let template = if self.hec {
+            include_str!("../../inrush/tcp-hec.yaml")
+        } else {
+            include_str!("../../inrush/tcp-blackhole.yaml")
+        };
+        let packs = match who {
+            Who::Off => String::new(),
+            Who::Many => format!(
+                "packs: {{ enabled: true, fallback: sc4s, files: [\"{}\"] }}\n",
+                self.many.display()
+            ),
+            _ => "packs: { enabled: true, fallback: sc4s }\n".to_owned(),
+        };
+        format!("{template}{packs}")
+    }
+
+    fn peer(&self, who: Who) -> String {
+        let template = if self.hec {
+            include_str!("../../peers/syslog-ng-hec.conf")
+        } else {
+            include_str!("../../peers/syslog-ng-tcp.conf")
+        };
+        if who == Who::Peer {
+            return template.to_owned();
+        }
+        // Right behind the source, as SC4S has it.
+        template.replace(
+            "log { source(s);",
+            &format!("log {{ source(s);\n{}", self.rules),
+        )
+    }
+}
+
+/// The folder of packs with made-up rules that no message meets.
+fn many(lab: &Lab) -> Result<PathBuf> {
+    const STEP: usize = 500;
+    let dir = lab.dir("many-packs")?;
+    for from in (0..MANY).step_by(STEP) {
+        let file = dir.join(format!("synthetic-{from}.yaml"));
+        let text = synthetic(from..MANY.min(from + STEP));
+        std::fs::write(&file, text).with_context(|| file.display().to_string())?;
+    }
+    anyhow::ensure!(dir.file_name().is_some_and(|name| name != INRUSH_DIR));
+    Ok(dir)
+}
+
+/// The rules of the packs as syslog-ng's own `program()` and `match()`, as far as they ask for a
+/// part of the message; and how many they are.
+fn peer_rules(packs: &[Pack]) -> (String, usize) {
+    let (mut text, mut count) = (String::from("junction {\n"), 0);
+    for rule in packs.iter().flat_map(|pack| &pack.rules) {
+        let Some(filter) = peer_filter(&rule.branch.when) else {
+            continue;
+        };
+        count += 1;
+        // Writing to a text cannot fail.
+        let _ = writeln!(
+            text,
+            " channel {{ filter {{ {filter} }}; rewrite {{ set(\"{}\" value(\".rule\")); }}; \
+             flags(final); }};",
+            rule.name
+        );
+    }
+    text.push_str(" channel { flags(final); };\n};\n");
+    (text, count)
+}
+
+/// A condition in syslog-ng's words; `None`: it asks for something that syslog-ng has no word for.
+fn peer_filter(when: &When) -> Option<String> {
+    let list = |all: &[When], joint: &str| {
+        let known: Vec<String> = all.iter().filter_map(peer_filter).collect();
+        (!known.is_empty()).then(|| format!("({})", known.join(joint)))
+    };
+    match when {
+        When::All(all) => list(all, " and "),
+        When::Any(any) => list(any, " or "),
+        When::Part(test) => peer_match(&test.part, &test.written),
+        _ => None,
+    }
+}
+
+fn peer_match(part: &Part, written: &str) -> Option<String> {
+    let value = match part {
+        Part::Program => "PROGRAM",
+        Part::Message | Part::Text => "MESSAGE",
+        Part::Host => "HOST",
+        _ => return None,
+    };
+    let (flag, body) = match written.strip_prefix("i:") {
+        Some(rest) => ("ignore-case", rest),
+        None => ("", written),
+    };
+    let expression = body
+        .strip_prefix('/')
+        .and_then(|text| text.strip_suffix('/'));
+    let inner = body.trim_matches('*');
+    let (kind, text, how) = match expression {
+        Some(expression) => ("pcre", expression, ""),
+        None if inner.is_empty() || inner.contains('*') => return None,
+        None if body.starts_with('*') => ("string", inner, "substring"),
+        None if body.ends_with('*') => ("string", inner, "prefix"),
+        None => ("string", inner, ""),
+    };
+    if text.contains('\'') {
+        return None;
+    }
+    let flags = [flag, how].map(|flag| if flag.is_empty() { "" } else { flag });
+    let flags = flags.join(" ");
+    let flags = match flags.trim() {
+        "" => String::new(),
+        flags => format!(" flags({})", flags.replace(' ', ", ")),
+    };
+    Some(if value == "PROGRAM" {
+        format!("program('{text}' type({kind}){flags})")
+    } else {
+        format!("match('{text}' value(\"{value}\") type({kind}){flags})")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_said_in_the_peers_words() {
+        let said = |part: &Part, written: &str| peer_match(part, written).unwrap_or_default();
+        assert_eq!(
+            said(&Part::Program, "sshd*"),
+            "program('sshd' type(string) flags(prefix))"
+        );
+        assert_eq!(
+            said(&Part::Message, "i:*x y*"),
+            "match('x y' value(\"MESSAGE\") type(string) flags(ignore-case, substring))"
+        );
+        assert_eq!(
+            said(&Part::Host, r"/^a\d/"),
+            r#"match('^a\d' value("HOST") type(pcre))"#
+        );
+        assert_eq!(said(&Part::Message, "a*b"), "");
+        assert_eq!(said(&Part::Sdata, "a"), "");
+    }
+
+    #[test]
+    fn most_rules_have_words_there() {
+        let packs = inrush_packs::builtin(&Default::default()).unwrap_or_default();
+        let rules = packs.iter().map(|pack| pack.rules.len()).sum::<usize>();
+        let (text, count) = peer_rules(&packs);
+        assert!(count * 2 > rules && count <= rules);
+        assert_eq!(text.matches("channel").count(), count + 1);
+    }
+}
