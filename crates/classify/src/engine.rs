@@ -505,14 +505,13 @@ impl<'a> Run<'_, 'a> {
             None => {
                 let program = self.event.bytes(self.event.record.app);
                 let listener = self.event.listener.as_bytes();
-                index.fixed(program, listener, &mut work.found.rules);
-                let rules = work.found.rules.iter().copied();
+                index.fixed(program, listener, &mut work.found);
+                let rules = work.found.fixed.iter().copied();
                 work.candidates.extend(rules.map(Candidate::open));
             }
         }
         if index.open(&self.event, &mut work.found) {
-            let rules = work.found.rules.iter().copied();
-            work.candidates.extend(rules.map(Candidate::open));
+            work.candidates.extend_from_slice(&work.found.rules);
             work.candidates[base..].sort_unstable();
         }
     }

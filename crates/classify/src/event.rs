@@ -26,11 +26,21 @@ const NAME_BYTES_MAX: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) name: Span,
+    /// Tells most names apart: see [`mark`].
+    pub(crate) mark: u32,
     pub(crate) text: Span,
     /// Whether it counts among the event's values.
     pub(crate) keep: bool,
     /// Whether the text is JSON that is no string.
     pub(crate) json: bool,
+}
+
+/// The length of a name, its first, middle and last byte: what differs there is another name.
+#[inline]
+pub(crate) fn mark(name: &[u8]) -> u32 {
+    let at = |at: usize| name.get(at).copied().unwrap_or(0);
+    let (middle, last) = (name.len() / 2, name.len().wrapping_sub(1));
+    u32::from_le_bytes([name.len() as u8, at(0), at(middle), at(last)])
 }
 
 /// A text that was set.
@@ -57,6 +67,8 @@ pub(crate) struct Scratch {
     pub(crate) values: Vec<Value>,
     /// Room for the texts of fields.
     pub(crate) spans: Vec<Span>,
+    /// Room for the values that count.
+    pub(crate) kept: Vec<Value>,
     slots: Slots,
     /// Room for the groups of each expression that has no program.
     rooms: Vec<Option<CaptureLocations>>,
@@ -188,9 +200,9 @@ impl<'a> Event<'a> {
 
     /// Where the value of that name lies; the last one counts. Empty if there is none.
     pub(crate) fn value(&self, name: &[u8]) -> Span {
+        let wanted = mark(name);
         let mut values = self.scratch.values.iter().rev();
-        let found =
-            values.find(|value| value.name.len() == name.len() && self.bytes(value.name) == name);
+        let found = values.find(|value| value.mark == wanted && self.bytes(value.name) == name);
         match (found, &self.pairs) {
             (Some(value), _) => value.text,
             (None, Some(pairs)) => pairs.find(name, self.bytes(pairs.span)),
@@ -206,9 +218,10 @@ impl<'a> Event<'a> {
     /// Adds a value; beyond the most that are kept it is lost.
     pub(crate) fn add(&mut self, name: &[u8], text: Span, keep: bool, json: bool) {
         if self.scratch.values.len() < VALUES_MAX && self.wants(name) {
-            let name = self.keep(&name[..name.len().min(NAME_BYTES_MAX)]);
+            let name = &name[..name.len().min(NAME_BYTES_MAX)];
             let value = Value {
-                name,
+                name: self.keep(name),
+                mark: mark(name),
                 text,
                 keep,
                 json,

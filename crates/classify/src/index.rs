@@ -13,6 +13,7 @@ use memchr::memmem::Finder;
 use crate::event::Event;
 use crate::pack::{Branch, Part, When};
 use crate::pattern::Anchor;
+use crate::plan::Candidate;
 use crate::read::Action;
 
 /// The candidates of a stage.
@@ -29,7 +30,9 @@ pub(crate) struct Index {
 /// Rules that can hold for an event, and room for its hint.
 #[derive(Default, Debug)]
 pub(crate) struct Found {
-    pub(crate) rules: Vec<u32>,
+    pub(crate) rules: Vec<Candidate>,
+    /// Those that can hold by the program and the listener, or for every event.
+    pub(crate) fixed: Vec<u32>,
     hint: Vec<u8>,
 }
 
@@ -51,21 +54,21 @@ struct Collected {
     begins: Branches,
     ends: Branches,
     /// The text, whether its case counts, the rule.
-    literals: Vec<(Vec<u8>, bool, u32)>,
+    literals: Vec<(Vec<u8>, bool, Candidate)>,
 }
 
 /// Rules by a text that stands anywhere.
 #[derive(Default, Debug)]
 struct Contains {
     /// A few texts whose case counts, each by itself.
-    few: Vec<(Finder<'static>, u32)>,
+    few: Vec<(Finder<'static>, Candidate)>,
     /// The same for texts whose case does not count.
-    few_any: Vec<(Vec<u8>, u32)>,
+    few_any: Vec<(Vec<u8>, Candidate)>,
     /// More of them, all at once. It finds the longest at a place, so each text brings the rules
     /// of those that it begins with.
-    packed: Option<(Searcher, Vec<Vec<u32>>)>,
+    packed: Option<(Searcher, Vec<Vec<Candidate>>)>,
     /// Very many, or such whose case does not count.
-    automaton: Option<(AhoCorasick, Vec<u32>)>,
+    automaton: Option<(AhoCorasick, Vec<Candidate>)>,
 }
 
 /// Texts that are looked for one by one at most: each costs a pass, but the fastest there is.
@@ -73,6 +76,12 @@ const FEW: usize = 2;
 
 /// Texts that are looked for all at once by vector instructions, at most.
 const PACKED_MAX: usize = 64;
+
+/// Texts up to which that search is at its fastest.
+const FASTEST_MAX: usize = 32;
+
+/// Bytes that texts of one rule must share to count as one.
+const ALIKE: usize = 6;
 
 /// Where a rule is filed.
 enum File<'w> {
@@ -98,7 +107,8 @@ impl Index {
             };
             match files(&branch.when).or_else(|| files_of_step(branch)) {
                 Some(files) if !files.is_empty() => {
-                    files.iter().for_each(|file| index.file(file, rule));
+                    let proves = proves(&branch.when);
+                    files.iter().for_each(|file| index.file(file, rule, proves));
                 }
                 _ => index.always.push(rule),
             }
@@ -109,7 +119,8 @@ impl Index {
         index
     }
 
-    fn file(&mut self, file: &File<'_>, rule: u32) {
+    /// Files a rule; `proves`: a text that is found is all that its condition asks for.
+    fn file(&mut self, file: &File<'_>, rule: u32, proves: bool) {
         match file {
             File::Hint(vendor, product) => {
                 let key = format!("{vendor}/{product}").into_bytes();
@@ -153,7 +164,11 @@ impl Index {
                         lists.for_each(|(list, _)| list.push(rule));
                     }
                     Anchor::Contains(text) => {
-                        let literal = (text.to_vec(), file.counts_case(), rule);
+                        let candidate = match proves && file.counts_case() {
+                            true => Candidate::sure(rule),
+                            false => Candidate::open(rule),
+                        };
+                        let literal = (text.to_vec(), file.counts_case(), candidate);
                         texts.collected.literals.push(literal);
                     }
                 }
@@ -169,19 +184,22 @@ impl Index {
             && self.always.is_empty()
     }
 
-    /// Puts the rules that can hold by their program and listener, or for every event, into `out`,
-    /// in order, each once.
-    pub(crate) fn fixed(&self, program: &[u8], listener: &[u8], out: &mut Vec<u32>) {
-        out.clear();
-        out.extend_from_slice(&self.always);
+    /// Finds the rules that can hold by their program and listener, or for every event, in order,
+    /// each once.
+    pub(crate) fn fixed(&self, program: &[u8], listener: &[u8], found: &mut Found) {
+        found.rules.clear();
         for (part, texts) in &self.fixed {
             let text = if *part == Part::Program {
                 program
             } else {
                 listener
             };
-            texts.find(text, out);
+            texts.find(text, &mut found.rules);
         }
+        let (rules, out) = (&found.rules, &mut found.fixed);
+        out.clear();
+        out.extend_from_slice(&self.always);
+        out.extend(rules.iter().map(|candidate| candidate.rule() as u32));
         out.sort_unstable();
         out.dedup();
     }
@@ -199,7 +217,8 @@ impl Index {
             hint.push(b'/');
             hint.extend_from_slice(event.part(&Part::HintProduct));
             if let Some(rules) = self.hints.get(hint.as_slice()) {
-                found.rules.extend_from_slice(rules);
+                let rules = rules.iter().copied();
+                found.rules.extend(rules.map(Candidate::open));
             }
         }
         !found.rules.is_empty()
@@ -218,6 +237,17 @@ fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
             Some(vec![File::Text(&step.input, groups.anchor()?, true)])
         }
         _ => None,
+    }
+}
+
+/// Whether a condition holds for sure where one of the texts is found that it is filed under, if
+/// that is found anywhere and its case counts.
+fn proves(when: &When) -> bool {
+    match when {
+        When::Part(test) => test.pattern.is_contained(),
+        // Of others only some are filed under all that they ask for.
+        When::Any(any) => any.iter().all(proves),
+        _ => false,
     }
 }
 
@@ -251,6 +281,10 @@ fn score(files: &[File<'_>]) -> usize {
     let one = |file: &File<'_>| match file {
         File::Hint(..) => 900,
         File::Text(Part::Vendor | Part::Product, Anchor::Exact(_), _) => 950,
+        // Of many events the program could not be read.
+        File::Text(Part::Program, Anchor::Exact([]), _) => 20,
+        // Most events that meet other rules have no number there.
+        File::Text(Part::Pid, Anchor::First(_), _) => 400,
         File::Text(Part::Program | Part::Value(_) | Part::MsgId | Part::Host, anchor, _) => {
             match anchor {
                 Anchor::Exact(_) => 1000,
@@ -274,7 +308,7 @@ fn score(files: &[File<'_>]) -> usize {
 }
 
 impl Texts {
-    fn find(&self, text: &[u8], out: &mut Vec<u32>) {
+    fn find(&self, text: &[u8], out: &mut Vec<Candidate>) {
         if !self.begins.is_empty() {
             self.begins.find(text.iter(), out);
         }
@@ -284,7 +318,7 @@ impl Texts {
         if let Some(first) = text.first()
             && let Some(rules) = self.firsts.get(usize::from(*first))
         {
-            out.extend_from_slice(rules);
+            out.extend(rules.iter().copied().map(Candidate::open));
         }
         self.contains.find(text, out);
     }
@@ -297,6 +331,7 @@ impl Texts {
             .literals
             .into_iter()
             .partition(|(_, counts_case, _)| *counts_case);
+        let exact = fewer(exact);
         let mut distinct: Vec<&[u8]> = exact.iter().map(|(text, ..)| text.as_slice()).collect();
         distinct.sort_unstable();
         distinct.dedup();
@@ -310,8 +345,9 @@ impl Texts {
             automaton = any;
         }
         if distinct.len() <= FEW {
-            let finder =
-                |(text, _, rule): &(Vec<u8>, bool, u32)| (Finder::new(text).into_owned(), *rule);
+            let finder = |(text, _, rule): &(Vec<u8>, bool, Candidate)| {
+                (Finder::new(text).into_owned(), *rule)
+            };
             self.contains.few = exact.iter().map(finder).collect();
         } else if let Some(searcher) = packed(&distinct) {
             // A text brings the rules of all that it begins with.
@@ -338,6 +374,29 @@ impl Texts {
     }
 }
 
+/// Texts with fewer of them where they are just too many for the faster of the two searches: those
+/// of one rule that begin alike count as one.
+fn fewer(texts: Vec<(Vec<u8>, bool, Candidate)>) -> Vec<(Vec<u8>, bool, Candidate)> {
+    if texts.len() <= FASTEST_MAX || texts.len() > PACKED_MAX {
+        return texts;
+    }
+    let alike = |a: &(Vec<u8>, bool, Candidate), b: &(Vec<u8>, bool, Candidate)| {
+        let begins = a.0.get(..ALIKE).zip(b.0.get(..ALIKE));
+        a.2.rule() == b.2.rule() && begins.is_some_and(|(a, b)| a == b)
+    };
+    let mut out: Vec<(Vec<u8>, bool, Candidate)> = Vec::new();
+    for text in texts {
+        match out.iter_mut().find(|known| alike(known, &text)) {
+            Some(known) => {
+                known.0.truncate(ALIKE);
+                known.2 = Candidate::open(text.2.rule() as u32);
+            }
+            None => out.push(text),
+        }
+    }
+    out
+}
+
 fn packed(texts: &[&[u8]]) -> Option<Searcher> {
     if texts.len() > PACKED_MAX {
         return None;
@@ -350,7 +409,7 @@ fn packed(texts: &[&[u8]]) -> Option<Searcher> {
 }
 
 impl Contains {
-    fn find(&self, text: &[u8], out: &mut Vec<u32>) {
+    fn find(&self, text: &[u8], out: &mut Vec<Candidate>) {
         for (finder, rule) in &self.few {
             if finder.find(text).is_some() {
                 out.push(*rule);
@@ -484,19 +543,20 @@ impl Trie {
         &self.rules[from as usize..to as usize]
     }
 
-    fn find<'t>(&self, mut text: impl Iterator<Item = &'t u8>, out: &mut Vec<u32>) {
-        out.extend_from_slice(&self.any);
+    fn find<'t>(&self, mut text: impl Iterator<Item = &'t u8>, out: &mut Vec<Candidate>) {
+        let mut add = |rules: &[u32]| out.extend(rules.iter().copied().map(Candidate::open));
+        add(&self.any);
         let Some(first) = text.next() else {
-            return out.extend_from_slice(&self.empty);
+            return add(&self.empty);
         };
         let Some(mut number) = self.roots.get(usize::from(*first)).copied() else {
             return;
         };
         while number != 0 {
             let node = self.nodes[number as usize];
-            out.extend_from_slice(self.list(node.begins));
+            add(self.list(node.begins));
             let Some(byte) = text.next() else {
-                return out.extend_from_slice(self.list(node.exact));
+                return add(self.list(node.exact));
             };
             let byte = byte.to_ascii_lowercase();
             let (from, to) = (node.next.0 as usize, node.next.1 as usize);

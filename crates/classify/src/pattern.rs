@@ -159,6 +159,11 @@ impl Pattern {
         }
     }
 
+    /// Whether it matches wherever one text stands.
+    pub(crate) fn is_contained(&self) -> bool {
+        matches!(self.shape, Shape::Contains(..))
+    }
+
     /// Whether ASCII case is ignored.
     pub(crate) fn ignores_case(&self) -> bool {
         self.ignore_case

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use inrush_event::Format;
 
 use crate::compile::Table;
-use crate::index::Index;
+use crate::index::{Found, Index};
 use crate::pack::{Header, Part, Stage, When};
 
 /// Programs that are remembered. Beyond, all are forgotten and learnt anew.
@@ -52,6 +52,11 @@ impl Candidate {
         Self { rule, left: OPEN }
     }
 
+    /// A rule whose condition holds.
+    pub(crate) fn sure(rule: u32) -> Self {
+        Self { rule, left: SURE }
+    }
+
     /// Its number in the stage.
     pub(crate) fn rule(self) -> usize {
         self.rule as usize
@@ -81,7 +86,7 @@ pub(crate) struct Plans {
     full: bool,
     /// How often all was forgotten: numbers then begin anew.
     generation: u32,
-    found: Vec<u32>,
+    found: Found,
     /// What is left of conditions.
     left: Vec<When>,
 }
@@ -169,7 +174,7 @@ impl Plans {
             format: plan.format,
             set: None,
         };
-        let rules = self.found.drain(..);
+        let rules = self.found.fixed.drain(..);
         let possible = rules.filter_map(|rule| {
             let when = &table.rules[rule as usize].branch.when;
             candidate(rule, when, &known, &mut self.left)

@@ -5,8 +5,72 @@ use inrush_event::Span;
 use crate::event::{Event, Value};
 use crate::template::Text;
 
-/// The event's values as a JSON object: dots in names make objects within objects.
+/// Values of an event that is not taken for a simple one whatever they are named.
+const SIMPLE_MAX: usize = 128;
+
+/// The event's values as a JSON object: dots in names make objects within objects, and the last
+/// one of a name counts.
 pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
+    let mut kept = std::mem::take(&mut event.scratch.kept);
+    kept.clear();
+    kept.extend(event.scratch.values.iter().filter(|value| value.keep));
+    let same =
+        |a: &Value, b: &Value| a.mark == b.mark && event.bytes(a.name) == event.bytes(b.name);
+    let twice = |at: usize| kept[..at].iter().any(|other| same(other, &kept[at]));
+    let deep = |value: &Value| {
+        let name = event.bytes(value.name);
+        !name.is_ascii() || name.contains(&b'.')
+    };
+    let simple = kept.len() <= SIMPLE_MAX && !(0..kept.len()).any(twice) && !kept.iter().any(deep);
+    let span = if simple {
+        flat(event, &kept)
+    } else {
+        nested(event)
+    };
+    event.scratch.kept = kept;
+    span
+}
+
+/// Values as members of one object.
+fn flat(event: &mut Event<'_>, values: &[Value]) -> Span {
+    let start = event.here();
+    let mut next = b'{';
+    for value in values {
+        event.scratch.bytes.push(next);
+        next = b',';
+        string(event, value.name);
+        event.scratch.bytes.push(b':');
+        if value.json {
+            let text = json(event, *value);
+            // Writing to a Vec cannot fail.
+            let _ = serde_json::to_writer(&mut event.scratch.bytes, &text);
+        } else {
+            string(event, value.text);
+        }
+    }
+    if values.is_empty() {
+        event.scratch.bytes.push(b'{');
+    }
+    event.scratch.bytes.push(b'}');
+    Span::new(start, event.here())
+}
+
+/// Appends a text as JSON; what is not UTF-8 is replaced.
+fn string(event: &mut Event<'_>, span: Span) {
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if event.bytes(span).iter().all(plain) {
+        event.scratch.bytes.push(b'"');
+        event.copy(span);
+        event.scratch.bytes.push(b'"');
+    } else {
+        let value = String::from_utf8_lossy(event.bytes(span)).into_owned();
+        // Writing to a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut event.scratch.bytes, &value);
+    }
+}
+
+/// The same where a name has dots, or comes twice.
+fn nested(event: &mut Event<'_>) -> Span {
     let mut object = serde_json::Map::new();
     for index in 0..event.scratch.values.len() {
         let value = event.scratch.values[index];
@@ -90,15 +154,7 @@ pub(crate) fn fields(fields: &[(String, Text)], event: &mut Event<'_>) -> Span {
         // Writing to a Vec cannot fail.
         let _ = serde_json::to_writer(&mut *bytes, name);
         bytes.push(b':');
-        let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-        if event.bytes(span).iter().all(plain) {
-            event.scratch.bytes.push(b'"');
-            event.copy(span);
-            event.scratch.bytes.push(b'"');
-        } else {
-            let value = String::from_utf8_lossy(event.bytes(span)).into_owned();
-            let _ = serde_json::to_writer(&mut event.scratch.bytes, &value);
-        }
+        string(event, span);
     }
     event.scratch.spans = values;
     Span::new(start, event.here())

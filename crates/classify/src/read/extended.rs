@@ -3,7 +3,7 @@
 use inrush_event::Span;
 use memchr::{memchr, memmem};
 
-use crate::event::Event;
+use crate::event::{Event, mark};
 
 const CEF_NAMES: [&str; 7] = [
     "cef.format",
@@ -18,9 +18,10 @@ const CEF_NAMES: [&str; 7] = [
 /// Reads `CEF:0|vendor|product|version|class|name|severity|extension`. The prefix may be missing:
 /// where a header was read, `CEF` was taken for the program.
 pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
-    let mut at = match memmem::find(bytes, b"CEF:") {
-        Some(found) => found + 4,
-        None => 0,
+    let mut at = match bytes {
+        // The program was `CEF`.
+        [digit, b'|', ..] if digit.is_ascii_digit() => 0,
+        _ => memmem::find(bytes, b"CEF:").map_or(0, |found| found + 4),
     };
     at += blanks(&bytes[at..]);
     if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
@@ -300,12 +301,16 @@ fn labels(first: usize, event: &mut Event<'_>) {
             continue;
         };
         left -= 1;
-        let named = (first..event.scratch.values.len())
-            .find(|i| event.bytes(event.scratch.values[*i].name) == of);
+        let wanted = mark(of);
+        let named = (first..event.scratch.values.len()).find(|i| {
+            let value = &event.scratch.values[*i];
+            value.mark == wanted && event.bytes(value.name) == of
+        });
         if let Some(named) = named
             && !label.text.is_empty()
         {
             event.scratch.values[named].name = label.text;
+            event.scratch.values[named].mark = mark(event.bytes(label.text));
             event.scratch.values[index].keep = false;
         }
     }

@@ -51,6 +51,13 @@ impl Kv {
         &before[start.map_or(0, |at| at + 1)..]
     }
 
+    /// Where the next separator of pairs stands.
+    fn pair_at(&self, rest: &[u8]) -> Option<usize> {
+        let first = *self.pair.first()?;
+        let mut begins = memchr::memchr_iter(first, rest);
+        begins.find(|at| rest[*at..].starts_with(&self.pair))
+    }
+
     /// Where the value that begins at `at` lies, and where the next pair may begin.
     fn value(&self, bytes: &[u8], at: usize) -> (usize, usize, usize) {
         if let Some(quote) = bytes.get(at).filter(|byte| self.quotes.contains(byte)) {
@@ -67,7 +74,7 @@ impl Kv {
         let length = if self.pair == b" " {
             rest.iter().position(u8::is_ascii_whitespace)
         } else {
-            memchr::memmem::find(rest, &self.pair)
+            self.pair_at(rest)
         };
         let length = length.unwrap_or(rest.len());
         let next = at + length;
