@@ -677,8 +677,8 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-/// Reads the header's time again as one of `zone`, if it named none. A zone that a rule knows counts
-/// for more than one that was guessed, and the last rule for more than those before.
+/// Reads the header's time again as one of `zone`, if it named none. A zone that a rule knows
+/// counts for more than one that was guessed, and the last rule for more than those before.
 fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
     let record = &mut event.record;
     let open = Anomalies::ZONE_ASSUMED.union(Anomalies::ZONE_GUESSED);

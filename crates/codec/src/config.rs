@@ -50,8 +50,8 @@ pub struct SyslogOptions {
     pub max_time_skew: Period,
 }
 
-/// More than any zone is from UTC, so that a missing zone alone, which has a flag of its own, does not
-/// count, and more than a night without a network; less than a clock is off that was never set.
+/// More than any zone is from UTC, so that a missing zone alone, which has a flag of its own, does
+/// not count, and more than a night without a network; less than a clock is off that was never set.
 const TIME_SKEW_DEFAULT: Period = Period(Duration::from_secs(24 * 60 * 60));
 
 impl Default for SyslogOptions {

@@ -373,8 +373,8 @@ impl Filler {
         self.recognised = self.builder.len();
     }
 
-    /// Flags the events from number `from` on whose time is far from ours. Rules may have set it, so
-    /// that is known only once they were asked.
+    /// Flags the events from number `from` on whose time is far from ours. Rules may have set it,
+    /// so that is known only once they were asked.
     fn flag_skewed(&mut self, from: usize) {
         let most = self.skew_ns_max;
         let records = self.builder.records_mut()[from..].iter_mut();

@@ -4,8 +4,8 @@
 //! * **A guess is made** when [`GUESS_EVENTS`] events in a row, each [`SPACING_S`] after the one
 //!   before it, are within [`FIT_S`] of what a clock in one and the same zone would say, and within
 //!   [`AGREE_S`] of each other. Late events do not agree: a backlog that is sent at twice the pace
-//!   at which it was made moves by 14 s while it is looked at. What comes in between is not counted,
-//!   but starts all anew if it contradicts.
+//!   at which it was made moves by 14 s while it is looked at. What comes in between is not
+//!   counted, but starts all anew if it contradicts.
 //! * **A guess stays** while times are within [`BAND_S`] of it, and also while they move away from
 //!   it without a jump, as those of a clock that drifts. What comes late does not change it, and is
 //!   read by it.
@@ -16,9 +16,9 @@
 //!
 //! # Limits
 //! A sender is an address with a host name. At most [`SENDERS_MAX`] guesses are kept, and as many
-//! senders are being watched; of both, those that were not heard of for the longest are forgotten.
-//! Who invents senders makes none of those be forgotten that have a guess, unless each of them
-//! sends enough for one.
+//! senders are being watched, which takes 13 MB for a source if all are; of both, those that were
+//! not heard of for the longest are forgotten. Who invents senders makes none of those be
+//! forgotten that have a guess, unless each of them sends enough for one.
 //!
 //! # After a crash
 //! Nothing is kept.

@@ -347,7 +347,9 @@ impl Door {
         let (arena, records) = self.builder.parts();
         // What is learnt of the sender shows in what is read next.
         match stored.sender {
-            Some(sender) => drop(self.parser.parse_from(arena, &mut record, sender)),
+            Some(sender) => {
+                self.parser.parse_from(arena, &mut record, sender);
+            }
             None => self.parser.parse(arena, &mut record),
         }
         records.push(record);
