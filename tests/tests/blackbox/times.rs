@@ -161,13 +161,13 @@ const RULES: &str = "packs:
 ";
 
 /// What `inrush explain` says of events: sender, receive time, record.
-fn explained(yaml: &str, flags: &[&str], events: &[(&str, String, &str)]) -> Vec<Value> {
+fn explained(yaml: &str, flags: &[&str], events: &[(&str, String, String)]) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let yaml = yaml.replace("{dir}", &dir.path().display().to_string());
     std::fs::write(dir.path().join("inrush.yaml"), yaml).unwrap();
     let mut args = vec!["explain", "-c", "inrush.yaml", "--json", "--input", "json"];
     args.extend(flags);
-    let line = |(sender, received, raw): &(&str, String, &str)| {
+    let line = |(sender, received, raw): &(&str, String, String)| {
         json!({ "sender": sender, "received": received, "raw": raw }).to_string() + "\n"
     };
     let input: String = events.iter().map(line).collect();
@@ -187,7 +187,7 @@ fn time_of(event: &Value) -> &str {
 #[test]
 fn rules_know_the_zones_of_senders_and_the_last_one_counts() {
     let yaml = to_file(TCP, "timezone: Asia/Tokyo") + RULES;
-    let event = |sender, raw| (sender, "2026-07-01T12:00:00Z".to_owned(), raw);
+    let event = |sender, raw: &str| (sender, "2026-07-01T12:00:00Z".to_owned(), raw.to_owned());
     let said = explained(
         &yaml,
         &[],
@@ -217,10 +217,6 @@ fn explain_shows_how_a_zone_is_guessed_and_forgets_it_when_asked_to() {
             )
         })
         .collect();
-    let events: Vec<_> = events
-        .iter()
-        .map(|(sender, received, raw)| (*sender, received.clone(), raw.as_str()))
-        .collect();
     let zones = |said: &[Value]| -> Vec<Value> { said.iter().map(|e| e["zone"].clone()).collect() };
     let said = explained(&yaml, &[], &events);
     let mut wanted = vec![Value::Null; 7];
@@ -242,9 +238,37 @@ fn explain_shows_how_a_zone_is_guessed_and_forgets_it_when_asked_to() {
 }
 
 #[test]
+fn a_guess_holds_for_the_times_that_rules_read_too() {
+    let yaml = to_file(TCP, "guess_timezone: true") + "packs: { enabled: true }\n";
+    let pan = |n: usize| {
+        let second = 5 * n;
+        format!(
+            "<14>Nov 21 17:30:{second:02} pa1 1,2026/11/21 17:29:{second:02},001122334455,TRAFFIC,\
+             end,1,2026/11/21 17:29:{second:02},192.0.2.1,198.51.100.2"
+        )
+    };
+    let event = |n: usize| {
+        let received = format!("2026-11-21T12:00:{:02}Z", 5 * n);
+        ("10.1.0.1", received, pan(n))
+    };
+    let events: Vec<_> = (0..10).map(event).collect();
+    let said = explained(&yaml, &[], &events);
+    assert_eq!(said[0]["class"], "pan/panos/traffic");
+    assert_eq!(time_of(&said[6]), "2026-11-21T17:29:30");
+    assert_eq!(said[6]["anomalies"][0]["name"], "zone_assumed");
+    assert_eq!(time_of(&said[9]), "2026-11-21T11:59:45");
+    assert_eq!(said[9]["anomalies"][0]["name"], "zone_guessed");
+    assert_eq!(said[9]["zone"], "+05:30");
+}
+
+#[test]
 fn explain_says_that_a_time_is_far_from_the_receive_time() {
     let raw = "<13>1 2026-11-19T11:59:59Z h1 app - - - x";
-    let event = ("10.1.0.1", "2026-11-20T12:00:00Z".to_owned(), raw);
+    let event = (
+        "10.1.0.1",
+        "2026-11-20T12:00:00Z".to_owned(),
+        raw.to_owned(),
+    );
     let said = explained(&to_file(TCP, ""), &[], &[event]);
     assert_eq!(said[0]["anomalies"][0]["name"], "time_skewed");
     assert_eq!(said[0]["hec"]["fields"]["inrush_anomalies"], "time_skewed");
