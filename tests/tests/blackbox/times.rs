@@ -202,6 +202,9 @@ fn rules_know_the_zones_of_senders_and_the_last_one_counts() {
     for event in &said {
         assert_eq!(time_of(event), "2026-07-01T12:00:00", "{event}");
     }
+    let notes = |event: &Value| event["time_notes"].to_string();
+    assert!(notes(&said[0]).ends_with("Asia/Tokyo, was taken\"]"));
+    assert!(notes(&said[1]).contains("unless a rule set another"));
 }
 
 #[test]

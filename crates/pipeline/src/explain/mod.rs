@@ -231,7 +231,13 @@ impl Explained {
             ));
         } else if has(Anomalies::ZONE_ASSUMED) {
             let zone = &self.timezone;
-            notes.push(format!("no zone was sent: the source's, {zone}, was taken"));
+            let unless = match self.rules() {
+                "" => "",
+                _ => ", unless a rule set another",
+            };
+            notes.push(format!(
+                "no zone was sent: the source's, {zone}, was taken{unless}"
+            ));
         } else if self.record.zone_minutes != Record::ZONE_NONE {
             notes.push(format!("sent with the zone {zone}"));
         }
