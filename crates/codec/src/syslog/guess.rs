@@ -24,7 +24,7 @@
 //! Nothing is kept.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -102,7 +102,8 @@ impl Guesses {
     /// sender stands for it; its seed is our secret, so that nobody can find two with the same.
     fn note(&self, sender: IpAddr, host: &[u8], seen: Seen) -> (Option<i16>, Option<Guess>) {
         let key = self.keys.hash_one((sender, host));
-        let shard = &self.shards[key as usize % SHARDS];
+        // By other bits than those by which tables spread their keys: their ends.
+        let shard = &self.shards[(key >> 32) as usize % SHARDS];
         let mut table = shard.lock().unwrap_or_else(PoisonError::into_inner);
         table.note(key, seen)
     }
@@ -323,15 +324,37 @@ impl Table {
 /// in the older half then has not been asked for since.
 #[derive(Debug)]
 struct Generations<T> {
-    young: HashMap<u64, T>,
-    old: HashMap<u64, T>,
+    young: ByHash<T>,
+    old: ByHash<T>,
+}
+
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Own>>;
+
+/// The hash of a key that is one.
+#[derive(Default)]
+struct Own(u64);
+
+impl Hasher for Own {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
 }
 
 impl<T> Default for Generations<T> {
     fn default() -> Self {
         Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
+            young: ByHash::default(),
+            old: ByHash::default(),
         }
     }
 }

@@ -75,6 +75,7 @@ impl Parser {
 
     /// Fills the columns of a record that was made by [`Record::unparsed`] from its raw bytes in
     /// `arena`. Anomalies are added to those it has.
+    #[inline]
     pub fn parse(&mut self, arena: &[u8], record: &mut Record) {
         self.header(arena, record);
         if let Some(guesser) = &mut self.guesser {
@@ -82,7 +83,6 @@ impl Parser {
         }
     }
 
-    #[inline]
     fn header(&mut self, arena: &[u8], record: &mut Record) {
         let begin = record.raw.start();
         let Some(bytes) = arena.get(..record.raw.end()) else {
