@@ -30,7 +30,7 @@ pub struct Place<'a> {
     pub listener: &'a str,
     /// The vendor and product that the listener stands for.
     pub hint: Option<(&'a str, &'a str)>,
-    /// The zone of times without one.
+    /// The zone of times without one: that in which the record's time was read, if it had none.
     pub zone: &'a TimeZone,
 }
 
@@ -656,8 +656,8 @@ impl<'a> Run<'_, 'a> {
             self.event.hint_product = Slot::Fixed(product);
         }
         if let Some(zone) = &set.zone {
-            self.event.zone = Some(zone);
             rezone(&mut self.event, zone);
+            self.event.zone = Some(zone);
         }
         for (text, which) in [(&set.vendor, 0), (&set.product, 1), (&set.class, 2)] {
             let Some(text) = text else {
@@ -676,15 +676,20 @@ impl<'a> Run<'_, 'a> {
     }
 }
 
-/// Reads the header's time again as one of `zone`, if it named none.
+/// Reads the header's time again as one of `zone`, if it named none. A zone that a rule knows
+/// counts for more than one that was guessed, and the last rule for more than those before.
 fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
     let record = &mut event.record;
-    if !record.anomalies.contains(Anomalies::ZONE_ASSUMED) || !record.event_time.is_some() {
+    let open = Anomalies::ZONE_ASSUMED.union(Anomalies::ZONE_GUESSED);
+    if record.anomalies.bits() & open.bits() == 0 || !record.event_time.is_some() {
         return;
     }
+    record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !open.bits());
+    record.anomalies.insert(Anomalies::ZONE_ASSUMED);
+    record.zone_minutes = Record::ZONE_NONE;
     let old = jiff::Timestamp::from_nanosecond(record.event_time.0.into());
     let new = old.ok().and_then(|time| {
-        let civil = event.source_zone.to_datetime(time);
+        let civil = event.zone.unwrap_or(event.source_zone).to_datetime(time);
         zone.to_timestamp(civil).ok()
     });
     if let Some(nanos) = new.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {

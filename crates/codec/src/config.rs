@@ -1,9 +1,10 @@
-//! The options of a syslog source that concern its bytes: framing, length limit, time zone.
+//! The options of a syslog source that concern its bytes: framing, length limit, times.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
-use inrush_event::{ByteSize, limits};
+use inrush_event::{ByteSize, Period, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,18 @@ pub struct SyslogOptions {
     /// for the zone of this host, or an offset such as `+02:00`.
     #[schemars(extend("format" = "timezone", "examples" = ["UTC", "Europe/Berlin", "local", "+02:00"]))]
     pub timezone: String,
+    /// Whether the zone of timestamps that carry none is guessed for each sender, an address with a
+    /// host name, from when its events come. `timezone` holds until there is a guess, and for
+    /// senders that it fits. See the guide to times.
+    pub guess_timezone: bool,
+    /// How far the time of an event may be from the time at which it was received. The event is
+    /// kept as it is, flagged `time_skewed` and counted. `0s`: it may be anything.
+    pub max_time_skew: Period,
 }
+
+/// More than any zone is from UTC, so that a missing zone alone, which has a flag of its own, does
+/// not count, and more than a night without a network; less than a clock is off that was never set.
+const TIME_SKEW_DEFAULT: Period = Period(Duration::from_secs(24 * 60 * 60));
 
 impl Default for SyslogOptions {
     fn default() -> Self {
@@ -48,6 +60,8 @@ impl Default for SyslogOptions {
             framing: Framing::Auto,
             max_message_bytes: ByteSize(limits::MESSAGE_BYTES_DEFAULT as u64),
             timezone: "UTC".to_owned(),
+            guess_timezone: false,
+            max_time_skew: TIME_SKEW_DEFAULT,
         }
     }
 }
@@ -78,6 +92,14 @@ impl SyslogOptions {
         usize::try_from(self.max_message_bytes.0)
             .unwrap_or(most)
             .clamp(least, most)
+    }
+
+    /// [`Self::max_time_skew`] in nanoseconds, for [`inrush_event::Record::flag_skew`].
+    pub fn time_skew_ns_max(&self) -> u64 {
+        match self.max_time_skew.0 {
+            Duration::ZERO => u64::MAX,
+            most => u64::try_from(most.as_nanos()).unwrap_or(u64::MAX),
+        }
     }
 
     /// The zone that [`Self::timezone`] names.

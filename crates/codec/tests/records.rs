@@ -4,8 +4,10 @@
 #[path = "support/records.rs"]
 mod records;
 
-use inrush_codec::{Parser, Zone};
-use inrush_event::{Anomalies, Format, Span};
+use std::net::IpAddr;
+
+use inrush_codec::{Guesses, Parser, Zone};
+use inrush_event::{Anomalies, Format, Record, Span, Timestamp};
 use proptest::prelude::*;
 
 /// Pieces of headers, put together at random: close enough to syslog to reach every branch.
@@ -134,6 +136,24 @@ impl Sent {
     }
 }
 
+/// What a parser that guesses zones makes of `raw`.
+fn guessed(parser: &mut Parser, raw: &str, received: Timestamp) -> Record {
+    let mut record = Record::unparsed(Span::new(0, raw.len()), received, 7, Anomalies::NONE);
+    parser.parse_from(raw.as_bytes(), &mut record, IpAddr::from([192, 0, 2, 1]));
+    record
+}
+
+/// A parser of a source in UTC that takes the host `host` to be five hours behind.
+fn taught() -> Parser {
+    let mut parser = Parser::guessing(Zone::utc(), Guesses::new());
+    for second in (0..60).step_by(5) {
+        let raw = format!("<13>2026-11-21T14:00:{second:02} host app: x");
+        let received = Timestamp(records::RECEIVED.0 + (second - 5) * 1_000_000_000);
+        guessed(&mut parser, &raw, received);
+    }
+    parser
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
@@ -149,6 +169,30 @@ proptest! {
         let mut parser = Parser::new(Zone::utc());
         for line in lines {
             records::check(&mut parser, line.concat().as_bytes());
+        }
+    }
+
+    #[test]
+    fn guessing_changes_nothing_but_times_without_a_zone(
+        lines in prop::collection::vec(prop::collection::vec(piece(), 0..14), 1..6),
+        known in any::<bool>(),
+    ) {
+        let mut parser = taught();
+        for line in lines {
+            let start = if known { "<34>Nov 21 14:01:00 host app: " } else { "" };
+            let raw = format!("{start}{}", line.concat());
+            let plain = records::parse(&mut Parser::new(Zone::utc()), b"", raw.as_bytes(), b"");
+            let mut record = guessed(&mut parser, &raw, records::RECEIVED);
+            if record.anomalies.contains(Anomalies::ZONE_GUESSED) {
+                prop_assert!(plain.anomalies.contains(Anomalies::ZONE_ASSUMED), "{}", raw);
+                let bits = record.anomalies.bits() & !Anomalies::ZONE_GUESSED.bits();
+                record.anomalies = Anomalies::from_bits(bits).union(Anomalies::ZONE_ASSUMED);
+                record.event_time.0 += i64::from(record.zone_minutes) * 60_000_000_000;
+                record.zone_minutes = Record::ZONE_NONE;
+            } else {
+                prop_assert!(!known, "{}", raw);
+            }
+            prop_assert_eq!(format!("{record:?}"), format!("{plain:?}"), "{}", raw);
         }
     }
 

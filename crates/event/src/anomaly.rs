@@ -27,7 +27,7 @@ anomalies! {
     6 BAD_TIME "bad_time" "A timestamp that is no date; the receive time stands in.";
     7 NO_HOST "no_host" "No host name; the sender's address stands in.";
     8 YEAR_ASSUMED "year_assumed" "No year was sent: the year closest to the receive time was taken.";
-    9 ZONE_ASSUMED "zone_assumed" "No time zone was sent: the source's zone was taken.";
+    9 ZONE_ASSUMED "zone_assumed" "No time zone was sent: the zone of the source, or of a rule, was taken.";
     10 BAD_VERSION "bad_version" "An RFC 5424 version other than 1.";
     11 BAD_SDATA "bad_sdata" "Broken structured data; it was left in the message.";
     12 NO_SDATA "no_sdata" "RFC 5424 without its structured data field.";
@@ -36,6 +36,8 @@ anomalies! {
     15 UNPARSED "unparsed" "No header was recognised; the whole record is the message.";
     16 DATAGRAM_CUT "datagram_cut" "The kernel cut the datagram because it was longer than the buffer.";
     17 GROUP_INCOMPLETE "group_incomplete" "Parts of the event did not come in time, or there was no room to wait for them.";
+    18 TIME_SKEWED "time_skewed" "The event time is further from the receive time than `max_time_skew`.";
+    19 ZONE_GUESSED "zone_guessed" "No time zone was sent: the one that earlier events of the sender came in was taken.";
 }
 
 impl Anomalies {

@@ -48,6 +48,7 @@ metrics! {
     SourceRejected Counter "inrush_source_rejected_events_total" "Events received but not accepted, by source and reason.";
     SourceKernelDropped Counter "inrush_source_kernel_dropped_datagrams_total" "Datagrams that the kernel dropped before they could be read, by source.";
     SourceAnomalies Counter "inrush_source_anomalies_total" "Oddities of accepted events, by source and anomaly.";
+    ZoneGuesses Counter "inrush_source_zone_guesses_total" "Guesses of the zone of a sender, by source and whether one was made, changed or ended.";
     Filtered Counter "inrush_filtered_events_total" "Events that a rule took out: accepted, and sent nowhere, by rule.";
     ExpressionFailures Counter "inrush_expression_failures_total" "Events for which an expression of a transform or a route failed, by rule.";
     SourceConnections Gauge "inrush_source_connections" "Open stream connections, by source.";

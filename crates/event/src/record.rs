@@ -150,7 +150,8 @@ pub struct Record {
     pub peer: u32,
     /// What was odd about it.
     pub anomalies: Anomalies,
-    /// Minutes east of UTC that the sender gave; [`Record::ZONE_NONE`] if it gave none.
+    /// Minutes east of UTC that the sender gave, or that were guessed
+    /// ([`Anomalies::ZONE_GUESSED`]); [`Record::ZONE_NONE`] if neither.
     pub zone_minutes: i16,
     /// What it was recognised as.
     pub class: ClassId,
@@ -206,6 +207,18 @@ impl Record {
         } else {
             Some(self.pri & 7)
         }
+    }
+
+    /// Flags an event whose time differs from the receive time by more than that many nanoseconds;
+    /// whether it does. One that has no time stands at its receive time.
+    #[inline]
+    pub const fn flag_skew(&mut self, skew_ns_max: u64) -> bool {
+        let skewed =
+            self.event_time.is_some() && self.event_time.0.abs_diff(self.received.0) > skew_ns_max;
+        if skewed {
+            self.anomalies.insert(Anomalies::TIME_SKEWED);
+        }
+        skewed
     }
 
     /// The event time, or the receive time where the sender gave none.

@@ -84,6 +84,7 @@ pub(crate) fn write(env: &mut Environment, out: &mut String) {
         if zone != "UTC" {
             let _ = writeln!(out, "    timezone: {}", quoted(&zone));
         }
+        out.push_str("    guess_timezone: true\n");
         if secure {
             out.push_str(
                 "    tls: { cert_file: /opt/sc4s/tls/server.pem, key_file: /opt/sc4s/tls/server.key }\n",

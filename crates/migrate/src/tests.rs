@@ -20,7 +20,7 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
         "verify: false",
         "remember_hosts: true",
         "ricoh_syslog_fixhost: \"yes\"",
-        "timezone: \"Europe/Rome\"",
+        "timezone: \"Europe/Rome\"\n    guess_timezone: true",
     ] {
         assert!(
             made.config.contains(wanted),

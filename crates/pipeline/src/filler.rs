@@ -1,7 +1,9 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue. Parts of events that wait for the others are in `held`.
+//! then hand the batch to the queue. Parts of events that wait for the others are in `held`, counts
+//! in `tally`.
 
 mod held;
+mod tally;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,10 +20,10 @@ use inrush_transport::udp::Datagram;
 
 use crate::recognise::{Groups, Recogniser, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
-use crate::senders::PeerTally;
 use crate::shape::{self, Shaper};
 use crate::source::{Settings, Source};
 use held::Joined;
+use tally::Tally;
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
 /// not cost a hand-over each. It is far below the latency that any destination adds, and nobody
@@ -124,69 +126,13 @@ impl StreamState {
     }
 }
 
-/// Counts of the open batch that are posted when it is handed on.
-#[derive(Default)]
-struct Tally {
-    /// Bytes of what is new in the open batch.
-    bytes: u64,
-    empty: u64,
-    /// A run of events with the same anomalies costs one addition each bit.
-    run: Anomalies,
-    run_events: u64,
-    anomalies: [u64; 32],
-    /// By index of [`BatchBuilder::peer`].
-    peers: Vec<PeerTally>,
-}
-
-impl Tally {
-    fn add(&mut self, anomalies: Anomalies) {
-        if anomalies != self.run {
-            self.end_run();
-            self.run = anomalies;
-        }
-        self.run_events += 1;
-    }
-
-    fn end_run(&mut self) {
-        let mut bits = self.run.bits();
-        while bits != 0 {
-            self.anomalies[bits.trailing_zeros() as usize] += self.run_events;
-            bits &= bits - 1;
-        }
-        self.run_events = 0;
-    }
-
-    /// Adds what a sender brought. `last` is its last event in the batch, if it brought any.
-    fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64, last: usize) {
-        self.bytes += bytes;
-        let index = index as usize;
-        let nothing = PeerTally {
-            ip,
-            events: 0,
-            bytes: 0,
-            last: 0,
-        };
-        if self.peers.len() <= index {
-            self.peers.resize(index + 1, nothing);
-        }
-        let row = &mut self.peers[index];
-        let last = if events > 0 { last as u32 } else { row.last };
-        *row = PeerTally {
-            ip,
-            events: row.events + events,
-            bytes: row.bytes + bytes,
-            last,
-        };
-    }
-
-    fn clear(&mut self) {
-        let mut peers = std::mem::take(&mut self.peers);
-        peers.clear();
-        *self = Self {
-            peers,
-            ..Self::default()
-        };
-    }
+/// Where frames come from.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    source: &'a Source,
+    ip: IpAddr,
+    /// Index of [`BatchBuilder::peer`].
+    peer: u32,
 }
 
 /// Takes frames into a batch's rows.
@@ -196,7 +142,7 @@ struct Intake<'a> {
     parser: &'a mut Parser,
     tally: &'a mut Tally,
     received: Timestamp,
-    peer: u32,
+    from: Origin<'a>,
     events: u64,
     bytes: u64,
 }
@@ -208,7 +154,7 @@ impl<'a> Intake<'a> {
         parser: &'a mut Parser,
         tally: &'a mut Tally,
         now: Now,
-        peer: u32,
+        from: Origin<'a>,
     ) -> Self {
         let (events, bytes) = (0, 0);
         Self {
@@ -217,7 +163,7 @@ impl<'a> Intake<'a> {
             parser,
             tally,
             received: now.wall,
-            peer,
+            from,
             events,
             bytes,
         }
@@ -225,8 +171,12 @@ impl<'a> Intake<'a> {
 
     #[inline]
     fn take(&mut self, frame: Frame) {
-        let mut record = Record::unparsed(frame.span, self.received, self.peer, frame.anomalies);
-        self.parser.parse(self.arena, &mut record);
+        let Origin { source, ip, peer } = self.from;
+        let mut record = Record::unparsed(frame.span, self.received, peer, frame.anomalies);
+        if let Some(guess) = self.parser.parse_from(self.arena, &mut record, ip) {
+            let host = record.host.of(self.arena);
+            (source.zones).note(&source.name, ip, host, guess, self.received);
+        }
         self.tally.add(record.anomalies);
         self.events += 1;
         self.bytes += u64::from(frame.span.len);
@@ -247,10 +197,10 @@ impl<'a> Intake<'a> {
         self.take(Frame { span, anomalies });
     }
 
-    fn end(self, ip: IpAddr) {
+    fn end(self) {
         let last = self.records.len().wrapping_sub(1);
-        self.tally
-            .add_peer(self.peer, ip, self.events, self.bytes, last);
+        let Origin { ip, peer, .. } = self.from;
+        self.tally.add_peer(peer, ip, self.events, self.bytes, last);
     }
 }
 
@@ -283,18 +233,21 @@ pub(crate) struct Filler {
     owed: Owed,
     /// Whether batches are to know their checksums.
     sums: bool,
+    /// Nanoseconds that an event's time may be from ours.
+    skew_ns_max: u64,
 }
 
 impl Filler {
     pub(crate) fn new(doors: Doors, source: Arc<Source>) -> Self {
         let (generation, settings) = source.settings();
-        let parser = Parser::new(settings.zone.clone());
+        let parser = source.zones.parser(&settings);
         let builder = doors
             .pool
             .lend(&settings.info, settings.syslog.message_bytes_max());
         let since = Instant::now();
         let tally = Tally::default();
         let sums = doors.log.has_disk();
+        let skew_ns_max = settings.syslog.time_skew_ns_max();
         let recogniser = settings.recognition.clone().map(Recogniser::new);
         let shaper = settings.shape.clone().map(Shaper::new);
         Self {
@@ -315,6 +268,7 @@ impl Filler {
             tally,
             owed: Owed::default(),
             sums,
+            skew_ns_max,
         }
     }
 
@@ -393,8 +347,7 @@ impl Filler {
     /// Says what the new events are, if there are so many, while they are warm. What a rule takes
     /// out is counted with the batch.
     fn recognise(&mut self, events_min: usize, now: Now) {
-        let nothing = self.recogniser.is_none() && self.shaper.is_none();
-        if nothing || self.builder.len() < self.recognised + events_min {
+        if self.builder.len() < self.recognised + events_min {
             return;
         }
         let from = self.recognised;
@@ -410,6 +363,7 @@ impl Filler {
                 self.tally.bytes -= more.1;
             }
         }
+        self.flag_skewed(from);
         if let Some(shaper) = &mut self.shaper {
             let (events, bytes) = shaper.run(&mut self.builder, from);
             self.filtered.0 += events;
@@ -417,6 +371,18 @@ impl Filler {
             self.tally.bytes -= bytes;
         }
         self.recognised = self.builder.len();
+    }
+
+    /// Flags the events from number `from` on whose time is far from ours. Rules may have set it,
+    /// so that is known only once they were asked.
+    fn flag_skewed(&mut self, from: usize) {
+        let most = self.skew_ns_max;
+        let records = self.builder.records_mut()[from..].iter_mut();
+        let skewed = records.filter_map(|record| record.flag_skew(most).then_some(()));
+        let events = skewed.count() as u64;
+        if events > 0 {
+            self.tally.add_later(Anomalies::TIME_SKEWED, events);
+        }
     }
 
     fn peer_of(&mut self, connection: &Connection) -> u32 {
@@ -438,8 +404,13 @@ impl Filler {
     ) -> usize {
         let peer = self.peer_of(connection);
         self.stamp(now);
+        let from = Origin {
+            source: &self.source,
+            ip: connection.peer(),
+            peer,
+        };
         let (arena, records) = self.builder.parts();
-        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, peer);
+        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, from);
         let arena = &arena[..end];
         let keep = match &mut state.framer {
             Framer::Syslog(decoder) => decoder.decode(arena, start, |frame| intake.take(frame)),
@@ -447,7 +418,7 @@ impl Filler {
                 debt.decode(arena, start, &mut self.owed, |kept| intake.keep(kept))
             }
         };
-        intake.end(connection.peer());
+        intake.end();
         keep
     }
 
@@ -460,10 +431,15 @@ impl Filler {
         };
         let peer = self.peer_of(connection);
         self.stamp(now);
+        let from = Origin {
+            source: &self.source,
+            ip: connection.peer(),
+            peer,
+        };
         let (arena, records) = self.builder.parts();
-        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, peer);
+        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, from);
         decoder.finish(arena, start, |frame| intake.take(frame));
-        intake.end(connection.peer());
+        intake.end();
     }
 
     /// Where the next datagram goes, for who wants to have that memory at hand.
@@ -494,7 +470,11 @@ impl Filler {
         self.stamp(now);
         let (arena, records) = self.builder.parts();
         let mut record = Record::unparsed(span, now.wall, peer, anomalies);
-        self.parser.parse(arena, &mut record);
+        if let Some(guess) = self.parser.parse_from(arena, &mut record, ip) {
+            let host = record.host.of(arena);
+            let Source { zones, name, .. } = &*self.source;
+            zones.note(name, ip, host, guess, now.wall);
+        }
         let last = records.len();
         records.push(record);
         self.tally.add(record.anomalies);
@@ -674,7 +654,8 @@ impl Filler {
         if self.source.generation() != self.generation {
             (self.generation, self.settings) = self.source.settings();
             self.groups.end_all();
-            self.parser = Parser::new(self.settings.zone.clone());
+            self.parser = self.source.zones.parser(&self.settings);
+            self.skew_ns_max = self.settings.syslog.time_skew_ns_max();
             self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
             self.shaper = self.settings.shape.clone().map(Shaper::new);
         }

@@ -44,6 +44,7 @@ mod status;
 mod stream;
 mod udp;
 mod watch;
+mod zones;
 
 pub use admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,

@@ -15,6 +15,7 @@ use inrush_transport::udp::UdpProbe;
 use crate::recognise::Recognition;
 use crate::senders::{PeerTally, Sender, Senders};
 use crate::shape::Shape;
+use crate::zones::Zones;
 
 /// What a reload can change of a source. Connections that are open keep the framing that they
 /// began with; everything else holds from the next batch on.
@@ -42,6 +43,8 @@ pub(crate) struct Source {
     ends: [Counter; EndReason::ALL.len()],
     pub(crate) tls_reloads: Counter,
     pub(crate) tls_reload_failures: Counter,
+    /// What is known of the zones of its senders.
+    pub(crate) zones: Zones,
     sequence: AtomicU64,
     /// Counts the changes of `settings`, so that a worker looks at the lock only after one.
     generation: AtomicU64,
@@ -74,6 +77,7 @@ impl Source {
             ends: Default::default(),
             tls_reloads: Counter::default(),
             tls_reload_failures: Counter::default(),
+            zones: Zones::default(),
             sequence: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             settings: Mutex::new(Arc::new(settings)),

@@ -456,6 +456,10 @@ impl Page {
             let labels = vec![("source", name), ("anomaly", anomaly.as_str())];
             self.add(Metric::SourceAnomalies, labels, n as f64);
         }
+        for (change, n) in source.zones.counts() {
+            let labels = vec![("source", name), ("change", change)];
+            self.add(Metric::ZoneGuesses, labels, n as f64);
+        }
         if let Some(tls) = &source.settings().1.tls {
             self.add(
                 Metric::TlsCertificateNotAfter,

@@ -27,6 +27,7 @@ mod search;
 mod shape;
 mod store;
 mod store_s3;
+mod times;
 mod tls;
 mod top;
 

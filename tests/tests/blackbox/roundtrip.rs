@@ -17,7 +17,7 @@ fn assert_full(event: &Value, protocol: &str) {
         "sourcetype": "syslog", "index": "main", "app": "app", "proc_id": "42", "msg_id": "ID47",
         "facility": "local4", "severity": "notice", "sdata": "[ex@32473 k=\"v \\\"q\\\" \\]\"]",
         "message": "hello ünïcode", "raw": FULL, "sender": "127.0.0.1", "protocol": protocol,
-        "format": "rfc5424",
+        "format": "rfc5424", "anomalies": ["time_skewed"],
     });
     assert_eq!(event, expected);
 }

@@ -48,7 +48,7 @@ pub(super) fn whole(bytes: &[u8], span: Span, event: &mut Event<'_>) -> bool {
     let Some((time, end)) = formats.prefix(&bytes[at..], zone, received) else {
         return false;
     };
-    time.stamp(&mut event.record);
+    time.stamp(&mut event.record, event.zone.is_some());
     let rest = &bytes[at + end..];
     let from = at + end + rest.iter().take_while(|byte| **byte == b' ').count();
     let to = memchr::memchr(b' ', &bytes[from..]).map_or(bytes.len(), |n| from + n);

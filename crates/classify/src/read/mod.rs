@@ -187,12 +187,13 @@ impl Step {
                 zone,
             } => {
                 let span = event.eval(text);
-                let zone = zone.as_ref().or(event.zone).unwrap_or(event.source_zone);
+                let known = zone.as_ref().or(event.zone);
+                let zone = known.unwrap_or(event.source_zone);
                 let Some(time) = formats.read(event.bytes(span), zone, event.record.received)
                 else {
                     return false;
                 };
-                time.stamp(&mut event.record);
+                time.stamp(&mut event.record, known.is_some());
                 true
             }
             Action::Tag => {

@@ -46,14 +46,18 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Makes it the event's.
-    pub(crate) fn stamp(self, record: &mut Record) {
+    /// Makes it the event's. Without a zone of its own it was read in one that a rule knows
+    /// (`by_rule`), or else in that of the event's header.
+    pub(crate) fn stamp(self, record: &mut Record, by_rule: bool) {
         record.event_time = self.time;
-        let assumed = Anomalies::YEAR_ASSUMED.union(Anomalies::ZONE_ASSUMED);
-        let gone = assumed.union(Anomalies::NO_TIME).union(Anomalies::BAD_TIME);
+        let guessed = record.anomalies.contains(Anomalies::ZONE_GUESSED) && !by_rule;
+        let zone = Anomalies::ZONE_ASSUMED.union(Anomalies::ZONE_GUESSED);
+        let none = Anomalies::NO_TIME.union(Anomalies::BAD_TIME);
+        let gone = zone.union(none).union(Anomalies::YEAR_ASSUMED);
         record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !gone.bits());
         match self.zone {
             Some(offset) => record.zone_minutes = (offset.seconds() / 60) as i16,
+            None if guessed => record.anomalies.insert(Anomalies::ZONE_GUESSED),
             None => {
                 record.zone_minutes = Record::ZONE_NONE;
                 record.anomalies.insert(Anomalies::ZONE_ASSUMED);

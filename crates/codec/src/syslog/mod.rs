@@ -13,6 +13,7 @@
 //! `<PRI>`, a version and a timestamp (or `-`) make RFC 5424. Everything else with a `<PRI>`, or
 //! with a timestamp at its start, is RFC 3164 in one of its many shapes.
 
+mod guess;
 mod pri;
 mod rfc3164;
 mod rfc5424;
@@ -22,8 +23,13 @@ mod tests;
 mod time;
 mod zone;
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use inrush_event::{Anomalies, Format, Record};
 
+use guess::Guesser;
+pub use guess::{Guess, Guesses};
 use pri::{Pri, read_pri};
 use scan::skip_spaces;
 use time::Clock;
@@ -33,6 +39,7 @@ pub use zone::{Zone, ZoneError};
 #[derive(Debug)]
 pub struct Parser {
     clock: Clock,
+    guesser: Option<Guesser>,
 }
 
 impl Parser {
@@ -40,12 +47,43 @@ impl Parser {
     pub fn new(zone: Zone) -> Self {
         Self {
             clock: Clock::new(zone),
+            guesser: None,
         }
+    }
+
+    /// A parser that takes timestamps without a zone as being in that of their sender, as far as
+    /// `guesses` know it, and else in `zone`.
+    pub fn guessing(zone: Zone, guesses: Arc<Guesses>) -> Self {
+        Self {
+            clock: Clock::new(Zone::utc()),
+            guesser: Some(Guesser::new(zone, guesses)),
+        }
+    }
+
+    /// As [`Self::parse`] does, for a record that `sender` sent: what is known of its zone counts,
+    /// and the event counts for what is known. The answer is there if that made news of it.
+    #[inline]
+    pub fn parse_from(
+        &mut self,
+        arena: &[u8],
+        record: &mut Record,
+        sender: IpAddr,
+    ) -> Option<Guess> {
+        self.header(arena, record);
+        self.guesser.as_mut()?.settle(arena, record, sender)
     }
 
     /// Fills the columns of a record that was made by [`Record::unparsed`] from its raw bytes in
     /// `arena`. Anomalies are added to those it has.
+    #[inline]
     pub fn parse(&mut self, arena: &[u8], record: &mut Record) {
+        self.header(arena, record);
+        if let Some(guesser) = &mut self.guesser {
+            guesser.assume(record);
+        }
+    }
+
+    fn header(&mut self, arena: &[u8], record: &mut Record) {
         let begin = record.raw.start();
         let Some(bytes) = arena.get(..record.raw.end()) else {
             return unparsed(record);

@@ -4,8 +4,9 @@
 //! # Rules
 //! * **No year**: the year in which the reading, taken as UTC, lies closest to the receive time;
 //!   of two equally close ones the earlier. February 29th looks for the closest leap year.
-//! * **No zone**: the zone of the source. A local time skipped by a clock change is read with the
-//!   offset before it, and one that occurs twice is the first of the two.
+//! * **No zone**: the zone of the source, or that which is guessed of the sender. A local time
+//!   skipped by a clock change is read with the offset before it, and one that occurs twice is the
+//!   first of the two.
 //! * Second 60 is the first second of the next minute. Fractions are kept to the nanosecond.
 //! * What has the shape of a timestamp and is no date is passed over and flagged.
 

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use inrush_event::Span;
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -241,4 +244,146 @@ fn days_agree_with_the_calendar() {
     }
     assert_eq!(day_number(1900, 2, 29), None);
     assert_eq!(day_number(2000, 2, 29), Some(11_016));
+}
+
+/// Zones with half and quarter hours, a summer time of half an hour, on either side of the equator,
+/// and one that changes at midnight.
+const ZONES: [&str; 10] = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "America/St_Johns",
+    "Australia/Lord_Howe",
+    "Australia/Adelaide",
+    "Asia/Kolkata",
+    "Asia/Kathmandu",
+    "Pacific/Chatham",
+    "America/Santiago",
+];
+
+/// Instants from 1980 to 2100, most of them around New Year, leap days and changes of the clocks.
+fn instants() -> impl Strategy<Value = i64> {
+    let any = 315_532_800_i64..4_102_444_800;
+    let near = (1980_i16..2100, 0_usize..8, -200_000_i64..200_000);
+    let near = near.prop_map(|(year, which, off)| {
+        let days = [
+            (1, 1),
+            (12, 31),
+            (2, 28),
+            (3, 1),
+            (3, 29),
+            (4, 5),
+            (10, 4),
+            (11, 1),
+        ];
+        let (month, day) = days[which];
+        let day = jiff::civil::date(year, month, day).to_zoned(TimeZone::UTC);
+        day.unwrap().timestamp().as_second() + off
+    });
+    prop_oneof![1 => any, 4 => near]
+}
+
+/// The instant that a clock in `zone` is taken to mean: of a time that occurs twice the first, and
+/// one that is skipped as before the change.
+fn meant(shown: DateTime, zone: &TimeZone) -> i64 {
+    let instant = zone.to_ambiguous_timestamp(shown).compatible();
+    instant.unwrap().as_second()
+}
+
+/// Half a year less two days, in seconds: further off another year is closer, by a clock up to a
+/// day away from UTC.
+const SKEW_MAX: i64 = 180 * DAY_SECONDS;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    /// Whatever a sender's clock shows is read back, without a year and without a zone, over leap
+    /// days, New Year in both directions and changes of the clocks, by a clock that is off by up to
+    /// half a year.
+    #[test]
+    fn what_a_clock_shows_is_read_back(
+        instant in instants(),
+        after_change in prop::option::of(-7200_i64..7200),
+        skew in prop_oneof![-300_i64..300, -SKEW_MAX..SKEW_MAX],
+        index in 0..ZONES.len(),
+    ) {
+        let zone = TimeZone::get(ZONES[index]).unwrap();
+        let any = jiff::Timestamp::from_second(instant).unwrap();
+        let instant = match (zone.following(any).next(), after_change) {
+            (Some(change), Some(after)) => change.timestamp().as_second() + after,
+            _ => instant,
+        };
+        let shown = zone.to_datetime(jiff::Timestamp::from_second(instant).unwrap());
+        let received = instant + skew;
+        let mut clock = Clock::new(Zone::named(ZONES[index]).unwrap());
+        let wanted = jiff::Timestamp::from_second(meant(shown, &zone)).unwrap().to_string();
+        for (format, odd) in [
+            ("%b %e %H:%M:%S", ASSUMED),
+            ("%b %e %Y %H:%M:%S", "zone_assumed"),
+            ("%Y-%m-%dT%H:%M:%S", "zone_assumed"),
+        ] {
+            let text = shown.strftime(format).to_string();
+            let wanted = Some((wanted.clone(), odd.to_owned()));
+            prop_assert_eq!(read_at(&mut clock, &text, received), wanted, "{}", text);
+        }
+    }
+
+    /// A local time that the clocks skip or show twice is never read as one further off than the
+    /// change is wide.
+    #[test]
+    fn gaps_and_folds_move_a_time_by_no_more_than_the_change(
+        instant in instants(),
+        index in 0..ZONES.len(),
+    ) {
+        let zone = TimeZone::get(ZONES[index]).unwrap();
+        let around = jiff::Timestamp::from_second(instant).unwrap();
+        let Some(change) = zone.following(around).next() else {
+            return Ok(());
+        };
+        let turn = change.timestamp().as_second();
+        let before = jiff::Timestamp::from_second(turn - 1).unwrap();
+        let (old, new) = (zone.to_offset(before).seconds(), change.offset().seconds());
+        let width = i64::from((new - old).abs());
+        let mut clock = Clock::new(Zone::named(ZONES[index]).unwrap());
+        for second in (-width - 60..width + 60).step_by(61) {
+            let local = turn + i64::from(old) + second;
+            let text = Offset::UTC.to_datetime(jiff::Timestamp::from_second(local).unwrap());
+            let text = text.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+            let reading = clock.read(text.as_bytes(), 0, at(turn)).unwrap();
+            let mut record = Record::unparsed(Span::EMPTY, at(turn), 0, Anomalies::NONE);
+            clock.settle(&reading, &mut record);
+            let read = record.event_time.0 / SECOND_NS;
+            prop_assert!((read - (turn + second)).abs() <= width, "{} in {}", text, ZONES[index]);
+        }
+    }
+
+    /// No event is further from its receive time than was allowed, unless it says so.
+    #[test]
+    fn no_time_is_far_off_unmarked(
+        instant in instants(),
+        received in instants(),
+        most in 1_i64..400 * DAY_SECONDS,
+    ) {
+        let shown = Offset::UTC.to_datetime(jiff::Timestamp::from_second(instant).unwrap());
+        for format in ["%b %e %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"] {
+            let text = shown.strftime(format).to_string();
+            let mut clock = Clock::new(Zone::utc());
+            let reading = clock.read(text.as_bytes(), 0, at(received)).unwrap();
+            let mut record = Record::unparsed(Span::EMPTY, at(received), 0, Anomalies::NONE);
+            clock.settle(&reading, &mut record);
+            let far = (record.event_time.0 - record.received.0).abs() > most * SECOND_NS;
+            prop_assert_eq!(record.flag_skew((most * SECOND_NS) as u64), far);
+            prop_assert_eq!(record.anomalies.contains(Anomalies::TIME_SKEWED), far);
+        }
+    }
+}
+
+#[test]
+fn an_event_without_a_time_is_not_far_off() {
+    let mut record = Record::unparsed(Span::EMPTY, at(RECEIVED), 0, Anomalies::NONE);
+    assert!(!record.flag_skew(0));
+    record.event_time = at(RECEIVED);
+    assert!(!record.flag_skew(0));
+    record.event_time = Timestamp(i64::MIN + 1);
+    assert!(record.flag_skew(SECOND_NS as u64) && !record.flag_skew(u64::MAX));
 }

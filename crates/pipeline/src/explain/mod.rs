@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use inrush_classify::{Considered, Hints, Outcome, Packs};
 use inrush_codec::encode::{HecEncoder, HecOptions};
-use inrush_codec::{OptionsError, Parser, Zone, datagram};
+use inrush_codec::{Guesses, OptionsError, Parser, SyslogOptions, Zone, datagram};
 use inrush_event::{
-    Anomalies, Batch, BatchBuilder, BatchPool, Peer, Protocol, Record, Secret, SourceInfo, Span,
-    Timestamp, limits,
+    Anomalies, Batch, BatchBuilder, BatchPool, Peer, Period, Protocol, Record, Secret, SourceInfo,
+    Span, Timestamp, limits,
 };
 use inrush_sink::SinkConfig;
 use inrush_sink::splunk_hec::SplunkHecConfig;
@@ -71,6 +71,7 @@ pub struct Explained {
     /// The rules that were asked, in order; `None` if packs are off.
     pub considered: Option<Vec<Considered>>,
     timezone: String,
+    time_skew_max: Period,
 }
 
 /// What became of a part of an event.
@@ -223,13 +224,27 @@ impl Explained {
             notes
                 .push("no year was sent: the one closest to the receive time was taken".to_owned());
         }
-        if has(Anomalies::ZONE_ASSUMED) {
-            let zone = &self.timezone;
-            notes.push(format!("no zone was sent: the source's, {zone}, was taken"));
-        } else if self.record.zone_minutes != Record::ZONE_NONE {
+        let zone = offset(self.record.zone_minutes);
+        if has(Anomalies::ZONE_GUESSED) {
             notes.push(format!(
-                "sent with the zone {}",
-                offset(self.record.zone_minutes)
+                "no zone was sent: {zone}, that of earlier events of its sender, was taken"
+            ));
+        } else if has(Anomalies::ZONE_ASSUMED) {
+            let zone = &self.timezone;
+            let unless = match self.rules() {
+                "" => "",
+                _ => ", unless a rule set another",
+            };
+            notes.push(format!(
+                "no zone was sent: the source's, {zone}, was taken{unless}"
+            ));
+        } else if self.record.zone_minutes != Record::ZONE_NONE {
+            notes.push(format!("sent with the zone {zone}"));
+        }
+        if has(Anomalies::TIME_SKEWED) {
+            let most = self.time_skew_max;
+            notes.push(format!(
+                "more than {most} from the receive time (`max_time_skew`)"
             ));
         }
         if has(Anomalies::CLOCK_UNSYNCED) {
@@ -269,7 +284,7 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
 }
 
 /// Minutes east of UTC as `+02:00`.
-fn offset(minutes: i16) -> String {
+pub(crate) fn offset(minutes: i16) -> String {
     let sign = if minutes < 0 { '-' } else { '+' };
     let minutes = minutes.unsigned_abs();
     format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
@@ -285,7 +300,7 @@ pub struct Explainer {
     /// As whose datagram or connection a record counts that does not say.
     door: Peer,
     zone: Zone,
-    timezone: String,
+    syslog: SyslogOptions,
     parser: Parser,
     hec_options: HecOptions,
     hec: HecEncoder,
@@ -330,7 +345,7 @@ impl Explainer {
             },
             parser: Parser::new(zone.clone()),
             zone,
-            timezone: source.syslog.timezone.clone(),
+            syslog: source.syslog.clone(),
             hec: HecEncoder::new(hec_options.clone()),
             hec_options,
             number: 0,
@@ -351,7 +366,10 @@ impl Explainer {
 
     /// Forgets everything that was learnt from earlier records.
     pub fn forget(&mut self) {
-        self.parser = Parser::new(self.zone.clone());
+        self.parser = match self.syslog.guess_timezone {
+            true => Parser::guessing(self.zone.clone(), Guesses::new()),
+            false => Parser::new(self.zone.clone()),
+        };
         self.hec = HecEncoder::new(self.hec_options.clone());
         self.pool = BatchPool::new();
         let hints = self.remember_hosts.then(Hints::new);
@@ -399,6 +417,7 @@ impl Explainer {
                 .map(|(rule, _)| rule.to_owned())
                 .next();
         }
+        self.flag_skewed(&mut builder);
         if let (Some((_, fate)), Some(groups)) = (&mut part, &mut self.groups) {
             *fate = hold(self.recogniser.as_mut(), &builder, groups, now);
         }
@@ -439,7 +458,8 @@ impl Explainer {
             batch,
             record,
             stand_in: arrival.sender.is_none(),
-            timezone: self.timezone.clone(),
+            timezone: self.syslog.timezone.clone(),
+            time_skew_max: self.syslog.max_time_skew,
         }
     }
 
@@ -454,12 +474,21 @@ impl Explainer {
         let mut builder = self.pool.lend(&self.source, most);
         builder.stamp(received);
         builder.extend(arrival.bytes);
+        let sender = peer.ip;
         let peer = builder.peer(peer);
         let raw = Span::new(0, arrival.bytes.len());
         let mut record = Record::unparsed(raw, received, peer, arrival.framing);
-        self.parser.parse(builder.bytes(), &mut record);
+        // What is learnt of the sender shows in what is read next.
+        let _ = (self.parser).parse_from(builder.bytes(), &mut record, sender);
         builder.parts().1.push(record);
         (builder, record)
+    }
+
+    fn flag_skewed(&self, builder: &mut BatchBuilder) {
+        let most = self.syslog.time_skew_ns_max();
+        for record in builder.records_mut() {
+            record.flag_skew(most);
+        }
     }
 
     /// What a user's own expressions make of the record: the transforms that changed it, where it

@@ -75,6 +75,7 @@ impl Filler {
             if record.anomalies.contains(Anomalies::GROUP_INCOMPLETE) {
                 self.tally.add(Anomalies::GROUP_INCOMPLETE);
             }
+            self.flag_skewed(self.builder.len() - 1);
             if let Some(shaper) = &mut self.shaper {
                 let last = self.builder.len() - 1;
                 // Its bytes were counted when its parts came.

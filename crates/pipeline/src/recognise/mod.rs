@@ -13,9 +13,11 @@ use inrush_classify::{
     Classifier, Considered, Hints, Overrides, Pack, SenderPlace, Verdict, Warning,
 };
 use inrush_codec::Zone;
-use inrush_event::{BatchBuilder, ClassId, ClassInfo, EventText, Record, crc32c, crc32c_append};
+use inrush_event::{
+    Anomalies, BatchBuilder, ClassId, ClassInfo, EventText, Record, crc32c, crc32c_append,
+};
 use inrush_yaml::{Findings, Location, Problems};
-use jiff::tz::TimeZone;
+use jiff::tz::{Offset, TimeZone};
 
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
 use crate::shape::{Failures, Shape};
@@ -268,6 +270,13 @@ impl Recognition {
     }
 }
 
+/// The zone that was guessed of a record's sender: it holds for all times without one.
+fn guessed_zone(record: &Record) -> Option<TimeZone> {
+    let guessed = record.anomalies.contains(Anomalies::ZONE_GUESSED);
+    let seconds = i32::from(record.zone_minutes) * 60;
+    guessed.then(|| Offset::from_seconds(seconds).ok().map(TimeZone::fixed))?
+}
+
 /// Recognises the events of one source in one worker.
 pub(crate) struct Recogniser {
     recognition: Recognition,
@@ -339,11 +348,12 @@ impl Recogniser {
         for index in from..count {
             let mut record = builder.records()[index];
             let sender = builder.peer_at(record.peer).map(|peer| peer.ip);
+            let guessed = guessed_zone(&record);
             let place = SenderPlace {
                 sender,
                 listener: &self.recognition.listener,
                 hint: (self.recognition.product.as_ref()).map(|(v, p)| (v.as_str(), p.as_str())),
-                zone: &self.recognition.zone,
+                zone: guessed.as_ref().unwrap_or(&self.recognition.zone),
             };
             let (verdict, append) = self
                 .classifier

@@ -17,7 +17,7 @@ use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_codec::Parser;
+use inrush_codec::{Guesses, Parser};
 use inrush_event::{
     Anomalies, Batch, BatchBuilder, BatchParts, BatchPool, Peer, Protocol, Record, SourceInfo,
     Span, Timestamp, limits,
@@ -268,6 +268,8 @@ struct Door {
     /// The ports that it listens at, by how.
     ports: Vec<(Protocol, u16)>,
     parser: Parser,
+    /// Nanoseconds that an event's time may be from ours.
+    skew_ns_max: u64,
     recogniser: Option<Recogniser>,
     /// Transforms; where a record goes is said by who replays it.
     shaper: Option<Shaper>,
@@ -303,7 +305,11 @@ impl Door {
             ports: ports.map(|at| (at.protocol, at.addr.port())).collect(),
             recogniser: known.of(name, source, &zone).map(Recogniser::new),
             shaper: known.shape.clone().map(Shaper::without_routes),
-            parser: Parser::new(zone),
+            parser: match source.syslog.guess_timezone {
+                true => Parser::guessing(zone, Guesses::new()),
+                false => Parser::new(zone),
+            },
+            skew_ns_max: source.syslog.time_skew_ns_max(),
             was: Vec::new(),
             filtered: Vec::new(),
         })
@@ -339,7 +345,13 @@ impl Door {
         let span = Span::new(start, self.builder.filled());
         let mut record = Record::unparsed(span, stored.received, peer, framing);
         let (arena, records) = self.builder.parts();
-        self.parser.parse(arena, &mut record);
+        // What is learnt of the sender shows in what is read next.
+        match stored.sender {
+            Some(sender) => {
+                self.parser.parse_from(arena, &mut record, sender);
+            }
+            None => self.parser.parse(arena, &mut record),
+        }
         records.push(record);
         if let Some(rule) = self.filtered_by() {
             return self.filtered.push((stored.was, stored.number, rule));
@@ -356,6 +368,9 @@ impl Door {
             if let Some((rule, _)) = dropped {
                 return Some(rule.to_owned());
             }
+        }
+        for record in &mut self.builder.records_mut()[last..] {
+            record.flag_skew(self.skew_ns_max);
         }
         let shaper = self.shaper.as_mut()?;
         shaper.run(&mut self.builder, last);

@@ -63,6 +63,32 @@ fn records_are_read_by_todays_packs_with_the_sender_and_time_of_then() {
 }
 
 #[test]
+fn times_are_read_as_by_the_source_with_what_was_learnt_on_the_way() {
+    let yaml = "sources: { a: { type: syslog, listen: [\"udp://127.0.0.1:514\"], \
+        guess_timezone: true, max_time_skew: 1h } }\ndestinations: { out: { type: blackhole } }\n";
+    let config = crate::config::parse(yaml, "test", &|_| None).unwrap();
+    let mut reader = Reader::new(&config, None).unwrap();
+    for number in 0..10 {
+        let received = Timestamp(1_714_979_289_000_000_000 + 5_000_000_000 * number as i64);
+        let raw = format!("<13>May  6 02:08:{:02} h1 app: x", 9 + 5 * number);
+        let stored = stored(raw.as_bytes(), "a", number);
+        reader.take(Stored { received, ..stored }).unwrap();
+    }
+    let page = reader.finish().remove(0);
+    let records = page.batch.records();
+    let flagged: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let has = |one| record.anomalies.contains(one);
+            (has(Anomalies::ZONE_GUESSED), has(Anomalies::TIME_SKEWED))
+        })
+        .collect();
+    assert_eq!(flagged[..7], [(false, true); 7]);
+    assert_eq!(flagged[7..], [(true, false); 3]);
+    assert_eq!(records[9].event_time, records[9].received);
+}
+
+#[test]
 fn a_source_that_is_gone_is_stood_in_for_and_named() {
     let config = config("false");
     let mut reader = Reader::new(&config, Some("b")).unwrap();

@@ -1,0 +1,102 @@
+//! What a source knows of the zones of its senders, and what it says of that.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use inrush_codec::{Guess, Guesses, Parser};
+use inrush_event::{Counter, Timestamp};
+
+use crate::explain::offset;
+use crate::source::Settings;
+
+/// Guesses that are written to the log in a minute; metrics have all of them. Who invents senders
+/// cannot fill it.
+const SAID_MAX: u32 = 100;
+
+const MINUTE_NS: i64 = 60_000_000_000;
+
+/// Bytes of a host name that are written to the log: as many as a name can have.
+const HOST_BYTES_MAX: usize = 255;
+
+/// The zones of the senders of one source; they outlive a reload.
+#[derive(Default)]
+pub(crate) struct Zones {
+    guesses: Arc<Guesses>,
+    made: Counter,
+    changed: Counter,
+    ended: Counter,
+    /// The minute, since 1970, of the last guess, and how many there were in it. Locked when there
+    /// is news.
+    said: Mutex<(i64, u32)>,
+}
+
+impl Zones {
+    /// A parser of the headers of events.
+    pub(crate) fn parser(&self, settings: &Settings) -> Parser {
+        let zone = settings.zone.clone();
+        match settings.syslog.guess_timezone {
+            true => Parser::guessing(zone, Arc::clone(&self.guesses)),
+            false => Parser::new(zone),
+        }
+    }
+
+    /// Counts news of a guess, and says it, if not too much was said lately.
+    #[cold]
+    pub(crate) fn note(
+        &self,
+        source: &str,
+        sender: IpAddr,
+        host: &[u8],
+        guess: Guess,
+        now: Timestamp,
+    ) {
+        let (counter, words) = match (guess.from, guess.to) {
+            (_, None) => (&self.ended, "the times of a sender fit the source's zone"),
+            (None, _) => (&self.made, "the zone of a sender was guessed"),
+            _ => (&self.changed, "the zone of a sender has changed"),
+        };
+        counter.add(1);
+        if !self.may_say(now) {
+            return;
+        }
+        let host = String::from_utf8_lossy(&host[..host.len().min(HOST_BYTES_MAX)]);
+        let shown = |minutes: Option<i16>| minutes.map_or("the source's".to_owned(), offset);
+        let (from, to) = (shown(guess.from), shown(guess.to));
+        tracing::info!(source, %sender, ?host, %from, %to, "{words}");
+    }
+
+    /// Whether there is a line left of those of this minute.
+    fn may_say(&self, now: Timestamp) -> bool {
+        let minute = now.0.div_euclid(MINUTE_NS);
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.0 != minute {
+            *said = (minute, 0);
+        }
+        said.1 = said.1.saturating_add(1);
+        said.1 <= SAID_MAX
+    }
+
+    /// How many guesses were made, changed and ended, each with its name.
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
+        [
+            ("made", self.made.get()),
+            ("changed", self.changed.get()),
+            ("ended", self.ended.get()),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_guesses_is_counted_and_not_all_said() {
+        let zones = Zones::default();
+        let at = |second: i64| Timestamp(second * 1_000_000_000);
+        let said = |second| (0..500).filter(|_| zones.may_say(at(second))).count();
+        assert_eq!(said(0), SAID_MAX as usize);
+        assert_eq!(said(59), 0);
+        assert_eq!(said(60), SAID_MAX as usize);
+    }
+}
