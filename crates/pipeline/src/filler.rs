@@ -1,7 +1,9 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue. Parts of events that wait for the others are in `held`.
+//! then hand the batch to the queue. Parts of events that wait for the others are in `held`, what is
+//! counted of a batch in `tally`.
 
 mod held;
+mod tally;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,12 +18,14 @@ use inrush_queue::{AppendError, Log};
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
+use crate::names::Namer;
 use crate::recognise::{Groups, Recogniser, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
-use crate::senders::PeerTally;
 use crate::shape::{self, Shaper};
 use crate::source::{Settings, Source};
+use crate::unknown::Unknown;
 use held::Joined;
+use tally::Tally;
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
 /// not cost a hand-over each. It is far below the latency that any destination adds, and nobody
@@ -63,6 +67,8 @@ pub(crate) struct Doors {
     pub(crate) ledger: Arc<Ledger>,
     /// Memory for parts of events that wait for the others.
     pub(crate) room: Arc<Room>,
+    /// What no rule recognised.
+    pub(crate) unknown: Arc<Unknown>,
 }
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
@@ -121,71 +127,6 @@ impl StreamState {
             self.carry = Vec::new();
         }
         self.carry.extend_from_slice(rest);
-    }
-}
-
-/// Counts of the open batch that are posted when it is handed on.
-#[derive(Default)]
-struct Tally {
-    /// Bytes of what is new in the open batch.
-    bytes: u64,
-    empty: u64,
-    /// A run of events with the same anomalies costs one addition each bit.
-    run: Anomalies,
-    run_events: u64,
-    anomalies: [u64; 32],
-    /// By index of [`BatchBuilder::peer`].
-    peers: Vec<PeerTally>,
-}
-
-impl Tally {
-    fn add(&mut self, anomalies: Anomalies) {
-        if anomalies != self.run {
-            self.end_run();
-            self.run = anomalies;
-        }
-        self.run_events += 1;
-    }
-
-    fn end_run(&mut self) {
-        let mut bits = self.run.bits();
-        while bits != 0 {
-            self.anomalies[bits.trailing_zeros() as usize] += self.run_events;
-            bits &= bits - 1;
-        }
-        self.run_events = 0;
-    }
-
-    /// Adds what a sender brought. `last` is its last event in the batch, if it brought any.
-    fn add_peer(&mut self, index: u32, ip: IpAddr, events: u64, bytes: u64, last: usize) {
-        self.bytes += bytes;
-        let index = index as usize;
-        let nothing = PeerTally {
-            ip,
-            events: 0,
-            bytes: 0,
-            last: 0,
-        };
-        if self.peers.len() <= index {
-            self.peers.resize(index + 1, nothing);
-        }
-        let row = &mut self.peers[index];
-        let last = if events > 0 { last as u32 } else { row.last };
-        *row = PeerTally {
-            ip,
-            events: row.events + events,
-            bytes: row.bytes + bytes,
-            last,
-        };
-    }
-
-    fn clear(&mut self) {
-        let mut peers = std::mem::take(&mut self.peers);
-        peers.clear();
-        *self = Self {
-            peers,
-            ..Self::default()
-        };
     }
 }
 
@@ -263,6 +204,8 @@ pub(crate) struct Filler {
     parser: Parser,
     /// Says what events are; `None` if nobody wants to know.
     recogniser: Option<Recogniser>,
+    /// Names their hosts; `None` if nobody wants that.
+    namer: Option<Namer>,
     /// Changes, filters and routes them; `None` if nobody wants that.
     shaper: Option<Shaper>,
     /// Events of the open batch that were recognised.
@@ -295,11 +238,10 @@ impl Filler {
         let since = Instant::now();
         let tally = Tally::default();
         let sums = doors.log.has_disk();
-        let recogniser = settings.recognition.clone().map(Recogniser::new);
-        let shaper = settings.shape.clone().map(Shaper::new);
         Self {
-            recogniser,
-            shaper,
+            recogniser: recogniser(&settings),
+            namer: settings.names.clone().map(Namer::new),
+            shaper: settings.shape.clone().map(Shaper::new),
             recognised: 0,
             filtered: (0, 0),
             groups: Groups::new(Arc::clone(&doors.room)),
@@ -394,6 +336,7 @@ impl Filler {
     /// out is counted with the batch.
     fn recognise(&mut self, events_min: usize, now: Now) {
         let nothing = self.recogniser.is_none() && self.shaper.is_none();
+        let nothing = nothing && self.namer.is_none();
         if nothing || self.builder.len() < self.recognised + events_min {
             return;
         }
@@ -409,6 +352,9 @@ impl Filler {
                 sum.1 += more.1;
                 self.tally.bytes -= more.1;
             }
+        }
+        if let Some(namer) = &mut self.namer {
+            namer.run(&mut self.builder, from, now);
         }
         if let Some(shaper) = &mut self.shaper {
             let (events, bytes) = shaper.run(&mut self.builder, from);
@@ -586,6 +532,7 @@ impl Filler {
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
         self.recognise(1, now);
+        self.tell(now);
         self.tally.end_run();
         self.post_empty();
         self.post_held();
@@ -629,6 +576,17 @@ impl Filler {
             .note_senders(now.wall, &batch, &self.tally.peers);
         self.note();
         self.tally.clear();
+    }
+
+    /// Tells others what the batch taught us.
+    fn tell(&mut self, now: Now) {
+        if let Some(namer) = &mut self.namer {
+            namer.tell(&self.builder, now);
+        }
+        if let Some(recogniser) = &mut self.recogniser {
+            let fallen = recogniser.tell(&self.doors.unknown, &self.builder, now.wall);
+            self.source.unrecognised.add(fallen);
+        }
     }
 
     fn post_empty(&mut self) {
@@ -675,12 +633,16 @@ impl Filler {
             (self.generation, self.settings) = self.source.settings();
             self.groups.end_all();
             self.parser = Parser::new(self.settings.zone.clone());
-            self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
+            self.recogniser = recogniser(&self.settings);
+            self.namer = self.settings.names.clone().map(Namer::new);
             self.shaper = self.settings.shape.clone().map(Shaper::new);
         }
         self.recognised = 0;
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
+        }
+        if let Some(namer) = &mut self.namer {
+            namer.begin();
         }
         if let Some(shaper) = &mut self.shaper {
             shaper.begin();
@@ -751,4 +713,10 @@ impl Filler {
             }
         }
     }
+}
+
+/// Who says what a source's events are.
+fn recogniser(settings: &Settings) -> Option<Recogniser> {
+    let recognition = settings.recognition.clone()?;
+    Some(Recogniser::new(recognition).watch())
 }

@@ -4,6 +4,7 @@
 //! is sent anywhere. `inrush explain` and the admin API both ask here.
 
 mod json;
+mod unknown;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::recognise::{self, Groups, Held, Recogniser, Recognition, Room};
 use crate::shape::{Failures, Shape, Shaper, UNROUTED};
 
 pub use json::{rest, rfc3339};
+pub(crate) use unknown::unknown;
 
 /// Bytes of the largest record that can be explained over the admin API.
 pub const RECORD_BYTES_MAX: usize = limits::MESSAGE_BYTES_DEFAULT;
@@ -70,6 +72,8 @@ pub struct Explained {
     pub destinations: Option<Vec<String>>,
     /// The rules that were asked, in order; `None` if packs are off.
     pub considered: Option<Vec<Considered>>,
+    /// Whether no rule recognised it, so that the fallback decided.
+    pub fell: bool,
     timezone: String,
 }
 
@@ -386,7 +390,7 @@ impl Explainer {
         };
         let (mut builder, mut record) = self.read(arrival, received, peer);
         let (mut considered, mut filtered) = (None, None);
-        let mut part = None;
+        let (mut part, mut fell) = (None, true);
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
             recogniser.run(&mut builder, 0, None);
@@ -394,6 +398,7 @@ impl Explainer {
                 .part_of()
                 .map(|rule| (rule.to_owned(), PartFate::Alone));
             considered = Some(recogniser.considered().to_vec());
+            fell = recogniser.fell();
             filtered = recogniser
                 .take_dropped()
                 .map(|(rule, _)| rule.to_owned())
@@ -435,6 +440,7 @@ impl Explainer {
             transforms,
             destinations,
             considered,
+            fell,
             number: self.number,
             batch,
             record,
