@@ -14,6 +14,7 @@ mod groups;
 mod hec;
 mod hec_fates;
 mod hostile;
+mod hosts;
 mod lifecycle;
 mod load;
 mod packs;
@@ -29,6 +30,7 @@ mod store;
 mod store_s3;
 mod tls;
 mod top;
+mod unknown;
 
 /// A syslog source on `listen` (addresses without brackets around the list) with more options
 /// (`key: value` lines), written to `out.jsonl`.
