@@ -1,6 +1,6 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue. Parts of events that wait for the others are in `held`, what is
-//! counted of a batch in `tally`.
+//! then hand the batch to the queue. Parts of events that wait for the others are in `held`, what
+//! is counted of a batch in `tally`.
 
 mod held;
 mod tally;

@@ -165,7 +165,7 @@ fn a_sender_is_called_what_it_called_itself_unless_it_passes_others_on() {
     let events = inrush.events("out.jsonl");
     let named = events.iter().filter(|event| event["index"] == "named");
     assert_eq!(named.count(), 3, "transforms see the name");
-    assert_eq!(metric(&inrush, "inrush_names_remembered_senders"), 2);
+    assert_eq!(metric(&inrush, "inrush_names_remembered_senders"), 3);
 }
 
 #[test]
@@ -191,6 +191,32 @@ fn a_table_comes_before_a_name_of_its_own_and_that_before_dns() {
     }
     assert_eq!(hosts(&inrush, 6)[3..], ["table", "own8", "dns"]);
     assert_eq!((dns.asked("192.0.2.7"), dns.asked("192.0.2.8")), (0, 0));
+}
+
+#[test]
+fn a_relay_does_not_give_its_name_to_the_addresses_behind_it() {
+    let inrush = Inrush::start(&format!("{}{REMEMBERING}", to_file(UDP_TCP, "")));
+    let to = inrush.address("udp");
+    for (n, host) in ["192.0.2.1", "192.0.2.2", "relay"].into_iter().enumerate() {
+        datagram("127.0.0.2", to, &of(host, n));
+        inrush.conserved(n as u64 + 1);
+    }
+    datagram("127.0.0.2", to, &of("192.0.2.1", 3));
+    assert_eq!(hosts(&inrush, 4)[3], "192.0.2.1");
+}
+
+#[test]
+fn a_known_relay_is_not_looked_up_for_what_it_passes_on() {
+    let dns = Dns::start();
+    dns.say("192.0.2.7", DnsReply::Name("relay.example.com".into()));
+    let yaml = with_dns(&dns, "").replace("hosts:\n", "hosts:\n  remember_names: true\n");
+    let inrush = Inrush::start(&yaml);
+    for (n, host) in ["fw1", "fw2", "192.0.2.1"].into_iter().enumerate() {
+        from(&inrush, "192.0.2.7", &of(host, n));
+        inrush.conserved(n as u64 + 1);
+    }
+    assert_eq!(hosts(&inrush, 3), ["fw1", "fw2", "192.0.2.1"]);
+    assert_eq!(dns.asked("192.0.2.7"), 0);
 }
 
 /// Starts where another one ended, lets a nameless event in, and says what it was called.

@@ -9,8 +9,8 @@ use crate::{TCP, to_file};
 fn with_rule(fallback: &str, more: &str) -> String {
     let pack = format!(
         "packs:\n  enabled: true\n  fallback: {fallback}\n  inline: |\n    about: mine\n    rules:\n      \
-         - {{ name: mine, stage: program, when: {{ program: gadget, message: 'x*' }}, set: {{ index: i, \
-         sourcetype: acme }} }}\n{more}"
+         - {{ name: mine, stage: program, when: {{ program: gadget, message: 'x*' }}, \
+         set: {{ index: i, sourcetype: acme }} }}\n{more}"
     );
     format!("{}{pack}", to_file(TCP, ""))
 }

@@ -18,7 +18,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[serde(deny_unknown_fields, default)]
 pub struct HostsOptions {
     /// Whether such an event gets the name that its sender gave itself in others. A sender that
-    /// gave two names within a day passes on what others sent, and names nobody.
+    /// gave two names within a day, or two addresses that are not its own, passes on what others
+    /// sent, and names nobody.
     pub remember_names: bool,
     /// Whether those names outlive a restart, in `names.json` in `data_dir`.
     pub keep_names: bool,

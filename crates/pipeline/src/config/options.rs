@@ -44,8 +44,8 @@ pub struct Config {
     /// How products are recognised.
     #[serde(default)]
     pub packs: PacksOptions,
-    /// What stands in for a host that an event does not name, or names by its address: see the guide
-    /// to hosts.
+    /// What stands in for a host that an event does not name, or names by its address: see the
+    /// guide to hosts.
     #[serde(default)]
     pub hosts: HostsOptions,
     /// What is changed or filtered, in this order, once products are recognised.

@@ -1,7 +1,8 @@
 //! `names.json` in `data_dir`: what senders called themselves, over a restart.
 //!
-//! A JSON object: `version`, and `senders`, a list of `ip`, `name` and, where the sender gave
-//! several names, `changed_ns` (nanoseconds since 1970); who was not heard of for longest first.
+//! A JSON object: `version`, and `senders`, a list of `ip`, `name` and, where the sender gave them,
+//! `address` (one that is not its own) and `changed_ns` (when it gave another name or address, in
+//! nanoseconds since 1970); who was not heard of for longest first.
 //! It is written beside and moved over, so that what is there is whole or of before. A file that
 //! cannot be read costs the names, which are learnt again.
 
@@ -36,6 +37,8 @@ struct Document<'d> {
 struct Row<'d> {
     ip: IpAddr,
     name: &'d str,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    address: &'d str,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     changed_ns: Option<i64>,
 }
@@ -52,10 +55,11 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<(IpAddr, Own)>> {
     let mut bytes = Vec::new();
     file.take(BYTES_MAX).read_to_end(&mut bytes)?;
     let document: Document<'_> = serde_json::from_slice(&bytes)?;
-    let sound = document
-        .senders
-        .iter()
-        .all(|row| is_name(row.name.as_bytes()));
+    let sound = |row: &Row<'_>| {
+        let address = row.address.is_empty() || row.address.parse::<IpAddr>().is_ok();
+        address && is_name(row.name.as_bytes())
+    };
+    let sound = document.senders.iter().all(sound);
     if document.version != VERSION || !sound || document.senders.len() > SENDERS_MAX {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -64,6 +68,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<(IpAddr, Own)>> {
     }
     let own = |row: &Row<'_>| Own {
         name: row.name.into(),
+        address: row.address.into(),
         changed: row.changed_ns.map(Timestamp),
     };
     Ok(document
@@ -85,11 +90,15 @@ pub(super) fn write<'k>(
     let row = |(ip, own): &'k (IpAddr, Own)| Row {
         ip: *ip,
         name: &own.name,
+        address: &own.address,
         changed_ns: own.changed.map(|at| at.0),
     };
     let document = Document {
         version: VERSION,
-        senders: known.map(row).collect(),
+        senders: known
+            .filter(|(_, own)| !own.name.is_empty())
+            .map(row)
+            .collect(),
     };
     let new = path.with_extension("json.new");
     let mut out = BufWriter::new(File::create(&new)?);
@@ -118,8 +127,9 @@ mod tests {
     use super::*;
 
     fn known() -> Vec<(IpAddr, Own)> {
-        let own = |name: &str, changed| Own {
+        let own = |name: &str, changed: Option<Timestamp>| Own {
             name: name.into(),
+            address: if changed.is_some() { "10.0.0.1" } else { "" }.into(),
             changed,
         };
         vec![
@@ -153,6 +163,7 @@ mod tests {
             text[..text.len() / 2].to_owned(),
             text.replace("fw1", "fw 1"),
             text.replace("192.0.2.7", "192.0.2.700"),
+            text.replace("10.0.0.1", "somewhere"),
             text.replace("\"version\":1", "\"version\":2"),
             format!(r#"{{"version":1,"senders":[{many}]}}"#),
             String::new(),

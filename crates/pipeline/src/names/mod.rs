@@ -35,7 +35,7 @@ use crate::config::{Config, HostsOptions};
 use crate::filler::Now;
 use crate::status::Page;
 pub(crate) use namer::Namer;
-use remembered::Remembered;
+use remembered::{Known, Remembered};
 use reverse::Reverse;
 
 /// Senders whose names are known, at most, of either kind: as many as are listed of a source.
@@ -119,9 +119,11 @@ impl Names {
     /// The name of a sender, if one is known now.
     fn of(&self, sender: IpAddr, now: Now) -> Option<(Arc<str>, Origin)> {
         let remembered = self.remembered.as_ref();
-        let own = remembered.and_then(|known| known.get(sender, now.wall));
-        if let Some(name) = own {
-            return Some((name, Origin::Remembered));
+        match remembered.map(|known| known.get(sender, now.wall)) {
+            Some(Known::Name(name)) => return Some((name, Origin::Remembered)),
+            // DNS knows the relay, and not who it speaks for.
+            Some(Known::Several) => return None,
+            Some(Known::Nothing) | None => {}
         }
         let found = self.reverse.as_ref()?.get(sender, now.instant)?;
         Some((found, Origin::Dns))
@@ -174,11 +176,14 @@ fn open_remembered(data_dir: &Path, options: &HostsOptions) -> Remembered {
     remembered
 }
 
-/// What a sender called itself in a batch.
+/// What a sender called itself in a batch. What it did not give is empty.
 struct Said<'n> {
     sender: IpAddr,
+    /// A name ([`is_name`]).
     name: &'n [u8],
-    /// Whether it gave other names too.
+    /// An address that is not its own.
+    address: &'n [u8],
+    /// Whether it gave other names or addresses too.
     several: bool,
 }
 

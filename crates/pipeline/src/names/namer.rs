@@ -1,6 +1,7 @@
 //! One worker's side: gives names to the events of the batch that is being filled, and hears which
 //! names senders give themselves.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use inrush_event::{BatchBuilder, Span};
@@ -13,7 +14,11 @@ use crate::filler::Now;
 struct OfPeer {
     /// The last name that it gave itself in the batch; empty if it gave none.
     said: Span,
-    /// Whether it gave others too.
+    /// The last address that it gave, its own or not; empty if it gave none.
+    seen: Span,
+    /// The last that was not its own.
+    address: Span,
+    /// Whether it gave other names, or others' addresses, too.
     several: bool,
     /// Where the name lies that its nameless events get, and where that comes from; `None` in
     /// place of that: none is known.
@@ -53,7 +58,12 @@ impl Namer {
                 if self.names.remembers() && is_name(host) {
                     self.hear(peer, span, builder.bytes());
                 }
-            } else if let Some((name, origin)) = self.given(peer, builder, now) {
+                continue;
+            }
+            if !host.is_empty() && self.names.remembers() {
+                self.hear_address(peer, span, builder);
+            }
+            if let Some((name, origin)) = self.given(peer, builder, now) {
                 builder.records_mut()[index].host = name;
                 self.given[origin as usize] += 1;
             }
@@ -81,6 +91,25 @@ impl Namer {
         }
     }
 
+    /// Takes note of an address that a sender gave in place of a name.
+    fn hear_address(&mut self, peer: u32, span: Span, builder: &BatchBuilder) {
+        let arena = builder.bytes();
+        let known = self.of(peer);
+        let text = span.of(arena);
+        if text == known.seen.of(arena) {
+            return;
+        }
+        known.seen = span;
+        let address: Option<IpAddr> = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok());
+        let own = builder.peer_at(peer).map(|peer| peer.ip);
+        if address.is_none() || address.map(|ip| ip.to_canonical()) == own {
+            return;
+        }
+        let before = known.address.of(arena);
+        known.several |= !before.is_empty() && before != text;
+        known.address = span;
+    }
+
     /// Where the name for a sender's nameless events lies. Asked once a batch.
     fn given(&mut self, peer: u32, builder: &mut BatchBuilder, now: Now) -> Option<(Span, Origin)> {
         if let Some(given) = self.of(peer).given {
@@ -101,9 +130,11 @@ impl Namer {
     pub(crate) fn tell(&mut self, builder: &BatchBuilder, now: Now) {
         let arena = builder.bytes();
         let said = self.peers.iter().enumerate().filter_map(|(peer, known)| {
+            let gave = !known.said.is_empty() || !known.address.is_empty();
             Some(Said {
-                sender: builder.peer_at(peer as u32)?.ip,
-                name: Some(known.said.of(arena)).filter(|name| !name.is_empty())?,
+                sender: builder.peer_at(peer as u32).filter(|_| gave)?.ip,
+                name: known.said.of(arena),
+                address: known.address.of(arena),
                 several: known.several,
             })
         });

@@ -1,8 +1,8 @@
 //! The names that senders gave themselves.
 //!
-//! A sender that gives two names passes on what others sent: for a day after the last change its
-//! events are nobody's, and none gets a name. One that was renamed is known by its new name a day
-//! later.
+//! A sender that gives two names, or two addresses that are not its own, passes on what others
+//! sent: for a day after the last change its events are nobody's, and none gets a name. One that
+//! was renamed is known by its new name a day later.
 
 use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
@@ -12,19 +12,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use inrush_event::Timestamp;
 use lru::LruCache;
 
-use super::{SENDERS_MAX, Said, is_name, is_same_host, kept};
+use super::{SENDERS_MAX, Said, is_same_host, kept};
 
 /// Nanoseconds for which a sender that gave another name is taken to pass on what others sent.
 /// A day: the hosts behind a relay that are silent for longer are few.
 const SEVERAL_FOR_NS: i64 = 24 * 60 * 60 * 1_000_000_000;
 
 /// What a sender called itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Own {
-    /// The last name that it gave; of two for one host, the longer.
+    /// The last name that it gave; of two for one host, the longer. Empty if it gave none.
     pub(super) name: Arc<str>,
-    /// When it last gave another name than before, if it ever did.
+    /// The last address that it gave that is not its own; empty if it gave none.
+    pub(super) address: Arc<str>,
+    /// When it last gave another name or address than before, if it ever did.
     pub(super) changed: Option<Timestamp>,
+}
+
+/// What is known of a sender's name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Known {
+    /// It is called so.
+    Name(Arc<str>),
+    /// It passes on what others sent.
+    Several,
+    /// It gave none.
+    Nothing,
 }
 
 struct State {
@@ -82,14 +95,18 @@ impl Remembered {
         }
     }
 
-    /// What a sender is called, if it is not several.
-    pub(super) fn get(&self, sender: IpAddr, now: Timestamp) -> Option<Arc<str>> {
+    /// What a sender is called.
+    pub(super) fn get(&self, sender: IpAddr, now: Timestamp) -> Known {
         let mut state = self.state();
-        let own = state.by_sender.get(&sender)?;
-        let several = own
-            .changed
-            .is_some_and(|at| now.0.saturating_sub(at.0) < SEVERAL_FOR_NS);
-        (!several).then(|| Arc::clone(&own.name))
+        let Some(own) = state.by_sender.get(&sender) else {
+            return Known::Nothing;
+        };
+        let recent = |at: Timestamp| now.0.saturating_sub(at.0) < SEVERAL_FOR_NS;
+        match own.changed.is_some_and(recent) {
+            true => Known::Several,
+            false if own.name.is_empty() => Known::Nothing,
+            false => Known::Name(Arc::clone(&own.name)),
+        }
     }
 
     /// Writes down what changed since the last time.
@@ -123,27 +140,30 @@ impl State {
     }
 
     fn learn(&mut self, said: &Said<'_>, now: Timestamp) {
-        let Some(name) = std::str::from_utf8(said.name)
-            .ok()
-            .filter(|name| is_name(name.as_bytes()))
-        else {
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        let (name, address) = (text(said.name), text(said.address));
+        if name.is_empty() && address.is_empty() {
+            return;
+        }
+        if !self.by_sender.contains(&said.sender) {
+            self.put(said.sender, Own::default());
+        }
+        let Some(own) = self.by_sender.get_mut(&said.sender) else {
             return;
         };
-        let Some(own) = self.by_sender.get_mut(&said.sender) else {
-            let own = Own {
-                name: name.into(),
-                changed: said.several.then_some(now),
-            };
-            self.dirty = true;
-            return self.put(said.sender, own);
-        };
-        let same = is_same_host(own.name.as_bytes(), said.name);
-        if !same || said.several {
+        let other_host = !is_same_host(own.name.as_bytes(), said.name);
+        let other_name = other_host && !own.name.is_empty() && !name.is_empty();
+        let moved = *own.address != *address && !address.is_empty();
+        if said.several || other_name || moved && !own.address.is_empty() {
             own.changed = Some(now);
             self.dirty = true;
         }
-        if !same || name.len() > own.name.len() {
+        if other_name || name.len() > own.name.len() {
             own.name = name.into();
+            self.dirty = true;
+        }
+        if moved {
+            own.address = address.into();
             self.dirty = true;
         }
     }
@@ -166,15 +186,27 @@ mod tests {
         let said = Said {
             sender: ip(sender),
             name: name.as_bytes(),
+            address: b"",
             several,
         };
         known.learn(std::iter::once(said), Timestamp(at));
     }
 
+    fn learn_address(known: &Remembered, sender: u32, address: &str, at: i64) {
+        let said = Said {
+            sender: ip(sender),
+            name: b"",
+            address: address.as_bytes(),
+            several: false,
+        };
+        known.learn(std::iter::once(said), Timestamp(at));
+    }
+
     fn name(known: &Remembered, sender: u32, at: i64) -> Option<String> {
-        known
-            .get(ip(sender), Timestamp(at))
-            .map(|name| name.to_string())
+        match known.get(ip(sender), Timestamp(at)) {
+            Known::Name(name) => Some(name.to_string()),
+            Known::Several | Known::Nothing => None,
+        }
     }
 
     #[test]
@@ -204,12 +236,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_not_learnt() {
+    fn who_gives_two_addresses_that_are_not_its_own_has_no_name() {
         let known = Remembered::new(None);
-        for odd in ["", "192.0.2.1", "localhost", "a b", "\u{1}"] {
-            learn(&known, 1, odd, false, 0);
-        }
-        assert_eq!((name(&known, 1, 0), known.len()), (None, 0));
+        learn_address(&known, 1, "10.0.0.1", 0);
+        learn(&known, 1, "fw1", false, 0);
+        learn_address(&known, 1, "10.0.0.1", HOUR);
+        assert_eq!(
+            name(&known, 1, HOUR).as_deref(),
+            Some("fw1"),
+            "one is its own too"
+        );
+        learn_address(&known, 1, "10.0.0.2", HOUR);
+        assert_eq!(name(&known, 1, HOUR), None);
+        assert_eq!(name(&known, 1, 25 * HOUR).as_deref(), Some("fw1"));
+        learn_address(&known, 2, "10.0.0.1", 0);
+        assert_eq!(name(&known, 2, 0), None, "an address is no name");
     }
 
     #[test]
