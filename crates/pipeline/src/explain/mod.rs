@@ -183,7 +183,12 @@ impl Explained {
                 };
                 format!("; it is a part of an event by `{rule}`: {fate}")
             });
-            return format!("recognised by {rules}{}", fate.unwrap_or_default());
+            let nearest = self.nearest().filter(|_| self.fell);
+            let nearest = nearest.map(|(rule, why)| {
+                format!(", as no other rule took it; the nearest was `{rule}`: {why}")
+            });
+            let more = fate.or(nearest).unwrap_or_default();
+            return format!("recognised by {rules}{more}");
         }
         match self.nearest() {
             Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
@@ -679,6 +684,26 @@ mod tests {
         assert!(empty.contains("empty"), "{empty}");
         let unknown = datagram_to_json(&config, Some("c"), b"x").unwrap_err();
         assert_eq!(unknown, "there is no source `c`; there are: a, b");
+    }
+
+    #[test]
+    fn what_only_the_fallback_knows_has_a_nearest_rule() {
+        let mut config = config("");
+        config.packs.enabled = true;
+        config.packs.fallback = crate::config::Fallback::Sc4s;
+        let rule = "{ name: mine, stage: program, when: { program: gadget, message: 'x*' }, \
+            set: { sourcetype: acme } }";
+        config.packs.inline = Some(format!("about: mine\nrules: [{rule}]\n"));
+        let why = |message: &str| {
+            let record = format!("<13>May  6 07:08:09 h1 gadget[4]: {message}");
+            explained(&config, None, record.as_bytes())["why"].clone()
+        };
+        assert_eq!(
+            why("hello"),
+            "recognised by fallback_nix, as no other rule took it; the nearest was `mine`: it is \
+             not so that message is `x*`"
+        );
+        assert_eq!(why("xylophone"), "recognised by mine");
     }
 
     #[test]
