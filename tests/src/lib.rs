@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod dns;
 mod hec;
 mod http;
 mod inrush;
@@ -18,6 +19,7 @@ mod relp;
 mod send;
 mod tools;
 
+pub use dns::{Dns, DnsReply};
 pub use hec::{Hec, HecRequest, Reply};
 pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};

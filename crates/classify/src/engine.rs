@@ -87,6 +87,8 @@ pub struct Classifier {
     dropped: Vec<String>,
     /// What the last event says of the group that it is a part of.
     part: Option<PartSpans>,
+    /// Whether no rule recognised the last event.
+    fell: bool,
     /// What was considered for the last event, if that is wanted.
     trace: Option<Vec<Considered>>,
 }
@@ -139,6 +141,7 @@ impl Classifier {
             work: Work::default(),
             dropped: Vec::new(),
             part: None,
+            fell: false,
             trace: None,
         }
     }
@@ -151,6 +154,11 @@ impl Classifier {
     /// What was considered for the last event, in order.
     pub fn considered(&self) -> &[Considered] {
         self.trace.as_deref().unwrap_or_default()
+    }
+
+    /// Whether no rule recognised the last event, so that the fallback decided.
+    pub fn fell(&self) -> bool {
+        self.fell
     }
 
     /// How often the numbers of classes began anew.
@@ -229,6 +237,7 @@ impl Classifier {
             plan: None,
         };
         run.stages(place.hint.is_some());
+        self.fell = run.fell;
         if let Some(rule) = run.dropped {
             return (Verdict::Dropped(number_of(&mut self.dropped, rule)), false);
         }

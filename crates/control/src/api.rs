@@ -52,6 +52,7 @@ pub(crate) fn router(admin: Arc<dyn Admin>, hub: Hub) -> Router {
             "/api/v1/explain",
             post(explain).layer(DefaultBodyLimit::max(RECORD_BYTES_MAX)),
         )
+        .route("/api/v1/unknown", get(unrecognised))
         .route("/api/v1/quarantine", get(quarantine))
         .route("/api/v1/quarantine/replay", post(replay))
         .route("/api/v1/quarantine/drop", post(drop_quarantined))
@@ -154,6 +155,15 @@ async fn explain(
     match door.admin.explain(source.as_deref(), &record) {
         Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
         Err(error) => problem(StatusCode::BAD_REQUEST, &error),
+    }
+}
+
+/// Asks every rule about every sample, so it runs beside the one thread.
+async fn unrecognised(State(door): State<Door>) -> Response {
+    let work = tokio::task::spawn_blocking(move || door.admin.unknown());
+    match work.await {
+        Ok(kinds) => Json(json!({ "unknown": kinds })).into_response(),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed; see the log"),
     }
 }
 

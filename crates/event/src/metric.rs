@@ -51,6 +51,12 @@ metrics! {
     ZoneGuesses Counter "inrush_source_zone_guesses_total" "Guesses of the zone of a sender, by source and whether one was made, changed or ended.";
     Filtered Counter "inrush_filtered_events_total" "Events that a rule took out: accepted, and sent nowhere, by rule.";
     ExpressionFailures Counter "inrush_expression_failures_total" "Events for which an expression of a transform or a route failed, by rule.";
+    SourceUnrecognised Counter "inrush_source_unrecognised_events_total" "Events that no rule recognised, by source.";
+    NamesGiven Counter "inrush_names_given_events_total" "Events whose host was named by what is known of the sender, by the origin of the name.";
+    NamesRemembered Gauge "inrush_names_remembered_senders" "Senders that gave a name, or an address that is not theirs, in an event.";
+    ReverseDnsLookups Counter "inrush_reverse_dns_lookups_total" "Senders that DNS was asked for, by outcome.";
+    ReverseDnsDropped Counter "inrush_reverse_dns_dropped_lookups_total" "Times that a sender was not looked up, since too many waited.";
+    ReverseDnsSenders Gauge "inrush_reverse_dns_senders" "Senders of which is known what DNS says.";
     SourceConnections Gauge "inrush_source_connections" "Open stream connections, by source.";
     SourceConnectionsAccepted Counter "inrush_source_connections_accepted_total" "Stream connections taken, by source.";
     SourceConnectionErrors Counter "inrush_source_connection_errors_total" "Stream connections refused or ended early, by source and reason.";

@@ -14,7 +14,7 @@ pub(crate) struct Environment {
 }
 
 /// Why a variable comes to nothing, by what its name begins with; the first that fits counts.
-const WHY: [(&str, &str); 25] = [
+const WHY: [(&str, &str); 21] = [
     (
         "SC4S_SOURCE_LISTEN_",
         "not needed: sockets are opened as the cores ask for",
@@ -74,22 +74,6 @@ const WHY: [(&str, &str); 25] = [
     (
         "HEALTHCHECK_",
         "not needed: /healthz names every edge that stands still",
-    ),
-    (
-        "SC4S_USE_NAME_CACHE",
-        "not built yet: hosts are not named by what an address sent before",
-    ),
-    (
-        "SC4S_CLEAR_NAME_CACHE",
-        "not built yet: there is no name cache",
-    ),
-    (
-        "SC4S_USE_REVERSE_DNS",
-        "not built yet: hosts are not looked up",
-    ),
-    (
-        "SC4S_REVERSE_DNS_KEEP_FQDN",
-        "not built yet: hosts are not looked up",
     ),
     (
         "SC4S_DEST_SYSLOG_",
@@ -279,6 +263,32 @@ pub(crate) fn packs(env: &mut Environment, packs: &mut Packs, out: &mut String) 
         }
     }
     packs.write(out);
+}
+
+/// Writes `hosts:`, if there is something to say. What only qualifies a variable that is not set
+/// means nothing here as there.
+pub(crate) fn hosts(env: &mut Environment, out: &mut String) {
+    let [cache, clear, lookup, fqdn] = [
+        "SC4S_USE_NAME_CACHE",
+        "SC4S_CLEAR_NAME_CACHE",
+        "SC4S_USE_REVERSE_DNS",
+        "SC4S_REVERSE_DNS_KEEP_FQDN",
+    ]
+    .map(|name| env.says_yes(name));
+    if cache || lookup {
+        out.push_str("hosts:\n");
+    }
+    if cache {
+        out.push_str("  remember_names: true\n");
+        if clear {
+            out.push_str("  keep_names: false\n");
+        }
+    }
+    if lookup {
+        let fqdn = if fqdn { ", keep_fqdn: true" } else { "" };
+        // Writing to a text cannot fail.
+        let _ = writeln!(out, "  reverse_dns: {{ enabled: true{fqdn} }}");
+    }
 }
 
 /// Writes `destinations:`.

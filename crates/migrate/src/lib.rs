@@ -44,6 +44,7 @@ pub fn sc4s(env_file: &str, context: &Context) -> Migration {
     sources::write(&mut env, &mut out);
     let mut packs = context::Packs::read(context, &mut env);
     environment::packs(&mut env, &mut packs, &mut out);
+    environment::hosts(&mut env, &mut out);
     environment::destinations(&mut env, &mut out);
     let mut notes = env.left();
     notes.extend(packs.notes);

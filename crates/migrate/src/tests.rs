@@ -8,7 +8,7 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
         SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN=secret-token\n\
         SC4S_DEST_SPLUNK_HEC_DEFAULT_TLS_VERIFY=no\n\
         SC4S_LISTEN_CISCO_ESA_TCP_PORT=9000,9001\nSC4S_LISTEN_SIMPLE_ACME_GADGET_UDP_PORT=5514\n\
-        SC4S_USE_VPS_CACHE=yes\nSC4S_ENABLE_EBPF=yes\nSC4S_USE_REVERSE_DNS=yes\nNO_SUCH=1\n\
+        SC4S_USE_VPS_CACHE=yes\nSC4S_ENABLE_EBPF=yes\nSC4S_SEND_METRICS_TERMINAL=no\nNO_SUCH=1\n\
         SC4S_SOURCE_RICOH_SYSLOG_FIXHOST=yes\nSC4S_DEFAULT_TIMEZONE=Europe/Rome\n";
     let made = sc4s(env, &Context::default());
     for wanted in [
@@ -35,8 +35,44 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
     let names: Vec<&str> = made.notes.iter().map(|note| note.what.as_str()).collect();
     assert_eq!(
         names,
-        ["NO_SUCH", "SC4S_ENABLE_EBPF", "SC4S_USE_REVERSE_DNS"]
+        ["NO_SUCH", "SC4S_ENABLE_EBPF", "SC4S_SEND_METRICS_TERMINAL"]
     );
+}
+
+#[test]
+fn the_name_cache_and_reverse_dns_are_carried_over() {
+    let cases = [
+        (
+            "SC4S_USE_NAME_CACHE=yes\nSC4S_CLEAR_NAME_CACHE=no",
+            "hosts:\n  remember_names: true\nd",
+        ),
+        (
+            "SC4S_USE_NAME_CACHE=yes\nSC4S_CLEAR_NAME_CACHE=yes\nSC4S_USE_REVERSE_DNS=1",
+            "hosts:\n  remember_names: true\n  keep_names: false\n  reverse_dns: { enabled: true }\nd",
+        ),
+        (
+            "SC4S_USE_REVERSE_DNS=yes\nSC4S_REVERSE_DNS_KEEP_FQDN=yes\nSC4S_USE_NAME_CACHE=no",
+            "hosts:\n  reverse_dns: { enabled: true, keep_fqdn: true }\nd",
+        ),
+    ];
+    for (env, wanted) in cases {
+        let made = sc4s(env, &Context::default());
+        assert!(
+            made.config.contains(wanted),
+            "{wanted} is not in\n{}",
+            made.config
+        );
+        assert!(
+            made.notes.iter().all(|note| note.what.contains("_URL")),
+            "{:?}",
+            made.notes
+        );
+    }
+    let alone = sc4s(
+        "SC4S_CLEAR_NAME_CACHE=yes\nSC4S_REVERSE_DNS_KEEP_FQDN=yes",
+        &Context::default(),
+    );
+    assert!(!alone.config.contains("hosts:"), "{}", alone.config);
 }
 
 #[test]

@@ -48,6 +48,11 @@ pub trait Admin: Send + Sync {
     /// In words: there is no such source, or the record is empty.
     fn explain(&self, source: Option<&str>, record: &[u8]) -> Result<Vec<u8>, String>;
 
+    /// What no rule recognised, kind by kind, those with most events first; each with the rule that
+    /// came nearest to its sample. Asks every rule about up to 1,024 samples, so it may take a
+    /// second.
+    fn unknown(&self) -> Vec<UnknownStatus>;
+
     /// Who may come in, as the configuration that runs now has it. A reload may hold it up.
     fn admin_options(&self) -> AdminOptions;
 
@@ -208,6 +213,41 @@ pub struct SenderStatus {
     pub sample: Option<String>,
     /// The source that it sends to.
     pub source: String,
+}
+
+/// A kind of events that no rule recognised: those of a source with one header format and one
+/// program.
+#[derive(Clone, Debug, Serialize)]
+pub struct UnknownStatus {
+    /// The source that they came to.
+    pub source: String,
+    /// How their header was read: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
+    pub format: &'static str,
+    /// The program, cut after 64 bytes; empty if there is none.
+    pub program: String,
+    /// Events since the kind was first noted.
+    pub events: u64,
+    /// When that was, in nanoseconds since 1970.
+    pub first_seen_ns: i64,
+    /// When the last one came, in nanoseconds since 1970.
+    pub last_seen_ns: i64,
+    /// Who sent the sample.
+    pub sender: Option<IpAddr>,
+    /// The first event as it came, cut after 2 KiB; what is not UTF-8 is shown as U+FFFD.
+    pub sample: String,
+    /// The rule that came nearest to recognising it; `None` if none asks for anything in it.
+    pub nearest: Option<NearestRule>,
+    /// The rules that recognise it by now, joined by `|`; `None` while none does.
+    pub recognised_by: Option<String>,
+}
+
+/// A rule that did not recognise an event.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NearestRule {
+    /// Its name.
+    pub rule: String,
+    /// What failed, in words.
+    pub why: String,
 }
 
 /// What a reload did.

@@ -18,10 +18,12 @@ use inrush_queue::{AppendError, Log};
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
+use crate::names::Namer;
 use crate::recognise::{Groups, Recogniser, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
 use crate::shape::{self, Shaper};
 use crate::source::{Settings, Source};
+use crate::unknown::Unknown;
 use held::Joined;
 use tally::Tally;
 
@@ -65,6 +67,8 @@ pub(crate) struct Doors {
     pub(crate) ledger: Arc<Ledger>,
     /// Memory for parts of events that wait for the others.
     pub(crate) room: Arc<Room>,
+    /// What no rule recognised.
+    pub(crate) unknown: Arc<Unknown>,
 }
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
@@ -213,6 +217,8 @@ pub(crate) struct Filler {
     parser: Parser,
     /// Says what events are; `None` if nobody wants to know.
     recogniser: Option<Recogniser>,
+    /// Names their hosts; `None` if nobody wants that.
+    namer: Option<Namer>,
     /// Changes, filters and routes them; `None` if nobody wants that.
     shaper: Option<Shaper>,
     /// Events of the open batch that were recognised.
@@ -248,11 +254,10 @@ impl Filler {
         let tally = Tally::default();
         let sums = doors.log.has_disk();
         let skew_ns_max = settings.syslog.time_skew_ns_max();
-        let recogniser = settings.recognition.clone().map(Recogniser::new);
-        let shaper = settings.shape.clone().map(Shaper::new);
         Self {
-            recogniser,
-            shaper,
+            recogniser: recogniser(&settings),
+            namer: settings.names.clone().map(Namer::new),
+            shaper: settings.shape.clone().map(Shaper::new),
             recognised: 0,
             filtered: (0, 0),
             groups: Groups::new(Arc::clone(&doors.room)),
@@ -364,6 +369,9 @@ impl Filler {
             }
         }
         self.flag_skewed(from);
+        if let Some(namer) = &mut self.namer {
+            namer.run(&mut self.builder, from, now);
+        }
         if let Some(shaper) = &mut self.shaper {
             let (events, bytes) = shaper.run(&mut self.builder, from);
             self.filtered.0 += events;
@@ -566,6 +574,7 @@ impl Filler {
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
         self.recognise(1, now);
+        self.tell(now);
         self.tally.end_run();
         self.post_empty();
         self.post_held();
@@ -609,6 +618,17 @@ impl Filler {
             .note_senders(now.wall, &batch, &self.tally.peers);
         self.note();
         self.tally.clear();
+    }
+
+    /// Tells others what the batch taught us.
+    fn tell(&mut self, now: Now) {
+        if let Some(namer) = &mut self.namer {
+            namer.tell(&self.builder, now);
+        }
+        if let Some(recogniser) = &mut self.recogniser {
+            let fallen = recogniser.tell(&self.doors.unknown, &self.builder, now.wall);
+            self.source.unrecognised.add(fallen);
+        }
     }
 
     fn post_empty(&mut self) {
@@ -656,12 +676,16 @@ impl Filler {
             self.groups.end_all();
             self.parser = self.source.zones.parser(&self.settings);
             self.skew_ns_max = self.settings.syslog.time_skew_ns_max();
-            self.recogniser = self.settings.recognition.clone().map(Recogniser::new);
+            self.recogniser = recogniser(&self.settings);
+            self.namer = self.settings.names.clone().map(Namer::new);
             self.shaper = self.settings.shape.clone().map(Shaper::new);
         }
         self.recognised = 0;
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
+        }
+        if let Some(namer) = &mut self.namer {
+            namer.begin();
         }
         if let Some(shaper) = &mut self.shaper {
             shaper.begin();
@@ -732,4 +756,10 @@ impl Filler {
             }
         }
     }
+}
+
+/// Who says what a source's events are.
+fn recogniser(settings: &Settings) -> Option<Recogniser> {
+    let recognition = settings.recognition.clone()?;
+    Some(Recogniser::new(recognition).watch())
 }

@@ -14,7 +14,8 @@
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
 //! 4. `filler`: from bytes to batches; `relp`: who is answered when; `source`: what the workers
 //!    of a source share; `senders`: who sends to it.
-//! 5. [`recognise`]: packs, and who asks them; `destination`: the threads that deliver.
+//! 5. [`recognise`]: packs, and who asks them; `names`: hosts that events do not name; `unknown`:
+//!    what no rule recognised; `destination`: the threads that deliver.
 //! 6. [`quarantine`]: where refused events go, and the way back.
 //! 7. `watch`: once a second, the kernel's drops, certificates, progress, and the loss line.
 //! 8. [`admin`], `status` and [`flow`]: what the admin API may ask.
@@ -32,6 +33,7 @@ pub mod replay;
 mod acceptor;
 mod destination;
 mod filler;
+mod names;
 mod owner;
 mod pipeline;
 pub mod quarantine;
@@ -43,12 +45,13 @@ mod source;
 mod status;
 mod stream;
 mod udp;
+mod unknown;
 mod watch;
 mod zones;
 
 pub use admin::{
-    Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
-    SourceStatus,
+    Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, ReloadReport, Sample,
+    SenderStatus, SourceStatus, UnknownStatus,
 };
 pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;

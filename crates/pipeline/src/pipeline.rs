@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, SourceInfo, Timestamp};
+use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, Timestamp};
 use inrush_queue::{Log, QuarantineLog};
 use inrush_sink::{Quarantine, SinkConfig, Store};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::{ListenAddr, UdpBalance};
 use inrush_transport::listen;
-use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpReceiver;
 
 use crate::ReloadReport;
@@ -23,6 +22,7 @@ use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
 use crate::flow::Meter;
 use crate::flow::trend::Trend;
+use crate::names::Names;
 use crate::owner::Owner;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
@@ -30,6 +30,7 @@ use crate::recognise::{Known, Room};
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
 use crate::udp::{self, UdpWorker};
+use crate::unknown::Unknown;
 use crate::watch::{Progress, Watch};
 
 /// Reads the configuration again for a reload; one line a problem.
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     live_sources: Mutex<Vec<Arc<Source>>>,
     /// The embedded stores of the graph, for searches, which must not wait for it either.
     live_stores: Mutex<Vec<(String, Arc<Store>)>>,
+    /// The names of senders, for those who must not wait for the graph.
+    live_names: Mutex<Option<Arc<Names>>>,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
     pub(crate) pool: Arc<BatchPool>,
@@ -130,7 +133,7 @@ impl Pipeline {
         let owner = Owner::take(&config.data_dir).map_err(|error| {
             StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
         })?;
-        let known = Known::load(&config, None).map_err(StartError)?;
+        let known = Known::receiving(&config, None).map_err(StartError)?;
         let shared = Shared::open(&config, known, inherited, loader, owner);
         let shared = shared.map_err(StartError::one)?;
         let shared = Arc::new(shared);
@@ -212,6 +215,7 @@ impl Shared {
             log: Arc::clone(&log),
             ledger: Arc::clone(&ledger),
             room: Room::new(),
+            unknown: Unknown::new(),
         };
         let workers = (0..cores)
             .map(|number| StreamWorker::start(number, doors.clone()))
@@ -236,6 +240,7 @@ impl Shared {
             graph: Mutex::new(graph),
             live_sources: Mutex::default(),
             live_stores: Mutex::default(),
+            live_names: Mutex::default(),
             inherited: Mutex::new(inherited),
             quarantine,
             pool,
@@ -269,7 +274,19 @@ impl Shared {
             .clone()
     }
 
+    pub(crate) fn live_names(&self) -> Option<Arc<Names>> {
+        let names = self.live_names.lock();
+        names.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What no rule recognised.
+    pub(crate) fn unknown_kinds(&self) -> &Unknown {
+        &self.doors.unknown
+    }
+
     fn publish(&self, graph: &Graph) {
+        let names = self.live_names.lock();
+        *names.unwrap_or_else(PoisonError::into_inner) = graph.recognition.names.clone();
         let store = |to: &Destination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
         let stores = graph.destinations.iter().filter_map(store).collect();
         *self
@@ -335,7 +352,11 @@ impl Shared {
         config: &SyslogSource,
         known: &Known,
     ) -> Result<(RunningSource, Vec<String>), String> {
-        let source = Source::new(name, settings(name, config, None, known)?, &self.ledger);
+        let source = Source::new(
+            name,
+            Settings::resolve(name, config, None, known)?,
+            &self.ledger,
+        );
         let mut running = RunningSource {
             source,
             config: config.clone(),
@@ -468,7 +489,7 @@ impl Shared {
             problems.push(words.to_owned());
             return Err(problems);
         }
-        let known = Known::load(&config, Some(&graph.recognition))?;
+        let known = Known::receiving(&config, Some(&graph.recognition))?;
         if known.fingerprint != graph.recognition.fingerprint {
             report
                 .changed
@@ -478,6 +499,9 @@ impl Shared {
             report.changed.push("transforms and routes".to_owned());
         }
         graph.recognition = known;
+        if config.hosts != graph.config.hosts {
+            report.changed.push("hosts".to_owned());
+        }
         if config.admin != graph.config.admin {
             let words = "admin: password, tokens or session_hours changed";
             report.changed.push(words.to_owned());
@@ -636,7 +660,8 @@ impl Shared {
         wanted: &SyslogSource,
         known: &Known,
     ) -> Vec<String> {
-        match settings(&running.source.name, wanted, Some(running), known) {
+        let before = Some((&running.config, &*running.source));
+        match Settings::resolve(&running.source.name, wanted, before, known) {
             Ok(settings) => running.source.replace_settings(settings),
             Err(problem) => return vec![problem],
         }
@@ -714,6 +739,9 @@ impl Shared {
             tracing::error!("the queue's thread ended by a fault");
         }
         self.log.save_cursors();
+        if let Some(names) = self.live_names() {
+            names.keep(true);
+        }
     }
 
     /// Stops the reading threads. While the queue is full they wait for room; at the deadline it
@@ -759,36 +787,4 @@ fn wait_until(deadline: Instant, done: impl Fn() -> bool) {
     while !done() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// What a source's options come to. The TLS of `before` goes on if its options are the same.
-fn settings(
-    name: &str,
-    config: &SyslogSource,
-    before: Option<&RunningSource>,
-    known: &Known,
-) -> Result<Settings, String> {
-    let said = |error: &dyn std::fmt::Display| format!("source {name}: {error}");
-    let same = before.filter(|running| running.config.tls == config.tls);
-    let tls = match (&config.tls, same) {
-        (_, Some(running)) => running.source.settings().1.tls.clone(),
-        (Some(options), None) => Some(Arc::new(
-            ServerTls::load(options).map_err(|error| said(&error))?,
-        )),
-        (None, None) => None,
-    };
-    let zone = config.syslog.zone().map_err(|error| said(&error))?;
-    Ok(Settings {
-        recognition: known.of(name, config, &zone),
-        shape: known.shape.clone(),
-        info: Arc::new(SourceInfo {
-            name: name.to_owned(),
-            index: config.index.clone(),
-            sourcetype: config.sourcetype.clone(),
-        }),
-        zone,
-        syslog: config.syslog.clone(),
-        stream: config.stream.clone(),
-        tls,
-    })
 }

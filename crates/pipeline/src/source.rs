@@ -12,7 +12,9 @@ use inrush_transport::stream::EndReason;
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpProbe;
 
-use crate::recognise::Recognition;
+use crate::config::SyslogSource;
+use crate::names::Names;
+use crate::recognise::{Known, Recognition};
 use crate::senders::{PeerTally, Sender, Senders};
 use crate::shape::Shape;
 use crate::zones::Zones;
@@ -27,8 +29,49 @@ pub(crate) struct Settings {
     pub(crate) tls: Option<Arc<ServerTls>>,
     /// What events are recognised by.
     pub(crate) recognition: Option<Recognition>,
+    /// The names of senders.
+    pub(crate) names: Option<Arc<Names>>,
     /// What a user's own expressions make of them.
     pub(crate) shape: Option<Arc<Shape>>,
+}
+
+impl Settings {
+    /// What the options of the source `name` come to. The TLS of `before`, which runs now, goes on
+    /// if its options are the same.
+    ///
+    /// # Errors
+    /// In words: a certificate or a time zone that cannot be used.
+    pub(crate) fn resolve(
+        name: &str,
+        config: &SyslogSource,
+        before: Option<(&SyslogSource, &Source)>,
+        known: &Known,
+    ) -> Result<Self, String> {
+        let said = |error: &dyn std::fmt::Display| format!("source {name}: {error}");
+        let same = before.filter(|(options, _)| options.tls == config.tls);
+        let tls = match (&config.tls, same) {
+            (_, Some((_, running))) => running.settings().1.tls.clone(),
+            (Some(options), None) => Some(Arc::new(
+                ServerTls::load(options).map_err(|error| said(&error))?,
+            )),
+            (None, None) => None,
+        };
+        let zone = config.syslog.zone().map_err(|error| said(&error))?;
+        Ok(Self {
+            recognition: known.of(name, config, &zone),
+            names: known.names.clone(),
+            shape: known.shape.clone(),
+            info: Arc::new(SourceInfo {
+                name: name.to_owned(),
+                index: config.index.clone(),
+                sourcetype: config.sourcetype.clone(),
+            }),
+            zone,
+            syslog: config.syslog.clone(),
+            stream: config.stream.clone(),
+            tls,
+        })
+    }
 }
 
 /// A source, for as long as the process runs.
@@ -40,6 +83,8 @@ pub(crate) struct Source {
     /// Open stream connections.
     pub(crate) connections: Counter,
     pub(crate) connections_accepted: Counter,
+    /// Events that no rule recognised.
+    pub(crate) unrecognised: Counter,
     ends: [Counter; EndReason::ALL.len()],
     pub(crate) tls_reloads: Counter,
     pub(crate) tls_reload_failures: Counter,
@@ -74,6 +119,7 @@ impl Source {
             anomalies: Default::default(),
             connections: Counter::default(),
             connections_accepted: Counter::default(),
+            unrecognised: Counter::default(),
             ends: Default::default(),
             tls_reloads: Counter::default(),
             tls_reload_failures: Counter::default(),

@@ -10,7 +10,7 @@ use inrush_sink::{ErrorReason, LastError, SinkStatus, Store};
 
 use crate::admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
-    SourceStatus,
+    SourceStatus, UnknownStatus,
 };
 use crate::config::AdminOptions;
 use crate::destination::Destination;
@@ -212,6 +212,13 @@ impl Admin for Shared {
         explain::datagram_to_json(&config, source, record)
     }
 
+    fn unknown(&self) -> Vec<UnknownStatus> {
+        let graph = self.graph();
+        let (config, packs) = (graph.config.clone(), Arc::clone(&graph.recognition.packs));
+        drop(graph);
+        explain::unknown(&config, &packs, self.unknown_kinds().list())
+    }
+
     fn reload(&self) -> Result<ReloadReport, Vec<String>> {
         Shared::reload(self)
     }
@@ -250,6 +257,9 @@ impl Admin for Shared {
         }
         for destination in &self.graph().destinations {
             page.destination(destination);
+        }
+        if let Some(names) = self.live_names() {
+            names.metrics(&mut page);
         }
         queue::metrics(&self.log, &mut page);
         for (name, store) in &self.live_stores() {
@@ -443,6 +453,8 @@ impl Page {
             source.connections.get() as f64,
         );
         self.add(Metric::SourceConnectionsAccepted, labels(), accepted as f64);
+        let unrecognised = source.unrecognised.get();
+        self.add(Metric::SourceUnrecognised, labels(), unrecognised as f64);
         self.add(
             Metric::SourceReceiveBuffer,
             labels(),

@@ -1,5 +1,5 @@
 //! Once a second: the kernel's drops, certificates, what makes no progress, and a line in the log
-//! when something was lost.
+//! when something was lost. Once a minute: the names of senders.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,6 +20,9 @@ const LOSS_LINE: Duration = Duration::from_secs(10);
 
 /// A destination with events pending that has taken none for this long is stalled.
 const STALLED: Duration = Duration::from_secs(15);
+
+/// Names of senders are written down this often, if there are new ones.
+const KEEP_NAMES: Duration = Duration::from_secs(60);
 
 /// When each destination last took something.
 #[derive(Default)]
@@ -78,8 +81,10 @@ impl Watch {
             .name("watch".to_owned())
             .spawn(move || {
                 let mut losses = Losses::default();
+                let mut kept_at = Instant::now();
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                     tick(&shared, &mut losses);
+                    keep_names(&shared, &mut kept_at);
                 }
             })?;
         Ok(Self { stop, thread })
@@ -115,6 +120,16 @@ fn tick(shared: &Shared, losses: &mut Losses) {
     }
     if let Some(imbalance) = ledger.imbalance() {
         tracing::error!("the ledger does not balance, which is a fault of Inrush: {imbalance}");
+    }
+}
+
+fn keep_names(shared: &Shared, kept_at: &mut Instant) {
+    if kept_at.elapsed() < KEEP_NAMES {
+        return;
+    }
+    *kept_at = Instant::now();
+    if let Some(names) = shared.live_names() {
+        names.keep(false);
     }
 }
 

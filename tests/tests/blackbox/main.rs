@@ -14,6 +14,7 @@ mod groups;
 mod hec;
 mod hec_fates;
 mod hostile;
+mod hosts;
 mod lifecycle;
 mod load;
 mod packs;
@@ -30,6 +31,7 @@ mod store_s3;
 mod times;
 mod tls;
 mod top;
+mod unknown;
 
 /// A syslog source on `listen` (addresses without brackets around the list) with more options
 /// (`key: value` lines), written to `out.jsonl`.

@@ -417,7 +417,7 @@ fn an_env_file_of_sc4s_runs_and_becomes_a_configuration() {
         "SC4S_DEST_SPLUNK_HEC_DEFAULT_URL={}\nSC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN=tok\n\
          SC4S_LISTEN_DEFAULT_TCP_PORT={tcp}\nSC4S_LISTEN_DEFAULT_UDP_PORT={udp}\n\
          SC4S_LISTEN_DEFAULT_RFC6587_PORT={tcp}\nSC4S_LISTEN_DEFAULT_RFC5426_PORT={udp}\n\
-         SC4S_USE_REVERSE_DNS=yes\n",
+         SC4S_USE_NAME_CACHE=yes\nSC4S_ENABLE_EBPF=yes\n",
         hec.url()
     );
     std::fs::write(dir.path().join("env_file"), env).unwrap();
@@ -428,7 +428,7 @@ fn an_env_file_of_sc4s_runs_and_becomes_a_configuration() {
     assert_eq!(made.status.code(), Some(0));
     let said = String::from_utf8_lossy(&made.stderr).into_owned();
     assert!(
-        said.contains("SC4S_USE_REVERSE_DNS: not built yet"),
+        said.contains("SC4S_ENABLE_EBPF: not needed") && !said.contains("NAME_CACHE"),
         "{said}"
     );
     let config = String::from_utf8(made.stdout).unwrap();
@@ -436,6 +436,7 @@ fn an_env_file_of_sc4s_runs_and_becomes_a_configuration() {
         !config.contains("tok\n"),
         "a token is not printed: {config}"
     );
+    assert!(config.contains("remember_names: true"), "{config}");
     let config = config.replace("0.0.0.0", "127.0.0.1");
     let token = [("SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN", "tok")];
     let inrush = Inrush::with(

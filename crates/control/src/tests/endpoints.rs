@@ -48,6 +48,26 @@ fn lists_come_under_both_paths() {
 }
 
 #[test]
+fn what_is_unknown_comes_with_the_nearest_rule() {
+    let server = serve(StandIn::default());
+    let kind = &get(server.local_addr(), "/api/v1/unknown").json()["unknown"][0];
+    assert_eq!(
+        (&kind["program"], &kind["events"]),
+        (&"gadget".into(), &61.into())
+    );
+    assert_eq!(
+        (&kind["sender"], &kind["sample"]),
+        (&"192.0.2.7".into(), &"<13>gadget: x".into())
+    );
+    let why = "it is not so that message is `y*`";
+    assert_eq!(
+        (&kind["nearest"]["rule"], &kind["nearest"]["why"]),
+        (&"acme".into(), &why.into())
+    );
+    assert!(kind["recognised_by"].is_null());
+}
+
+#[test]
 fn health_names_the_edge_that_stands_still_and_since_when() {
     let well = serve(StandIn::default());
     assert_eq!(get(well.local_addr(), "/healthz").status, 200);

@@ -11,8 +11,8 @@ use inrush_pipeline::config::AdminOptions;
 use inrush_pipeline::flow::{FlowSnapshot, QueueFlow};
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_pipeline::{
-    Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
-    SourceStatus,
+    Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, ReloadReport, Sample,
+    SenderStatus, SourceStatus, UnknownStatus,
 };
 use inrush_store::Store;
 
@@ -113,6 +113,24 @@ impl Admin for StandIn {
             unknown: true,
             sample: Some("what?".into()),
             source: "syslog".into(),
+        }]
+    }
+
+    fn unknown(&self) -> Vec<UnknownStatus> {
+        vec![UnknownStatus {
+            source: "syslog".into(),
+            format: "rfc3164",
+            program: "gadget".into(),
+            events: 61,
+            first_seen_ns: 62,
+            last_seen_ns: 63,
+            sender: Some("192.0.2.7".parse().unwrap()),
+            sample: "<13>gadget: x".into(),
+            nearest: Some(NearestRule {
+                rule: "acme".into(),
+                why: "it is not so that message is `y*`".into(),
+            }),
+            recognised_by: None,
         }]
     }
 

@@ -422,6 +422,7 @@ fn format_fault(value: &Value, schema: &Value) -> Option<String> {
             .err()
             .map(|e| e.to_string()),
         "socket-address" => fault::<super::AdminAddr>(value),
+        "dns-server" => fault::<super::DnsServer>(value),
         "password-hash" => fault::<super::PasswordHash>(value),
         _ => None,
     }

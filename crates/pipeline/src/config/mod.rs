@@ -21,6 +21,7 @@
 
 mod access;
 mod check;
+mod hosts;
 mod meaning;
 mod options;
 mod password;
@@ -39,6 +40,7 @@ use inrush_yaml::{Findings, Location, Node};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use hosts::{DnsServer, HostsOptions, ReverseDnsOptions};
 pub use inrush_yaml::{Environment, Problem, Problems};
 pub use options::{
     AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, RouteOptions,

@@ -18,6 +18,7 @@ use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions, UdpO
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use super::hosts::HostsOptions;
 use super::password::PasswordHash;
 
 /// Where events come from, where they go, and what lies between.
@@ -43,6 +44,10 @@ pub struct Config {
     /// How products are recognised.
     #[serde(default)]
     pub packs: PacksOptions,
+    /// What stands in for a host that an event does not name, or names by its address: see the
+    /// guide to hosts.
+    #[serde(default)]
+    pub hosts: HostsOptions,
     /// What is changed or filtered, in this order, once products are recognised.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]

@@ -74,6 +74,23 @@ fn what_is_left_out_or_empty_takes_its_default() {
 }
 
 #[test]
+fn dns_servers_have_an_address_and_a_port_of_their_own_or_that_of_dns() {
+    let with = |options: &str| format!("{SOUND}hosts: {{ reverse_dns: {{ {options} }} }}\n");
+    let config = check(&with("servers: [192.0.2.53, \"[::1]:5353\", \"::1\"]")).unwrap();
+    let servers = config.hosts.reverse_dns.servers.iter();
+    let servers: Vec<_> = servers.map(ToString::to_string).collect();
+    assert_eq!(servers, ["192.0.2.53:53", "[::1]:5353", "[::1]:53"]);
+    assert!(!config.hosts.reverse_dns.enabled && config.hosts.keep_names);
+    finds(
+        &with("servers: [ns1], timeout: 5m"),
+        &[
+            "5:35: `ns1` is not the address of a server; write for example 192.0.2.53 or [::1]:5353",
+            "5:50: `5m` is too large; `timeout` is from 10ms to 1m",
+        ],
+    );
+}
+
+#[test]
 fn the_order_of_names_is_that_of_the_file() {
     let text = "destinations: { z: {type: blackhole}, a: {type: blackhole} }\n\
                 sources: { s: { type: syslog, listen: [\"udp://[::1]:1\"] } }";
@@ -95,7 +112,7 @@ fn broken_structure_is_located() {
     finds(
         "- a\n",
         &[
-            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `transforms`, `routes`, `queue` and `shutdown_timeout`",
+            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue` and `shutdown_timeout`",
         ],
     );
     finds(
@@ -168,7 +185,7 @@ fn unknown_keys_and_types_name_the_nearest() {
     finds(
         &format!("{SOUND}pipelines: []\n"),
         &[
-            "5:1: unknown key `pipelines`; the keys here are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `transforms`, `routes`, `queue` and `shutdown_timeout`",
+            "5:1: unknown key `pipelines`; the keys here are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue` and `shutdown_timeout`",
         ],
     );
 }

@@ -4,6 +4,7 @@
 //! is sent anywhere. `inrush explain` and the admin API both ask here.
 
 mod json;
+mod unknown;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::recognise::{self, Groups, Held, Recogniser, Recognition, Room};
 use crate::shape::{Failures, Shape, Shaper, UNROUTED};
 
 pub use json::{rest, rfc3339};
+pub(crate) use unknown::unknown;
 
 /// Bytes of the largest record that can be explained over the admin API.
 pub const RECORD_BYTES_MAX: usize = limits::MESSAGE_BYTES_DEFAULT;
@@ -70,6 +72,8 @@ pub struct Explained {
     pub destinations: Option<Vec<String>>,
     /// The rules that were asked, in order; `None` if packs are off.
     pub considered: Option<Vec<Considered>>,
+    /// Whether no rule recognised it, so that the fallback decided.
+    pub fell: bool,
     timezone: String,
     time_skew_max: Period,
 }
@@ -180,7 +184,12 @@ impl Explained {
                 };
                 format!("; it is a part of an event by `{rule}`: {fate}")
             });
-            return format!("recognised by {rules}{}", fate.unwrap_or_default());
+            let nearest = self.nearest().filter(|_| self.fell);
+            let nearest = nearest.map(|(rule, why)| {
+                format!(", as no other rule took it; the nearest was `{rule}`: {why}")
+            });
+            let more = fate.or(nearest).unwrap_or_default();
+            return format!("recognised by {rules}{more}");
         }
         match self.nearest() {
             Some((rule, why)) => format!("no rule took it; the nearest was `{rule}`: {why}"),
@@ -404,7 +413,7 @@ impl Explainer {
         };
         let (mut builder, mut record) = self.read(arrival, received, peer);
         let (mut considered, mut filtered) = (None, None);
-        let mut part = None;
+        let (mut part, mut fell) = (None, true);
         if let Some(recogniser) = &mut self.recogniser {
             recogniser.begin();
             recogniser.run(&mut builder, 0, None);
@@ -412,6 +421,7 @@ impl Explainer {
                 .part_of()
                 .map(|rule| (rule.to_owned(), PartFate::Alone));
             considered = Some(recogniser.considered().to_vec());
+            fell = recogniser.fell();
             filtered = recogniser
                 .take_dropped()
                 .map(|(rule, _)| rule.to_owned())
@@ -454,6 +464,7 @@ impl Explainer {
             transforms,
             destinations,
             considered,
+            fell,
             number: self.number,
             batch,
             record,
@@ -702,6 +713,26 @@ mod tests {
         assert!(empty.contains("empty"), "{empty}");
         let unknown = datagram_to_json(&config, Some("c"), b"x").unwrap_err();
         assert_eq!(unknown, "there is no source `c`; there are: a, b");
+    }
+
+    #[test]
+    fn what_only_the_fallback_knows_has_a_nearest_rule() {
+        let mut config = config("");
+        config.packs.enabled = true;
+        config.packs.fallback = crate::config::Fallback::Sc4s;
+        let rule = "{ name: mine, stage: program, when: { program: gadget, message: 'x*' }, \
+            set: { sourcetype: acme } }";
+        config.packs.inline = Some(format!("about: mine\nrules: [{rule}]\n"));
+        let why = |message: &str| {
+            let record = format!("<13>May  6 07:08:09 h1 gadget[4]: {message}");
+            explained(&config, None, record.as_bytes())["why"].clone()
+        };
+        assert_eq!(
+            why("hello"),
+            "recognised by fallback_nix, as no other rule took it; the nearest was `mine`: it is \
+             not so that message is `x*`"
+        );
+        assert_eq!(why("xylophone"), "recognised by mine");
     }
 
     #[test]

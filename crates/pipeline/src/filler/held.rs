@@ -75,9 +75,12 @@ impl Filler {
             if record.anomalies.contains(Anomalies::GROUP_INCOMPLETE) {
                 self.tally.add(Anomalies::GROUP_INCOMPLETE);
             }
-            self.flag_skewed(self.builder.len() - 1);
+            let last = self.builder.len() - 1;
+            self.flag_skewed(last);
+            if let Some(namer) = &mut self.namer {
+                namer.run(&mut self.builder, last, now);
+            }
             if let Some(shaper) = &mut self.shaper {
-                let last = self.builder.len() - 1;
                 // Its bytes were counted when its parts came.
                 self.filtered.0 += shaper.run(&mut self.builder, last).0;
             }

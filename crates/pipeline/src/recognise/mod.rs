@@ -14,13 +14,16 @@ use inrush_classify::{
 };
 use inrush_codec::Zone;
 use inrush_event::{
-    Anomalies, BatchBuilder, ClassId, ClassInfo, EventText, Record, crc32c, crc32c_append,
+    Anomalies, BatchBuilder, ClassId, ClassInfo, EventText, Record, Timestamp, crc32c,
+    crc32c_append,
 };
 use inrush_yaml::{Findings, Location, Problems};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
+use crate::names::Names;
 use crate::shape::{Failures, Shape};
+use crate::unknown::{Fallen, Unknown};
 
 pub(crate) use group::{Groups, Held, Room};
 pub use inrush_classify::Packs;
@@ -190,6 +193,8 @@ pub(crate) struct Known {
     /// What a user's own expressions make of events, and how often they failed.
     pub(crate) shape: Option<Arc<Shape>>,
     pub(crate) failures: Failures,
+    /// The names of senders, if they are wanted. Only who receives has them.
+    pub(crate) names: Option<Arc<Names>>,
 }
 
 impl Known {
@@ -218,7 +223,17 @@ impl Known {
             fingerprint: loaded.fingerprint,
             shape: shape.map(Arc::new),
             failures,
+            names: None,
         })
+    }
+
+    /// [`Self::load`] for who receives: with the names of senders.
+    pub(crate) fn receiving(config: &Config, before: Option<&Self>) -> Result<Self, Vec<String>> {
+        let names = before.and_then(|before| before.names.as_deref());
+        let known = Self::load(config, before)?;
+        let failed = |error| vec![format!("hosts: names cannot be looked up: {error}")];
+        let names = Names::open(config, names).map_err(failed)?;
+        Ok(Self { names, ..known })
     }
 
     pub(crate) fn of(&self, name: &str, source: &SyslogSource, zone: &Zone) -> Option<Recognition> {
@@ -291,6 +306,8 @@ pub(crate) struct Recogniser {
     wholes: HashMap<u32, Arc<ClassInfo>>,
     /// The class of the last event, if it is a part.
     part: Option<u32>,
+    /// Events of the open batch that no rule recognised, if somebody wants to know.
+    fallen: Option<Fallen>,
 }
 
 /// Where parts of events wait, and the time.
@@ -317,7 +334,30 @@ impl Recogniser {
             dropped: Vec::new(),
             wholes: HashMap::new(),
             part: None,
+            fallen: None,
         }
+    }
+
+    /// Takes note of events that no rule recognises.
+    pub(crate) fn watch(mut self) -> Self {
+        self.fallen = Some(Fallen::default());
+        self
+    }
+
+    /// Tells which events of the batch no rule recognised, and says how many they were.
+    pub(crate) fn tell(
+        &mut self,
+        unknown: &Unknown,
+        builder: &BatchBuilder,
+        now: Timestamp,
+    ) -> u64 {
+        let fallen = self.fallen.as_mut();
+        fallen.map_or(0, |fallen| fallen.tell(unknown, builder, now))
+    }
+
+    /// Whether no rule recognised the last event.
+    pub(crate) fn fell(&self) -> bool {
+        self.classifier.fell()
     }
 
     /// Remembers what was considered.
@@ -375,6 +415,11 @@ impl Recogniser {
                         builder.append(self.classifier.tail());
                     }
                     record.class = self.id(number, builder);
+                    if self.classifier.fell()
+                        && let Some(fallen) = &mut self.fallen
+                    {
+                        fallen.note(builder.bytes(), &record);
+                    }
                     builder.records_mut()[kept] = record;
                     kept += 1;
                 }

@@ -1,0 +1,176 @@
+//! `names.json` in `data_dir`: what senders called themselves, over a restart.
+//!
+//! A JSON object: `version`, and `senders`, a list of `ip`, `name` and, where the sender gave them,
+//! `address` (one that is not its own) and `changed_ns` (when it gave another name or address, in
+//! nanoseconds since 1970); who was not heard of for longest first.
+//! It is written beside and moved over, so that what is there is whole or of before. A file that
+//! cannot be read costs the names, which are learnt again.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+
+use inrush_event::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::remembered::Own;
+use super::{SENDERS_MAX, is_name};
+
+/// The name of the file.
+pub(super) const FILE: &str = "names.json";
+
+/// Bytes of the file, at most: [`SENDERS_MAX`] rows of the longest names and addresses.
+const BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// What the format is called; another one is not read.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Document<'d> {
+    version: u32,
+    #[serde(borrow)]
+    senders: Vec<Row<'d>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Row<'d> {
+    ip: IpAddr,
+    name: &'d str,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    address: &'d str,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changed_ns: Option<i64>,
+}
+
+/// What was kept, the oldest first; nothing if there is no file.
+///
+/// # Errors
+/// The file cannot be read, or is none of ours.
+pub(super) fn read(path: &Path) -> io::Result<Vec<(IpAddr, Own)>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    let document: Document<'_> = serde_json::from_slice(&bytes)?;
+    let sound = |row: &Row<'_>| {
+        let address = row.address.is_empty() || row.address.parse::<IpAddr>().is_ok();
+        address && is_name(row.name.as_bytes())
+    };
+    let sound = document.senders.iter().all(sound);
+    if document.version != VERSION || !sound || document.senders.len() > SENDERS_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not as it was written",
+        ));
+    }
+    let own = |row: &Row<'_>| Own {
+        name: row.name.into(),
+        address: row.address.into(),
+        changed: row.changed_ns.map(Timestamp),
+    };
+    Ok(document
+        .senders
+        .iter()
+        .map(|row| (row.ip, own(row)))
+        .collect())
+}
+
+/// Replaces the file. With `sync` it is on the disk by the end; else the kernel may still hold it.
+///
+/// # Errors
+/// The disk cannot be written; what was there is there still.
+pub(super) fn write<'k>(
+    path: &Path,
+    known: impl Iterator<Item = &'k (IpAddr, Own)>,
+    sync: bool,
+) -> io::Result<()> {
+    let row = |(ip, own): &'k (IpAddr, Own)| Row {
+        ip: *ip,
+        name: &own.name,
+        address: &own.address,
+        changed_ns: own.changed.map(|at| at.0),
+    };
+    let document = Document {
+        version: VERSION,
+        senders: known
+            .filter(|(_, own)| !own.name.is_empty())
+            .map(row)
+            .collect(),
+    };
+    let new = path.with_extension("json.new");
+    let mut out = BufWriter::new(File::create(&new)?);
+    serde_json::to_writer(&mut out, &document)?;
+    out.flush()?;
+    if sync {
+        out.get_ref().sync_all()?;
+    }
+    fs::rename(new, path)
+}
+
+/// Takes the file away, if there is one.
+pub(super) fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            let file = path.display();
+            tracing::warn!(%file, %error, "the names of senders cannot be forgotten");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn known() -> Vec<(IpAddr, Own)> {
+        let own = |name: &str, changed: Option<Timestamp>| Own {
+            name: name.into(),
+            address: if changed.is_some() { "10.0.0.1" } else { "" }.into(),
+            changed,
+        };
+        vec![
+            ("192.0.2.7".parse().unwrap(), own("fw1", None)),
+            (
+                "2001:db8::7".parse().unwrap(),
+                own("db1.example.com", Some(Timestamp(7))),
+            ),
+        ]
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_in_its_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        assert_eq!(read(&path).unwrap(), []);
+        write(&path, known().iter(), true).unwrap();
+        assert_eq!(read(&path).unwrap(), known());
+        remove(&path);
+        assert_eq!(read(&path).unwrap(), []);
+    }
+
+    #[test]
+    fn a_file_that_is_none_of_ours_is_refused_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        write(&path, known().iter(), false).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let many = vec![r#"{"ip":"192.0.2.7","name":"a"}"#; SENDERS_MAX + 1].join(",");
+        for broken in [
+            text[..text.len() / 2].to_owned(),
+            text.replace("fw1", "fw 1"),
+            text.replace("192.0.2.7", "192.0.2.700"),
+            text.replace("10.0.0.1", "somewhere"),
+            text.replace("\"version\":1", "\"version\":2"),
+            format!(r#"{{"version":1,"senders":[{many}]}}"#),
+            String::new(),
+            "[]".to_owned(),
+        ] {
+            fs::write(&path, &broken).unwrap();
+            assert!(read(&path).is_err(), "{broken:.80}");
+        }
+    }
+}

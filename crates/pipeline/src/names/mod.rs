@@ -1,0 +1,294 @@
+//! What stands in for the host of an event that names none, or an address.
+//!
+//! # What it guarantees
+//! * The order: what packs set (so that a table of hosts is a rule), the name that the sender gave
+//!   itself in other events (`remembered`), the name that DNS has for its address (`reverse`).
+//! * No event waits: what is not known yet leaves the event as it is. DNS is asked by a thread of
+//!   its own (`resolver`), and what it said keeps counting while it is asked again.
+//! * Shared state is asked once a batch for each sender that needs a name, and told once a batch
+//!   who gave itself which. Nothing is allocated per event: a name is written once a batch and
+//!   sender, and all events point to it.
+//!
+//! # Limits
+//! [`SENDERS_MAX`] senders of either kind, the one that was not heard of for longest forgotten
+//! first; names of [`NAME_BYTES_MAX`] bytes. With both kinds full of the longest names some 50 MB.
+//!
+//! # After a crash
+//! Names that senders gave themselves are read from `names.json` (`kept`), which is at most a
+//! minute old. What DNS said is asked again.
+
+mod kept;
+mod message;
+mod namer;
+mod remembered;
+mod resolver;
+mod reverse;
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use inrush_event::{Counter, Metric};
+
+use crate::config::{Config, HostsOptions};
+use crate::filler::Now;
+use crate::status::Page;
+pub(crate) use namer::Namer;
+use remembered::{Known, Remembered};
+use reverse::Reverse;
+
+/// Senders whose names are known, at most, of either kind: as many as are listed of a source.
+const SENDERS_MAX: usize = 65_536;
+
+/// Bytes of a name, at most: RFC 1035 section 2.3.4.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Where a name comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The sender gave it itself.
+    Remembered,
+    /// DNS has it for the sender's address.
+    Dns,
+}
+
+impl Origin {
+    const ALL: [Self; 2] = [Self::Remembered, Self::Dns];
+
+    /// The label in metrics.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Remembered => "remembered",
+            Self::Dns => "dns",
+        }
+    }
+}
+
+/// The names of senders, for all workers.
+pub(crate) struct Names {
+    options: HostsOptions,
+    remembered: Option<Arc<Remembered>>,
+    reverse: Option<Arc<Reverse>>,
+    /// Events that were given a name, by its origin.
+    given: Arc<[Counter; 2]>,
+}
+
+impl Names {
+    /// As `config` has it; what was learnt under `before` goes on. `None`: nobody wants names.
+    ///
+    /// # Errors
+    /// The thread that asks DNS cannot be started.
+    pub(crate) fn open(config: &Config, before: Option<&Self>) -> io::Result<Option<Arc<Self>>> {
+        let options = config.hosts.clone();
+        if !options.remember_names && !options.reverse_dns.enabled {
+            return Ok(None);
+        }
+        let same = |one: &&Self| one.options.keep_names == options.keep_names;
+        let known = before.filter(same).and_then(|one| one.remembered.clone());
+        let remembered = options.remember_names.then(|| {
+            known.unwrap_or_else(|| Arc::new(open_remembered(&config.data_dir, &options)))
+        });
+        let same = |one: &&Self| one.options.reverse_dns == options.reverse_dns;
+        let reverse = match before.filter(same).and_then(|one| one.reverse.clone()) {
+            _ if !options.reverse_dns.enabled => None,
+            Some(known) => Some(known),
+            None => Some(Reverse::start(&options.reverse_dns)?),
+        };
+        let given = before.map(|one| Arc::clone(&one.given));
+        Ok(Some(Arc::new(Self {
+            options,
+            remembered,
+            reverse,
+            given: given.unwrap_or_default(),
+        })))
+    }
+
+    /// Whether senders are listened to for names of their own.
+    fn remembers(&self) -> bool {
+        self.remembered.is_some()
+    }
+
+    /// Takes note of the names that senders gave themselves in a batch.
+    fn learn<'n>(&self, said: impl Iterator<Item = Said<'n>>, now: Now) {
+        if let Some(remembered) = &self.remembered {
+            remembered.learn(said, now.wall);
+        }
+    }
+
+    /// The name of a sender, if one is known now.
+    fn of(&self, sender: IpAddr, now: Now) -> Option<(Arc<str>, Origin)> {
+        let remembered = self.remembered.as_ref();
+        match remembered.map(|known| known.get(sender, now.wall)) {
+            Some(Known::Name(name)) => return Some((name, Origin::Remembered)),
+            // DNS knows the relay, and not who it speaks for.
+            Some(Known::Several) => return None,
+            Some(Known::Nothing) | None => {}
+        }
+        let found = self.reverse.as_ref()?.get(sender, now.instant)?;
+        Some((found, Origin::Dns))
+    }
+
+    fn count(&self, given: [u64; 2]) {
+        for (counter, n) in self.given.iter().zip(given) {
+            if n > 0 {
+                counter.add(n);
+            }
+        }
+    }
+
+    /// Writes down what changed since the last time. With `sync` it is on the disk by the end.
+    pub(crate) fn keep(&self, sync: bool) {
+        if let Some(remembered) = &self.remembered {
+            remembered.keep(sync);
+        }
+    }
+
+    /// What `/metrics` shows.
+    pub(crate) fn metrics(&self, page: &mut Page) {
+        for (origin, counter) in Origin::ALL.iter().zip(&*self.given) {
+            let labels = vec![("origin", origin.name())];
+            page.add(Metric::NamesGiven, labels, counter.get() as f64);
+        }
+        if let Some(remembered) = &self.remembered {
+            page.add(Metric::NamesRemembered, vec![], remembered.len() as f64);
+        }
+        if let Some(reverse) = &self.reverse {
+            reverse.metrics(page);
+        }
+    }
+}
+
+/// What was kept before, if that is wanted; else it is gone.
+fn open_remembered(data_dir: &Path, options: &HostsOptions) -> Remembered {
+    let path = data_dir.join(kept::FILE);
+    if !options.keep_names {
+        kept::remove(&path);
+        return Remembered::new(None);
+    }
+    let known = kept::read(&path).unwrap_or_else(|error| {
+        let file = path.display();
+        tracing::warn!(%file, %error, "the names of senders cannot be read; they are learnt anew");
+        Vec::new()
+    });
+    let remembered = Remembered::new(Some(path));
+    remembered.fill(known);
+    remembered
+}
+
+/// What a sender called itself in a batch. What it did not give is empty.
+struct Said<'n> {
+    sender: IpAddr,
+    /// A name ([`is_name`]).
+    name: &'n [u8],
+    /// An address that is not its own.
+    address: &'n [u8],
+    /// Whether it gave other names or addresses too.
+    several: bool,
+}
+
+/// Whether it is what a host can be called: letters, digits, `-`, `_` and dots, with a letter
+/// among them, and not what every host calls itself.
+fn is_name(text: &[u8]) -> bool {
+    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let first = text.split(|byte| *byte == b'.').next().unwrap_or_default();
+    text.len() <= NAME_BYTES_MAX
+        && text.iter().all(known)
+        && text.iter().any(u8::is_ascii_alphabetic)
+        && !first.is_empty()
+        && !first.eq_ignore_ascii_case(b"localhost")
+}
+
+/// Whether a host says nothing but where: it is empty, `-`, or written as an address, by the same
+/// rule as that of a table of hosts (digits and dots, or hexadecimal digits and colons).
+fn is_nameless(host: &[u8]) -> bool {
+    let four = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let six = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
+    host.iter().all(four) || host == b"-" || host.contains(&b':') && host.iter().all(six)
+}
+
+/// Whether two names can be one host's: they are the same but for their case, or one is the first
+/// part of the other.
+fn is_same_host(one: &[u8], other: &[u8]) -> bool {
+    let (short, long) = if one.len() <= other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let Some((head, tail)) = long.split_at_checked(short.len()) else {
+        return false;
+    };
+    head.eq_ignore_ascii_case(short)
+        && (tail.is_empty() || tail.starts_with(b".") && !short.contains(&b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_can_be_called() {
+        for name in ["fw1", "FW-1.example.com", "a_b", "1a", "cafe"] {
+            assert!(is_name(name.as_bytes()), "{name}");
+            assert!(!is_nameless(name.as_bytes()), "{name}");
+        }
+        let long = "a".repeat(256);
+        let odd = [
+            "",
+            "-",
+            ".",
+            ".a",
+            "192.0.2.1",
+            "12",
+            "a b",
+            "a\"b",
+            "a\n",
+            "\u{e9}",
+            "LocalHost",
+            "localhost.localdomain",
+            &long,
+        ];
+        for name in odd {
+            assert!(!is_name(name.as_bytes()), "{name}");
+        }
+        assert!(is_name(&long.as_bytes()[1..]));
+    }
+
+    #[test]
+    fn what_says_nothing_but_where() {
+        for host in [
+            "",
+            "-",
+            "192.0.2.1",
+            "2001:db8::1",
+            "::",
+            "::ffff:192.0.2.1",
+        ] {
+            assert!(is_nameless(host.as_bytes()), "{host}");
+        }
+        for host in ["fw1", "localhost", "dead", "--", "a:b:z", "192.0.2.x"] {
+            assert!(!is_nameless(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_name_and_its_first_part_are_one_host() {
+        for (one, other) in [
+            ("fw1", "FW1"),
+            ("fw1", "fw1.example.com"),
+            ("Fw1.x", "fw1.X"),
+        ] {
+            assert!(is_same_host(one.as_bytes(), other.as_bytes()));
+            assert!(is_same_host(other.as_bytes(), one.as_bytes()));
+        }
+        for (one, other) in [
+            ("fw1", "fw2"),
+            ("fw1", "fw10"),
+            ("fw1.a", "fw1.b"),
+            ("fw1.a", "fw1.a.b"),
+        ] {
+            assert!(!is_same_host(one.as_bytes(), other.as_bytes()));
+            assert!(!is_same_host(other.as_bytes(), one.as_bytes()));
+        }
+    }
+}
