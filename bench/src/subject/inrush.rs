@@ -141,8 +141,8 @@ impl Subject for Inrush {
     }
 }
 
-/// One whose packs filter events and join others: what it has accepted counts, once nothing of it
-/// waits any more.
+/// One whose packs filter events and join others: what it has accepted counts, and the parts that
+/// wait for others, which may be for seconds.
 pub(crate) struct Accepted(pub(crate) Inrush);
 
 impl Subject for Accepted {
@@ -177,7 +177,7 @@ fn accepted_of(ledger: Value) -> Result<Progress> {
         let sources = ledger["sources"].as_object().into_iter().flatten();
         sources.filter_map(|(_, s)| s[key].as_u64()).sum::<u64>()
     };
-    (progress.delivered, progress.pending) = (sum("accepted"), progress.pending + sum("held"));
+    progress.delivered = sum("accepted") + sum("held");
     Ok(progress)
 }
 
@@ -309,6 +309,13 @@ mod tests {
             (4, 6, 2)
         );
         assert!(progress_of(two, Some("none")).is_err());
+    }
+
+    #[test]
+    fn parts_that_wait_are_accounted_for() {
+        let mut held = ledger(10, 0, 7, 0);
+        held["sources"]["syslog"]["held"] = json!(2);
+        assert_eq!(accepted_of(held).unwrap().unaccounted(12), 0);
     }
 
     #[test]
