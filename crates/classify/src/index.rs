@@ -43,6 +43,8 @@ struct Texts {
     /// By what the text ends with, read backwards.
     ends: Trie,
     contains: Contains,
+    /// Rules that the empty text can meet.
+    of_nothing: Vec<u32>,
     /// By the first byte; empty if no rule asks for that alone.
     firsts: Vec<Vec<u32>>,
     /// Collected until all is built.
@@ -309,6 +311,11 @@ fn score(files: &[File<'_>]) -> usize {
 
 impl Texts {
     fn find(&self, text: &[u8], out: &mut Vec<Candidate>) {
+        // Most parts that few events have are empty, and nothing stands in them.
+        if text.is_empty() {
+            out.extend(self.of_nothing.iter().copied().map(Candidate::open));
+            return;
+        }
         if !self.begins.is_empty() {
             self.begins.find(text.iter(), out);
         }
@@ -327,6 +334,9 @@ impl Texts {
         let collected = std::mem::take(&mut self.collected);
         self.begins = Trie::new(&collected.begins);
         self.ends = Trie::new(&collected.ends);
+        for trie in [&self.begins, &self.ends] {
+            self.of_nothing.extend(trie.any.iter().chain(&trie.empty));
+        }
         let (exact, any): (Vec<_>, Vec<_>) = collected
             .literals
             .into_iter()
