@@ -87,15 +87,17 @@ impl Pairs {
 
 /// Where a value that begins at `from` ends: before the blank in front of the next key.
 fn value_end(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
+    // The last blank so far: what was looked through is not looked through again.
+    let (mut at, mut blank) = (from, None);
     while let Some(equals) = memchr(b'=', &bytes[at..]).map(|n| at + n) {
+        let last = memchr::memrchr(b' ', &bytes[at..equals]).map(|n| at + n);
+        blank = last.or(blank);
         at = equals + 1;
-        let key = bytes[from..equals].iter().rposition(|byte| *byte == b' ');
-        if let Some(blank) = key
+        if let Some(blank) = blank
             && bytes[equals - 1] != b'\\'
-            && from + blank + 1 < equals
+            && blank + 1 < equals
         {
-            return from + bytes[from..from + blank].trim_ascii_end().len();
+            return from + bytes[from..blank].trim_ascii_end().len();
         }
     }
     from + bytes[from..].trim_ascii_end().len()
@@ -312,6 +314,32 @@ fn labels(first: usize, event: &mut Event<'_>) {
             event.scratch.values[named].name = label.text;
             event.scratch.values[named].mark = mark(event.bytes(label.text));
             event.scratch.values[index].keep = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::value_end;
+
+    /// The same as it is defined: before the blank in front of the first key behind it.
+    fn defined(text: &[u8]) -> usize {
+        let equals = (0..text.len()).filter(|at| text[*at] == b'=');
+        for equals in equals.filter(|at| *at > 0 && text[*at - 1] != b'\\') {
+            let blank = text[..equals].iter().rposition(|byte| *byte == b' ');
+            if let Some(blank) = blank.filter(|blank| blank + 1 < equals) {
+                return text[..blank].trim_ascii_end().len();
+            }
+        }
+        text.trim_ascii_end().len()
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_ends_before_the_next_key(text in "[ab=\\\\ ]{0,24}") {
+            prop_assert_eq!(value_end(text.as_bytes(), 0), defined(text.as_bytes()));
         }
     }
 }
