@@ -23,7 +23,6 @@ WITHOUT = {
     "app-almost-syslogz-bsd-isotime": "not needed: the parser reads ISO times",
     "app-almost-syslogz-bsd-onedigitday": "not needed: the parser reads days of one digit",
     "app-almost-syslogz-hip": "not needed: the parser takes addresses for hosts",
-    "app-almost-syslogz-hostnodate": "not yet: a host without a time is taken for the program",
     "app-almost-syslogz-isodate": "not needed: the parser reads ISO times",
     "app-raw-bsd_nopri": "not needed: the parser reads headers without a PRI",
     "app-raw-isodate": "not needed: the parser reads headers without a PRI",
