@@ -92,6 +92,25 @@ fn parts_of_one_message_go_out_as_one_in_their_order() {
 }
 
 #[test]
+fn parts_over_udp_meet_too() {
+    let hec = Hec::start();
+    let config = to_hec(&[hec.url()], "").replace(crate::TCP, crate::UDP_TCP);
+    let inrush = Inrush::start(&config);
+    let parts = [
+        ise(9, 2, 1, "Step=2,"),
+        ise(9, 2, 0, "2024-05-06 07:08:09.123 +00:00 first,"),
+    ];
+    send_udp(inrush.address("udp"), parts);
+    let ledger = settled(&inrush, 2);
+    assert_eq!(ledger.filtered["grouped:cisco_ise_parts"], 1);
+    let event = &events(&hec)[0];
+    assert!(
+        event.as_str().unwrap().ends_with(" first,Step=2,"),
+        "{event}"
+    );
+}
+
+#[test]
 fn lines_of_one_message_go_out_together_when_no_more_come() {
     let hec = Hec::start();
     let inrush = Inrush::start(&to_hec(&[hec.url()], VSPHERE));
