@@ -89,8 +89,8 @@ struct RunArgs {
     /// Leave the peers out
     #[arg(long)]
     no_peers: bool,
-    /// Messages that `classified` sends, one a line; of a `.jsonl` file what stands under `message`.
-    /// The samples of the packs if not given
+    /// Messages that `classified` sends, one a line; of a `.jsonl` file what stands under
+    /// `message`. The samples of the packs if not given
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
     /// Print the results as JSON on stdout too

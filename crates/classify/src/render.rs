@@ -112,10 +112,18 @@ fn json(event: &Event<'_>, value: Value) -> serde_json::Value {
     literal.unwrap_or_else(|| String::from_utf8_lossy(text).into_owned().into())
 }
 
-/// The event's values as `name=value` (WELF): a value with a blank or a quote stands in quotes.
+/// The event's values as `name=value` (WELF), `id` first and the others in the order of their names
+/// as syslog-ng's `format-welf` has them; the last one of a name counts. A value with a blank or a
+/// quote stands in quotes.
 pub(crate) fn kv_values(event: &mut Event<'_>) -> Span {
+    let mut kept = std::mem::take(&mut event.scratch.kept);
+    kept.clear();
+    kept.extend(event.scratch.values.iter().rev().filter(|value| value.keep));
+    let name = |value: &Value| event.bytes(value.name);
+    kept.sort_by_key(|value| (name(value) != b"id", name(value)));
+    kept.dedup_by(|later, first| name(later) == name(first));
     let mut text = Vec::new();
-    for value in event.scratch.values.iter().filter(|value| value.keep) {
+    for value in &kept {
         if !text.is_empty() {
             text.push(b' ');
         }
@@ -136,6 +144,7 @@ pub(crate) fn kv_values(event: &mut Event<'_>) -> Span {
             text.extend_from_slice(value);
         }
     }
+    event.scratch.kept = kept;
     event.keep(&text)
 }
 
