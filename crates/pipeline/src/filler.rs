@@ -616,7 +616,7 @@ impl Filler {
         let batch = std::mem::replace(&mut self.builder, next).freeze(0);
         self.source
             .note_senders(now.wall, &batch, &self.tally.peers);
-        self.note();
+        note(&self.source, self.tally.anomalies);
         self.tally.clear();
     }
 
@@ -707,10 +707,7 @@ impl Filler {
             }
         }
         match outcome {
-            Some(Ok(position)) => {
-                self.note();
-                self.owed.hand(Outcome::At(position));
-            }
+            Some(Ok(position)) => self.owed.hand(Outcome::At(position)),
             Some(Err(AppendError::Full)) => self.owed.hand(Outcome::Refused),
             Some(Err(AppendError::Closed)) => self.owed.forget(),
             None => {}
@@ -721,9 +718,10 @@ impl Filler {
     fn append(&mut self, batch: Batch) -> Result<u64, AppendError> {
         let events = batch.len() as u64;
         let waited = self.joined.take(events);
-        // All that is new in the batches counts with the first of them.
+        // All that is new in the batches counts with the first of them, before anyone can see it.
         let bytes = std::mem::take(&mut self.tally.bytes);
-        let counters = &self.source.counters;
+        let anomalies = std::mem::take(&mut self.tally.anomalies);
+        let (source, counters) = (&self.source, &self.source.counters);
         let received = || {
             counters.received.add(events - waited);
             counters.received_bytes.add(bytes);
@@ -738,6 +736,7 @@ impl Filler {
         let accept = || {
             received();
             counters.accepted.add(events);
+            note(source, anomalies);
         };
         let appended = self.doors.log.append(batch, self.owed.is_open(), accept);
         match appended {
@@ -747,13 +746,13 @@ impl Filler {
         }
         appended
     }
+}
 
-    /// Counts what was accepted, beside the ledger.
-    fn note(&self) {
-        for (counter, n) in self.source.anomalies.iter().zip(self.tally.anomalies) {
-            if n > 0 {
-                counter.add(n);
-            }
+/// Counts what was odd about events.
+fn note(source: &Source, anomalies: [u64; 32]) {
+    for (counter, n) in source.anomalies.iter().zip(anomalies) {
+        if n > 0 {
+            counter.add(n);
         }
     }
 }
