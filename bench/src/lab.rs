@@ -250,8 +250,9 @@ fn wrong(
     wrong.extend(subject.wrong(last, sent.events));
     if let Some(sink) = sink {
         let arrived = sink.counts()?.events;
-        if arrived != sent.events {
-            wrong.push(format!("{arrived} of {} at the sink", sent.events));
+        let due = subject.arrive(last, sent.events);
+        if arrived != due {
+            wrong.push(format!("{arrived} of {due} at the sink"));
         }
     }
     Ok(wrong)

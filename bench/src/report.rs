@@ -70,7 +70,9 @@ fn section(page: &mut String, name: &str, scenario: &Scenario) {
 
 /// The peer to beat: of all clean runs the one with the lowest scaled figure.
 fn best_peer(cells: &[Cell]) -> Option<(&str, f64)> {
-    let peers = cells.iter().filter(|cell| cell.subject != "inrush");
+    let peers = cells
+        .iter()
+        .filter(|cell| !cell.subject.starts_with("inrush"));
     let runs = peers.flat_map(|cell| cell.runs.iter().map(|run| (cell.subject.as_str(), run)));
     runs.filter(|(_, run)| !run.noisy)
         .filter_map(|(subject, run)| Some((subject, run.scaled_us?)))

@@ -12,7 +12,7 @@ use super::cost::{bare_arm, pilot};
 use super::rounds::{Arm, limit, rounds};
 use super::{REFERENCE, tell};
 use crate::classify::synthetic;
-use crate::lab::{INRUSH_DIR, Lab};
+use crate::lab::Lab;
 use crate::results::{Cell, Check, Run, Scenario};
 use crate::sender::{Amount, Shape, Text, Wire};
 use crate::subject::{Accepted, Sink, Subject, SyslogNg, User};
@@ -64,7 +64,6 @@ impl Who {
 struct Bench<'a> {
     lab: &'a Lab,
     hec: bool,
-    messages: String,
     rules: String,
     /// The folder of the made-up packs.
     many: PathBuf,
@@ -131,7 +130,6 @@ fn measure(
     let bench = Bench {
         lab,
         hec,
-        messages: lab.messages.words.clone(),
         rules,
         many: many(lab)?,
     };
@@ -158,7 +156,7 @@ impl<'a> Bench<'a> {
     fn arm<'b>(&'b self, who: Who) -> Result<Arm<'b>> {
         let number = pilot(self.lab, |number| self.one(who, number))?;
         let once = move || self.one(who, number);
-        Ok(Arm::new(who.name(), self.messages.clone(), once))
+        Ok(Arm::new(who.name(), self.lab.messages.words.clone(), once))
     }
 
     /// One run of a fresh process.
@@ -228,25 +226,25 @@ fn many(lab: &Lab) -> Result<PathBuf> {
         let text = synthetic(from..MANY.min(from + STEP));
         std::fs::write(&file, text).with_context(|| file.display().to_string())?;
     }
-    anyhow::ensure!(dir.file_name().is_some_and(|name| name != INRUSH_DIR));
     Ok(dir)
 }
 
-/// The rules of the packs as syslog-ng's own `program()` and `match()`, as far as they ask for a
-/// part of the message; and how many they are.
+/// As many rules as the packs have, as syslog-ng's own `program()` and `match()`: theirs, as far as
+/// they ask for a part of the message, and made-up ones that nothing meets for the others; and how
+/// many of them are theirs.
 fn peer_rules(packs: &[Pack]) -> (String, usize) {
     let (mut text, mut count) = (String::from("junction {\n"), 0);
     for rule in packs.iter().flat_map(|pack| &pack.rules) {
-        let Some(filter) = peer_filter(&rule.branch.when) else {
-            continue;
-        };
-        count += 1;
+        let filter = peer_filter(&rule.branch.when);
+        count += usize::from(filter.is_some());
+        let name = &rule.name;
+        let filter = filter.unwrap_or_else(|| format!("program('zz{name}' type(string))"));
         // Writing to a text cannot fail.
         let _ = writeln!(
             text,
             " channel {{ filter {{ {filter} }}; rewrite {{ set(\"{}\" value(\".rule\")); }}; \
              flags(final); }};",
-            rule.name
+            name
         );
     }
     text.push_str(" channel { flags(final); };\n};\n");
@@ -292,8 +290,7 @@ fn peer_match(part: &Part, written: &str) -> Option<String> {
     if text.contains('\'') {
         return None;
     }
-    let flags = [flag, how].map(|flag| if flag.is_empty() { "" } else { flag });
-    let flags = flags.join(" ");
+    let flags = [flag, how].join(" ");
     let flags = match flags.trim() {
         "" => String::new(),
         flags => format!(" flags({})", flags.replace(' ', ", ")),
@@ -344,6 +341,6 @@ mod tests {
         let rules = packs.iter().map(|pack| pack.rules.len()).sum::<usize>();
         let (text, count) = peer_rules(&packs);
         assert!(count * 2 > rules && count <= rules);
-        assert_eq!(text.matches("channel").count(), count + 1);
+        assert_eq!(text.matches("channel").count(), rules + 1);
     }
 }

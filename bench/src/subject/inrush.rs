@@ -158,6 +158,12 @@ impl Subject for Accepted {
         accepted_of(self.0.ledger()?)
     }
 
+    fn arrive(&self, last: &Progress, sent: u64) -> u64 {
+        let all = last.ledger.as_ref().map(|ledger| &ledger["destinations"]);
+        let first = all.and_then(|all| all.as_object()?.values().next());
+        first.map_or(sent, |first| first["delivered"].as_u64().unwrap_or(0))
+    }
+
     fn wrong(&self, last: &Progress, sent: u64) -> Option<String> {
         let ledger = last.ledger.as_ref()?;
         let missing = last.unaccounted(sent);

@@ -41,6 +41,11 @@ pub(crate) trait Subject {
         Duration::from_millis(10)
     }
 
+    /// Events that the sink must have by then: packs filter some and join others.
+    fn arrive(&self, _last: &Progress, sent: u64) -> u64 {
+        sent
+    }
+
     /// What is wrong with its last account of `sent` events; nothing if all is right.
     fn wrong(&self, last: &Progress, sent: u64) -> Option<String> {
         let missing = last.unaccounted(sent);
