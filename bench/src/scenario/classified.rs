@@ -242,9 +242,8 @@ fn peer_rules(packs: &[Pack]) -> (String, usize) {
         // Writing to a text cannot fail.
         let _ = writeln!(
             text,
-            " channel {{ filter {{ {filter} }}; rewrite {{ set(\"{}\" value(\".rule\")); }}; \
-             flags(final); }};",
-            name
+            " channel {{ filter {{ {filter} }}; rewrite {{ set(\"{name}\" value(\".rule\")); }}; \
+             flags(final); }};"
         );
     }
     text.push_str(" channel { flags(final); };\n};\n");
