@@ -1,6 +1,7 @@
 //! The subcommands: one file each, each with `run`.
 
 mod check;
+mod doctor;
 mod explain;
 mod load;
 mod migrate;
@@ -34,6 +35,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush replay --since 24h               what today's packs would make of what is stored
   inrush queue ls                         what is kept on disk, and for whom
   inrush top                              what flows, waits and is lost, live
+  inrush doctor                           what of this host loses events, and what mends it
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
 
 Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Queue(Box<queue::QueueArgs>),
     /// Show what flows, waits and is lost in a running process, live
     Top(TopArgs),
+    /// Say what of this host loses events or is too small, why, and the command that mends it
+    Doctor(DoctorArgs),
     /// Make a configuration of what another collector was configured with
     Migrate(migrate::MigrateArgs),
 }
@@ -234,6 +238,29 @@ pub(crate) struct TopArgs {
     pub(crate) once: bool,
 }
 
+/// Arguments of `doctor`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  inrush doctor -c /etc/inrush/inrush.yaml
+  inrush doctor --json | jq '.findings[] | select(.severity == \"critical\")'
+  sudo inrush doctor -c /etc/inrush/inrush.yaml --apply
+
+--apply sets values under net.core and net.ipv4.ipfrag, only to more than they are, until the next
+restart of the host. The old ones are in doctor-undo.sh in the data directory, or in the current
+folder where that is not there yet. What it sets and what it cannot is on stderr; exit code 1 if
+something could not be set.")]
+pub(crate) struct DoctorArgs {
+    /// The configuration file; without one the built-in default holds
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Set what is safe to set, after writing a script that undoes it
+    #[arg(long)]
+    pub(crate) apply: bool,
+}
+
 /// A command line that names something that is not there.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
@@ -259,6 +286,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Queue(args) => queue::run(*args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     }
 }
 

@@ -30,7 +30,6 @@ WITHOUT = {
     "app-almost-syslog-vmware_vsphere_dataslope": "not yet: no sample of it is known",
     "app-almost-syslog-ciscvmware_vsphere_guiddate": "not yet: no sample of it is known",
     "app-syslog-example": "an example; `example.yaml` in the guide stands for it",
-    "app-raw-xml": "not yet: XML without a header is left to the fallback",
 }
 CASES = """\
 ## The cases of SC4S's own tests

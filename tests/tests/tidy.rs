@@ -185,7 +185,11 @@ fn functions(lines: &[&str]) -> Vec<(usize, usize)> {
     for (start, line) in lines.iter().enumerate() {
         let code = code_of(line);
         let indent = code.len() - code.trim_start().len();
-        let head = code.split('(').next().unwrap_or_default();
+        // What a function is visible to stands in parentheses of its own.
+        let plain = code
+            .replace("pub(crate)", "pub")
+            .replace("pub(super)", "pub");
+        let head = plain.split('(').next().unwrap_or_default();
         if !has_word(head, "fn") || code.trim_end().ends_with([';', '}']) {
             continue;
         }
@@ -325,5 +329,6 @@ fn the_rules_find_what_they_are_for() {
         "}",
     ];
     assert_eq!(functions(&text), [(1, 5)]);
+    assert_eq!(functions(&["pub(super) fn f() {", "    a;", "}"]), [(0, 3)]);
     assert_eq!(functions(&["fn declared();", "fn short() {}"]), []);
 }

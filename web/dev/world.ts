@@ -91,6 +91,7 @@ export class World {
         type,
         received,
         accepted: received - bad,
+        held: calm || type !== "syslog" ? 0 : 3,
         rejected: bad > 0 ? { too_long: bad } : ({} as Record<string, number>),
         kernel_dropped: calm || type !== "syslog" ? 0 : Math.floor(seconds * 3),
         bytes: received * 310,
@@ -251,6 +252,7 @@ export class World {
         rate: silent_s === null ? 900 * roll() * roll() : 0,
         silent_s,
         clock_skew_ms: i % 9 === 4 ? 3_612_000 : (roll() - 0.5) * 900,
+        zone_guessed: i % 9 === 5 ? "-05:00" : null,
         recognised: unknown ? null : this.#text(names[i % names.length] ?? "", i),
         unknown,
         sample: this.#text(

@@ -149,12 +149,14 @@ impl Classes {
 
 /// Mixes the numbers of branches. They come from packs, not from events: nobody can choose them.
 pub(crate) fn hash(chain: &[u32], seed: u32) -> u64 {
-    let seed = 0x9e37_79b9_7f4a_7c15 ^ u64::from(seed);
-    chain.iter().fold(seed, |hash: u64, id| {
-        (hash ^ u64::from(*id))
+    let mix = |hash: u64, number: u32| {
+        (hash ^ u64::from(number))
             .wrapping_mul(0xbf58_476d_1ce4_e5b9)
             .rotate_left(29)
-    })
+    };
+    // The seed is a step of its own, or it would make up for another first branch.
+    let seed = mix(0x9e37_79b9_7f4a_7c15, seed);
+    chain.iter().fold(seed, |hash, id| mix(hash, *id))
 }
 
 /// Takes a key that is a hash already for its own.
@@ -430,3 +432,14 @@ impl Class {
 }
 
 const _: fn(ExtraKey, &[u8], &mut Vec<u8>) = Extra::push;
+
+#[cfg(test)]
+mod tests {
+    use super::hash;
+
+    #[test]
+    fn a_seed_does_not_make_up_for_a_branch() {
+        assert_ne!(hash(&[1], 2), hash(&[2], 1));
+        assert_ne!(hash(&[1, 5], 2), hash(&[2, 5], 1));
+    }
+}

@@ -13,7 +13,7 @@ use crate::class::{Classes, Own, hash};
 use crate::compile::{Packs, Table};
 use crate::event::{Event, Scratch, Slot};
 use crate::group::{Group, GroupPart, PartSpans};
-use crate::index::{Found, Index};
+use crate::index::{Found, Index, Parts};
 use crate::pack::{Branch, Header, Part, Rule, Set, Stage, When};
 use crate::plan::{Candidate, Known, Left, Plans};
 use crate::trace::{Considered, Outcome};
@@ -103,9 +103,17 @@ struct Work {
     plans: Plans,
     /// Rules of the last stage that are asked for events of a way through the packs with one
     /// program, by the hash of both.
-    after: HashMap<u64, Box<[Candidate]>, BuildHasherDefault<Own>>,
+    after: HashMap<u64, Possible, BuildHasherDefault<Own>>,
     /// The generation of the plans that they are of.
     after_of: u32,
+}
+
+/// The rules of the last stage that can hold for a way through the packs and a program.
+#[derive(Debug)]
+struct Possible {
+    chain: Box<[u32]>,
+    plan: u32,
+    rules: Box<[Candidate]>,
 }
 
 /// Ways through the packs whose last rules are remembered.
@@ -380,9 +388,10 @@ impl<'a> Run<'_, 'a> {
             work.after_of = work.plans.generation();
             work.after.clear();
         }
-        match work.after.get(&key).filter(|_| plan.is_some()) {
-            Some(known) => work.candidates.extend_from_slice(known),
-            None => self.possible(plan.is_some().then_some(key)),
+        let same = |known: &&Possible| Some(known.plan) == plan && *known.chain == *work.chain;
+        match work.after.get(&key).filter(same) {
+            Some(known) => work.candidates.extend_from_slice(&known.rules),
+            None => self.possible(plan.map(|plan| (key, plan))),
         }
         for at in base..self.work.candidates.len() {
             let candidate = self.work.candidates[at];
@@ -397,8 +406,9 @@ impl<'a> Run<'_, 'a> {
         self.work.candidates.truncate(base);
     }
 
-    /// Adds the rules of the last stage that can hold, and remembers them under `key`.
-    fn possible(&mut self, key: Option<u64>) {
+    /// Adds the rules of the last stage that can hold, and remembers them under that key for that
+    /// plan.
+    fn possible(&mut self, key: Option<(u64, u32)>) {
         let event = &self.event;
         let fixed = |slot: Slot<'a>| match slot {
             Slot::Unset => Some(&b""[..]),
@@ -421,12 +431,17 @@ impl<'a> Run<'_, 'a> {
                 work.candidates.extend(candidate);
             }
         }
-        if let Some(key) = key {
+        if let Some((key, plan)) = key {
             if work.after.len() >= AFTER_MAX {
                 work.after.clear();
                 work.plans.forget();
             }
-            work.after.insert(key, work.candidates[base..].into());
+            let possible = Possible {
+                chain: work.chain.as_slice().into(),
+                plan,
+                rules: work.candidates[base..].into(),
+            };
+            work.after.insert(key, possible);
         }
     }
 
@@ -505,11 +520,11 @@ impl<'a> Run<'_, 'a> {
         let plan = self.plan();
         let work = &mut *self.work;
         let base = work.candidates.len();
-        match plan {
+        let live = match plan {
             Some(plan) => {
                 let candidates = &mut work.candidates;
                 work.plans
-                    .candidates(plan, slot, (table, index), candidates);
+                    .candidates(plan, slot, (table, index), candidates)
             }
             None => {
                 let program = self.event.bytes(self.event.record.app);
@@ -517,9 +532,10 @@ impl<'a> Run<'_, 'a> {
                 index.fixed(program, listener, &mut work.found);
                 let rules = work.found.fixed.iter().copied();
                 work.candidates.extend(rules.map(Candidate::open));
+                Parts::MAX
             }
-        }
-        if index.open(&self.event, &mut work.found) {
+        };
+        if index.open(live, &self.event, &mut work.found) {
             work.candidates.extend_from_slice(&work.found.rules);
             work.candidates[base..].sort_unstable();
         }

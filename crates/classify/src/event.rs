@@ -151,13 +151,18 @@ impl<'a> Event<'a> {
     /// The bytes of a part; empty where it is absent.
     #[inline]
     pub(crate) fn part(&self, part: &Part) -> &[u8] {
-        match part {
-            Part::Message => return self.bytes(self.record.message),
-            Part::Text => return self.bytes(self.text),
-            Part::Host => return self.bytes(self.record.host),
-            _ => {}
-        }
-        self.rare_part(part)
+        let record = &self.record;
+        let span = match part {
+            Part::Message => record.message,
+            Part::Text => self.text,
+            Part::Host => record.host,
+            Part::Program => record.app,
+            Part::Pid => record.proc_id,
+            Part::MsgId => record.msg_id,
+            Part::Sdata => record.sdata,
+            _ => return self.rare_part(part),
+        };
+        self.bytes(span)
     }
 
     fn rare_part(&self, part: &Part) -> &[u8] {

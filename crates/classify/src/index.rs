@@ -10,11 +10,14 @@ use aho_corasick::packed::{Config, MatchKind, Searcher};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use memchr::memmem::Finder;
 
+use crate::buckets;
 use crate::event::Event;
+use crate::grams::{self, Grams};
 use crate::pack::{Branch, Part, When};
 use crate::pattern::Anchor;
 use crate::plan::Candidate;
 use crate::read::Action;
+use crate::trie::{Branches, Trie};
 
 /// The candidates of a stage.
 #[derive(Default, Debug)]
@@ -22,6 +25,10 @@ pub(crate) struct Index {
     /// By the program and by the listener.
     fixed: Vec<(Part, Texts)>,
     parts: Vec<(Part, Texts)>,
+    /// What can be told of each of `parts` by its first byte.
+    gates: Vec<Gate>,
+    /// The rules that are filed under each of `parts`.
+    rules_of: Vec<Vec<u32>>,
     /// By `vendor/product`.
     hints: HashMap<Vec<u8>, Vec<u32>>,
     always: Vec<u32>,
@@ -42,14 +49,34 @@ struct Texts {
     begins: Trie,
     /// By what the text ends with, read backwards.
     ends: Trie,
-    contains: Contains,
+    contains: Option<Box<Contains>>,
     /// Rules that the empty text can meet.
-    of_nothing: Vec<u32>,
-    /// By the first byte; empty if no rule asks for that alone.
-    firsts: Vec<Vec<u32>>,
+    of_nothing: Vec<Candidate>,
     /// Collected until all is built.
     collected: Collected,
 }
+
+/// Whether rules can be found by a text at all, as far as its first byte says.
+#[derive(Clone, Copy, Default, Debug)]
+struct Gate {
+    /// A bit for each byte.
+    firsts: [u64; 4],
+    /// Whether they can by the empty text.
+    empty: bool,
+}
+
+impl Gate {
+    fn passes(&self, text: &[u8]) -> bool {
+        match text.first() {
+            Some(byte) => self.firsts[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1,
+            None => self.empty,
+        }
+    }
+}
+
+/// A bit for each part of an event by which rules of a stage can be found; parts beyond the last
+/// bit are always looked at.
+pub(crate) type Parts = u32;
 
 #[derive(Default, Debug)]
 struct Collected {
@@ -64,14 +91,18 @@ struct Collected {
 struct Contains {
     /// A few texts whose case counts, each by itself.
     few: Vec<(Finder<'static>, Candidate)>,
-    /// The same for texts whose case does not count.
-    few_any: Vec<(Vec<u8>, Candidate)>,
     /// More of them, all at once. It finds the longest at a place, so each text brings the rules
     /// of those that it begins with.
     packed: Option<(Searcher, Vec<Vec<Candidate>>)>,
-    /// Very many, or such whose case does not count.
+    /// Very many of some length.
+    grams: Option<Grams>,
+    /// Very many short ones, or such whose case does not count.
     automaton: Option<(AhoCorasick, Vec<Candidate>)>,
 }
+
+/// Bytes that a match may begin with, at most, to be worth looking at the first one: with more of
+/// them a rule is asked for every event.
+const FIRSTS_MAX: usize = 128;
 
 /// Texts that are looked for one by one at most: each costs a pass, but the fastest there is.
 const FEW: usize = 2;
@@ -98,6 +129,39 @@ impl File<'_> {
     }
 }
 
+impl Collected {
+    /// `proves`: a text that is found is all that the rule's condition asks for.
+    fn add(&mut self, anchor: &Anchor<'_>, rule: u32, file: &File<'_>, proves: bool) {
+        match anchor {
+            Anchor::Exact(text) => self.begins.insert(text.iter().copied(), rule, true),
+            Anchor::Prefix(text) => self.begins.insert(text.iter().copied(), rule, false),
+            Anchor::Suffix(text) => {
+                self.ends.insert(text.iter().rev().copied(), rule, false);
+            }
+            Anchor::First(bytes) => {
+                // In whatever case: the condition is asked all the same.
+                let mut firsts: Vec<u8> = (0..=u8::MAX)
+                    .filter(|byte| bytes[usize::from(*byte)])
+                    .map(|byte| byte.to_ascii_lowercase())
+                    .collect();
+                firsts.sort_unstable();
+                firsts.dedup();
+                for byte in firsts {
+                    self.begins.insert([byte].into_iter(), rule, false);
+                }
+            }
+            Anchor::Contains(text) => {
+                let candidate = match proves && file.counts_case() {
+                    true => Candidate::sure(rule),
+                    false => Candidate::open(rule),
+                };
+                let literal = (text.to_vec(), file.counts_case(), candidate);
+                self.literals.push(literal);
+            }
+        }
+    }
+}
+
 impl Index {
     /// Files the rules' conditions, in order; a rule without one is none of the candidates.
     pub(crate) fn new<'w>(branches: impl Iterator<Item = Option<&'w Branch>>) -> Self {
@@ -115,9 +179,15 @@ impl Index {
                 _ => index.always.push(rule),
             }
         }
-        for (_, texts) in index.fixed.iter_mut().chain(&mut index.parts) {
-            texts.build();
+        for (_, texts) in &mut index.fixed {
+            texts.build(0);
         }
+        for (_, texts) in &mut index.parts {
+            index.always.extend(texts.build(FEW));
+        }
+        index.always.sort_unstable();
+        index.always.dedup();
+        index.gates = index.parts.iter().map(|(_, texts)| texts.gate()).collect();
         index
     }
 
@@ -129,53 +199,32 @@ impl Index {
                 self.hints.entry(key).or_default().push(rule);
             }
             File::Text(part, anchor, _) => {
-                let parts = match part {
-                    Part::Program | Part::Listener => &mut self.fixed,
-                    _ => &mut self.parts,
+                let fixed = matches!(part, Part::Program | Part::Listener);
+                let parts = match fixed {
+                    true => &mut self.fixed,
+                    false => &mut self.parts,
                 };
                 let known = parts.iter().position(|(known, _)| known == *part);
                 let at = known.unwrap_or_else(|| {
                     parts.push(((*part).clone(), Texts::default()));
                     parts.len() - 1
                 });
-                let texts = &mut parts[at].1;
-                match anchor {
-                    Anchor::Exact(text) => {
-                        texts
-                            .collected
-                            .begins
-                            .insert(text.iter().copied(), rule, true)
-                    }
-                    Anchor::Prefix(text) => {
-                        texts
-                            .collected
-                            .begins
-                            .insert(text.iter().copied(), rule, false)
-                    }
-                    Anchor::Suffix(text) => {
-                        let backwards: Vec<u8> = text.iter().rev().copied().collect();
-                        texts
-                            .collected
-                            .ends
-                            .insert(backwards.into_iter(), rule, false);
-                    }
-                    Anchor::First(bytes) => {
-                        texts.firsts.resize(256, Vec::new());
-                        let lists = texts.firsts.iter_mut().zip(bytes.iter());
-                        let lists = lists.filter(|(_, is_first)| **is_first);
-                        lists.for_each(|(list, _)| list.push(rule));
-                    }
-                    Anchor::Contains(text) => {
-                        let candidate = match proves && file.counts_case() {
-                            true => Candidate::sure(rule),
-                            false => Candidate::open(rule),
-                        };
-                        let literal = (text.to_vec(), file.counts_case(), candidate);
-                        texts.collected.literals.push(literal);
-                    }
+                parts[at].1.collected.add(anchor, rule, file, proves);
+                if !fixed {
+                    self.rules_of.resize(parts.len(), Vec::new());
+                    self.rules_of[at].push(rule);
                 }
             }
         }
+    }
+
+    /// The parts of an event under which a rule is filed that can hold.
+    pub(crate) fn live(&self, mut can_hold: impl FnMut(u32) -> bool) -> Parts {
+        let rules_of = self.rules_of.iter().enumerate();
+        rules_of.fold(Parts::MAX, |live, (at, rules)| {
+            let dead = !rules.iter().any(|rule| can_hold(*rule));
+            live & !(Parts::from(dead).checked_shl(at as u32).unwrap_or(0))
+        })
     }
 
     /// Whether no rule can hold.
@@ -206,11 +255,19 @@ impl Index {
         out.dedup();
     }
 
-    /// Adds the rules that can hold by another part of the event; whether there are any.
-    pub(crate) fn open(&self, event: &Event<'_>, found: &mut Found) -> bool {
+    /// Adds the rules that can hold by another part of the event, if it is one of `live`; whether
+    /// there are any.
+    pub(crate) fn open(&self, live: Parts, event: &Event<'_>, found: &mut Found) -> bool {
         found.rules.clear();
-        for (part, texts) in &self.parts {
-            texts.find(event.part(part), &mut found.rules);
+        let mut left = live;
+        for (at, ((part, texts), gate)) in self.parts.iter().zip(&self.gates).enumerate() {
+            if left & 1 == 1 || at >= Parts::BITS as usize {
+                let text = event.part(part);
+                if gate.passes(text) {
+                    texts.find(text, &mut found.rules);
+                }
+            }
+            left >>= 1;
         }
         if !self.hints.is_empty() && event.hint_vendor.is_set() {
             let hint = &mut found.hint;
@@ -236,7 +293,8 @@ fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
     );
     match &step.action {
         Action::Regex(groups) if original => {
-            Some(vec![File::Text(&step.input, groups.anchor()?, true)])
+            let anchor = useful(groups.anchor()?)?;
+            Some(vec![File::Text(&step.input, anchor, true)])
         }
         _ => None,
     }
@@ -253,11 +311,22 @@ fn proves(when: &When) -> bool {
     }
 }
 
+/// An anchor, if it keeps a rule from many events.
+fn useful(anchor: Anchor<'_>) -> Option<Anchor<'_>> {
+    match anchor {
+        Anchor::First(bytes) => {
+            let count = bytes.iter().filter(|is_first| **is_first).count();
+            (count <= FIRSTS_MAX).then_some(anchor)
+        }
+        _ => Some(anchor),
+    }
+}
+
 /// Where a condition can be filed: under each of the answers; `None`: nowhere.
 fn files(when: &When) -> Option<Vec<File<'_>>> {
     match when {
         When::Part(test) => {
-            let anchor = test.pattern.anchor()?;
+            let anchor = useful(test.pattern.anchor()?)?;
             let counts_case = !test.pattern.ignores_case();
             Some(vec![File::Text(&test.part, anchor, counts_case)])
         }
@@ -289,6 +358,7 @@ fn score(files: &[File<'_>]) -> usize {
         File::Text(Part::Pid, Anchor::First(_), _) => 400,
         File::Text(Part::Program | Part::Value(_) | Part::MsgId | Part::Host, anchor, _) => {
             match anchor {
+                Anchor::Exact(_) if matches!(file, File::Text(Part::Program, ..)) => 1001,
                 Anchor::Exact(_) => 1000,
                 Anchor::Prefix(text) => 800 + text.len(),
                 Anchor::Suffix(text) => 600 + text.len(),
@@ -313,7 +383,7 @@ impl Texts {
     fn find(&self, text: &[u8], out: &mut Vec<Candidate>) {
         // Most parts that few events have are empty, and nothing stands in them.
         if text.is_empty() {
-            out.extend(self.of_nothing.iter().copied().map(Candidate::open));
+            out.extend_from_slice(&self.of_nothing);
             return;
         }
         if !self.begins.is_empty() {
@@ -322,55 +392,79 @@ impl Texts {
         if !self.ends.is_empty() {
             self.ends.find(text.iter().rev(), out);
         }
-        if let Some(first) = text.first()
-            && let Some(rules) = self.firsts.get(usize::from(*first))
-        {
-            out.extend(rules.iter().copied().map(Candidate::open));
+        if let Some(contains) = &self.contains {
+            contains.find(text, out);
         }
-        self.contains.find(text, out);
     }
 
-    fn build(&mut self) {
+    fn gate(&self) -> Gate {
+        let mut gate = Gate {
+            empty: !self.of_nothing.is_empty(),
+            ..Gate::default()
+        };
+        if self.contains.is_some() || !self.ends.is_empty() || !self.begins.any.is_empty() {
+            gate.firsts = [u64::MAX; 4];
+        }
+        for (byte, node) in self.begins.roots.iter().enumerate() {
+            gate.firsts[byte >> 6] |= u64::from(*node != 0) << (byte & 63);
+        }
+        gate
+    }
+
+    /// Builds what is searched with; the rules that are better asked for every event. Those are the
+    /// ones of up to so many texts whose case does not count.
+    fn build(&mut self, asked_max: usize) -> Vec<u32> {
         let collected = std::mem::take(&mut self.collected);
         self.begins = Trie::new(&collected.begins);
         self.ends = Trie::new(&collected.ends);
         for trie in [&self.begins, &self.ends] {
-            self.of_nothing.extend(trie.any.iter().chain(&trie.empty));
+            let rules = trie.any.iter().chain(&trie.empty);
+            self.of_nothing.extend(rules);
         }
-        let (exact, any): (Vec<_>, Vec<_>) = collected
+        let (exact, mut any): (Vec<_>, Vec<_>) = collected
             .literals
             .into_iter()
             .partition(|(_, counts_case, _)| *counts_case);
-        let exact = fewer(exact);
-        let mut distinct: Vec<&[u8]> = exact.iter().map(|(text, ..)| text.as_slice()).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        let mut automaton = Vec::new();
-        if any.len() <= FEW {
-            self.contains.few_any = any
-                .into_iter()
-                .map(|(text, _, rule)| (text, rule))
-                .collect();
-        } else {
-            automaton = any;
+        let mut asked = Vec::new();
+        if any.len() <= asked_max {
+            // To look for each of a few costs what asking their rules does, and these are seldom
+            // asked: another one was taken before.
+            asked.extend(any.drain(..).map(|(.., rule)| rule.rule() as u32));
         }
+        if exact.is_empty() && any.is_empty() {
+            return asked;
+        }
+        let contains = self.contains.insert(Box::default());
+        let mut exact = fewer(uncovered(exact));
+        if distinct(&exact).len() > PACKED_MAX {
+            let (long, short) = exact
+                .into_iter()
+                .partition(|(text, ..)| text.len() >= grams::LEAST);
+            exact = short;
+            contains.grams = Some(Grams::new(&long));
+        }
+        let mut distinct = distinct(&exact);
+        if distinct.len() <= PACKED_MAX {
+            buckets::arrange(&mut distinct);
+        }
+        let mut automaton = any;
         if distinct.len() <= FEW {
             let finder = |(text, _, rule): &(Vec<u8>, bool, Candidate)| {
                 (Finder::new(text).into_owned(), *rule)
             };
-            self.contains.few = exact.iter().map(finder).collect();
+            contains.few = exact.iter().map(finder).collect();
         } else if let Some(searcher) = packed(&distinct) {
             // A text brings the rules of all that it begins with.
             let rules = distinct.iter().map(|text| {
                 let begins = exact.iter().filter(|(other, ..)| text.starts_with(other));
                 begins.map(|(.., rule)| *rule).collect()
             });
-            self.contains.packed = Some((searcher, rules.collect()));
+            contains.packed = Some((searcher, rules.collect()));
         } else {
             automaton.extend(exact);
         }
         if automaton.is_empty() {
-            return;
+            return asked;
         }
         let built = AhoCorasick::builder()
             .ascii_case_insensitive(true)
@@ -379,9 +473,33 @@ impl Texts {
         // What cannot be built has more bytes than a pack may have.
         if let Ok(built) = built {
             let rules = automaton.iter().map(|(.., rule)| *rule).collect();
-            self.contains.automaton = Some((built, rules));
+            contains.automaton = Some((built, rules));
         }
+        asked
     }
+}
+
+/// The texts, each once.
+fn distinct(texts: &[(Vec<u8>, bool, Candidate)]) -> Vec<&[u8]> {
+    let mut distinct: Vec<&[u8]> = texts.iter().map(|(text, ..)| text.as_slice()).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    distinct
+}
+
+/// The texts without those that hold another one of the same rule, which is found with them.
+fn uncovered(texts: Vec<(Vec<u8>, bool, Candidate)>) -> Vec<(Vec<u8>, bool, Candidate)> {
+    let covers = |short: &(Vec<u8>, bool, Candidate), long: &(Vec<u8>, bool, Candidate)| {
+        let same = short.2.rule() == long.2.rule() && short.0.len() < long.0.len();
+        same && memchr::memmem::find(&long.0, &short.0).is_some()
+    };
+    let covered = |text| texts.iter().any(|other| covers(other, text));
+    let kept: Vec<bool> = texts.iter().map(|text| !covered(text)).collect();
+    let texts = texts.into_iter().zip(kept);
+    texts
+        .filter(|(_, keep)| *keep)
+        .map(|(text, _)| text)
+        .collect()
 }
 
 /// Texts with fewer of them where they are just too many for the faster of the two searches: those
@@ -425,12 +543,6 @@ impl Contains {
                 out.push(*rule);
             }
         }
-        for (part, rule) in &self.few_any {
-            let mut places = text.windows(part.len());
-            if places.any(|place| place.eq_ignore_ascii_case(part)) {
-                out.push(*rule);
-            }
-        }
         if let Some((searcher, rules)) = &self.packed {
             let mut at = 0;
             while let Some(found) = text.get(at..).and_then(|rest| searcher.find(rest)) {
@@ -438,144 +550,12 @@ impl Contains {
                 at += found.start() + 1;
             }
         }
+        if let Some(grams) = &self.grams {
+            grams.find(text, out);
+        }
         if let Some((automaton, rules)) = &self.automaton {
             let found = automaton.find_overlapping_iter(text);
             out.extend(found.map(|found| rules[found.pattern().as_usize()]));
-        }
-    }
-}
-
-/// Rules by the beginning of a text; case is ignored.
-#[derive(Default, Debug)]
-struct Trie {
-    /// The node that each first byte leads to; 0: none.
-    roots: Vec<u32>,
-    /// Rules for every text, and for the empty one.
-    any: Vec<u32>,
-    empty: Vec<u32>,
-    nodes: Vec<Node>,
-    /// Bytes that lead on, and where to, of all nodes; each node's lie together.
-    bytes: Vec<u8>,
-    targets: Vec<u32>,
-    /// Rules of all nodes; each node's lie together.
-    rules: Vec<u32>,
-}
-
-/// Ranges of the trie's lists.
-#[derive(Clone, Copy, Default, Debug)]
-struct Node {
-    next: (u32, u32),
-    /// Rules for all that goes on from here.
-    begins: (u32, u32),
-    /// Rules for what ends here.
-    exact: (u32, u32),
-}
-
-/// Texts and rules that a trie is built from.
-#[derive(Default, Debug)]
-struct Branches {
-    next: Vec<(u8, Branches)>,
-    begins: Vec<u32>,
-    exact: Vec<u32>,
-}
-
-impl Branches {
-    fn insert(&mut self, text: impl Iterator<Item = u8>, rule: u32, exact: bool) {
-        let mut at = self;
-        for byte in text.map(|byte| byte.to_ascii_lowercase()) {
-            let place = match at.next.binary_search_by_key(&byte, |(known, _)| *known) {
-                Ok(found) => found,
-                Err(place) => {
-                    at.next.insert(place, (byte, Self::default()));
-                    place
-                }
-            };
-            at = &mut at.next[place].1;
-        }
-        if exact {
-            at.exact.push(rule);
-        } else {
-            at.begins.push(rule);
-        }
-    }
-}
-
-impl Trie {
-    fn new(root: &Branches) -> Self {
-        let mut trie = Self {
-            any: root.begins.clone(),
-            empty: root.exact.clone(),
-            // Node 0 stands for none.
-            nodes: vec![Node::default()],
-            ..Self::default()
-        };
-        if !root.next.is_empty() {
-            trie.roots = vec![0; 256];
-        }
-        for (byte, branches) in &root.next {
-            let node = trie.add(branches);
-            trie.roots[usize::from(*byte)] = node;
-            trie.roots[usize::from(byte.to_ascii_uppercase())] = node;
-        }
-        trie
-    }
-
-    fn add(&mut self, branches: &Branches) -> u32 {
-        let number = self.nodes.len();
-        self.nodes.push(Node::default());
-        let mut keep = |rules: &[u32]| {
-            let from = self.rules.len() as u32;
-            self.rules.extend_from_slice(rules);
-            (from, self.rules.len() as u32)
-        };
-        let (begins, exact) = (keep(&branches.begins), keep(&branches.exact));
-        let from = self.bytes.len();
-        let to = from + branches.next.len();
-        self.bytes.resize(to, 0);
-        self.targets.resize(to, 0);
-        self.nodes[number] = Node {
-            next: (from as u32, to as u32),
-            begins,
-            exact,
-        };
-        for (at, (byte, next)) in (from..to).zip(&branches.next) {
-            self.bytes[at] = *byte;
-            self.targets[at] = self.add(next);
-        }
-        number as u32
-    }
-
-    fn is_empty(&self) -> bool {
-        self.roots.is_empty() && self.any.is_empty() && self.empty.is_empty()
-    }
-
-    fn list(&self, (from, to): (u32, u32)) -> &[u32] {
-        &self.rules[from as usize..to as usize]
-    }
-
-    fn find<'t>(&self, mut text: impl Iterator<Item = &'t u8>, out: &mut Vec<Candidate>) {
-        let mut add = |rules: &[u32]| out.extend(rules.iter().copied().map(Candidate::open));
-        add(&self.any);
-        let Some(first) = text.next() else {
-            return add(&self.empty);
-        };
-        let Some(mut number) = self.roots.get(usize::from(*first)).copied() else {
-            return;
-        };
-        while number != 0 {
-            let node = self.nodes[number as usize];
-            add(self.list(node.begins));
-            let Some(byte) = text.next() else {
-                return add(self.list(node.exact));
-            };
-            let byte = byte.to_ascii_lowercase();
-            let (from, to) = (node.next.0 as usize, node.next.1 as usize);
-            // Most nodes lead on to one other.
-            let found = match &self.bytes[from..to] {
-                [only] => (*only == byte).then_some(0),
-                bytes => bytes.iter().position(|known| *known == byte),
-            };
-            number = found.map_or(0, |found| self.targets[from + found]);
         }
     }
 }

@@ -14,12 +14,14 @@
 //! It does no I/O and knows nothing of YAML: [`Pack`] is what a reader makes of a file.
 #![forbid(unsafe_code)]
 
+mod buckets;
 mod class;
 mod compile;
 mod engine;
 mod error;
 mod event;
 mod expression;
+mod grams;
 pub mod group;
 mod index;
 mod needs;
@@ -30,6 +32,7 @@ pub mod read;
 mod render;
 mod template;
 mod trace;
+mod trie;
 
 pub use compile::{Overrides, Packs, Shadow, Warning};
 pub use engine::{Classifier, Hints, Place as SenderPlace, Verdict};

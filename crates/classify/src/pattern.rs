@@ -99,11 +99,14 @@ impl Pattern {
         if !self.ignore_case {
             return memmem::find(text, part);
         }
-        if part.is_empty() {
+        let Some(first) = part.first() else {
             return Some(0);
-        }
-        text.windows(part.len())
-            .position(|window| window.eq_ignore_ascii_case(part))
+        };
+        let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
+        memchr::memchr2_iter(lower, upper, text).find(|at| {
+            let place = text.get(*at..at + part.len());
+            place.is_some_and(|place| place.eq_ignore_ascii_case(part))
+        })
     }
 
     fn glob(&self, text: &[u8], parts: &[Box<[u8]>]) -> bool {

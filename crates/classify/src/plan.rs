@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use inrush_event::Format;
 
 use crate::compile::Table;
-use crate::index::{Found, Index};
+use crate::index::{Found, Index, Parts};
 use crate::pack::{Header, Part, Stage, When};
 
 /// Programs that are remembered. Beyond, all are forgotten and learnt anew.
@@ -68,11 +68,20 @@ impl Candidate {
 struct Plan {
     program: Box<[u8]>,
     format: Format,
-    stages: [Option<Box<[Candidate]>>; TABLES],
+    stages: [Option<Possible>; TABLES],
     /// How often it was looked for, up to [`USES_ENOUGH`].
     uses: u32,
     /// Classes whose texts follow from the program, by the number of the class without it.
     classes: Vec<(u32, u32)>,
+}
+
+/// The rules of a stage that can hold for a program.
+#[derive(Debug)]
+struct Possible {
+    /// Those that are found by the program, or are asked for every event.
+    rules: Box<[Candidate]>,
+    /// The parts of an event by which others can be found.
+    parts: Parts,
 }
 
 /// What programs decide, of one worker and one listener.
@@ -154,16 +163,18 @@ impl Plans {
         Some(number)
     }
 
-    /// Puts the rules that can hold as far as the program decides into `out`.
+    /// Puts the rules that can hold as far as the program decides into `out`; returns the parts of
+    /// the event by which others can be found.
     pub(crate) fn candidates(
         &mut self,
         number: u32,
         slot: usize,
         (table, index): (&Table, &Index),
         out: &mut Vec<Candidate>,
-    ) {
+    ) -> Parts {
         if let Some(known) = &self.known[number as usize].stages[slot] {
-            return out.extend_from_slice(known);
+            out.extend_from_slice(&known.rules);
+            return known.parts;
         }
         let plan = &self.known[number as usize];
         let listener = self.listener.as_bytes();
@@ -174,14 +185,14 @@ impl Plans {
             format: plan.format,
             set: None,
         };
+        let when = |rule: u32| &table.rules[rule as usize].branch.when;
+        let parts = index.live(|rule| !matches!(known.left(when(rule)), When::Never));
         let rules = self.found.fixed.drain(..);
-        let possible = rules.filter_map(|rule| {
-            let when = &table.rules[rule as usize].branch.when;
-            candidate(rule, when, &known, &mut self.left)
-        });
-        let possible: Box<[Candidate]> = possible.collect();
-        out.extend_from_slice(&possible);
-        self.known[number as usize].stages[slot] = Some(possible);
+        let rules = rules.filter_map(|rule| candidate(rule, when(rule), &known, &mut self.left));
+        let rules: Box<[Candidate]> = rules.collect();
+        out.extend_from_slice(&rules);
+        self.known[number as usize].stages[slot] = Some(Possible { rules, parts });
+        parts
     }
 
     /// The rule with what is left of its condition, if that can hold at all.

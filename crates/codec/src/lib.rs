@@ -25,4 +25,4 @@ pub mod syslog;
 
 pub use config::{Framing, OptionsError, SyslogOptions};
 pub use frame::{Frame, FrameDecoder, datagram};
-pub use syslog::{Guess, Guesses, Parser, Zone, ZoneError};
+pub use syslog::{Guess, Guesses, KeptGuess, Parser, Zone, ZoneError};

@@ -397,14 +397,15 @@ impl BatchBuilder {
         })
     }
 
-    /// When the bytes were read; the first reading since the batch was lent counts.
+    /// When the bytes of its first event were read.
     pub fn received(&self) -> Timestamp {
         self.received
     }
 
-    /// Stamps the batch with the time of its first read.
+    /// Stamps the batch with the time of a read. The first one counts that brought an event which
+    /// is still in the batch: what was read before may have been the start of one.
     pub fn stamp(&mut self, now: Timestamp) {
-        if !self.received.is_some() {
+        if self.is_empty() || !self.received.is_some() {
             self.received = now;
         }
     }
@@ -639,11 +640,11 @@ impl Batch {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Anomalies;
 
-    fn source() -> Arc<SourceInfo> {
+    pub(crate) fn source() -> Arc<SourceInfo> {
         Arc::new(SourceInfo {
             name: "syslog".into(),
             index: "main".into(),
@@ -651,7 +652,7 @@ mod tests {
         })
     }
 
-    fn push(builder: &mut BatchBuilder, text: &[u8]) {
+    pub(crate) fn push(builder: &mut BatchBuilder, text: &[u8]) {
         let start = builder.filled();
         builder.extend(text);
         let span = Span::new(start, builder.filled());
@@ -667,6 +668,17 @@ mod tests {
         let batch = builder.freeze(0);
         assert_eq!(batch.get(batch.records()[0].raw), b"hello");
         assert!(batch.memory_bytes() < 1024, "{}", batch.memory_bytes());
+    }
+
+    #[test]
+    fn a_batch_is_as_old_as_its_first_event() {
+        let mut builder = BatchPool::new().lend(&source(), limits::MESSAGE_BYTES_DEFAULT);
+        // The start of an event, whose end comes with the next read.
+        builder.stamp(Timestamp(1));
+        builder.stamp(Timestamp(5));
+        push(&mut builder, b"whole");
+        builder.stamp(Timestamp(9));
+        assert_eq!(builder.freeze(0).received(), Timestamp(5));
     }
 
     #[test]

@@ -43,23 +43,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Anomalies, BatchPool, ClassInfo, SourceInfo, Timestamp, limits};
-
-    fn source() -> Arc<SourceInfo> {
-        Arc::new(SourceInfo {
-            name: "syslog".into(),
-            index: "main".into(),
-            sourcetype: "syslog".into(),
-        })
-    }
-
-    fn push(builder: &mut BatchBuilder, text: &[u8]) {
-        let start = builder.filled();
-        builder.extend(text);
-        let span = Span::new(start, builder.filled());
-        let record = Record::unparsed(span, Timestamp(1), 0, Anomalies::NONE);
-        builder.records_mut().push(record);
-    }
+    use crate::batch::tests::{push, source};
+    use crate::{BatchPool, ClassInfo, limits};
 
     #[test]
     fn a_copied_event_takes_along_all_that_it_points_to() {

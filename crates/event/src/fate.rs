@@ -39,7 +39,8 @@ reasons! {
     DropReason {
         QueueFull "queue_full" "The queue was full and its policy is to drop the oldest.",
         Shutdown "shutdown" "Still pending when the process stopped, and the queue is in memory.",
-        Removed "removed" "Still pending when its destination was taken out of the configuration.",
+        Removed "removed" "Still pending when its destination was taken out of the configuration, or \
+            routed to one that a reload took away or could not open.",
         Corrupt "corrupt" "Not in the queue's files: unreadable, lost in a crash before it was durable, \
             or left out of a full disk while its destination was away.",
         QuarantineFailed "quarantine_failed" "Refused, and quarantine could not be written.",

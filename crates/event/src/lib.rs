@@ -29,6 +29,7 @@ mod metric;
 mod record;
 mod sum;
 mod units;
+mod zone;
 
 pub use anomaly::Anomalies;
 pub use arena::Arena;
@@ -44,3 +45,4 @@ pub use metric::{Metric, MetricKind};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sum::{crc32c, crc32c_append};
 pub use units::{ByteSize, Period, Secret, UnitError};
+pub use zone::abbreviation_minutes;

@@ -171,6 +171,44 @@ impl JsonSchema for Secret {
     }
 }
 
+/// Has an option that is written as a text be read by its [`FromStr`](std::str::FromStr) and shown
+/// by its [`Display`](std::fmt::Display). Its schema carries a `format`, by which the configuration
+/// checker finds the parser. Who calls it needs `serde` and `schemars`.
+#[macro_export]
+macro_rules! text_option {
+    ($option:ident $format:literal $examples:tt) => {
+        impl ::serde::Serialize for $option {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $option {
+            fn deserialize<D>(deserializer: D) -> Result<Self, D::Error>
+            where
+                D: ::serde::Deserializer<'de>,
+            {
+                let text = ::std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(::serde::de::Error::custom)
+            }
+        }
+
+        impl ::schemars::JsonSchema for $option {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($option).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                ::schemars::json_schema!({
+                    "type": "string",
+                    "format": $format,
+                    "examples": $examples
+                })
+            }
+        }
+    };
+}
+
 /// A unit is written as a string or a bare number; its schema carries a `format` by which the
 /// configuration checker finds the parser.
 macro_rules! unit_serde {

@@ -1,20 +1,13 @@
 //! Reads the files, and remembers what they said before.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::Cause;
+use crate::files::Files;
 use crate::growth::{Growth, Key, What};
 use crate::text::{number, resident_bytes, schedstat, snmp, snmp6, softnet, stat};
-
-/// Bytes of a file that are read: `softnet_stat` of 4,096 CPUs has half of it.
-pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Network interfaces that are looked at, in the order of their names.
-pub const INTERFACES_MAX: usize = 64;
 
 /// Threads of our own process that are looked at; we have some 20.
 pub const THREADS_MAX: usize = 512;
@@ -63,7 +56,7 @@ pub struct Reading {
 
 /// The host as its files show it.
 pub struct Host {
-    root: PathBuf,
+    files: Files,
     growth: Growth,
     /// CPU time of each thread at the last reading, in nanoseconds.
     threads: HashMap<u64, u64>,
@@ -79,7 +72,7 @@ impl Host {
     /// A host whose `/proc` and `/sys` lie under `root`, opened at `now`.
     pub(crate) fn at(root: &Path, now: Instant) -> Self {
         let mut host = Self {
-            root: root.to_owned(),
+            files: Files::at(root),
             growth: Growth::default(),
             threads: HashMap::new(),
             threads_at: now,
@@ -113,10 +106,7 @@ impl Host {
 
     /// A file under the root; `None` if it cannot be read.
     fn text(&self, path: impl AsRef<Path>) -> Option<String> {
-        let file = File::open(self.root.join(path)).ok()?;
-        let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        self.files.text(path)
     }
 
     fn grown(&mut self, what: What, device: &str, value: u64) -> u64 {
@@ -124,29 +114,9 @@ impl Host {
         self.growth.note(Key { what, device }, value)
     }
 
-    /// The interfaces that have hardware below them. In a container none has: there it is all but
-    /// the loopback, which cannot lose what it does not carry.
-    fn names(&self) -> Vec<String> {
-        let folder = self.root.join("sys/class/net");
-        let Ok(entries) = fs::read_dir(&folder) else {
-            return Vec::new();
-        };
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|name| name != "lo" && folder.join(name).join("statistics").is_dir())
-            .collect();
-        names.sort_unstable();
-        let is_hardware = |name: &String| folder.join(name).join("device").exists();
-        if names.iter().any(is_hardware) {
-            names.retain(is_hardware);
-        }
-        names.truncate(INTERFACES_MAX);
-        names
-    }
-
     fn interfaces(&mut self) -> Vec<HostLoss> {
         let mut losses = Vec::new();
-        for name in self.names() {
+        for name in self.files.interfaces() {
             for cause in NIC {
                 let file = format!("sys/class/net/{name}/statistics/{}", cause.label());
                 let Some(value) = self.text(file).and_then(|text| number(&text)) else {
@@ -229,12 +199,8 @@ impl Host {
     }
 
     fn threads(&mut self, now: Instant) -> Vec<ThreadCpu> {
-        let Ok(entries) = fs::read_dir(self.root.join("proc/self/task")) else {
-            return Vec::new();
-        };
-        let mut numbers: Vec<u64> = entries
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
+        let names = self.files.names("proc/self/task");
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         numbers.truncate(THREADS_MAX);
         let elapsed = now.saturating_duration_since(self.threads_at);

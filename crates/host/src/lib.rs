@@ -2,7 +2,8 @@
 //! reach us, and what our own process takes.
 //!
 //! # What it guarantees
-//! * It reads files under `/proc` and `/sys` and nothing else; it changes nothing.
+//! * It reads files under `/proc` and `/sys` and nothing else; it changes nothing. The doctor
+//!   alone does more, when it is asked to: see [`doctor`].
 //! * What cannot be read, or is not there on this kernel, is left out. It is never shown as 0, so
 //!   that a zero can be believed.
 //! * Counters are of the whole host and are given as their growth since [`Host::open`]. A counter
@@ -18,12 +19,15 @@
 //! 1. [`Cause`]: the places where a host loses packets, and what each counter means.
 //! 2. `text`: the files' formats, as functions of text.
 //! 3. [`Host`]: reads them, and remembers what they said before.
+//! 4. [`doctor`]: what of it is not as it should be, and the command that mends it.
 //!
 //! # After a crash
 //! Nothing is kept.
 #![forbid(unsafe_code)]
 
 mod cause;
+pub mod doctor;
+mod files;
 mod growth;
 mod host;
 #[cfg(test)]
@@ -31,4 +35,5 @@ mod tests;
 mod text;
 
 pub use cause::{Cause, Place};
-pub use host::{FILE_BYTES_MAX, Host, HostLoss, INTERFACES_MAX, Reading, THREADS_MAX, ThreadCpu};
+pub use files::{FILE_BYTES_MAX, INTERFACES_MAX};
+pub use host::{Host, HostLoss, Reading, THREADS_MAX, ThreadCpu};

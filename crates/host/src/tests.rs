@@ -57,21 +57,25 @@ fn snmp6_has_a_name_and_a_value_a_line() {
 
 #[test]
 fn softnet_is_read_on_kernels_of_every_width() {
-    let cpu = |cpu, dropped, time_squeeze| SoftnetCpu {
+    let cpu = |cpu, processed, dropped, time_squeeze| SoftnetCpu {
         cpu,
+        processed,
         dropped,
         time_squeeze,
     };
     // Linux 2.6: nine columns; 6.x: fifteen, and the CPU's number in the thirteenth.
     let nine = "0000a 00000001 00000002 0 0 0 0 0 0\n0b 03 04 0 0 0 0 0 0\n";
-    assert_eq!(softnet(nine), [cpu(0, 1, 2), cpu(1, 3, 4)]);
+    assert_eq!(softnet(nine), [cpu(0, 10, 1, 2), cpu(1, 11, 3, 4)]);
     let fifteen = "0d315d3b ffffffff 00000043 0 0 0 0 0 0 0 0 0 00000002 0 0\n\
                    0d22cf54 00000000 00000039 0 0 0 0 0 0 0 0 0 0000000a 0 0\n";
     assert_eq!(
         softnet(fifteen),
-        [cpu(2, 0xffff_ffff, 0x43), cpu(10, 0, 0x39)]
+        [
+            cpu(2, 0x0d31_5d3b, 0xffff_ffff, 0x43),
+            cpu(10, 0x0d22_cf54, 0, 0x39)
+        ]
     );
-    assert_eq!(softnet("\n1 2\nx y z\n-1 2 3\n1 2 3\n"), [cpu(4, 2, 3)]);
+    assert_eq!(softnet("\n1 2\nx y z\n-1 2 3\n1 2 3\n"), [cpu(4, 1, 2, 3)]);
 }
 
 #[test]

@@ -6,6 +6,8 @@
 pub(crate) struct SoftnetCpu {
     /// The CPU's number; that of the line on kernels that do not say it (before 5.10).
     pub(crate) cpu: u64,
+    /// Packets that it took off its backlog or a card. 32 bits wide in the kernel.
+    pub(crate) processed: u64,
     /// Packets dropped because the backlog was full. 32 bits wide in the kernel.
     pub(crate) dropped: u64,
     /// Times that it stopped with packets left, for want of budget. 32 bits wide in the kernel.
@@ -21,13 +23,13 @@ pub(crate) fn softnet(text: &str) -> Vec<SoftnetCpu> {
     let line = |(number, line): (usize, &str)| {
         let mut columns = line.split_ascii_whitespace();
         let mut next = || u64::from_str_radix(columns.next()?, 16).ok();
-        let _processed = next()?;
-        let (dropped, time_squeeze) = (next()?, next()?);
+        let (processed, dropped, time_squeeze) = (next()?, next()?, next()?);
         // Three columns are taken already.
         let cpu = columns.nth(SOFTNET_CPU - 3);
         let cpu = cpu.and_then(|column| u64::from_str_radix(column, 16).ok());
         Some(SoftnetCpu {
             cpu: cpu.unwrap_or(number as u64),
+            processed,
             dropped,
             time_squeeze,
         })
@@ -89,4 +91,19 @@ pub(crate) fn resident_bytes(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
+}
+
+/// CPUs that a list may name; the kernel's own limit (`NR_CPUS`) is 8,192.
+const CPUS_MAX: usize = 8192;
+
+/// A list of CPUs as the kernel writes it, such as `0-3,8`, in its order. What is no number or
+/// beyond [`CPUS_MAX`] is left out.
+pub(crate) fn cpu_list(text: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        Some(first..=last.min(CPUS_MAX - 1))
+    };
+    let parts = text.trim().split(',').filter_map(range);
+    parts.flatten().take(CPUS_MAX).collect()
 }

@@ -14,7 +14,7 @@ pub(crate) struct Environment {
 }
 
 /// Why a variable comes to nothing, by what its name begins with; the first that fits counts.
-const WHY: [(&str, &str); 21] = [
+const WHY: [(&str, &str); 24] = [
     (
         "SC4S_SOURCE_LISTEN_",
         "not needed: sockets are opened as the cores ask for",
@@ -85,6 +85,18 @@ const WHY: [(&str, &str); 21] = [
     ),
     ("SC4S_DEST_GLOBAL_", "deprecated there already"),
     ("SC4S_TLS", "set the paths in the sources' `tls`"),
+    (
+        "SC4S_DISABLE_DROP_INVALID_XML",
+        "not needed: XML is read as far as it goes",
+    ),
+    (
+        "SC4S_DISABLE_DROP_INVALID_HPE",
+        "not needed: what is malformed is recognised all the same",
+    ),
+    (
+        "SC4S_DISABLE_DROP_INVALID_VMWARE_CB_PROTECT",
+        "not needed: what is malformed is recognised all the same",
+    ),
     ("TEST_", "of SC4S's own tests"),
     ("SC4S_", "not carried over: nothing here corresponds to it"),
 ];
@@ -106,7 +118,7 @@ const SILENT: [&str; 12] = [
 ];
 
 /// What packs ask for as an option of another name.
-const OPTIONS: [(&str, &str); 21] = [
+const OPTIONS: [(&str, &str); 22] = [
     (
         "SC4S_LISTEN_CHECKPOINT_SPLUNK_NOISE_CONTROL",
         "listen_checkpoint_splunk_noise_control",
@@ -165,10 +177,17 @@ const OPTIONS: [(&str, &str); 21] = [
         "mark_message_nullqueue",
     ),
     ("SC4S_DISABLE_DROP_INVALID_CEF", "disable_drop_invalid_cef"),
-    ("SC4S_DISABLE_DROP_INVALID_XML", "disable_drop_invalid_xml"),
+    (
+        "SC4S_DISABLE_DROP_INVALID_RAW_BSD",
+        "disable_drop_invalid_raw_bsd",
+    ),
     (
         "SC4S_DISABLE_DROP_INVALID_CISCO",
         "disable_drop_invalid_cisco",
+    ),
+    (
+        "SC4S_DISABLE_DROP_INVALID_VMWARE_VSPHERE",
+        "disable_drop_invalid_vmware_vsphere",
     ),
 ];
 
@@ -255,12 +274,13 @@ pub(crate) fn packs(env: &mut Environment, packs: &mut Packs, out: &mut String) 
         .iter()
         .filter_map(|(variable, option)| Some((*option, env.take(variable)?)))
         .collect();
-    if !options.is_empty() {
-        out.push_str("  options:\n");
-        for (option, value) in options {
-            // Writing to a text cannot fail.
-            let _ = writeln!(out, "    {option}: {}", quoted(&value));
-        }
+    out.push_str(
+        "  options:\n    # Of Cisco devices. Without it IST is India's, +05:30.\n    \
+         cisco_ist: irish\n",
+    );
+    for (option, value) in options {
+        // Writing to a text cannot fail.
+        let _ = writeln!(out, "    {option}: {}", quoted(&value));
     }
     packs.write(out);
 }

@@ -20,6 +20,31 @@ const KINDS: [(&str, &str, bool); 7] = [
 /// Writes `sources:`.
 pub(crate) fn write(env: &mut Environment, out: &mut String) {
     let tls = env.says_yes("SC4S_SOURCE_TLS_ENABLE");
+    let listeners = listeners(env, tls);
+    let zone = env
+        .take("SC4S_DEFAULT_TIMEZONE")
+        .filter(|zone| zone != "GMT")
+        .unwrap_or_else(|| "UTC".to_owned());
+    let proxied = env.says_yes("SC4S_SOURCE_PROXYCONNECT");
+    out.push_str("sources:\n");
+    for (id, mut addresses) in listeners {
+        addresses.sort();
+        addresses.dedup();
+        write_source(&id, &addresses, &zone, proxied, out);
+    }
+    for protocol in ["TCP", "TLS"] {
+        let name = format!("SC4S_SOURCE_{protocol}_MAX_CONNECTIONS");
+        if env.take(&name).is_some() {
+            env.note(
+                name,
+                "not carried over: 16,384 connections on each listener",
+            );
+        }
+    }
+}
+
+/// The addresses of each listener, by its id.
+fn listeners(env: &mut Environment, tls: bool) -> BTreeMap<String, Vec<String>> {
     let mut listeners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     listeners.insert("DEFAULT".to_owned(), Vec::new());
     let mut given = Vec::new();
@@ -36,11 +61,8 @@ pub(crate) fn write(env: &mut Environment, out: &mut String) {
                 );
                 continue;
             }
-            for port in ports
-                .split(',')
-                .map(str::trim)
-                .filter(|port| !port.is_empty())
-            {
+            let ports = ports.split(',').map(str::trim);
+            for port in ports.filter(|port| !port.is_empty()) {
                 match port.parse::<u16>() {
                     Ok(port) if port > 0 => {
                         let address = format!("{protocol}://0.0.0.0:{port}");
@@ -56,55 +78,34 @@ pub(crate) fn write(env: &mut Environment, out: &mut String) {
         tls,
         listeners.entry("DEFAULT".to_owned()).or_default(),
     );
-    let zone = env
-        .take("SC4S_DEFAULT_TIMEZONE")
-        .unwrap_or_else(|| "GMT".to_owned());
-    let zone = if zone == "GMT" {
-        "UTC".to_owned()
-    } else {
-        zone
-    };
-    let proxied = env.says_yes("SC4S_SOURCE_PROXYCONNECT");
-    out.push_str("sources:\n");
-    for (id, mut addresses) in listeners {
-        addresses.sort();
-        addresses.dedup();
-        let secure = addresses.iter().any(|address| address.starts_with("tls:"));
-        let listen: Vec<String> = addresses.iter().map(|address| quoted(address)).collect();
-        // Writing to a text cannot fail.
-        let _ = writeln!(
-            out,
-            "  {}:\n    type: syslog\n    listen: [{}]",
-            id.to_ascii_lowercase(),
-            listen.join(", ")
-        );
-        if let Some(product) = product(&id) {
-            let _ = writeln!(out, "    product: {}", quoted(&product));
-        }
-        if zone != "UTC" {
-            let _ = writeln!(out, "    timezone: {}", quoted(&zone));
-        }
-        out.push_str("    guess_timezone: true\n");
-        if secure {
-            out.push_str(
-                "    tls: { cert_file: /opt/sc4s/tls/server.pem, key_file: /opt/sc4s/tls/server.key }\n",
-            );
-        }
-        if proxied && addresses.iter().any(|address| !address.starts_with("udp:")) {
-            out.push_str("    stream: { proxy_protocol: required }\n");
-        }
+    listeners
+}
+
+/// The source of a listener.
+fn write_source(id: &str, addresses: &[String], zone: &str, proxied: bool, out: &mut String) {
+    let secure = addresses.iter().any(|address| address.starts_with("tls:"));
+    let listen: Vec<String> = addresses.iter().map(|address| quoted(address)).collect();
+    // Writing to a text cannot fail.
+    let _ = writeln!(
+        out,
+        "  {}:\n    type: syslog\n    listen: [{}]",
+        id.to_ascii_lowercase(),
+        listen.join(", ")
+    );
+    if let Some(product) = product(id) {
+        let _ = writeln!(out, "    product: {}", quoted(&product));
     }
-    for protocol in ["TCP", "TLS"] {
-        if env
-            .take(&format!("SC4S_SOURCE_{protocol}_MAX_CONNECTIONS"))
-            .is_some()
-        {
-            let name = format!("SC4S_SOURCE_{protocol}_MAX_CONNECTIONS");
-            env.note(
-                name,
-                "not carried over: 16,384 connections on each listener",
-            );
-        }
+    if zone != "UTC" {
+        let _ = writeln!(out, "    timezone: {}", quoted(zone));
+    }
+    out.push_str("    guess_timezone: true\n");
+    if secure {
+        out.push_str(
+            "    tls: { cert_file: /opt/sc4s/tls/server.pem, key_file: /opt/sc4s/tls/server.key }\n",
+        );
+    }
+    if proxied && addresses.iter().any(|address| !address.starts_with("udp:")) {
+        out.push_str("    stream: { proxy_protocol: required }\n");
     }
 }
 

@@ -122,3 +122,39 @@ fn context_files_become_metadata_and_rules() {
         "{notes:?}"
     );
 }
+
+/// What means another thing there than here, whoever sends it.
+#[test]
+fn a_zone_with_two_meanings_keeps_that_of_sc4s() {
+    let made = sc4s("", &Context::default());
+    let wanted = "  options:\n    # Of Cisco devices. Without it IST is India's, +05:30.\n    cisco_ist: irish\n";
+    assert!(made.config.contains(wanted), "{}", made.config);
+}
+
+/// Where rules leave malformed events to the fallback, there is an option for it; where they never
+/// do, there is nothing to carry over.
+#[test]
+fn malformed_events_are_taken_as_there() {
+    let dropping = ["CEF", "RAW_BSD", "CISCO", "VMWARE_VSPHERE"];
+    let taking = ["XML", "VMWARE_CB_PROTECT", "HPE"];
+    let all = dropping.iter().chain(&taking);
+    let env: String = all
+        .map(|name| format!("SC4S_DISABLE_DROP_INVALID_{name}=yes\n"))
+        .collect();
+    let made = sc4s(&env, &Context::default());
+    for name in dropping {
+        let wanted = format!(
+            "    disable_drop_invalid_{}: \"yes\"\n",
+            name.to_lowercase()
+        );
+        let config = &made.config;
+        assert!(config.contains(&wanted), "{wanted} is not in\n{config}");
+    }
+    let not_needed = |name: &str| {
+        let mut notes = made.notes.iter();
+        let note = notes.find(|note| note.what.ends_with(&format!("DROP_INVALID_{name}")));
+        note.is_some_and(|note| note.why.starts_with("not needed: "))
+    };
+    assert!(taking.into_iter().all(not_needed), "{:?}", made.notes);
+    assert!(!dropping.into_iter().any(not_needed), "{:?}", made.notes);
+}

@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use inrush_classify::Text;
 use inrush_classify::group::{Group, JOINED, Whole};
-use inrush_yaml::Node;
+use inrush_yaml::{Location, Node};
 
 use crate::field::Reader;
 
 pub(crate) const GROUP: &[&str] = &["by", "seconds", "parts", "order", "join", "part", "event"];
+
+/// Keys that there must be, and what they say.
+const NEEDED: &[(&str, &str)] = &[
+    ("by", "what the parts of one event have in common"),
+    ("seconds", "how long the first part waits for the others"),
+];
 
 /// The longest that a part may wait: what waits is in memory only.
 const SECONDS_MAX: f64 = 300.0;
@@ -46,23 +52,31 @@ pub(crate) fn group(node: &Node, reader: &mut Reader<'_>) -> Option<Group> {
             _ => {}
         }
     }
-    for (key, why) in [
-        ("by", "what the parts of one event have in common"),
-        ("seconds", "how long the first part waits for the others"),
-    ] {
-        if !given.iter().any(|(known, _)| *known == key) {
+    for (key, why) in NEEDED {
+        if !given.iter().any(|(known, _)| known == key) {
             let words = format!("`group` needs `{key}`: {why}");
             reader.findings.add(node.at, words);
         }
     }
-    let cut = |text: &Text| text.around(JOINED);
-    group.event = match (part, event) {
+    group.event = whole(part, event, &given, reader)?;
+    Some(group)
+}
+
+/// What comes out of the parts, by the templates `part` and `event`. `given` are the keys of the
+/// group.
+fn whole(
+    part: Option<Text>,
+    event: Option<(Text, Location)>,
+    given: &[(&str, Location)],
+    reader: &mut Reader<'_>,
+) -> Option<Whole> {
+    Some(match (part, event) {
         (Some(part), None) => Whole::Joined {
             part,
             before: Text::Fixed(String::new()),
             after: Text::Fixed(String::new()),
         },
-        (Some(part), Some((text, at))) => match cut(&text) {
+        (Some(part), Some((text, at))) => match text.around(JOINED) {
             Some((before, after)) => Whole::Joined {
                 part,
                 before,
@@ -77,18 +91,17 @@ pub(crate) fn group(node: &Node, reader: &mut Reader<'_>) -> Option<Group> {
         },
         (None, event) => {
             for (key, at) in given {
-                if matches!(key, "parts" | "order" | "join") {
+                if matches!(*key, "parts" | "order" | "join") {
                     let words = format!(
                         "`{key}` needs `part`, the text that each part brings; without it the \
                          last one to come stands for all"
                     );
-                    reader.findings.add(at, words);
+                    reader.findings.add(*at, words);
                 }
             }
             Whole::Last(event.map(|(text, _)| text))
         }
-    };
-    Some(group)
+    })
 }
 
 fn seconds(node: &Node, reader: &mut Reader<'_>) -> Option<Duration> {

@@ -204,6 +204,9 @@ pub struct SenderStatus {
     /// How far its clock is ahead of ours, by its last event and the time that this took to come
     /// here; negative if it is behind. `None` if that event carried no time.
     pub clock_skew_ms: Option<f64>,
+    /// The zone that its last time without one was read by, such as `-05:00`, if that was guessed
+    /// from earlier events. Behind a relay it is that of one of its hosts.
+    pub zone_guessed: Option<String>,
     /// How its last event was read: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
     pub recognised: &'static str,
     /// Whether that means that it was not understood.

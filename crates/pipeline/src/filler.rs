@@ -1,8 +1,9 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
 //! then hand the batch to the queue. Parts of events that wait for the others are in `held`, counts
-//! in `tally`.
+//! in `tally`, and how they come into the ledger in `post`.
 
 mod held;
+mod post;
 mod tally;
 
 use std::net::IpAddr;
@@ -11,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use inrush_codec::{Frame, FrameDecoder, Parser, datagram};
 use inrush_event::{
-    Anomalies, Batch, BatchBuilder, BatchPool, Ledger, Peer, Protocol, Record, RejectReason, Span,
-    Timestamp, limits,
+    Anomalies, BatchBuilder, BatchPool, Ledger, Peer, Protocol, Record, Span, Timestamp, limits,
 };
-use inrush_queue::{AppendError, Log};
+use inrush_queue::Log;
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
@@ -393,12 +393,21 @@ impl Filler {
         }
     }
 
-    fn peer_of(&mut self, connection: &Connection) -> u32 {
-        self.builder.peer(Peer {
-            ip: connection.peer(),
+    /// What takes the frames of a connection into the batch, and beside it the answers that are
+    /// owed.
+    fn intake(&mut self, connection: &Connection, now: Now) -> (Intake<'_>, &mut Owed) {
+        let ip = connection.peer();
+        let peer = self.builder.peer(Peer {
+            ip,
             local_port: connection.local_port(),
             protocol: connection.protocol(),
-        })
+        });
+        self.stamp(now);
+        let source = &*self.source;
+        let from = Origin { source, ip, peer };
+        let (arena, records) = self.builder.parts();
+        let intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, from);
+        (intake, &mut self.owed)
     }
 
     /// Takes the frames that end before `end`; returns from where bytes must be kept.
@@ -410,21 +419,11 @@ impl Filler {
         end: usize,
         now: Now,
     ) -> usize {
-        let peer = self.peer_of(connection);
-        self.stamp(now);
-        let from = Origin {
-            source: &self.source,
-            ip: connection.peer(),
-            peer,
-        };
-        let (arena, records) = self.builder.parts();
-        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, from);
-        let arena = &arena[..end];
+        let (mut intake, owed) = self.intake(connection, now);
+        let arena = &intake.arena[..end];
         let keep = match &mut state.framer {
             Framer::Syslog(decoder) => decoder.decode(arena, start, |frame| intake.take(frame)),
-            Framer::Relp(debt) => {
-                debt.decode(arena, start, &mut self.owed, |kept| intake.keep(kept))
-            }
+            Framer::Relp(debt) => debt.decode(arena, start, owed, |kept| intake.keep(kept)),
         };
         intake.end();
         keep
@@ -437,16 +436,8 @@ impl Filler {
             Framer::Syslog(decoder) => decoder,
             Framer::Relp(debt) => return debt.end_stream(self.builder.filled() - start),
         };
-        let peer = self.peer_of(connection);
-        self.stamp(now);
-        let from = Origin {
-            source: &self.source,
-            ip: connection.peer(),
-            peer,
-        };
-        let (arena, records) = self.builder.parts();
-        let mut intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, from);
-        decoder.finish(arena, start, |frame| intake.take(frame));
+        let (mut intake, _) = self.intake(connection, now);
+        decoder.finish(intake.arena, start, |frame| intake.take(frame));
         intake.end();
     }
 
@@ -461,6 +452,7 @@ impl Filler {
         // would have to be waited for.
         let whole = Span::new(0, datagram.bytes.len());
         let Some(kept) = self::datagram(datagram.bytes, whole) else {
+            self.stamp(now);
             self.tally.empty += 1;
             return;
         };
@@ -512,11 +504,21 @@ impl Filler {
         (Span::new(span.start(), span.start() + max), anomalies)
     }
 
+    /// Something comes into the batch. What rules have taken out of it since counts too: it must
+    /// not wait for an event that stays.
     fn stamp(&mut self, now: Now) {
-        if self.builder.is_empty() {
+        if !self.waits() {
             self.since = now.instant;
+        }
+        if self.builder.is_empty() {
             self.builder.stamp(now.wall);
         }
+    }
+
+    /// Whether there is something to be handed on, or to be counted.
+    fn waits(&self) -> bool {
+        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0 || self.held.0 > 0;
+        !self.builder.is_empty() || uncounted || self.owed.is_open()
     }
 
     /// Makes room for `kept` bytes and a read after them, in a batch under the present settings.
@@ -528,11 +530,13 @@ impl Filler {
             self.flush(now);
         }
         if self.builder.is_empty() && self.source.generation() != self.generation {
-            self.builder = self.next_builder();
+            // Who took events out of the batch knows by which rules until it is replaced.
+            self.flush(now);
+            self.builder = self.next_builder(0);
         }
         // A connection keeps the message limit that it began with, which may be the larger one.
         if self.builder.is_empty() && self.builder.space().len() < wanted {
-            self.builder = self.doors.pool.lend(&self.settings.info, kept);
+            self.builder = self.next_builder(kept);
         }
     }
 
@@ -548,9 +552,7 @@ impl Filler {
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0 || self.held.0 > 0;
-        let waiting = !self.builder.is_empty() || uncounted || self.owed.is_open();
-        let batch = waiting.then(|| self.since + LINGER);
+        let batch = self.waits().then(|| self.since + LINGER);
         batch.into_iter().chain(self.groups_due()).min()
     }
 
@@ -578,9 +580,9 @@ impl Filler {
         self.tally.end_run();
         self.post_empty();
         self.post_held();
-        self.post_joined();
         self.post_filtered();
         if self.builder.is_empty() {
+            self.post_joined();
             // Bytes that became no event (the middle of an endless line) would fill the arena
             // until a read had no room, which looks like the end of the stream.
             self.builder.truncate(0);
@@ -601,22 +603,8 @@ impl Filler {
             Some(shaper) => shape::split(batch, shaper, pool, sums, || self.source.next_sequence()),
             None => vec![batch],
         };
-        self.builder = self.next_builder();
+        self.builder = self.next_builder(0);
         self.hand_over(batches);
-        self.tally.clear();
-    }
-
-    /// Notes who sent what was all filtered or held, and forgets them: senders that make nothing
-    /// else would fill the batch's list of them for ever.
-    fn note_without_batch(&mut self, now: Now) {
-        if self.tally.peers.is_empty() {
-            return;
-        }
-        let next = self.next_builder();
-        let batch = std::mem::replace(&mut self.builder, next).freeze(0);
-        self.source
-            .note_senders(now.wall, &batch, &self.tally.peers);
-        note(&self.source, self.tally.anomalies);
         self.tally.clear();
     }
 
@@ -625,52 +613,16 @@ impl Filler {
         if let Some(namer) = &mut self.namer {
             namer.tell(&self.builder, now);
         }
-        if let Some(recogniser) = &mut self.recogniser {
-            let fallen = recogniser.tell(&self.doors.unknown, &self.builder, now.wall);
-            self.source.unrecognised.add(fallen);
+        let fallen = self.recogniser.as_mut().and_then(Recogniser::fallen);
+        if let Some(fallen) = fallen {
+            let events = fallen.tell(&self.doors.unknown, &self.builder, now.wall);
+            self.source.unrecognised.add(events);
         }
     }
 
-    fn post_empty(&mut self) {
-        let empty = std::mem::take(&mut self.tally.empty);
-        if empty > 0 {
-            let counters = &self.source.counters;
-            self.doors.ledger.post(|| {
-                counters.received.add(empty);
-                counters.rejected(RejectReason::Empty).add(empty);
-            });
-        }
-    }
-
-    /// Counts what rules took out: it was received and accepted, and goes nowhere.
-    fn post_filtered(&mut self) {
-        let (events, bytes) = std::mem::take(&mut self.filtered);
-        if events == 0 {
-            return;
-        }
-        let ledger = &self.doors.ledger;
-        let mut rules = Vec::new();
-        if let Some(recogniser) = &mut self.recogniser {
-            let dropped = recogniser.take_dropped();
-            rules.extend(dropped.map(|(rule, n)| (ledger.filtered(rule), n)));
-        }
-        if let Some(shaper) = &mut self.shaper {
-            let filtered = shaper.take_filtered();
-            rules.extend(filtered.iter().map(|(rule, n)| (ledger.filtered(rule), *n)));
-        }
-        let waited = self.joined.take(events);
-        let counters = &self.source.counters;
-        ledger.post(|| {
-            counters.received.add(events - waited);
-            counters.received_bytes.add(bytes);
-            counters.held.sub(waited);
-            counters.accepted.add(events);
-            rules.iter().for_each(|(counter, n)| counter.add(*n));
-        });
-    }
-
-    /// An empty batch, under the settings of the moment.
-    fn next_builder(&mut self) -> BatchBuilder {
+    /// An empty batch with room for a message of so many bytes at least, under the settings of the
+    /// moment.
+    fn next_builder(&mut self, message_bytes: usize) -> BatchBuilder {
         if self.source.generation() != self.generation {
             (self.generation, self.settings) = self.source.settings();
             self.groups.end_all();
@@ -690,70 +642,8 @@ impl Filler {
         if let Some(shaper) = &mut self.shaper {
             shaper.begin();
         }
-        self.doors.pool.lend(
-            &self.settings.info,
-            self.settings.syslog.message_bytes_max(),
-        )
-    }
-
-    fn hand_over(&mut self, batches: Vec<Batch>) {
-        let mut outcome = None;
-        for batch in batches {
-            let appended = self.append(batch);
-            // Who waits for an answer is told of the last batch, which is durable last, unless one
-            // of them was refused.
-            if appended.is_err() || !matches!(outcome, Some(Err(_))) {
-                outcome = Some(appended);
-            }
-        }
-        match outcome {
-            Some(Ok(position)) => self.owed.hand(Outcome::At(position)),
-            Some(Err(AppendError::Full)) => self.owed.hand(Outcome::Refused),
-            Some(Err(AppendError::Closed)) => self.owed.forget(),
-            None => {}
-        }
-    }
-
-    /// Appends a batch to the queue, and counts what became of it.
-    fn append(&mut self, batch: Batch) -> Result<u64, AppendError> {
-        let events = batch.len() as u64;
-        let waited = self.joined.take(events);
-        // All that is new in the batches counts with the first of them, before anyone can see it.
-        let bytes = std::mem::take(&mut self.tally.bytes);
-        let anomalies = std::mem::take(&mut self.tally.anomalies);
-        let (source, counters) = (&self.source, &self.source.counters);
-        let received = || {
-            counters.received.add(events - waited);
-            counters.received_bytes.add(bytes);
-            counters.held.sub(waited);
-        };
-        let reject = |reason| {
-            self.doors.ledger.post(|| {
-                received();
-                counters.rejected(reason).add(events);
-            });
-        };
-        let accept = || {
-            received();
-            counters.accepted.add(events);
-            note(source, anomalies);
-        };
-        let appended = self.doors.log.append(batch, self.owed.is_open(), accept);
-        match appended {
-            Ok(_) => {}
-            Err(AppendError::Full) => reject(RejectReason::QueueFull),
-            Err(AppendError::Closed) => reject(RejectReason::Shutdown),
-        }
-        appended
-    }
-}
-
-/// Counts what was odd about events.
-fn note(source: &Source, anomalies: [u64; 32]) {
-    for (counter, n) in source.anomalies.iter().zip(anomalies) {
-        if n > 0 {
-            counter.add(n);
-        }
+        let longest = message_bytes.max(self.settings.syslog.message_bytes_max());
+        self.doors.pool.lend(&self.settings.info, longest)
     }
 }
 
@@ -762,3 +652,7 @@ fn recogniser(settings: &Settings) -> Option<Recogniser> {
     let recognition = settings.recognition.clone()?;
     Some(Recogniser::new(recognition).watch())
 }
+
+#[cfg(test)]
+#[path = "filler/tests.rs"]
+mod tests;

@@ -33,6 +33,7 @@ pub mod replay;
 mod acceptor;
 mod destination;
 mod filler;
+mod keep;
 mod names;
 mod owner;
 mod pipeline;
@@ -56,3 +57,4 @@ pub use admin::{
 pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;
 pub use pipeline::{Loader, Pipeline, StartError};
+pub use udp::socket_count;

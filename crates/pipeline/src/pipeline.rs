@@ -32,6 +32,7 @@ use crate::stream::{StreamWorker, WorkerHandle};
 use crate::udp::{self, UdpWorker};
 use crate::unknown::Unknown;
 use crate::watch::{Progress, Watch};
+use crate::zones::KeptZones;
 
 /// Reads the configuration again for a reload; one line a problem.
 pub type Loader = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
@@ -97,6 +98,7 @@ pub(crate) struct Shared {
     live_stores: Mutex<Vec<(String, Arc<Store>)>>,
     /// The names of senders, for those who must not wait for the graph.
     live_names: Mutex<Option<Arc<Names>>>,
+    zones: KeptZones,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
     pub(crate) pool: Arc<BatchPool>,
@@ -241,6 +243,7 @@ impl Shared {
             live_sources: Mutex::default(),
             live_stores: Mutex::default(),
             live_names: Mutex::default(),
+            zones: KeptZones::open(&config.data_dir),
             inherited: Mutex::new(inherited),
             quarantine,
             pool,
@@ -261,22 +264,15 @@ impl Shared {
 
     /// The sources, without waiting for a change of the graph to be done.
     pub(crate) fn live_sources(&self) -> Vec<Arc<Source>> {
-        self.live_sources
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.live_sources).clone()
     }
 
     pub(crate) fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
-        self.live_stores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.live_stores).clone()
     }
 
     pub(crate) fn live_names(&self) -> Option<Arc<Names>> {
-        let names = self.live_names.lock();
-        names.unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.live_names).clone()
     }
 
     /// What no rule recognised.
@@ -285,23 +281,13 @@ impl Shared {
     }
 
     fn publish(&self, graph: &Graph) {
-        let names = self.live_names.lock();
-        *names.unwrap_or_else(PoisonError::into_inner) = graph.recognition.names.clone();
         let store = |to: &Destination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
         let stores = graph.destinations.iter().filter_map(store).collect();
-        *self
-            .live_stores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = stores;
-        let sources = graph
-            .sources
-            .iter()
-            .map(|running| Arc::clone(&running.source))
-            .collect();
-        *self
-            .live_sources
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = sources;
+        let sources = graph.sources.iter();
+        let sources = sources.map(|running| Arc::clone(&running.source)).collect();
+        *lock(&self.live_names) = graph.recognition.names.clone();
+        *lock(&self.live_stores) = stores;
+        *lock(&self.live_sources) = sources;
     }
 
     fn start_destinations(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
@@ -357,6 +343,7 @@ impl Shared {
             Settings::resolve(name, config, None, known)?,
             &self.ledger,
         );
+        self.zones.give(&source);
         let mut running = RunningSource {
             source,
             config: config.clone(),
@@ -489,6 +476,15 @@ impl Shared {
             problems.push(words.to_owned());
             return Err(problems);
         }
+        let before = graph.config.queue.durability;
+        if config.queue.durability.has_disk() != before.has_disk() {
+            problems.push(
+                "queue.durability cannot change to or from `memory` while running; restart"
+                    .to_owned(),
+            );
+            return Err(problems);
+        }
+        // From here on something changes: names of senders may be forgotten.
         let known = Known::receiving(&config, Some(&graph.recognition))?;
         if known.fingerprint != graph.recognition.fingerprint {
             report
@@ -505,14 +501,6 @@ impl Shared {
         if config.admin != graph.config.admin {
             let words = "admin: password, tokens or session_hours changed";
             report.changed.push(words.to_owned());
-        }
-        let before = graph.config.queue.durability;
-        if config.queue.durability.has_disk() != before.has_disk() {
-            problems.push(
-                "queue.durability cannot change to or from `memory` while running; restart"
-                    .to_owned(),
-            );
-            return Err(problems);
         }
         self.log.reconfigure(config.queue.clone());
         let log = &self.quarantine.log;
@@ -623,13 +611,12 @@ impl Shared {
                 .find(|running| running.source.name == *name)
             {
                 Some(running) => {
-                    if running.config != *wanted || running.listeners.len() < wanted.listen.len() {
-                        problems.extend(self.change_source(running, wanted, &known));
+                    let missing = running.listeners.len() < wanted.listen.len();
+                    if running.config != *wanted || missing {
                         report.changed.push(format!("source {name} changed"));
-                    } else {
-                        // Packs may have changed.
-                        problems.extend(self.change_source(running, wanted, &known));
                     }
+                    // Packs may have changed even if nothing else has.
+                    problems.extend(self.change_source(running, wanted, &known));
                 }
                 None => match self.start_source(name, wanted, &known) {
                     Ok((running, failed)) => {
@@ -739,9 +726,15 @@ impl Shared {
             tracing::error!("the queue's thread ended by a fault");
         }
         self.log.save_cursors();
+        self.keep_learnt(true);
+    }
+
+    /// Writes down what was learnt of senders. With `sync` it is on the disk by the end.
+    pub(crate) fn keep_learnt(&self, sync: bool) {
         if let Some(names) = self.live_names() {
-            names.keep(true);
+            names.keep(sync);
         }
+        self.zones.keep(&self.live_sources(), sync);
     }
 
     /// Stops the reading threads. While the queue is full they wait for room; at the deadline it
@@ -779,6 +772,10 @@ impl Shared {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How long a reload waits for the threads of a listener that it closes.
 const LEAVING_BOUND: Duration = Duration::from_secs(2);
 
@@ -788,3 +785,7 @@ fn wait_until(deadline: Instant, done: impl Fn() -> bool) {
         thread::sleep(Duration::from_millis(2));
     }
 }
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

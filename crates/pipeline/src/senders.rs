@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_event::{Batch, Format, Record, Timestamp};
+use inrush_event::{Anomalies, Batch, Format, Record, Timestamp};
 
 /// Senders remembered for a source. The ones beyond are counted in the ledger like all others,
 /// but not listed; it bounds what spoofed addresses can make us hold to some 15 MB.
@@ -51,6 +51,9 @@ pub(crate) struct Sender {
     pub(crate) format: Format,
     /// The clock of its last event less ours, in nanoseconds; `None` if it carried no time.
     pub(crate) skew_ns: Option<i64>,
+    /// Minutes east of UTC of the zone that its last time without one was read by, if that was
+    /// guessed.
+    pub(crate) zone_guessed: Option<i16>,
     window_start: Timestamp,
     window_events: u64,
     /// Events a second in the last whole window; `None` before the first has passed.
@@ -67,6 +70,7 @@ impl Sender {
             bytes: 0,
             format: Format::Unparsed,
             skew_ns: None,
+            zone_guessed: None,
             window_start: now,
             window_events: 0,
             window_rate: None,
@@ -91,8 +95,8 @@ impl Sender {
 
     fn count(&mut self, now: Timestamp, tally: &PeerTally) {
         let elapsed = now.0.saturating_sub(self.window_start.0);
-        if elapsed >= WINDOW_NS {
-            let rate = self.window_events as f64 * 1e9 / elapsed as f64;
+        if is_over(elapsed, WINDOW_NS) {
+            let rate = self.window_events as f64 * 1e9 / elapsed.max(WINDOW_NS) as f64;
             (self.window_rate, self.window_events) = (Some(rate as f32), 0);
             self.window_start = now;
         }
@@ -107,13 +111,24 @@ impl Sender {
         self.format = record.format;
         let sent = record.event_time.is_some();
         self.skew_ns = sent.then(|| record.event_time.0.saturating_sub(record.received.0));
+        // A time that has a zone says nothing of the guess.
+        if record.anomalies.contains(Anomalies::ZONE_GUESSED) {
+            self.zone_guessed = Some(record.zone_minutes);
+        } else if record.anomalies.contains(Anomalies::ZONE_ASSUMED) {
+            self.zone_guessed = None;
+        }
     }
 
     fn is_sample_due(&self, now: Timestamp) -> bool {
         self.sample
             .as_ref()
-            .is_none_or(|sample| now.0.saturating_sub(sample.at.0) >= SAMPLE_EVERY_NS)
+            .is_none_or(|sample| is_over(now.0.saturating_sub(sample.at.0), SAMPLE_EVERY_NS))
     }
+}
+
+/// Whether a span of so many nanoseconds has passed. A clock that was set back ends it too.
+fn is_over(elapsed: i64, span: i64) -> bool {
+    !(0..span).contains(&elapsed)
 }
 
 /// The senders of one source.
@@ -230,6 +245,21 @@ mod tests {
     }
 
     #[test]
+    fn a_guess_is_that_of_the_last_time_without_a_zone() {
+        let mut sender = Sender::new(Timestamp(0));
+        let mut zone = |anomalies| {
+            let span = Span::new(0, 0);
+            let mut record = Record::unparsed(span, Timestamp(0), 0, anomalies);
+            record.zone_minutes = -300;
+            sender.recognise(&record);
+            sender.zone_guessed
+        };
+        let (assumed, guessed) = (Anomalies::ZONE_ASSUMED, Anomalies::ZONE_GUESSED);
+        let seen = [assumed, guessed, Anomalies::NONE, assumed].map(&mut zone);
+        assert_eq!(seen, [None, Some(-300), Some(-300), None]);
+    }
+
+    #[test]
     fn a_record_is_kept_for_a_second_and_cut() {
         let mut senders = Senders::default();
         let mut note = |at: i64, raw: &[u8]| {
@@ -263,6 +293,24 @@ mod tests {
         assert_eq!(sender.rate(Timestamp(30 * SECOND)), 0.1, "2 in 20 seconds");
         // The clock was set back: nothing odd comes of it.
         assert_eq!(sender.rate(Timestamp(0)), 100.0);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_stops_neither_rate_nor_sample() {
+        let mut senders = Senders::default();
+        let mut note = |at: i64, raw: &[u8]| {
+            let batch = batch(raw, Format::Rfc3164, at, None);
+            senders.note(Timestamp(at), &batch, &[tally(1, 50)]);
+            let sender = only(&senders);
+            (
+                sender.sample().unwrap().to_vec(),
+                sender.rate(Timestamp(at)),
+            )
+        };
+        note(9000 * SECOND, b"ahead");
+        assert_eq!(note(0, b"right").0, b"right");
+        note(WINDOW_NS, b"later");
+        assert_eq!(note(WINDOW_NS + SECOND, b"last"), (b"last".to_vec(), 5.0));
     }
 
     #[test]

@@ -314,6 +314,7 @@ fn sender_status(source: &str, ip: IpAddr, sender: &Sender, now: Timestamp) -> S
         bytes: sender.bytes,
         rate: sender.rate(now),
         clock_skew_ms: sender.skew_ns.map(|skew| skew as f64 / MS as f64),
+        zone_guessed: sender.zone_guessed.map(explain::offset),
         recognised: sender.format.name(),
         unknown: sender.format == Format::Unparsed,
         sample: sample.map(|text| text.into_owned()),

@@ -228,7 +228,7 @@ impl Pause {
 
 /// Sockets of a UDP address: half of the cores by default, for a socket's thread does nothing
 /// but read and parse, and the destinations need the other half.
-pub(crate) fn socket_count(sockets: UdpSockets) -> usize {
+pub fn socket_count(sockets: UdpSockets) -> usize {
     match sockets {
         UdpSockets::Count(n) => usize::from(n.get()),
         UdpSockets::Auto => thread::available_parallelism()

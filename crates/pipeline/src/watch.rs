@@ -1,5 +1,5 @@
 //! Once a second: the kernel's drops, certificates, what makes no progress, and a line in the log
-//! when something was lost. Once a minute: the names of senders.
+//! when something was lost. Once a minute: the names of senders, and guesses of their zones.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,8 +21,8 @@ const LOSS_LINE: Duration = Duration::from_secs(10);
 /// A destination with events pending that has taken none for this long is stalled.
 const STALLED: Duration = Duration::from_secs(15);
 
-/// Names of senders are written down this often, if there are new ones.
-const KEEP_NAMES: Duration = Duration::from_secs(60);
+/// Names of senders and guesses of zones are written down this often, if there are new ones.
+const KEEP: Duration = Duration::from_secs(60);
 
 /// When each destination last took something.
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl Watch {
                 let mut kept_at = Instant::now();
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                     tick(&shared, &mut losses);
-                    keep_names(&shared, &mut kept_at);
+                    keep(&shared, &mut kept_at);
                 }
             })?;
         Ok(Self { stop, thread })
@@ -123,13 +123,10 @@ fn tick(shared: &Shared, losses: &mut Losses) {
     }
 }
 
-fn keep_names(shared: &Shared, kept_at: &mut Instant) {
-    if kept_at.elapsed() < KEEP_NAMES {
-        return;
-    }
-    *kept_at = Instant::now();
-    if let Some(names) = shared.live_names() {
-        names.keep(false);
+fn keep(shared: &Shared, kept_at: &mut Instant) {
+    if kept_at.elapsed() >= KEEP {
+        *kept_at = Instant::now();
+        shared.keep_learnt(false);
     }
 }
 

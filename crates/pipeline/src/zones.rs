@@ -1,4 +1,7 @@
-//! What a source knows of the zones of its senders, and what it says of that.
+//! What a source knows of the zones of its senders, and what it says of that. It outlives a restart
+//! (`kept`).
+
+mod kept;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +11,7 @@ use inrush_event::{Counter, Timestamp};
 
 use crate::explain::offset;
 use crate::source::Settings;
+pub(crate) use kept::KeptZones;
 
 /// Guesses that are written to the log in a minute; metrics have all of them. Who invents senders
 /// cannot fill it.

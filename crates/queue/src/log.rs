@@ -301,8 +301,14 @@ impl Log {
     ) -> u64 {
         let batch = &arrival.batch;
         let (events, first) = (batch.len() as u64, state.next_event);
+        let gone = self.gone(state, batch);
         self.ledger.post(|| {
             accept();
+            for counters in &gone {
+                counters.accepted.add(events);
+                counters.dropped(DropReason::Removed).add(events);
+                counters.came_from(&batch.source().name, events);
+            }
             for slot in &mut state.slots {
                 if !slot.cursor.is_meant(batch) {
                     slot.cursor.leave_to_others(first..first + events);
@@ -317,6 +323,18 @@ impl Log {
             }
         });
         state.push(arrival, urgent, now)
+    }
+
+    /// The destinations that routes chose for a batch and that have no cursor: a reload took them
+    /// away while it was being filled, or could not open them.
+    fn gone(&self, state: &State, batch: &Batch) -> Vec<Arc<DestinationCounters>> {
+        let is_there = |name: &str| {
+            let mut slots = state.slots.iter();
+            slots.any(|slot| slot.cursor.counters.name == name)
+        };
+        let routed = batch.destinations().unwrap_or_default();
+        let gone = routed.iter().filter(|name| !is_there(name));
+        gone.map(|name| self.ledger.destination(name)).collect()
     }
 
     /// Every batch at a position below is as durable as the mode promises.

@@ -63,12 +63,16 @@ impl World {
     }
 
     fn append(&self, events: usize) -> Result<u64, AppendError> {
-        let counters = self.ledger.source("s");
+        self.append_batch(self.batch(events))
+    }
+
+    fn append_batch(&self, batch: Batch) -> Result<u64, AppendError> {
+        let (counters, events) = (self.ledger.source("s"), batch.len() as u64);
         let accept = || {
-            counters.received.add(events as u64);
-            counters.accepted.add(events as u64);
+            counters.received.add(events);
+            counters.accepted.add(events);
         };
-        self.log.append(self.batch(events), false, accept)
+        self.log.append(batch, false, accept)
     }
 
     fn attach(&self, name: &str) -> Arc<DestinationFeed> {
@@ -102,6 +106,26 @@ fn each_destination_gets_every_batch_in_order() {
     assert!(snapshot.balanced);
     assert_eq!(snapshot.destinations["b"].delivered, 6);
     assert_eq!(world.log.levels().batches, 0);
+}
+
+#[test]
+fn what_is_routed_to_a_destination_that_is_gone_is_dropped_there() {
+    let world = World::new(1 << 20, WhenFull::Block);
+    let (a, gone) = (world.attach("a"), world.attach("gone"));
+    drop(gone);
+    world.log.detach("gone", DropReason::Removed);
+    for (events, names) in [(3, &["gone"][..]), (4, &["a", "gone"]), (5, &["a"])] {
+        let mut batch = world.batch(events);
+        batch.route(names.iter().map(|name| (*name).to_owned()).collect());
+        world.append_batch(batch).unwrap();
+    }
+    let snapshot = world.ledger.snapshot();
+    assert!(snapshot.balanced, "{snapshot:#?}");
+    let row = &snapshot.destinations["gone"];
+    assert_eq!((row.accepted, row.pending, row.from["s"]), (7, 0, 7));
+    assert_eq!(row.dropped["removed"], 7);
+    let taken = std::iter::from_fn(|| take(&a)).map(|delivery| delivery.events);
+    assert_eq!(taken.collect::<Vec<_>>(), [0..4, 0..5]);
 }
 
 #[test]

@@ -32,6 +32,9 @@ const UNKNOWN: &str = "–";
 /// A thread that takes less is counted among the idle ones, in percent of one CPU.
 const IDLE_PERCENT: f64 = 0.05;
 
+/// Where among the columns of a source that of the parts stands that wait for others, if any do.
+const HELD_AT: usize = 6;
+
 /// An event that waits for longer than this makes its destination stand out, in milliseconds.
 const OLD_MS: f64 = 60_000.0;
 
@@ -132,6 +135,13 @@ impl Pair<'_> {
         (seconds > 0.0).then(|| grown as f64 / seconds)
     }
 
+    /// Whether parts of events have waited for others of late. Most sources never hold any.
+    fn has_held(&self) -> bool {
+        let holds = |snapshot: &&Snapshot| snapshot.sources.iter().any(|one| one.held > 0);
+        let snapshots = [Some(self.now), self.before, self.older];
+        snapshots.iter().flatten().any(holds)
+    }
+
     /// Events a second that came in, over all sources.
     pub(crate) fn came_in(&self) -> Option<f64> {
         self.rate(|snapshot| Some(snapshot.sources.iter().map(|one| one.received).sum()))
@@ -152,6 +162,7 @@ fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
 }
 
 fn sources(pair: &Pair<'_>) -> Table {
+    let holds = pair.has_held();
     let rows = pair.now.sources.iter().map(|source| {
         let of = |get: fn(&crate::snapshot::Source) -> u64| {
             let name = &source.name;
@@ -162,36 +173,42 @@ fn sources(pair: &Pair<'_>) -> Table {
         };
         let rejected = sum(source.rejected.values());
         let lost = rejected > 0 || source.kernel_dropped > 0;
+        let mut cells = vec![
+            plain(&source.name),
+            plain(&source.type_name),
+            or_unknown(of(|one| one.received), rate),
+            or_unknown(of(|one| one.accepted), rate),
+            or_unknown(of(|one| one.bytes), |n| format!("{}/s", bytes(n))),
+            number(source.connections),
+            number(rejected),
+            number(source.kernel_dropped),
+            number(source.received),
+        ];
+        if holds {
+            cells.insert(HELD_AT, number(source.held));
+        }
         Row {
-            cells: vec![
-                plain(&source.name),
-                plain(&source.type_name),
-                or_unknown(of(|one| one.received), rate),
-                or_unknown(of(|one| one.accepted), rate),
-                or_unknown(of(|one| one.bytes), |n| format!("{}/s", bytes(n))),
-                number(source.connections),
-                number(rejected),
-                number(source.kernel_dropped),
-                number(source.received),
-            ],
+            cells,
             tone: if lost { Tone::Bad } else { Tone::Plain },
             details: Vec::new(),
         }
     });
-    Table {
-        columns: vec![
-            growing("SOURCE"),
-            left("TYPE", 5),
-            right("EVENTS/S", 0),
-            right("ACCEPTED/S", 4),
-            right("BYTES/S", 2),
-            right("CONNS", 1),
-            right("REJECTED", 0),
-            right("KERNEL DROPS", 0),
-            right("RECEIVED", 3),
-        ],
-        rows: rows.collect(),
+    let rows = rows.collect();
+    let mut columns = vec![
+        growing("SOURCE"),
+        left("TYPE", 5),
+        right("EVENTS/S", 0),
+        right("ACCEPTED/S", 4),
+        right("BYTES/S", 2),
+        right("CONNS", 1),
+        right("REJECTED", 0),
+        right("KERNEL DROPS", 0),
+        right("RECEIVED", 3),
+    ];
+    if holds {
+        columns.insert(HELD_AT, right("HELD", 1));
     }
+    Table { columns, rows }
 }
 
 fn destinations(pair: &Pair<'_>) -> Table {

@@ -33,6 +33,8 @@ pub(crate) struct Source {
     pub(crate) received: u64,
     pub(crate) accepted: u64,
     pub(crate) rejected: BTreeMap<String, u64>,
+    /// Parts of events that wait for the others.
+    pub(crate) held: u64,
     pub(crate) kernel_dropped: u64,
     pub(crate) bytes: u64,
     pub(crate) connections: u64,

@@ -150,6 +150,23 @@ fn trouble_is_seen_without_colours_too() {
 }
 
 #[test]
+fn parts_that_wait_have_a_column_while_there_are_any_of_late() {
+    let mut holding = quiet(61);
+    holding["sources"][0]["held"] = 4321.into();
+    let shown = |answers: &[Value]| {
+        let lines = lines(&app(answers), 80, 24);
+        let head = lines.iter().position(|line| line.starts_with("SOURCE"));
+        lines[head.unwrap()..][..2].join("\n")
+    };
+    let none = shown(&[quiet(60), quiet(61)]);
+    assert!(!none.contains("HELD"), "{none}");
+    let some = shown(&[quiet(60), holding.clone()]);
+    assert!(some.contains("HELD") && some.contains(" 4,321 "), "{some}");
+    let after = shown(&[holding, quiet(62)]);
+    assert!(after.contains("HELD"), "{after}");
+}
+
+#[test]
 fn colours_are_used_only_where_they_are_wanted() {
     let mut app = app(&[troubled(200), troubled(202)]);
     let coloured = |app: &App| {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use inrush_event::{ByteSize, Period, Protocol, limits};
+use inrush_event::{ByteSize, Period, Protocol, limits, text_option};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -138,37 +138,12 @@ impl fmt::Debug for ListenAddr {
     }
 }
 
-impl Serialize for ListenAddr {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ListenAddr {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
-
-impl JsonSchema for ListenAddr {
-    fn schema_name() -> Cow<'static, str> {
-        "ListenAddr".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "format": "listen-address",
-            "examples": [
-                "udp://0.0.0.0:514",
-                "tcp://[::]:514",
-                "tls://0.0.0.0:6514",
-                "relp://0.0.0.0:2514"
-            ]
-        })
-    }
-}
+text_option!(ListenAddr "listen-address" [
+    "udp://0.0.0.0:514",
+    "tcp://[::]:514",
+    "tls://0.0.0.0:6514",
+    "relp://0.0.0.0:2514"
+]);
 
 /// TLS of `tls://` (RFC 5425) and `relps://` listeners. The files are read again when they change;
 /// a pair that does not load leaves the last good one in use.

@@ -9,12 +9,14 @@
 //! 1. [`config`]: the options of listeners.
 //! 2. [`listen`] and [`activation`]: sockets, our own or systemd's.
 //! 3. [`udp`]: datagrams in bulk (RFC 5426).
-//! 4. [`stream`], [`proxy`] and [`tls`]: connections (RFC 6587, RFC 5425).
+//! 4. [`stream`], [`proxy`] and [`tls`]: connections (RFC 6587, RFC 5425); [`any_server`] for those
+//!    that we open.
 //!
 //! # After a crash
 //! Sockets close with the process; sockets that systemd passed stay open and keep what they hold.
 
 pub mod activation;
+pub mod any_server;
 pub mod config;
 pub mod listen;
 pub mod process;

@@ -60,6 +60,10 @@ fn parts_of_one_message_go_out_as_one_in_their_order() {
     let metrics = inrush.http("GET", "/metrics").body;
     let line = "inrush_source_held_events{source=\"syslog\"} 2";
     assert!(metrics.contains(line), "{metrics}");
+    eventually("a snapshot of the flow that has both", || {
+        let flow = inrush.json("/api/v1/flow");
+        (flow["sources"][0]["held"] == 2).then_some(())
+    });
     let senders = inrush.json("/api/v1/senders");
     assert!(
         senders.to_string().contains("127.0.0.1"),

@@ -139,8 +139,10 @@ fn a_server_that_never_answers_loses_and_delays_nothing() {
         0,
         "no lookup was given up before all had come through"
     );
+    // Which senders are the first of those that it has room for depends on the workers.
     eventually("the server to be asked", || {
-        (dns.asked("198.51.100.0") > 0).then_some(())
+        let asked = |sender| dns.asked(&format!("198.51.100.{sender}")) > 0;
+        (0..SENDERS).any(asked).then_some(())
     });
 }
 

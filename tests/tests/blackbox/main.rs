@@ -8,6 +8,7 @@ mod clients;
 mod config;
 mod dashboard;
 mod disk;
+mod doctor;
 mod flow;
 mod framing;
 mod groups;

@@ -114,6 +114,39 @@ fn routes_choose_destinations_and_every_event_is_accounted_for() {
 }
 
 #[test]
+fn what_is_routed_to_a_destination_that_could_not_be_opened_is_in_the_ledger() {
+    let inrush = Inrush::start(&crate::to_file(crate::TCP, ""));
+    // A file stands where the store would have its folder.
+    std::fs::write(inrush.path("taken"), "").unwrap();
+    let far = "  far: { type: store, path: \"{dir}/taken/store\" }\n\
+        routes:\n  - { match: 'program == \"fw\"', to: [far] }\n  - { to: [out] }\n";
+    inrush.rewrite(&format!("{}{far}", crate::to_file(crate::TCP, "")));
+    let answer = inrush.reload();
+    assert_ne!(answer.status, 200, "{answer:?}");
+    let problems = answer.json()["problems"].to_string();
+    assert!(
+        problems.contains("taken") && problems.contains("was taken on"),
+        "{problems}"
+    );
+    let sent = [
+        line(3, "fw", "one"),
+        line(3, "app", "two"),
+        line(3, "fw", "three"),
+    ];
+    Tcp::connect(inrush.address("tcp")).send(sent.concat().as_bytes());
+    let ledger = inrush.wait_until("all of them", |ledger| {
+        ledger.sources["syslog"].accepted == 3 && ledger.destinations["out"].delivered == 1
+    });
+    assert!(ledger.balanced, "{ledger:#?}");
+    let far = &ledger.destinations["far"];
+    assert_eq!(
+        (far.accepted, far.dropped["removed"]),
+        (2, 2),
+        "{ledger:#?}"
+    );
+}
+
+#[test]
 fn where_an_event_goes_outlives_a_crash_and_a_change_of_routes() {
     let hec = Hec::start();
     hec.otherwise(Some(Reply::code(503, 9, "Server is busy")));

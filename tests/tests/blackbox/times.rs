@@ -135,6 +135,8 @@ fn a_zone_is_guessed_said_and_kept_over_a_reload() {
     let said = |log: String| log.matches("the zone of a sender was guessed").count();
     assert_eq!(said(inrush.stderr()), 1);
     assert!(inrush.stderr().contains("-05:00"), "{}", inrush.stderr());
+    let sender = &inrush.json("/api/v1/senders")["senders"][0];
+    assert_eq!(sender["zone_guessed"], "-05:00", "{sender}");
 
     inrush.rewrite(&yaml.replace(
         "guess_timezone: true",
@@ -147,6 +149,45 @@ fn a_zone_is_guessed_said_and_kept_over_a_reload() {
     assert!(last_is_guessed(&inrush));
     let (exit, _) = inrush.stop();
     assert_eq!(said(exit.stderr), 1, "once, and no more for a reload");
+}
+
+/// Starts where another one ended, lets an event without a zone in, and says whether its zone was
+/// known.
+fn guessed_after(yaml: &str, dir: tempfile::TempDir) -> (bool, Inrush) {
+    let options = Options {
+        dir: Some(dir),
+        ..Options::default()
+    };
+    let inrush = Inrush::with(yaml, options);
+    send_udp(inrush.address("udp"), [in_new_york().trim_end()]);
+    inrush.conserved(1);
+    let guessed = last_is_guessed(&inrush);
+    (guessed, inrush)
+}
+
+#[test]
+fn a_guess_outlives_a_restart_and_a_cut_file_costs_only_that() {
+    let yaml = to_file(UDP_TCP, "guess_timezone: true");
+    let inrush = Inrush::start(&yaml);
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    let mut sent = 0;
+    eventually("a guess", || {
+        tcp.send(in_new_york());
+        sent += 1;
+        inrush.conserved(sent);
+        last_is_guessed(&inrush).then_some(())
+    });
+    let (_, dir) = inrush.stop();
+    let (guessed, inrush) = guessed_after(&yaml, dir);
+    assert!(guessed);
+    let sender = &inrush.json("/api/v1/senders")["senders"][0];
+    assert_eq!(sender["zone_guessed"], "-05:00", "{sender}");
+    let (_, dir) = inrush.stop();
+    std::fs::write(dir.path().join("data/zones.json"), "{\"version\":1,\"gue").unwrap();
+    let (guessed, inrush) = guessed_after(&yaml, dir);
+    assert!(!guessed);
+    let log = inrush.stderr();
+    assert!(log.contains("guesses of zones cannot be read"), "{log}");
 }
 
 /// A packs section with rules that know zones: of a network, of a part of it, and of hosts.

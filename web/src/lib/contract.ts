@@ -17,6 +17,8 @@ export interface FlowSource {
   received: number;
   accepted: number;
   rejected: Counts;
+  /** Parts of events that wait for the others. */
+  held?: number;
   kernel_dropped: number;
   bytes: number;
   connections: number;
@@ -224,6 +226,8 @@ export interface Sender {
   rate?: number | null;
   silent_s?: number | null;
   clock_skew_ms?: number | null;
+  /** Such as `-05:00`: the zone that its times without one are read by, if that is a guess. */
+  zone_guessed?: string | null;
   recognised?: string | string[] | null;
   unknown?: boolean | number | null;
   sample?: string | null;

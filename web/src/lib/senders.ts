@@ -23,6 +23,8 @@ export interface SenderRow {
   silent_ms: number | null;
   silentAlarm: boolean;
   skew_ms: number | null;
+  /** Such as `-05:00`; null if no zone was guessed. */
+  zone: string | null;
   sample: string | null;
 }
 
@@ -44,6 +46,7 @@ export function senderRow(one: Sender): SenderRow {
     silent_ms: silent === null ? null : silent * 1000,
     silentAlarm: silent !== null && silent >= SILENT_ALARM_S,
     skew_ms: one.clock_skew_ms ?? null,
+    zone: one.zone_guessed ?? null,
     sample: one.sample ?? null,
   };
 }

@@ -1,9 +1,11 @@
 // What flows, what lags and what is lost, once a second.
 
+import { useRef } from "preact/hooks";
 import type { Flow } from "../lib/contract";
 import { bytes, count, duration, percent, rate, short, sum } from "../lib/format";
 import { useLive } from "../lib/live";
 import { edgeKey, type Rates, sourceKey } from "../lib/rates";
+import { holdsAny } from "../lib/sources";
 import { FirstEvent } from "../parts/first-event";
 import { Spark } from "../parts/spark";
 import { WhenSeen } from "../parts/when-seen";
@@ -129,6 +131,9 @@ function Tile({ name, value, unit = "", series }: TileProps) {
 }
 
 function Sources({ flow, rates }: Parts) {
+  // Most sources never hold any, and a column that comes and goes would move the others.
+  const held = useRef(false);
+  held.current ||= holdsAny(flow);
   return (
     <section class="panel" aria-labelledby="sources-title">
       <h2 id="sources-title">Sources</h2>
@@ -149,6 +154,11 @@ function Sources({ flow, rates }: Parts) {
               <th scope="col" class="num">
                 received
               </th>
+              {held.current && (
+                <th scope="col" class="num" title="parts of events that wait for the others">
+                  held
+                </th>
+              )}
               <th scope="col" class="num">
                 lost
               </th>
@@ -166,6 +176,7 @@ function Sources({ flow, rates }: Parts) {
                   <td class="num">{bytes(rates.rate(sourceKey(one.name, "bytes")))}</td>
                   <td class="num">{count(one.connections)}</td>
                   <td class="num">{count(one.received)}</td>
+                  {held.current && <td class="num">{count(one.held ?? 0)}</td>}
                   <td class={gone > 0 ? "num bad-text" : "num calm"} title={reasons(one)}>
                     {count(gone)}
                   </td>

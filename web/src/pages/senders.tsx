@@ -170,6 +170,12 @@ function SenderLine({ row, onExplain }: { row: SenderRow; onExplain: (raw: strin
       </td>
       <td class={skewed ? "num bad-text" : "num"} title="event time less receive time">
         {row.skew_ms === null ? "–" : skew(row.skew_ms)}
+        {row.zone !== null && (
+          <small class="faint" title="the zone that was guessed for times without one">
+            {" "}
+            {row.zone}
+          </small>
+        )}
       </td>
       <td class="nowrap">
         <When ms={row.last_ms} />

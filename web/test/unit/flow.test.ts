@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Flow } from "../../src/lib/contract";
 import { destinationKey, POINTS, Rates, sourceKey } from "../../src/lib/rates";
 import { fit, layRiver, ROWS_MAX } from "../../src/lib/river";
+import { holdsAny } from "../../src/lib/sources";
 
 function flow(at_s: number, received: number, more: Partial<Flow> = {}): Flow {
   return {
@@ -79,6 +80,16 @@ test("a loss says when it last rose, and not what was before we looked", () => {
   const label = { place: "queue" as const, label: "new", count: 1, ours: true };
   rates.push(flow(3, 500, { loss: [label] }));
   assert.equal(rates.lastRise("loss/queue/new"), 1_003_000, "from nothing");
+});
+
+test("parts that wait are seen at any source, also where a version tells of none", () => {
+  const [source] = flow(0, 0).sources;
+  assert.ok(source);
+  const held = (...counts: (number | undefined)[]) =>
+    holdsAny(flow(0, 0, { sources: counts.map((held) => ({ ...source, held })) }));
+  assert.equal(held(), false);
+  assert.equal(held(undefined, 0), false);
+  assert.equal(held(0, 3), true);
 });
 
 test("another process begins anew", () => {

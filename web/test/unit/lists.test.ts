@@ -27,6 +27,8 @@ test("senders of today's server, which tells less", () => {
   assert.equal(row.unknown, false);
   assert.deepEqual(row.recognised, []);
   assert.equal(row.silentAlarm, false);
+  assert.equal(row.zone, null);
+  assert.equal(senderRow(sender("10.0.0.1", { zone_guessed: "-05:00" })).zone, "-05:00");
 });
 
 test("unknown senders are first, then the order that was asked for", () => {

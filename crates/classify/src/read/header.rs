@@ -5,13 +5,17 @@ use inrush_event::{Format, Span};
 use crate::event::Event;
 use crate::read::Formats;
 
-/// Reads `program[pid]: message`. A text that begins with a blank has no program.
+/// Reads `program[pid]: message`. A text that begins with a blank has no program. What had no
+/// header until a rule laid one bare has one then.
 pub(super) fn tag(bytes: &[u8], span: Span, event: &mut Event<'_>) {
     let within = |from: usize, to: usize| Span::new(span.start() + from, span.start() + to);
     let end = bytes
         .iter()
         .position(|byte| matches!(byte, b' ' | b'[' | b':'))
         .unwrap_or(bytes.len());
+    if event.record.format == Format::Unparsed {
+        event.record.format = Format::Rfc3164;
+    }
     event.record.app = within(0, end);
     event.record.proc_id = Span::EMPTY;
     let mut at = end;

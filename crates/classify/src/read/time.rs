@@ -1,6 +1,6 @@
 //! Times in texts, by format (`strptime`, and what vendors write beyond it).
 
-use inrush_event::{Anomalies, Record, Timestamp};
+use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes};
 use jiff::civil::{Date, DateTime, Time as Clock};
 use jiff::tz::{Offset, TimeZone};
 
@@ -327,7 +327,7 @@ fn offset(text: &[u8], at: &mut usize) -> Option<Offset> {
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60) as i32).ok()
 }
 
-/// Abbreviations that stand for one zone in the field; others leave the source's.
+/// An offset, an abbreviation or a name; what is not known leaves the source's zone.
 fn zone(text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
     let word = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'_');
     let length = text[*at..].iter().take_while(|byte| word(byte)).count();
@@ -337,46 +337,24 @@ fn zone(text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
     }
     let name = std::str::from_utf8(&text[*at..*at + length]).ok()?;
     *at += length;
-    let hours = match name {
-        "UTC" | "GMT" | "Z" | "WET" => 0.0,
-        "BST" | "CET" | "WEST" | "IST" => 1.0,
-        "CEST" | "EET" => 2.0,
-        "EEST" | "MSK" => 3.0,
-        "MSD" => 4.0,
-        "AST" => -4.0,
-        "ADT" => -3.0,
-        "EST" => -5.0,
-        "EDT" => -4.0,
-        "CST" => -6.0,
-        "CDT" => -5.0,
-        "MST" => -7.0,
-        "MDT" => -6.0,
-        "PST" => -8.0,
-        "PDT" => -7.0,
-        "AKST" => -9.0,
-        "AKDT" => -8.0,
-        "HST" => -10.0,
-        "AWST" => 8.0,
-        "ACST" => 9.5,
-        "AEST" => 10.0,
-        "AEDT" => 11.0,
-        "JST" => 9.0,
-        _ => {
-            let iana = match name {
-                "ET" => "America/New_York",
-                "CT" => "America/Chicago",
-                "MT" => "America/Denver",
-                "PT" => "America/Los_Angeles",
-                other => other,
-            };
-            if iana.contains('/') {
-                parts.named = TimeZone::get(iana).ok();
-            }
-            return Some(());
-        }
-    };
-    parts.offset = Offset::from_seconds((hours * 3600.0) as i32).ok();
+    match abbreviation_minutes(name.as_bytes()) {
+        Some(minutes) => parts.offset = Offset::from_seconds(i32::from(minutes) * 60).ok(),
+        None => parts.named = named(name),
+    }
     Some(())
+}
+
+/// An IANA name, or one of those that stand for either half of a year in North America.
+fn named(name: &str) -> Option<TimeZone> {
+    let iana = match name {
+        "ET" => "America/New_York",
+        "CT" => "America/Chicago",
+        "MT" => "America/Denver",
+        "PT" => "America/Los_Angeles",
+        other => other,
+    };
+    let zone = iana.contains('/').then(|| TimeZone::get(iana).ok());
+    zone.flatten()
 }
 
 fn epoch(item: Item, text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
@@ -540,6 +518,26 @@ mod tests {
         assert_eq!(read("%Y-%m-%d", "2024-02-30"), None);
         assert_eq!(read("%Y-%m-%d %H:%M:%S", "2024-05-06 07:08:09 x"), None);
         assert!(Formats::parse(["%k"]).is_err() && Formats::parse(["a%"]).is_err());
+    }
+
+    /// Those that headers know, and beside them names that are no abbreviations.
+    #[test]
+    fn zones_are_known_by_name() {
+        let utc = 1_714_979_289_000_000;
+        for (zone, minutes) in [
+            ("CEST", 120),
+            ("IST", 330),
+            ("SGT", 480),
+            ("MSD", 240),
+            ("PT", -420),
+            ("Asia/Kathmandu", 345),
+            ("NOWHERE", 0),
+            ("-03:30", -210),
+        ] {
+            let text = format!("May 06 2024 07:08:09 {zone}");
+            let found = read("%b %d %Y %H:%M:%S %Z", &text);
+            assert_eq!(found, Some(utc - minutes * 60_000_000), "{zone}");
+        }
     }
 
     #[test]

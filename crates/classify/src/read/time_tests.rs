@@ -6,23 +6,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Zones with half hours, quarter hours, a summer time of half an hour, on either side of the
-/// equator, and one that changes at midnight.
-const ZONES: [&str; 10] = [
-    "UTC",
-    "Europe/Berlin",
-    "America/New_York",
-    "America/St_Johns",
-    "Australia/Lord_Howe",
-    "Australia/Adelaide",
-    "Asia/Kolkata",
-    "Asia/Kathmandu",
-    "Pacific/Chatham",
-    "America/Santiago",
-];
+#[path = "../../../codec/tests/support/calendar.rs"]
+mod calendar;
+use calendar::{ZONES, instants};
 
 /// Seconds of half a year, less a day: further off, another year is closer.
 const SKEW_MAX: i64 = 181 * 86_400;
+
+/// Seconds by which a clock of these zones is ever put forward or back: St. John's had a summer
+/// time of two hours in 1988, all others have one at most.
+const CHANGE_MAX: i64 = 7200;
 
 fn zone(index: usize) -> TimeZone {
     TimeZone::get(ZONES[index]).expect("a zone of the time zone database")
@@ -44,29 +37,6 @@ fn read(format: &str, text: &str, zone: &TimeZone, now: i64) -> Option<i64> {
     Some(read.time.0.div_euclid(1_000_000_000))
 }
 
-/// Between 1980 and 2100, mostly around New Year, leap days and changes of the clock.
-fn seconds() -> impl Strategy<Value = i64> {
-    let any = 315_532_800_i64..4_102_444_800;
-    let near =
-        (1980_i16..2100, 0_usize..8, -200_000_i64..200_000).prop_map(|(year, which, off)| {
-            let (month, day) = [
-                (1, 1),
-                (12, 31),
-                (2, 28),
-                (3, 1),
-                (3, 30),
-                (4, 5),
-                (10, 5),
-                (11, 2),
-            ][which];
-            let date = Date::new(year, month, day).expect("a day");
-            let midnight = date.to_datetime(jiff::civil::Time::midnight());
-            let instant = TimeZone::UTC.to_timestamp(midnight).expect("a time");
-            instant.as_second() + off
-        });
-    prop_oneof![1 => any, 3 => near]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
@@ -74,7 +44,7 @@ proptest! {
     /// twice in that night, the other one.
     #[test]
     fn what_a_clock_shows_is_the_instant_at_which_it_shows_it(
-        second in seconds(),
+        second in instants(),
         skew in -SKEW_MAX..SKEW_MAX,
         index in 0..ZONES.len(),
     ) {
@@ -84,15 +54,14 @@ proptest! {
         let found = read("%b %e %H:%M:%S", &text, &zone, second + skew);
         let found = found.expect("a time");
         prop_assert_eq!(shown(found, &zone), wall, "{} in {}", text, ZONES[index]);
-        // No summer time moves a clock by more than an hour.
-        prop_assert!((found - second).abs() <= 3600, "{} is read as {}", second, found);
+        prop_assert!((found - second).abs() <= CHANGE_MAX, "{} is read as {}", second, found);
     }
 
     /// With a year, whatever the receive time is: a sender whose clock is years off is not moved.
     #[test]
     fn a_written_year_is_kept(
-        second in seconds(),
-        now in seconds(),
+        second in instants(),
+        now in instants(),
         index in 0..ZONES.len(),
     ) {
         let zone = zone(index);
@@ -100,13 +69,13 @@ proptest! {
         let text = wall.strftime("%Y-%m-%d %H:%M:%S").to_string();
         let found = read("%Y-%m-%d %H:%M:%S", &text, &zone, now).expect("a time");
         prop_assert_eq!(shown(found, &zone), wall);
-        prop_assert!((found - second).abs() <= 3600);
+        prop_assert!((found - second).abs() <= CHANGE_MAX);
     }
 
     /// With an offset nothing is left open, in whichever zone it was written.
     #[test]
     fn a_written_offset_decides(
-        second in seconds(),
+        second in instants(),
         index in 0..ZONES.len(),
         source in 0..ZONES.len(),
     ) {
@@ -117,16 +86,30 @@ proptest! {
     }
 
     /// What no clock of the zone ever shows, since it was put forward then, is read all the same,
-    /// within the hour.
+    /// off by no more than the clock was put forward.
     #[test]
-    fn a_time_that_was_skipped_is_still_read(second in seconds(), index in 0..ZONES.len()) {
+    fn a_time_that_was_skipped_is_still_read(second in instants(), index in 0..ZONES.len()) {
         let zone = zone(index);
         // The same digits, as if there were no changes of the clock.
         let wall = shown(second, &TimeZone::UTC);
         let text = wall.strftime("%Y-%m-%d %H:%M:%S").to_string();
         let found = read("%Y-%m-%d %H:%M:%S", &text, &zone, second).expect("a time");
         let off = shown(found, &zone).duration_since(wall).as_secs();
-        prop_assert!(off.abs() <= 3600, "{} is read as {}", text, shown(found, &zone));
+        prop_assert!(off.abs() <= CHANGE_MAX, "{} is read as {}", text, shown(found, &zone));
+    }
+}
+
+/// On 3 April 1988 the clocks of St. John's went from 00:00:59 to 02:01:00: what they never showed
+/// is read as if they had not been put forward.
+#[test]
+fn a_summer_time_of_two_hours_skips_two() {
+    let zone = TimeZone::get("America/St_Johns").expect("a zone");
+    for (text, wanted) in [
+        ("1988-04-03 00:00:59", 576_041_459),
+        ("1988-04-03 02:00:59", 576_041_459 + 7_200),
+    ] {
+        let found = read("%Y-%m-%d %H:%M:%S", text, &zone, 576_041_459);
+        assert_eq!(found, Some(wanted), "{text}");
     }
 }
 

@@ -16,23 +16,30 @@
 //!
 //! # Limits
 //! A sender is an address with a host name. At most [`SENDERS_MAX`] guesses are kept, and as many
-//! senders are being watched, which takes 13 MB for a source if all are; of both, those that were
-//! not heard of for the longest are forgotten. Who invents senders makes none of those be
-//! forgotten that have a guess, unless each of them sends enough for one.
+//! senders are being watched, which takes 20 MB for a source if all are, and 36 MB with the
+//! longest names; of both, those that were not heard of for the longest are forgotten. Who invents
+//! senders makes none of those be forgotten that have a guess, unless each of them sends enough for
+//! one.
 //!
 //! # After a crash
-//! Nothing is kept.
+//! Nothing is kept here; who wants to writes [`Guesses::list`] down, and has it
+//! [filled in](Guesses::fill) again (`kept`).
+
+mod kept;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_event::{Anomalies, Record, Timestamp};
 
+use super::time::SECOND_NS;
 use super::zone::Zone;
-
-const SECOND_NS: i64 = 1_000_000_000;
+pub use kept::KeptGuess;
+use kept::Who;
 
 /// Events in a row that make a guess: at [`SPACING_S`] they take 14 seconds at least.
 const GUESS_EVENTS: u8 = 8;
@@ -90,6 +97,8 @@ pub struct Guesses {
     keys: RandomState,
     /// Each is locked for one event that has no zone, and for nothing else meanwhile.
     shards: [Mutex<Table>; SHARDS],
+    /// Whether a guess was made, changed or ended since somebody asked.
+    news: AtomicBool,
 }
 
 impl Guesses {
@@ -102,10 +111,17 @@ impl Guesses {
     /// sender stands for it; its seed is our secret, so that nobody can find two with the same.
     fn note(&self, sender: IpAddr, host: &[u8], seen: Seen) -> (Option<i16>, Option<Guess>) {
         let key = self.keys.hash_one((sender, host));
+        let (minutes, news) = self.shard(key).note(key, seen, || Who::new(sender, host));
+        if news.is_some() {
+            self.news.store(true, Relaxed);
+        }
+        (minutes, news)
+    }
+
+    fn shard(&self, key: u64) -> MutexGuard<'_, Table> {
         // By other bits than those by which tables spread their keys: their ends.
         let shard = &self.shards[(key >> 32) as usize % SHARDS];
-        let mut table = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        table.note(key, seen)
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,11 +211,15 @@ impl Seen {
     fn fit(self) -> Option<(i16, i64)> {
         let step = STEP_MINUTES * 60;
         let minutes = self.ahead.saturating_add(step / 2).div_euclid(step) * STEP_MINUTES;
-        let whole = minutes % 60 == 0 && (-12 * 60..=14 * 60).contains(&minutes);
-        let real = whole || BETWEEN_HOURS.contains(&minutes);
         let apart = self.ahead.saturating_sub(minutes.saturating_mul(60));
-        (real && apart.abs() <= FIT_S).then_some((minutes as i16, apart))
+        (is_real(minutes) && apart.abs() <= FIT_S).then_some((minutes as i16, apart))
     }
+}
+
+/// Whether clocks stand somewhere so many minutes east of UTC.
+fn is_real(minutes: i64) -> bool {
+    let whole = minutes % 60 == 0 && (-12 * 60..=14 * 60).contains(&minutes);
+    whole || BETWEEN_HOURS.contains(&minutes)
 }
 
 /// Events in a row that agree.
@@ -242,8 +262,10 @@ impl Run {
 }
 
 /// A sender with a guess.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Known {
+    /// Who it is, if that can be written down.
+    who: Option<Box<Who>>,
     minutes: i16,
     /// [`Seen::ahead`] of the last event that came from the clock that the guess is of.
     ahead: i64,
@@ -252,8 +274,9 @@ struct Known {
 }
 
 impl Known {
-    fn new(minutes: i16, ahead: i64) -> Self {
+    fn new(who: Option<Box<Who>>, minutes: i16, ahead: i64) -> Self {
         Self {
+            who,
             minutes,
             ahead,
             against: Run::default(),
@@ -276,9 +299,15 @@ struct Table {
 }
 
 impl Table {
-    fn note(&mut self, key: u64, seen: Seen) -> (Option<i16>, Option<Guess>) {
+    /// Takes note of an event; `who` sent it.
+    fn note(
+        &mut self,
+        key: u64,
+        seen: Seen,
+        who: impl FnOnce() -> Option<Box<Who>>,
+    ) -> (Option<i16>, Option<Guess>) {
         let Some(known) = self.known.get(key) else {
-            return self.watch(key, seen);
+            return self.watch(key, seen, who);
         };
         let from = Some(known.minutes);
         if known.is_its(seen) {
@@ -294,21 +323,27 @@ impl Table {
             self.known.remove(key);
             return (None, Some(Guess { from, to: None }));
         }
-        *known = Known::new(to, seen.ahead);
+        *known = Known::new(known.who.take(), to, seen.ahead);
         let to = Some(to);
         (to, Some(Guess { from, to }))
     }
 
     /// Takes note of an event of a sender that has no guess. Who gives no reason for one takes no
     /// memory.
-    fn watch(&mut self, key: u64, seen: Seen) -> (Option<i16>, Option<Guess>) {
+    fn watch(
+        &mut self,
+        key: u64,
+        seen: Seen,
+        who: impl FnOnce() -> Option<Box<Who>>,
+    ) -> (Option<i16>, Option<Guess>) {
         let right = seen.ahead.saturating_sub(seen.configured).abs() <= BAND_S;
         let fit = seen.fit().filter(|_| !right);
         let mut run = self.watched.remove(key).unwrap_or_default();
         match run.note(fit, seen.at) {
             0 => (None, None),
             GUESS_EVENTS.. => {
-                self.known.put(key, Known::new(run.minutes, seen.ahead));
+                let known = Known::new(who(), run.minutes, seen.ahead);
+                self.known.put(key, known);
                 let to = Some(run.minutes);
                 (to, Some(Guess { from: None, to }))
             }

@@ -6,6 +6,7 @@ use jiff::tz::{Offset, TimeZone};
 use proptest::prelude::*;
 
 use super::super::Parser;
+use super::super::calendar::instants;
 use super::*;
 
 /// 2026-11-21T19:00:00Z.
@@ -274,6 +275,49 @@ fn a_time_that_its_zone_moves_out_of_the_calendar_is_no_date() {
 }
 
 #[test]
+fn what_was_guessed_is_written_down_and_holds_in_the_next_life() {
+    let mut bench = Bench::new("UTC");
+    assert!(!bench.guesses.take_news());
+    let at = bench.settle(-5 * HOUR, START);
+    bench.host = "h2".to_owned();
+    bench.settle(9 * HOUR / 2, START);
+    for number in 0..8 {
+        let seen = Seen {
+            ahead: HOUR,
+            configured: 0,
+            at: START + 5 * number,
+        };
+        bench.guesses.note(bench.sender, b"h\"3", seen);
+    }
+    assert!(bench.guesses.take_news() && !bench.guesses.take_news());
+    let mut list = bench.guesses.list();
+    list.sort_by(|a, b| a.host.cmp(&b.host));
+    let shown: Vec<_> = list.iter().map(|one| (&*one.host, one.minutes)).collect();
+    assert_eq!(shown, [("h1", -300), ("h2", 270)], "the odd one is not");
+
+    let mut next = Bench::new("UTC");
+    let none = |minutes| KeptGuess {
+        minutes,
+        ..list[0].clone()
+    };
+    next.guesses
+        .fill(list.iter().cloned().chain([none(7), none(i16::MIN)]));
+    assert!(
+        !next.guesses.take_news(),
+        "what was read need not be written"
+    );
+    let record = next.event(at - 5 * HOUR, at);
+    assert!(is_guessed(&record) && second(&record) == at);
+    let other = next.settle(2 * HOUR, at + 60);
+    for number in 0..8 {
+        next.event(other + 5 * number + 2 * HOUR, other + 5 * number);
+    }
+    assert_eq!(next.news().len(), 1, "it changes like any other");
+    assert_eq!(next.guesses.list().len(), 2);
+    assert!(next.guesses.list().iter().any(|one| one.minutes == 120));
+}
+
+#[test]
 fn invented_senders_are_bounded_and_push_no_guess_out() {
     let guesses = Guesses::new();
     let known = IpAddr::from([192, 0, 2, 1]);
@@ -321,16 +365,6 @@ fn who_is_heard_of_is_not_forgotten() {
     }
     assert_eq!(table.get(1), None);
     assert!(table.young.len() + table.old.len() <= 2 * GENERATION_MAX);
-}
-
-/// Instants mostly around New Year, leap days and changes of the clocks.
-fn instants() -> impl Strategy<Value = i64> {
-    let near = (2020_i16..2090, 0_usize..6, -100_000_i64..100_000);
-    near.prop_map(|(year, which, off)| {
-        let (month, day) = [(1, 1), (12, 31), (2, 28), (3, 1), (3, 29), (10, 25)][which];
-        let day = jiff::civil::date(year, month, day).to_zoned(TimeZone::UTC);
-        day.unwrap().timestamp().as_second() + off
-    })
 }
 
 /// Minutes east of UTC of a zone other than the source's, which is UTC.

@@ -13,6 +13,9 @@
 //! `<PRI>`, a version and a timestamp (or `-`) make RFC 5424. Everything else with a `<PRI>`, or
 //! with a timestamp at its start, is RFC 3164 in one of its many shapes.
 
+#[cfg(test)]
+#[path = "../../tests/support/calendar.rs"]
+mod calendar;
 mod guess;
 mod pri;
 mod rfc3164;
@@ -29,7 +32,7 @@ use std::sync::Arc;
 use inrush_event::{Anomalies, Format, Record};
 
 use guess::Guesser;
-pub use guess::{Guess, Guesses};
+pub use guess::{Guess, Guesses, KeptGuess};
 use pri::{Pri, read_pri};
 use scan::skip_spaces;
 use time::Clock;

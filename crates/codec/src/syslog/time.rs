@@ -10,12 +10,13 @@
 //! * Second 60 is the first second of the next minute. Fractions are kept to the nanosecond.
 //! * What has the shape of a timestamp and is no date is passed over and flagged.
 
-use inrush_event::{Anomalies, Record, Timestamp};
+use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes};
 
 use super::scan::digit_count;
 use super::zone::Zone;
 
-const SECOND_NS: i64 = 1_000_000_000;
+/// Nanoseconds of a second.
+pub(super) const SECOND_NS: i64 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
 
 /// `YYYY-MM-DDTHH:MM:SS`.
@@ -284,7 +285,7 @@ pub(super) fn offset_minutes(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
     (minutes < 60).then_some((sign * (hours * 60 + minutes) as i16, end))
 }
 
-/// A zone set off from its time by a space: an abbreviation that has one meaning, or an offset.
+/// A zone set off from its time by a space: an abbreviation that is known, or an offset.
 /// `at` is that of the space; a space, a colon or the end must follow.
 #[inline]
 pub(super) fn spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
@@ -303,41 +304,6 @@ pub(super) fn spaced_zone(bytes: &[u8], at: usize) -> Option<(i16, usize)> {
         _ => return None,
     };
     matches!(bytes.get(end), None | Some(b' ' | b':')).then_some((minutes, end))
-}
-
-/// Abbreviations as network devices send them. Where one has several meanings (IST, CST, BST)
-/// it is the one in which Cisco and Juniper devices use it.
-fn abbreviation_minutes(word: &[u8]) -> Option<i16> {
-    let minutes = match word {
-        b"UTC" | b"GMT" | b"Z" | b"WET" | b"UT" => 0,
-        b"CET" | b"BST" | b"WEST" | b"MEZ" => 60,
-        b"CEST" | b"EET" | b"SAST" | b"MESZ" => 120,
-        b"EEST" | b"MSK" | b"TRT" => 180,
-        b"GST" => 240,
-        b"PKT" => 300,
-        b"IST" => 330,
-        b"WIB" => 420,
-        b"HKT" | b"SGT" | b"AWST" | b"PHT" => 480,
-        b"JST" | b"KST" => 540,
-        b"ACST" => 570,
-        b"AEST" => 600,
-        b"ACDT" => 630,
-        b"AEDT" => 660,
-        b"NZST" => 720,
-        b"NZDT" => 780,
-        b"NDT" => -150,
-        b"BRT" | b"ART" | b"ADT" => -180,
-        b"NST" => -210,
-        b"AST" | b"EDT" => -240,
-        b"EST" | b"CDT" => -300,
-        b"CST" | b"MDT" => -360,
-        b"MST" | b"PDT" => -420,
-        b"PST" | b"AKDT" => -480,
-        b"AKST" => -540,
-        b"HST" => -600,
-        _ => return None,
-    };
-    Some(minutes)
 }
 
 /// Nanoseconds of a `.123` or `,123` at `at`, and the offset after it.

@@ -40,6 +40,7 @@ fn lists_come_under_both_paths() {
             (&sender["rate"], &sender["clock_skew_ms"]),
             (&57.5.into(), &(-58.0).into())
         );
+        assert_eq!(sender["zone_guessed"], "-05:00");
         assert_eq!(
             (&sender["recognised"], &sender["unknown"]),
             (&"unparsed".into(), &true.into())

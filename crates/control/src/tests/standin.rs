@@ -109,6 +109,7 @@ impl Admin for StandIn {
             bytes: 54,
             rate: 57.5,
             clock_skew_ms: Some(-58.0),
+            zone_guessed: Some("-05:00".into()),
             recognised: "unparsed",
             unknown: true,
             sample: Some("what?".into()),

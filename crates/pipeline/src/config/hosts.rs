@@ -2,15 +2,14 @@
 //!
 //! Doc comments here are the reference page; the order of fields is its order.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use inrush_event::Period;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use inrush_event::{Period, text_option};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// What stands in for the host of an event that names none, or an address: see the guide to hosts.
 /// What packs set comes first, then the name that the sender gave itself, then DNS.
@@ -94,29 +93,4 @@ impl fmt::Display for DnsServer {
     }
 }
 
-impl Serialize for DnsServer {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for DnsServer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
-
-impl JsonSchema for DnsServer {
-    fn schema_name() -> Cow<'static, str> {
-        "DnsServer".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "format": "dns-server",
-            "examples": ["192.0.2.53", "[::1]:5353"]
-        })
-    }
-}
+text_option!(DnsServer "dns-server" ["192.0.2.53", "[::1]:5353"]);

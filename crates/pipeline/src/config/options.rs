@@ -2,21 +2,21 @@
 //!
 //! Doc comments here are the reference page; the order of fields is its order.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use indexmap::IndexMap;
 use inrush_codec::SyslogOptions;
-use inrush_event::{Period, Secret};
+use inrush_event::{Period, Secret, text_option};
 use inrush_queue::QueueOptions;
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions, UdpOptions};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::hosts::HostsOptions;
 use super::password::PasswordHash;
@@ -270,8 +270,7 @@ impl AdminOptions {
 }
 
 /// An IP address and port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdminAddr(pub SocketAddr);
 
 impl AdminAddr {
@@ -293,31 +292,19 @@ impl fmt::Display for AdminAddr {
     }
 }
 
-impl<'de> Deserialize<'de> for AdminAddr {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<'de, str>::deserialize(deserializer)?;
-        let bad = || {
-            de::Error::custom(format_args!(
+impl FromStr for AdminAddr {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.trim().parse().map(Self).map_err(|_| {
+            format!(
                 "`{text}` is not an address and port; write for example 127.0.0.1:8686 or [::1]:8686"
-            ))
-        };
-        text.trim().parse().map(Self).map_err(|_| bad())
-    }
-}
-
-impl JsonSchema for AdminAddr {
-    fn schema_name() -> Cow<'static, str> {
-        "AdminAddr".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "format": "socket-address",
-            "examples": ["127.0.0.1:8686", "[::1]:8686"]
+            )
         })
     }
 }
+
+text_option!(AdminAddr "socket-address" ["127.0.0.1:8686", "[::1]:8686"]);
 
 /// Where events come from.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -3,17 +3,38 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Anomalies, Counter, Ledger, limits};
+use inrush_event::{Anomalies, Counter, Ledger, RejectReason, SourceCounters, limits};
 
 use super::{Filler, Now};
+
+/// Parts beyond the first of what was put together.
+#[derive(Default)]
+pub(super) struct More {
+    parts: u64,
+    /// For each rule its counter, and how many those are.
+    by_rule: Vec<(Arc<Counter>, u64)>,
+}
+
+impl More {
+    /// Counts them as taken into the others. Inside a posting.
+    pub(super) fn accept(&self, counters: &SourceCounters) {
+        counters.held.sub(self.parts);
+        counters.accepted.add(self.parts);
+        let by_rule = self.by_rule.iter();
+        by_rule.for_each(|(counter, parts)| counter.add(*parts));
+    }
+
+    /// Counts them as lost with the first ones. Inside a posting.
+    pub(super) fn reject(&self, counters: &SourceCounters, reason: RejectReason) {
+        counters.held.sub(self.parts);
+        counters.rejected(reason).add(self.parts);
+    }
+}
 
 /// What was put together, and is not counted as such yet.
 #[derive(Default)]
 pub(super) struct Joined {
-    /// Parts beyond the first.
-    more: u64,
-    /// For each rule the counter of the parts beyond the first, and how many those are.
-    by_rule: Vec<(Arc<Counter>, u64)>,
+    more: More,
     /// Events that were put together and still count as held, one part of each.
     waited: u64,
 }
@@ -21,16 +42,22 @@ pub(super) struct Joined {
 impl Joined {
     fn add(&mut self, parts: u64, rule: &str, ledger: &Ledger) {
         self.waited += 1;
-        if parts == 1 {
+        let more = parts.saturating_sub(1);
+        if more == 0 {
             return;
         }
-        self.more += parts - 1;
+        self.more.parts += more;
         let counter = ledger.filtered(&format!("grouped:{rule}"));
-        let mut known = self.by_rule.iter_mut();
+        let mut known = self.more.by_rule.iter_mut();
         match known.find(|(known, _)| Arc::ptr_eq(known, &counter)) {
-            Some((_, more)) => *more += parts - 1,
-            None => self.by_rule.push((counter, parts - 1)),
+            Some((_, parts)) => *parts += more,
+            None => self.more.by_rule.push((counter, more)),
         }
+    }
+
+    /// What is counted with the next batch.
+    pub(super) fn take_more(&mut self) -> More {
+        std::mem::take(&mut self.more)
     }
 
     /// How many of `events`, which are about to be counted, have been received already and count
@@ -96,21 +123,14 @@ impl Filler {
         self.flush(now);
     }
 
-    /// Counts the parts beyond the first of what was put together: accepted, and filtered.
+    /// Counts the parts beyond the first of what was put together, if no batch does: its events
+    /// were all filtered.
     pub(super) fn post_joined(&mut self) {
-        let more = std::mem::take(&mut self.joined.more);
-        let by_rule = std::mem::take(&mut self.joined.by_rule);
-        if more == 0 {
-            return;
+        let more = self.joined.take_more();
+        if more.parts > 0 {
+            let counters = &self.source.counters;
+            self.doors.ledger.post(|| more.accept(counters));
         }
-        let counters = &self.source.counters;
-        self.doors.ledger.post(|| {
-            counters.held.sub(more);
-            counters.accepted.add(more);
-            by_rule
-                .iter()
-                .for_each(|(counter, parts)| counter.add(*parts));
-        });
     }
 
     /// Counts the parts that began to wait: they were received, and are neither accepted nor

@@ -69,6 +69,8 @@ pub struct SourceFlow {
     pub accepted: u64,
     /// Received but not accepted, by reason.
     pub rejected: BTreeMap<String, u64>,
+    /// Parts of events that wait in memory for the others.
+    pub held: u64,
     /// Datagrams that the kernel dropped at our sockets.
     pub kernel_dropped: u64,
     /// Bytes of what was received.
@@ -308,6 +310,7 @@ fn source(name: &str, running: Option<&RunningSource>, row: &SourceSnapshot) -> 
         received: row.received,
         accepted: row.accepted,
         rejected: row.rejected.clone(),
+        held: row.held,
         kernel_dropped: row.kernel_dropped,
         bytes: row.received_bytes,
         connections: running.map_or(0, |running| running.source.connections.get()),

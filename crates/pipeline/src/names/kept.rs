@@ -3,11 +3,10 @@
 //! A JSON object: `version`, and `senders`, a list of `ip`, `name` and, where the sender gave them,
 //! `address` (one that is not its own) and `changed_ns` (when it gave another name or address, in
 //! nanoseconds since 1970); who was not heard of for longest first.
-//! It is written beside and moved over, so that what is there is whole or of before. A file that
-//! cannot be read costs the names, which are learnt again.
+//! A file that cannot be read costs the names, which are learnt again.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs;
+use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::remembered::Own;
 use super::{SENDERS_MAX, is_name};
+use crate::keep;
 
 /// The name of the file.
 pub(super) const FILE: &str = "names.json";
@@ -48,12 +48,9 @@ struct Row<'d> {
 /// # Errors
 /// The file cannot be read, or is none of ours.
 pub(super) fn read(path: &Path) -> io::Result<Vec<(IpAddr, Own)>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        file => file?,
+    let Some(bytes) = keep::read(path, BYTES_MAX)? else {
+        return Ok(Vec::new());
     };
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX).read_to_end(&mut bytes)?;
     let document: Document<'_> = serde_json::from_slice(&bytes)?;
     let sound = |row: &Row<'_>| {
         let address = row.address.is_empty() || row.address.parse::<IpAddr>().is_ok();
@@ -61,10 +58,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<(IpAddr, Own)>> {
     };
     let sound = document.senders.iter().all(sound);
     if document.version != VERSION || !sound || document.senders.len() > SENDERS_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "not as it was written",
-        ));
+        return Err(keep::not_ours());
     }
     let own = |row: &Row<'_>| Own {
         name: row.name.into(),
@@ -100,14 +94,7 @@ pub(super) fn write<'k>(
             .map(row)
             .collect(),
     };
-    let new = path.with_extension("json.new");
-    let mut out = BufWriter::new(File::create(&new)?);
-    serde_json::to_writer(&mut out, &document)?;
-    out.flush()?;
-    if sync {
-        out.get_ref().sync_all()?;
-    }
-    fs::rename(new, path)
+    keep::write(path, &document, sync)
 }
 
 /// Takes the file away, if there is one.

@@ -11,18 +11,25 @@
 //!
 //! # Limits
 //! [`SENDERS_MAX`] senders of either kind, the one that was not heard of for longest forgotten
-//! first; names of [`NAME_BYTES_MAX`] bytes. With both kinds full of the longest names some 50 MB.
+//! first; names of [`host::NAME_BYTES_MAX`] bytes. With both kinds full of the longest names some
+//! 50 MB.
 //!
 //! # After a crash
 //! Names that senders gave themselves are read from `names.json` (`kept`), which is at most a
 //! minute old. What DNS said is asked again.
 
+mod host;
 mod kept;
 mod message;
 mod namer;
 mod remembered;
 mod resolver;
 mod reverse;
+
+/// What must hold of every answer; `fuzz/fuzz_targets/dns_answer.rs` has it too.
+#[cfg(test)]
+#[path = "../../tests/support/answers.rs"]
+mod answers;
 
 use std::io;
 use std::net::IpAddr;
@@ -34,15 +41,13 @@ use inrush_event::{Counter, Metric};
 use crate::config::{Config, HostsOptions};
 use crate::filler::Now;
 use crate::status::Page;
+use host::{is_name, is_nameless, is_same_host};
 pub(crate) use namer::Namer;
 use remembered::{Known, Remembered};
 use reverse::Reverse;
 
 /// Senders whose names are known, at most, of either kind: as many as are listed of a source.
 const SENDERS_MAX: usize = 65_536;
-
-/// Bytes of a name, at most: RFC 1035 section 2.3.4.
-const NAME_BYTES_MAX: usize = 255;
 
 /// Where a name comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,110 +190,4 @@ struct Said<'n> {
     address: &'n [u8],
     /// Whether it gave other names or addresses too.
     several: bool,
-}
-
-/// Whether it is what a host can be called: letters, digits, `-`, `_` and dots, with a letter
-/// among them, and not what every host calls itself.
-fn is_name(text: &[u8]) -> bool {
-    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let first = text.split(|byte| *byte == b'.').next().unwrap_or_default();
-    text.len() <= NAME_BYTES_MAX
-        && text.iter().all(known)
-        && text.iter().any(u8::is_ascii_alphabetic)
-        && !first.is_empty()
-        && !first.eq_ignore_ascii_case(b"localhost")
-}
-
-/// Whether a host says nothing but where: it is empty, `-`, or written as an address, by the same
-/// rule as that of a table of hosts (digits and dots, or hexadecimal digits and colons).
-fn is_nameless(host: &[u8]) -> bool {
-    let four = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
-    let six = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
-    host.iter().all(four) || host == b"-" || host.contains(&b':') && host.iter().all(six)
-}
-
-/// Whether two names can be one host's: they are the same but for their case, or one is the first
-/// part of the other.
-fn is_same_host(one: &[u8], other: &[u8]) -> bool {
-    let (short, long) = if one.len() <= other.len() {
-        (one, other)
-    } else {
-        (other, one)
-    };
-    let Some((head, tail)) = long.split_at_checked(short.len()) else {
-        return false;
-    };
-    head.eq_ignore_ascii_case(short)
-        && (tail.is_empty() || tail.starts_with(b".") && !short.contains(&b'.'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_host_can_be_called() {
-        for name in ["fw1", "FW-1.example.com", "a_b", "1a", "cafe"] {
-            assert!(is_name(name.as_bytes()), "{name}");
-            assert!(!is_nameless(name.as_bytes()), "{name}");
-        }
-        let long = "a".repeat(256);
-        let odd = [
-            "",
-            "-",
-            ".",
-            ".a",
-            "192.0.2.1",
-            "12",
-            "a b",
-            "a\"b",
-            "a\n",
-            "\u{e9}",
-            "LocalHost",
-            "localhost.localdomain",
-            &long,
-        ];
-        for name in odd {
-            assert!(!is_name(name.as_bytes()), "{name}");
-        }
-        assert!(is_name(&long.as_bytes()[1..]));
-    }
-
-    #[test]
-    fn what_says_nothing_but_where() {
-        for host in [
-            "",
-            "-",
-            "192.0.2.1",
-            "2001:db8::1",
-            "::",
-            "::ffff:192.0.2.1",
-        ] {
-            assert!(is_nameless(host.as_bytes()), "{host}");
-        }
-        for host in ["fw1", "localhost", "dead", "--", "a:b:z", "192.0.2.x"] {
-            assert!(!is_nameless(host.as_bytes()), "{host}");
-        }
-    }
-
-    #[test]
-    fn a_name_and_its_first_part_are_one_host() {
-        for (one, other) in [
-            ("fw1", "FW1"),
-            ("fw1", "fw1.example.com"),
-            ("Fw1.x", "fw1.X"),
-        ] {
-            assert!(is_same_host(one.as_bytes(), other.as_bytes()));
-            assert!(is_same_host(other.as_bytes(), one.as_bytes()));
-        }
-        for (one, other) in [
-            ("fw1", "fw2"),
-            ("fw1", "fw10"),
-            ("fw1.a", "fw1.b"),
-            ("fw1.a", "fw1.a.b"),
-        ] {
-            assert!(!is_same_host(one.as_bytes(), other.as_bytes()));
-            assert!(!is_same_host(other.as_bytes(), one.as_bytes()));
-        }
-    }
 }

@@ -101,7 +101,8 @@ impl Remembered {
         let Some(own) = state.by_sender.get(&sender) else {
             return Known::Nothing;
         };
-        let recent = |at: Timestamp| now.0.saturating_sub(at.0) < SEVERAL_FOR_NS;
+        // What lies far ahead of us was noted by a clock that has been set back since.
+        let recent = |at: Timestamp| now.0.abs_diff(at.0) < SEVERAL_FOR_NS.unsigned_abs();
         match own.changed.is_some_and(recent) {
             true => Known::Several,
             false if own.name.is_empty() => Known::Nothing,
@@ -251,6 +252,15 @@ mod tests {
         assert_eq!(name(&known, 1, 25 * HOUR).as_deref(), Some("fw1"));
         learn_address(&known, 2, "10.0.0.1", 0);
         assert_eq!(name(&known, 2, 0), None, "an address is no name");
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_costs_a_name_for_a_day_and_not_for_years() {
+        let known = Remembered::new(None);
+        learn(&known, 1, "fw1", false, 9000 * HOUR);
+        learn(&known, 1, "fw2", false, 9000 * HOUR);
+        assert_eq!(name(&known, 1, 8999 * HOUR), None, "set back a little");
+        assert_eq!(name(&known, 1, 0).as_deref(), Some("fw2"));
     }
 
     #[test]

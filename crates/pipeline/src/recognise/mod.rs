@@ -14,8 +14,7 @@ use inrush_classify::{
 };
 use inrush_codec::Zone;
 use inrush_event::{
-    Anomalies, BatchBuilder, ClassId, ClassInfo, EventText, Record, Timestamp, crc32c,
-    crc32c_append,
+    Anomalies, BatchBuilder, ClassId, ClassInfo, EventText, Record, crc32c, crc32c_append,
 };
 use inrush_yaml::{Findings, Location, Problems};
 use jiff::tz::{Offset, TimeZone};
@@ -23,7 +22,7 @@ use jiff::tz::{Offset, TimeZone};
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
 use crate::names::Names;
 use crate::shape::{Failures, Shape};
-use crate::unknown::{Fallen, Unknown};
+use crate::unknown::Fallen;
 
 pub(crate) use group::{Groups, Held, Room};
 pub use inrush_classify::Packs;
@@ -344,15 +343,9 @@ impl Recogniser {
         self
     }
 
-    /// Tells which events of the batch no rule recognised, and says how many they were.
-    pub(crate) fn tell(
-        &mut self,
-        unknown: &Unknown,
-        builder: &BatchBuilder,
-        now: Timestamp,
-    ) -> u64 {
-        let fallen = self.fallen.as_mut();
-        fallen.map_or(0, |fallen| fallen.tell(unknown, builder, now))
+    /// The events of the batch that no rule recognised, if note is taken of them.
+    pub(crate) fn fallen(&mut self) -> Option<&mut Fallen> {
+        self.fallen.as_mut()
     }
 
     /// Whether no rule recognised the last event.

@@ -1,0 +1,56 @@
+//! The checks, in the order of an event's way. A new one is a file with a function `check`, a line
+//! in [`ALL`], and its cases in `tests/`.
+
+mod budget;
+mod cgroup_cpu;
+mod clock_source;
+mod disk_space;
+mod disk_sync;
+mod fragments;
+mod governor;
+mod hugepages;
+mod idle_states;
+mod irq;
+mod memory;
+mod nic_link;
+mod nic_loss;
+mod open_files;
+mod qdisc;
+mod receive_buffer;
+mod softnet;
+mod udp_host;
+mod udp_memory;
+mod udp_sockets;
+mod unread;
+
+use super::finding::Finding;
+use super::scene::Scene;
+
+/// Looks at one thing. It depends on the scene and on nothing else, and changes nothing. What it
+/// cannot see, it says nothing about.
+pub(super) type Check = fn(&Scene) -> Vec<Finding>;
+
+/// Every check. The last one tells what the ones before could not read.
+pub(super) const ALL: &[Check] = &[
+    nic_loss::check,
+    nic_link::check,
+    irq::check,
+    softnet::check,
+    budget::check,
+    fragments::check,
+    qdisc::check,
+    receive_buffer::check,
+    udp_sockets::check,
+    udp_host::check,
+    udp_memory::check,
+    cgroup_cpu::check,
+    governor::check,
+    idle_states::check,
+    memory::check,
+    hugepages::check,
+    disk_space::check,
+    disk_sync::check,
+    open_files::check,
+    clock_source::check,
+    unread::check,
+];

@@ -1,0 +1,80 @@
+//! Each network card: driver, speed, size of packets, queues, and the NUMA node that it hangs on.
+//! Rings, coalescing, offloads and pause frames are asked of the driver by ethtool(8) and have no
+//! file; they are not looked at.
+
+use crate::doctor::finding::{Finding, Layer, Severity};
+use crate::doctor::scene::Scene;
+
+/// Mb/s below which a card has most likely agreed on less than it can.
+const SPEED_MIN: u64 = 1000;
+
+pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+    let interfaces = scene.interfaces();
+    let up = |name: &&String| {
+        let state = scene.text(format!("sys/class/net/{name}/operstate"));
+        state.is_none_or(|state| state.trim() != "down")
+    };
+    interfaces
+        .iter()
+        .filter(up)
+        .flat_map(|name| [Some(link(scene, name)), node(scene, name)])
+        .flatten()
+        .collect()
+}
+
+fn link(scene: &Scene, name: &str) -> Finding {
+    let driver = scene.link_name(format!("sys/class/net/{name}/device/driver"));
+    let hardware = driver.is_some();
+    // A virtual card has none, and a file that says -1 or cannot be read.
+    let speed = scene.of_interface(name, "speed");
+    let queues = scene.names(format!("sys/class/net/{name}/queues"));
+    let queues = queues.iter().filter(|queue| queue.starts_with("rx-"));
+    let found = format!(
+        "{name}: driver {}, speed {}, MTU {}, {} receive queues",
+        driver.as_deref().unwrap_or("none (virtual)"),
+        speed.map_or("unknown".to_owned(), |speed| format!("{speed} Mb/s")),
+        scene
+            .of_interface(name, "mtu")
+            .map_or("unknown".to_owned(), |mtu| mtu.to_string()),
+        queues.count(),
+    );
+    let finding = Finding::new(format!("nic.link:{name}"), Layer::Nic, found)
+        .wanted(format!("at least {SPEED_MIN} Mb/s"))
+        .why(
+            "A card that agreed on less than it can (a bad cable, a switch port set by hand) \
+             fills up long before this host does; what is over is lost at the switch, unseen.",
+        );
+    match speed {
+        Some(speed) if hardware && speed < SPEED_MIN => {
+            finding.bad(Severity::Warn, format!("ethtool {name}"))
+        }
+        _ => finding,
+    }
+}
+
+/// Nothing where all memory is equally near.
+fn node(scene: &Scene, name: &str) -> Option<Finding> {
+    let is_node = |name: &&String| {
+        let number = name.strip_prefix("node");
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let nodes = scene.names("sys/devices/system/node");
+    let nodes = nodes.iter().filter(is_node).count();
+    let node = scene.of_interface(name, "device/numa_node")?;
+    if nodes < 2 {
+        return None;
+    }
+    let list = scene.text(format!("sys/devices/system/node/node{node}/cpulist"))?;
+    let list = list.trim();
+    let found = format!("{name} is on NUMA node {node} of {nodes}, CPUs {list}");
+    let finding = Finding::new(format!("nic.numa_node:{name}"), Layer::Nic, found)
+        .wanted("the process on the CPUs of the card's node, if they are enough")
+        .why(
+            "A packet that is read on the other node crosses the link between the sockets, which \
+             costs CPU time and loses nothing.",
+        );
+    Some(finding.bad(
+        Severity::Info,
+        format!("systemctl set-property inrush.service AllowedCPUs={list}"),
+    ))
+}

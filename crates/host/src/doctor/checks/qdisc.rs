@@ -1,0 +1,86 @@
+//! Packets that were dropped while they waited to leave an interface, or when they came in: the
+//! queueing disciplines (tc(8)).
+
+use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
+use crate::doctor::queues::Queue;
+use crate::doctor::scene::Scene;
+use crate::files::INTERFACES_MAX;
+
+/// Disciplines whose length is the interface's `txqueuelen`.
+const PLAIN: [&str; 2] = ["pfifo_fast", "pfifo"];
+
+/// Packets that such a queue should hold.
+const LENGTH: u32 = 10_000;
+
+pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+    let queues = match &scene.queues {
+        Ok(queues) => queues,
+        Err(error) => {
+            scene.hidden(format!("queueing disciplines ({error})"));
+            return Vec::new();
+        }
+    };
+    let lossy = queues.iter().filter(|queue| queue.dropped > 0);
+    let findings: Vec<Finding> = lossy
+        .take(INTERFACES_MAX)
+        .map(|queue| finding(queue, &interface(scene, queue.interface)))
+        .collect();
+    if !findings.is_empty() {
+        return findings;
+    }
+    let packets = total(queues.iter().map(|queue| queue.packets));
+    let found = format!(
+        "{} queues, {packets} packets passed, none dropped",
+        queues.len()
+    );
+    let fine = Finding::new("kernel.qdisc", Layer::Kernel, found).wanted("no loss");
+    vec![fine.why(WHY).lost(Some(0))]
+}
+
+const WHY: &str = "Packets wait here before they leave. What is dropped of ours on its way to a \
+    destination TCP sends again, later; UDP is gone. A queue of another host or container, or of a \
+    bridge, may be one that events pass on their way to us.";
+
+fn finding(queue: &Queue, name: &str) -> Finding {
+    let Queue {
+        kind,
+        packets,
+        dropped,
+        ..
+    } = queue;
+    let found = format!("{name}: {kind} dropped {dropped}, {packets} packets passed");
+    let id = format!("kernel.qdisc:{name}");
+    let finding = Finding::new(id, Layer::Kernel, found)
+        .wanted("nothing dropped")
+        .lost(Some(*dropped));
+    let severity = match loss(*dropped, *packets) {
+        Severity::Critical if !comes_in(kind) => Severity::Warn,
+        severity => severity,
+    };
+    if comes_in(kind) {
+        let why = "A filter or a policer drops packets as they come in, before any socket sees \
+            them: a firewall, a rate limit, or somebody's BPF program.";
+        let command = format!("tc -s filter show dev {name} ingress");
+        return finding.why(why).bad(severity, command);
+    }
+    let command = if PLAIN.contains(&kind.as_str()) {
+        format!("ip link set dev {name} txqueuelen {LENGTH}")
+    } else {
+        format!("tc -s -d qdisc show dev {name}")
+    };
+    finding.why(WHY).bad(severity, command)
+}
+
+/// Whether it is for packets that come in.
+fn comes_in(kind: &str) -> bool {
+    matches!(kind, "ingress" | "clsact")
+}
+
+/// The name of an interface by its number.
+fn interface(scene: &Scene, number: u64) -> String {
+    let names = scene.names("sys/class/net");
+    let is_it = |name: &&String| scene.of_interface(name, "ifindex") == Some(number);
+    let name = names.iter().find(is_it);
+    name.cloned()
+        .unwrap_or_else(|| format!("interface {number}"))
+}

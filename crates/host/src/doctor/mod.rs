@@ -1,0 +1,93 @@
+//! The doctor: what of this host does not suit the configuration, what was lost by it, and the
+//! command that mends it.
+//!
+//! # What it guarantees
+//! * [`examine`] reads files under `/proc` and `/sys`, asks the kernel for its queues, and writes,
+//!   syncs and removes one file of 64 KiB in the data directory. It changes nothing else.
+//! * [`Report::apply`] changes only what is safe, and writes the way back first.
+//! * What cannot be read is not judged; it is told in one finding.
+//!
+//! # Limits
+//! Counters are those since the host, or a socket, was started: the doctor sees that something was
+//! lost, not when. Rings, coalescing, offloads and pause frames of a card have no file and are not
+//! looked at.
+//!
+//! # In reading order
+//! 1. [`Finding`]: one thing that it has to say.
+//! 2. `scene`, `cgroup`, `queues`, `probe`: what it looks at.
+//! 3. `checks`: one small file each.
+//! 4. `print`, `apply`: what is done with the findings.
+//!
+//! # After a crash
+//! The file that was written for a try may lie in the data directory as `.doctor-sync-PID`; it can
+//! be removed.
+
+mod apply;
+mod cgroup;
+mod checks;
+mod finding;
+mod print;
+mod probe;
+mod queues;
+mod scene;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use apply::{Applied, Change};
+pub use finding::{Finding, Layer, Setting, Severity};
+use scene::Scene;
+pub use scene::{Ask, UdpAsk};
+
+/// What the doctor found.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// The worst first; of the same severity in the order of an event's way.
+    pub findings: Vec<Finding>,
+    /// `null`: the rate that this host takes safely is not measured yet (issue E).
+    safe_rate: (),
+    #[serde(skip)]
+    root: PathBuf,
+}
+
+/// Looks at this host. It takes as long as 16 syncs of the disk.
+pub fn examine(ask: Ask) -> Report {
+    let disk = probe::disk(&ask.data_dir);
+    let page_bytes = probe::page_bytes();
+    let root = Path::new("/");
+    examine_scene(
+        root,
+        &Scene::new(root, ask, disk, queues::ask(), page_bytes),
+    )
+}
+
+fn examine_scene(root: &Path, scene: &Scene) -> Report {
+    let mut findings: Vec<Finding> = checks::ALL.iter().flat_map(|check| check(scene)).collect();
+    findings.sort_by_key(|finding| (Reverse(finding.severity), finding.layer));
+    Report {
+        findings,
+        safe_rate: (),
+        root: root.to_owned(),
+    }
+}
+
+impl Report {
+    /// Writes it for the eye, some 100 columns wide.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        print::write(&self.findings, out)
+    }
+
+    /// Sets what is safe, with the way back in the script `undo`. Takes root, or
+    /// `CAP_NET_ADMIN` over this network namespace.
+    pub fn apply(&self, undo: &Path) -> Applied {
+        apply::apply(&self.root, &self.findings, undo)
+    }
+}

@@ -1,0 +1,197 @@
+//! What the checks look at: the host's files, what the configuration asks of the host, and what
+//! was tried out on the disk.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::finding::total;
+use super::probe::Disk;
+use super::queues::Queue;
+use crate::files::Files;
+use crate::text::{cpu_list, number};
+
+/// What the configuration asks of the host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ask {
+    /// The folder for everything that is kept.
+    pub data_dir: PathBuf,
+    /// The UDP addresses of all sources.
+    pub udp: Vec<UdpAsk>,
+    /// Connections that all listeners together may have open.
+    pub connections: u64,
+    /// Memory that the queue may take, in bytes.
+    pub queue_memory_bytes: u64,
+    /// Disk that the queue may take, in bytes.
+    pub queue_disk_bytes: u64,
+    /// Disk that the queue leaves free, in bytes.
+    pub reserve_bytes: u64,
+}
+
+/// One UDP address of a source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UdpAsk {
+    /// The source's name.
+    pub source: String,
+    /// Its port; 0 is any free one, which cannot be told from others.
+    pub port: u16,
+    /// Sockets opened on it.
+    pub sockets: u64,
+    /// Receive buffer that each asks for, in bytes as `net.core.rmem_max` counts them.
+    pub receive_buffer_bytes: u64,
+}
+
+impl Ask {
+    /// What all receive buffers take of the kernel's memory when they are full, in bytes: the
+    /// kernel doubles what is asked for (socket(7), `SO_RCVBUF`).
+    pub(super) fn receive_bytes(&self) -> u64 {
+        let each = |udp: &UdpAsk| udp.receive_buffer_bytes.saturating_mul(2 * udp.sockets);
+        total(self.udp.iter().map(each))
+    }
+}
+
+/// A host at one moment.
+pub(super) struct Scene {
+    files: Files,
+    pub(super) ask: Ask,
+    pub(super) disk: Disk,
+    /// The queueing disciplines; or why they are not known.
+    pub(super) queues: Result<Vec<Queue>, String>,
+    /// Bytes of a page of memory.
+    pub(super) page_bytes: u64,
+    /// The running `inrush`, if one has the data directory.
+    pub(super) process: Option<u32>,
+    /// Files that a check needed and did not get, with the reason.
+    unread: RefCell<BTreeSet<String>>,
+}
+
+impl Scene {
+    /// The host under `root`.
+    pub(super) fn new(
+        root: &Path,
+        ask: Ask,
+        disk: Disk,
+        queues: Result<Vec<Queue>, String>,
+        page_bytes: u64,
+    ) -> Self {
+        let files = Files::at(root);
+        let process = owner(&files, &ask.data_dir);
+        Self {
+            files,
+            ask,
+            disk,
+            queues,
+            page_bytes,
+            process,
+            unread: RefCell::default(),
+        }
+    }
+
+    /// A file that not every kernel has; `None` if it cannot be read.
+    pub(super) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
+        self.files.text(path)
+    }
+
+    /// A file that every host has; one that cannot be read is remembered.
+    pub(super) fn need(&self, path: &str) -> Option<String> {
+        match self.files.read(path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                self.hidden(format!("/{path} ({})", reason(&error)));
+                None
+            }
+        }
+    }
+
+    /// Remembers that something was needed and could not be had.
+    pub(super) fn hidden(&self, what: String) {
+        self.unread.borrow_mut().insert(what);
+    }
+
+    /// What could not be read, in the order of the names.
+    pub(super) fn unread(&self) -> Vec<String> {
+        self.unread.borrow().iter().cloned().collect()
+    }
+
+    /// A value of the kernel that is one number.
+    pub(super) fn sysctl(&self, key: &str) -> Option<u64> {
+        number(&self.need(&sysctl_path(key))?)
+    }
+
+    /// A file of the running process, or of our own where none runs.
+    pub(super) fn of_process(&self, name: &str) -> Option<String> {
+        match self.process {
+            Some(process) => self.need(&format!("proc/{process}/{name}")),
+            None => self.need(&format!("proc/self/{name}")),
+        }
+    }
+
+    /// Whose limits [`Self::of_process`] shows, for the reader.
+    pub(super) fn whose(&self) -> String {
+        match self.process {
+            Some(process) => format!("process {process}"),
+            None => "this shell (no inrush runs on the data directory)".to_owned(),
+        }
+    }
+
+    /// A file under `/sys/class/net/NAME` that holds one number.
+    pub(super) fn of_interface(&self, name: &str, file: &str) -> Option<u64> {
+        number(&self.text(format!("sys/class/net/{name}/{file}"))?)
+    }
+
+    pub(super) fn interfaces(&self) -> Vec<String> {
+        if self.names("sys/class/net").is_empty() {
+            self.hidden("/sys/class/net (no such folder)".to_owned());
+        }
+        self.files.interfaces()
+    }
+
+    /// The names in a folder, sorted; none if it cannot be read.
+    pub(super) fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
+        self.files.names(path)
+    }
+
+    /// The last part of what a link leads to.
+    pub(super) fn link_name(&self, path: impl AsRef<Path>) -> Option<String> {
+        let target = std::fs::read_link(self.files.path(path)).ok()?;
+        Some(target.file_name()?.to_str()?.to_owned())
+    }
+
+    /// CPUs that are online; at least one.
+    pub(super) fn cpus(&self) -> usize {
+        let online = self.need("sys/devices/system/cpu/online");
+        online.map_or(1, |list| cpu_list(&list).len()).max(1)
+    }
+
+    /// Whether a process of this name runs, as far as we see processes.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        let is_it = |process: &String| {
+            let comm = self.text(format!("proc/{process}/comm"));
+            comm.is_some_and(|comm| comm.trim_end() == name)
+        };
+        let mut processes = self.names("proc");
+        processes.retain(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        processes.iter().any(is_it)
+    }
+}
+
+/// Where the kernel shows a value of sysctl(8), without the slash at the beginning.
+pub(super) fn sysctl_path(key: &str) -> String {
+    format!("proc/sys/{}", key.replace('.', "/"))
+}
+
+fn reason(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file",
+        std::io::ErrorKind::PermissionDenied => "permission denied",
+        _ => "cannot be read",
+    }
+}
+
+/// The process whose number is in the data directory, if it still runs and is an `inrush`.
+fn owner(files: &Files, data_dir: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(data_dir.join("owner.pid")).ok()?;
+    let process: u32 = text.trim().parse().ok()?;
+    let comm = files.text(format!("proc/{process}/comm"))?;
+    (comm.trim_end() == "inrush").then_some(process)
+}

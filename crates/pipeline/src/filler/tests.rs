@@ -1,0 +1,177 @@
+//! What a filler counts, and when: on clocks that the tests set.
+#![allow(clippy::unwrap_used)]
+
+use inrush_event::SourceSnapshot;
+use inrush_queue::DestinationFeed;
+
+use super::*;
+use crate::config::{Config, SourceConfig};
+use crate::recognise::Known;
+
+/// Takes events out that a program writes.
+const DROP_NOISE: &str =
+    "transforms: [{ name: noise, match: 'program == \"noise\"', drop: true }]\n";
+
+const ISE: &str = "packs: { enabled: true }\n";
+
+/// One worker of one source, and what it counts.
+struct Bench {
+    doors: Doors,
+    filler: Filler,
+    source: Arc<Source>,
+    _feed: Arc<DestinationFeed>,
+    start: Now,
+}
+
+fn config(rest: &str) -> Config {
+    let text = format!(
+        "sources: {{ s: {{ type: syslog, listen: [\"udp://127.0.0.1:514\"] }} }}\n\
+         destinations: {{ out: {{ type: blackhole }} }}\nqueue: {{ durability: memory }}\n{rest}"
+    );
+    crate::config::parse(&text, "test", &|_| None).unwrap()
+}
+
+fn settings(config: &Config) -> Settings {
+    let SourceConfig::Syslog(source) = &config.sources[0];
+    let known = Known::load(config, None).unwrap();
+    Settings::resolve("s", source, None, &known).unwrap()
+}
+
+impl Bench {
+    fn new(rest: &str) -> Self {
+        let config = config(rest);
+        let ledger = Ledger::new();
+        let log = Log::new(config.queue.clone(), Arc::clone(&ledger));
+        let feed = log.attach(&ledger.destination("out"));
+        let source = Source::new("s", settings(&config), &ledger);
+        let doors = Doors {
+            pool: log.pool(),
+            log,
+            ledger,
+            room: Room::new(),
+            unknown: Unknown::new(),
+        };
+        Self {
+            filler: Filler::new(doors.clone(), Arc::clone(&source)),
+            doors,
+            source,
+            _feed: feed,
+            start: Now::read(),
+        }
+    }
+
+    fn at(&self, ms: u64) -> Now {
+        let later = Duration::from_millis(ms);
+        Now {
+            instant: self.start.instant + later,
+            wall: Timestamp(self.start.wall.0 + later.as_nanos() as i64),
+        }
+    }
+
+    /// Takes in so many datagrams of a sender in one read.
+    fn read(&mut self, sender: u8, text: &str, times: usize, ms: u64) {
+        let now = self.at(ms);
+        for _ in 0..times {
+            let datagram = Datagram {
+                bytes: text.as_bytes(),
+                from: IpAddr::from([192, 0, 2, sender]),
+                cut: false,
+            };
+            self.filler.take_datagram(datagram, 514, now);
+        }
+        self.filler.flush_if_due(now);
+    }
+
+    /// Hands on all that is due by then.
+    fn rest(&mut self, ms: u64) {
+        let now = self.at(ms);
+        while self.filler.due().is_some_and(|due| due <= now.instant) {
+            self.filler.flush_if_due(now);
+        }
+    }
+
+    fn reload(&self, rest: &str) {
+        self.source.replace_settings(settings(&config(rest)));
+    }
+
+    fn row(&self) -> SourceSnapshot {
+        let ledger = self.doors.ledger.snapshot();
+        assert!(ledger.balanced, "{ledger:#?}");
+        ledger.sources["s"].clone()
+    }
+
+    fn filtered(&self, rule: &str) -> u64 {
+        let filtered = self.doors.ledger.snapshot().filtered;
+        filtered.get(rule).copied().unwrap_or(0)
+    }
+
+    /// Events of each sender, by the last number of its address.
+    fn senders(&self) -> Vec<(IpAddr, u64)> {
+        let all = self.source.senders().into_iter();
+        let mut all: Vec<_> = all.map(|(ip, sender)| (ip, sender.events)).collect();
+        all.sort();
+        all
+    }
+}
+
+const NOISE: &str = "<13>May  6 07:08:09 h1 noise: x";
+const OTHER: &str = "<13>May  6 07:08:09 h1 other: x";
+
+#[test]
+fn what_was_filtered_before_a_reload_counts_by_the_rule_of_then() {
+    let mut bench = Bench::new(DROP_NOISE);
+    bench.read(1, NOISE, RECOGNISE_STEP, 0);
+    bench.reload("");
+    bench.read(2, OTHER, 1, 1);
+    bench.rest(50);
+    let step = RECOGNISE_STEP as u64;
+    assert_eq!(bench.row().accepted, step + 1);
+    assert_eq!(bench.filtered("noise"), step);
+    let ip = |last| IpAddr::from([192, 0, 2, last]);
+    assert_eq!(bench.senders(), [(ip(1), step), (ip(2), 1)]);
+}
+
+#[test]
+fn what_is_all_filtered_is_counted_as_soon_as_what_is_not() {
+    let mut bench = Bench::new(DROP_NOISE);
+    for ms in [0, 4, 8] {
+        bench.read(1, NOISE, RECOGNISE_STEP, ms);
+        assert_eq!(bench.row().received, 0, "the batch is open");
+    }
+    bench.read(1, NOISE, RECOGNISE_STEP, 12);
+    assert_eq!(bench.row().received, 4 * RECOGNISE_STEP as u64);
+}
+
+#[test]
+fn what_has_not_a_byte_does_not_have_others_handed_on_sooner() {
+    let mut bench = Bench::new("");
+    bench.read(1, OTHER, 1, 0);
+    bench.rest(50);
+    bench.read(1, "", 1, 100);
+    bench.read(1, OTHER, 1, 105);
+    assert_eq!(bench.row().received, 1);
+    bench.rest(110);
+    let row = bench.row();
+    assert_eq!((row.received, row.accepted), (3, 2));
+}
+
+#[test]
+fn parts_of_an_event_that_is_not_taken_are_rejected_with_it() {
+    let part = |number: u32| {
+        format!("<181>May  6 07:08:09 psn1 CISE_RADIUS_Accounting 0000000007 3 {number} Step=2,")
+    };
+    let mut bench = Bench::new(ISE);
+    for number in 0..2 {
+        bench.read(1, &part(number), 1, 0);
+    }
+    bench.rest(50);
+    assert_eq!((bench.row().held, bench.row().accepted), (2, 0));
+    bench.doors.log.close();
+    bench.read(1, &part(2), 1, 60);
+    bench.rest(100);
+    bench.rest(150);
+    let row = bench.row();
+    assert_eq!((row.held, row.accepted, row.received), (0, 0, 3));
+    assert_eq!(row.rejected["shutdown"], 3);
+    assert_eq!(bench.filtered("grouped:cisco_ise_parts"), 0);
+}

@@ -1,0 +1,48 @@
+//! Small files in `data_dir` with what was learnt, over a restart.
+//!
+//! A file is written beside and moved over, so that what is there is whole or of before. Losing it
+//! costs what it had, which is learnt again.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+/// What a file has; `None` if there is none.
+///
+/// # Errors
+/// It cannot be read, or is larger than `bytes_max`.
+pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > bytes_max {
+        true => Err(not_ours()),
+        false => Ok(Some(bytes)),
+    }
+}
+
+/// What a file that nobody wrote like this is refused with.
+pub(crate) fn not_ours() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "not as it was written")
+}
+
+/// Replaces a file, whose name ends in `.json`. With `sync` it is on the disk by the end; else the
+/// kernel may still hold it.
+///
+/// # Errors
+/// The disk cannot be written; what was there is there still.
+pub(crate) fn write(path: &Path, document: &impl Serialize, sync: bool) -> io::Result<()> {
+    let new = path.with_extension("json.new");
+    let mut out = BufWriter::new(File::create(&new)?);
+    serde_json::to_writer(&mut out, document)?;
+    out.flush()?;
+    if sync {
+        out.get_ref().sync_all()?;
+    }
+    fs::rename(new, path)
+}

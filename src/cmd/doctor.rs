@@ -1,0 +1,98 @@
+//! `inrush doctor`: what of this host does not suit the configuration, and what mends it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use inrush_event::Protocol;
+use inrush_host::doctor::{self, Applied, Ask, UdpAsk};
+use inrush_pipeline::config::{Config, SourceConfig, SyslogSource};
+
+use super::DoctorArgs;
+
+/// The script that sets back what `--apply` has set.
+const UNDO: &str = "doctor-undo.sh";
+
+/// Examines the host and prints what was found; then sets what is safe, if that was asked for.
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let config = super::configuration(args.config.as_deref())?;
+    let report = doctor::examine(ask(&config));
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&report)?)?;
+    } else {
+        report.write(&mut out)?;
+    }
+    out.flush()?;
+    if !args.apply {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let undo = undo(&config.data_dir);
+    Ok(tell(&report.apply(&undo), &undo))
+}
+
+/// What the configuration asks of the host.
+fn ask(config: &Config) -> Ask {
+    let mut ask = Ask {
+        data_dir: config.data_dir.clone(),
+        queue_memory_bytes: config.queue.memory_bytes.0,
+        queue_disk_bytes: config.queue.max_bytes.0,
+        reserve_bytes: config.queue.reserve_bytes.0,
+        ..Ask::default()
+    };
+    for (name, source) in &config.sources {
+        match source {
+            SourceConfig::Syslog(syslog) => add_syslog(&mut ask, name, syslog),
+        }
+    }
+    ask
+}
+
+fn add_syslog(ask: &mut Ask, name: &str, syslog: &SyslogSource) {
+    for address in &syslog.listen {
+        if address.protocol == Protocol::Udp {
+            ask.udp.push(UdpAsk {
+                source: name.to_owned(),
+                port: address.addr.port(),
+                sockets: inrush_pipeline::socket_count(syslog.udp.sockets) as u64,
+                receive_buffer_bytes: syslog.udp.receive_buffer.0,
+            });
+        } else {
+            let connections = syslog.stream.max_connections.get() as u64;
+            ask.connections = ask.connections.saturating_add(connections);
+        }
+    }
+}
+
+/// Where the way back is written: the data directory is not made for it.
+fn undo(data_dir: &Path) -> PathBuf {
+    if data_dir.is_dir() {
+        data_dir.join(UNDO)
+    } else {
+        PathBuf::from(UNDO)
+    }
+}
+
+/// Says what was set and what was not, and how the process therefore ends.
+fn tell(applied: &Applied, undo: &Path) -> ExitCode {
+    for change in &applied.changed {
+        let (key, before, after) = (&change.key, change.before, change.after);
+        eprintln!("inrush: set {key} from {before} to {after}");
+    }
+    for failed in &applied.failed {
+        eprintln!("inrush: not set: {failed}");
+    }
+    if !applied.changed.is_empty() {
+        eprintln!(
+            "inrush: `sh {}` sets it back; a restart of the host does, too",
+            undo.display()
+        );
+    }
+    if applied.failed.is_empty() {
+        if applied.changed.is_empty() {
+            eprintln!("inrush: nothing to set");
+        }
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
+}
