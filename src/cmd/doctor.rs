@@ -40,21 +40,22 @@ fn ask(config: &Config) -> Ask {
         reserve_bytes: config.queue.reserve_bytes.0,
         ..Ask::default()
     };
+    let workers = inrush_pipeline::worker_count(config.workers);
     for (name, source) in &config.sources {
         match source {
-            SourceConfig::Syslog(syslog) => add_syslog(&mut ask, name, syslog),
+            SourceConfig::Syslog(syslog) => add_syslog(&mut ask, name, syslog, workers),
         }
     }
     ask
 }
 
-fn add_syslog(ask: &mut Ask, name: &str, syslog: &SyslogSource) {
+fn add_syslog(ask: &mut Ask, name: &str, syslog: &SyslogSource, workers: usize) {
     for address in &syslog.listen {
         if address.protocol == Protocol::Udp {
             ask.udp.push(UdpAsk {
                 source: name.to_owned(),
                 port: address.addr.port(),
-                sockets: inrush_pipeline::socket_count(syslog.udp.sockets) as u64,
+                sockets: inrush_pipeline::socket_count(syslog.udp.sockets, workers) as u64,
                 receive_buffer_bytes: syslog.udp.receive_buffer.0,
             });
         } else {

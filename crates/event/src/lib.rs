@@ -44,5 +44,5 @@ pub use ledger::{
 pub use metric::{Metric, MetricKind};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sum::{crc32c, crc32c_append};
-pub use units::{ByteSize, Period, Secret, UnitError};
+pub use units::{AutoCount, ByteSize, Period, Secret, UnitError};
 pub use zone::abbreviation_minutes;

@@ -52,6 +52,9 @@ metrics! {
     Filtered Counter "inrush_filtered_events_total" "Events that a rule took out: accepted, and sent nowhere, by rule.";
     ExpressionFailures Counter "inrush_expression_failures_total" "Events for which an expression of a transform or a route failed, by rule.";
     SourceUnrecognised Counter "inrush_source_unrecognised_events_total" "Events that no rule recognised, by source.";
+    SourceShared Counter "inrush_source_shared_total" "Times that a thread without rest began to share its work with other cores, by source.";
+    SourceSharedBatches Counter "inrush_source_shared_batches_total" "Batches that were parsed and recognised by other cores than the one that read them, by source.";
+    SourceSharedLate Counter "inrush_source_shared_late_batches_total" "Those of them that waited for it for more than 5 ms, by source.";
     NamesGiven Counter "inrush_names_given_events_total" "Events whose host was named by what is known of the sender, by the origin of the name.";
     NamesRemembered Gauge "inrush_names_remembered_senders" "Senders that gave a name, or an address that is not theirs, in an event.";
     ReverseDnsLookups Counter "inrush_reverse_dns_lookups_total" "Senders that DNS was asked for, by outcome.";

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -259,6 +260,71 @@ macro_rules! unit_serde {
 
 unit_serde!(ByteSize "size" "64KiB");
 unit_serde!(Period "duration" "5s");
+
+/// How many there are of something: `auto` or a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AutoCount {
+    /// As many as it takes.
+    #[default]
+    Auto,
+    /// This many.
+    Count(NonZeroU16),
+}
+
+impl Serialize for AutoCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Count(n) => serializer.serialize_u16(n.get()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AutoCount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = AutoCount;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "`auto` or a number from 1 to {AUTO_COUNT_MAX}")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<AutoCount, E> {
+                match text.parse() {
+                    Ok(number) => self.visit_u64(number),
+                    Err(_) if text == "auto" => Ok(AutoCount::Auto),
+                    Err(_) => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<AutoCount, E> {
+                let count = u16::try_from(number).ok().filter(|n| *n <= AUTO_COUNT_MAX);
+                count
+                    .and_then(NonZeroU16::new)
+                    .map(AutoCount::Count)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for AutoCount {
+    fn schema_name() -> Cow<'static, str> {
+        "AutoCount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "const": "auto" },
+                { "type": "integer", "minimum": 1, "maximum": AUTO_COUNT_MAX }
+            ]
+        })
+    }
+}
+
+/// The largest number: more threads or sockets than there are cores on any machine we know cost
+/// memory and gain nothing.
+const AUTO_COUNT_MAX: u16 = 256;
 
 #[cfg(test)]
 mod tests {

@@ -30,6 +30,7 @@ pub mod doctor;
 mod files;
 mod growth;
 mod host;
+mod idle;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -37,3 +38,4 @@ mod text;
 pub use cause::{Cause, Place};
 pub use files::{FILE_BYTES_MAX, INTERFACES_MAX};
 pub use host::{Host, HostLoss, Reading, THREADS_MAX, ThreadCpu};
+pub use idle::IdleMeter;

@@ -86,6 +86,14 @@ pub(crate) fn stat(text: &str) -> Option<u64> {
     ticks()?.checked_add(ticks()?)?.checked_mul(TICK_NS)
 }
 
+/// Ticks that all CPUs together were idle, or waited for a disk, from `/proc/stat`.
+pub(crate) fn idle_ticks(text: &str) -> Option<u64> {
+    let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let mut fields = all.split_ascii_whitespace().skip(3);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    ticks()?.checked_add(ticks()?)
+}
+
 /// Bytes of resident memory from `/proc/PID/status`.
 pub(crate) fn resident_bytes(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

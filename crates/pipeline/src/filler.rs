@@ -1,30 +1,39 @@
 //! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue. Parts of events that wait for the others are in `held`, counts
-//! in `tally`, and how they come into the ledger in `post`.
+//! then hand the batch to the queue.
+//!
+//! # In reading order
+//! 1. `open`: the batch that is being filled. `study`: what its events are.
+//! 2. `held`: parts of events that wait for the others.
+//! 3. `tally`: counts, and `post`: how they come into the ledger.
+//! 4. `away`: batches that other cores study, and that come back in order.
 
+mod away;
 mod held;
+mod open;
 mod post;
+mod study;
 mod tally;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use inrush_codec::{Frame, FrameDecoder, Parser, datagram};
-use inrush_event::{
-    Anomalies, BatchBuilder, BatchPool, Ledger, Peer, Protocol, Record, Span, Timestamp, limits,
-};
+use inrush_codec::{Frame, FrameDecoder, datagram};
+use inrush_event::{Anomalies, BatchPool, Ledger, Peer, Protocol, Record, Span, Timestamp, limits};
 use inrush_queue::Log;
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
-use crate::names::Namer;
-use crate::recognise::{Groups, Recogniser, Room};
-use crate::relp::{ConnectionId, Debt, Handed, Kept, Outcome, Owed};
-use crate::shape::{self, Shaper};
+use crate::crew::{Crew, Wake};
+use crate::recognise::{Groups, Room};
+use crate::relp::{ConnectionId, Debt, Handed, Kept, Owed};
 use crate::source::{Settings, Source};
 use crate::unknown::Unknown;
+use away::Away;
 use held::Joined;
+pub(crate) use open::Open;
+use open::Row;
+pub(crate) use study::Study;
 use tally::Tally;
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
@@ -69,6 +78,8 @@ pub(crate) struct Doors {
     pub(crate) room: Arc<Room>,
     /// What no rule recognised.
     pub(crate) unknown: Arc<Unknown>,
+    /// Threads that study batches for a worker that cannot keep up.
+    pub(crate) crew: Arc<Crew>,
 }
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
@@ -130,60 +141,59 @@ impl StreamState {
     }
 }
 
-/// Where frames come from.
+/// Where frames come from, and when.
 #[derive(Clone, Copy)]
-struct Origin<'a> {
-    source: &'a Source,
+struct Origin {
     ip: IpAddr,
-    /// Index of [`BatchBuilder::peer`].
+    /// Index of [`inrush_event::BatchBuilder::peer`].
     peer: u32,
+    received: Timestamp,
 }
 
-/// Takes frames into a batch's rows.
+/// Takes frames into a batch.
 struct Intake<'a> {
     arena: &'a [u8],
     records: &'a mut Vec<Record>,
-    parser: &'a mut Parser,
+    rows: &'a mut Vec<Row>,
     tally: &'a mut Tally,
-    received: Timestamp,
-    from: Origin<'a>,
+    /// What finds out what an event is at once; `None`: that is done later.
+    study: Option<&'a mut Study>,
+    from: Origin,
     events: u64,
     bytes: u64,
 }
 
 impl<'a> Intake<'a> {
-    fn new(
-        arena: &'a [u8],
-        records: &'a mut Vec<Record>,
-        parser: &'a mut Parser,
-        tally: &'a mut Tally,
-        now: Now,
-        from: Origin<'a>,
-    ) -> Self {
-        let (events, bytes) = (0, 0);
+    fn new(open: &'a mut Open, study: Option<&'a mut Study>, from: Origin) -> Self {
+        let (arena, records) = open.builder.parts();
         Self {
             arena,
             records,
-            parser,
-            tally,
-            received: now.wall,
+            rows: &mut open.rows,
+            tally: &mut open.tally,
+            study,
             from,
-            events,
-            bytes,
+            events: 0,
+            bytes: 0,
         }
     }
 
     #[inline]
-    fn take(&mut self, frame: Frame) {
-        let Origin { source, ip, peer } = self.from;
-        let mut record = Record::unparsed(frame.span, self.received, peer, frame.anomalies);
-        if let Some(guess) = self.parser.parse_from(self.arena, &mut record, ip) {
-            let host = record.host.of(self.arena);
-            (source.zones).note(&source.name, ip, host, guess, self.received);
-        }
-        self.tally.add(record.anomalies);
+    fn take(&mut self, Frame { span, anomalies }: Frame) {
+        let Origin { ip, peer, received } = self.from;
         self.events += 1;
-        self.bytes += u64::from(frame.span.len);
+        self.bytes += u64::from(span.len);
+        let Some(study) = &mut self.study else {
+            return self.rows.push(Row {
+                span,
+                received,
+                peer,
+                anomalies,
+            });
+        };
+        let mut record = Record::unparsed(span, received, peer, anomalies);
+        study.parse(self.arena, &mut record, ip);
+        self.tally.add(record.anomalies);
         self.records.push(record);
     }
 
@@ -202,7 +212,7 @@ impl<'a> Intake<'a> {
     }
 
     fn end(self) {
-        let last = self.records.len().wrapping_sub(1);
+        let last = (self.records.len() + self.rows.len()).wrapping_sub(1);
         let Origin { ip, peer, .. } = self.from;
         self.tally.add_peer(peer, ip, self.events, self.bytes, last);
     }
@@ -214,66 +224,38 @@ pub(crate) struct Filler {
     source: Arc<Source>,
     generation: u64,
     settings: Arc<Settings>,
-    parser: Parser,
-    /// Says what events are; `None` if nobody wants to know.
-    recogniser: Option<Recogniser>,
-    /// Names their hosts; `None` if nobody wants that.
-    namer: Option<Namer>,
-    /// Changes, filters and routes them; `None` if nobody wants that.
-    shaper: Option<Shaper>,
-    /// Events of the open batch that were recognised.
-    recognised: usize,
-    /// Events that a rule took out, and their bytes, not yet posted.
-    filtered: (u64, u64),
+    study: Study,
+    open: Open,
     /// Parts of events that wait for the others.
     groups: Groups,
-    /// Parts that began to wait, and their bytes, not yet posted.
-    held: (u64, u64),
     /// Events of the open batch that were put together.
     joined: Joined,
-    builder: BatchBuilder,
-    /// When the open batch got its first event.
-    since: Instant,
-    tally: Tally,
     /// Answers that wait for batches.
     owed: Owed,
-    /// Whether batches are to know their checksums.
-    sums: bool,
-    /// Nanoseconds that an event's time may be from ours.
-    skew_ns_max: u64,
+    /// Batches that are studied elsewhere.
+    away: Away,
 }
 
 impl Filler {
-    pub(crate) fn new(doors: Doors, source: Arc<Source>) -> Self {
+    /// `wake` ends the worker's sleep, from any thread.
+    pub(crate) fn new(doors: Doors, source: Arc<Source>, wake: Wake) -> Self {
         let (generation, settings) = source.settings();
-        let parser = source.zones.parser(&settings);
+        let study = Study::new(&doors, &source, &settings);
         let builder = doors
             .pool
             .lend(&settings.info, settings.syslog.message_bytes_max());
-        let since = Instant::now();
-        let tally = Tally::default();
-        let sums = doors.log.has_disk();
-        let skew_ns_max = settings.syslog.time_skew_ns_max();
+        let away = Away::new(Arc::clone(&doors.crew), wake);
         Self {
-            recogniser: recogniser(&settings),
-            namer: settings.names.clone().map(Namer::new),
-            shaper: settings.shape.clone().map(Shaper::new),
-            recognised: 0,
-            filtered: (0, 0),
             groups: Groups::new(Arc::clone(&doors.room)),
-            held: (0, 0),
+            open: Open::new(builder),
             joined: Joined::default(),
+            owed: Owed::default(),
             doors,
             source,
             generation,
             settings,
-            parser,
-            builder,
-            since,
-            tally,
-            owed: Owed::default(),
-            sums,
-            skew_ns_max,
+            study,
+            away,
         }
     }
 
@@ -290,19 +272,25 @@ impl Filler {
         cipher: &mut [u8],
         now: Now,
     ) -> Read {
+        if state.debt().is_some() {
+            // Who waits for an answer is told of a batch by the worker that has it.
+            self.keep_at_home(now);
+        }
         self.make_room(now, state.carry.len());
-        let start = self.builder.filled();
-        self.builder.extend(&state.carry);
-        let space = self.builder.space();
+        let builder = &mut self.open.builder;
+        let start = builder.filled();
+        builder.extend(&state.carry);
+        let space = builder.space();
         let window = space.len().min(state.window_bytes());
+        let window = window.min(self.away.read_bytes());
         let outcome = connection.read(&mut space[..window], cipher);
         match outcome {
             Read::Data(n) | Read::Drained(n) => {
-                self.builder.advance(n);
+                builder.advance(n);
                 self.frame(connection, state, start, now, false);
             }
             Read::Closed | Read::Failed(_) => self.frame(connection, state, start, now, true),
-            Read::Blocked => self.builder.truncate(start),
+            Read::Blocked => builder.truncate(start),
         }
         outcome
     }
@@ -310,8 +298,8 @@ impl Filler {
     /// Takes in the unfinished frame of a connection that we end.
     pub(crate) fn end_stream(&mut self, from: &Connection, state: &mut StreamState, now: Now) {
         self.make_room(now, state.carry.len());
-        let start = self.builder.filled();
-        self.builder.extend(&state.carry);
+        let start = self.open.builder.filled();
+        self.open.builder.extend(&state.carry);
         self.frame(from, state, start, now, true);
     }
 
@@ -328,86 +316,47 @@ impl Filler {
         let mut keep = start;
         // What was carried over the decoder has seen, and must be shown again as a whole.
         let mut seen = start + state.carry.len();
-        while seen < self.builder.filled() {
-            seen = self.builder.filled().min(seen + FRAME_STEP_BYTES);
+        while seen < self.open.builder.filled() {
+            seen = self.open.builder.filled().min(seen + FRAME_STEP_BYTES);
             keep = self.frame_until(connection, state, keep, seen, now);
-            if self.builder.len() >= limits::BATCH_FLUSH_RECORDS && seen < self.builder.filled() {
-                let rest = self.builder.bytes()[keep..].to_vec();
-                self.builder.truncate(keep);
+            if self.open.len() >= self.away.records_max() && seen < self.open.builder.filled() {
+                let rest = self.open.builder.bytes()[keep..].to_vec();
+                self.open.builder.truncate(keep);
                 self.make_room(now, rest.len());
-                self.builder.extend(&rest);
+                self.open.builder.extend(&rest);
                 (keep, seen) = (0, seen - keep);
             }
         }
         if last {
             self.finish(connection, state, keep, now);
-            keep = self.builder.filled();
+            keep = self.open.builder.filled();
         }
-        state.keep(&self.builder.bytes()[keep..]);
-        self.builder.truncate(keep);
+        state.keep(&self.open.builder.bytes()[keep..]);
+        self.open.builder.truncate(keep);
         self.recognise(1, now);
-        self.sum_up(SUM_STEP_BYTES);
+        self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
     }
 
-    /// Says what the new events are, if there are so many, while they are warm. What a rule takes
-    /// out is counted with the batch.
+    /// Says what the new events are, if there are so many and that is not left to others.
     fn recognise(&mut self, events_min: usize, now: Now) {
-        if self.builder.len() < self.recognised + events_min {
-            return;
-        }
-        let from = self.recognised;
-        if let Some(recogniser) = &mut self.recogniser {
-            let hold = Some((&mut self.groups, now.instant));
-            let taken = recogniser.run(&mut self.builder, from, hold);
-            for (sum, more) in [
-                (&mut self.filtered, taken.filtered),
-                (&mut self.held, taken.held),
-            ] {
-                sum.0 += more.0;
-                sum.1 += more.1;
-                self.tally.bytes -= more.1;
-            }
-        }
-        self.flag_skewed(from);
-        if let Some(namer) = &mut self.namer {
-            namer.run(&mut self.builder, from, now);
-        }
-        if let Some(shaper) = &mut self.shaper {
-            let (events, bytes) = shaper.run(&mut self.builder, from);
-            self.filtered.0 += events;
-            self.filtered.1 += bytes;
-            self.tally.bytes -= bytes;
-        }
-        self.recognised = self.builder.len();
-    }
-
-    /// Flags the events from number `from` on whose time is far from ours. Rules may have set it,
-    /// so that is known only once they were asked.
-    fn flag_skewed(&mut self, from: usize) {
-        let most = self.skew_ns_max;
-        let records = self.builder.records_mut()[from..].iter_mut();
-        let skewed = records.filter_map(|record| record.flag_skew(most).then_some(()));
-        let events = skewed.count() as u64;
-        if events > 0 {
-            self.tally.add_later(Anomalies::TIME_SKEWED, events);
-        }
+        let hold = Some((&mut self.groups, now.instant));
+        self.study.recognise(&mut self.open, events_min, hold, now);
     }
 
     /// What takes the frames of a connection into the batch, and beside it the answers that are
     /// owed.
     fn intake(&mut self, connection: &Connection, now: Now) -> (Intake<'_>, &mut Owed) {
         let ip = connection.peer();
-        let peer = self.builder.peer(Peer {
+        let peer = self.open.builder.peer(Peer {
             ip,
             local_port: connection.local_port(),
             protocol: connection.protocol(),
         });
         self.stamp(now);
-        let source = &*self.source;
-        let from = Origin { source, ip, peer };
-        let (arena, records) = self.builder.parts();
-        let intake = Intake::new(arena, records, &mut self.parser, &mut self.tally, now, from);
-        (intake, &mut self.owed)
+        let received = now.wall;
+        let from = Origin { ip, peer, received };
+        let study = (!self.away.is_on()).then_some(&mut self.study);
+        (Intake::new(&mut self.open, study, from), &mut self.owed)
     }
 
     /// Takes the frames that end before `end`; returns from where bytes must be kept.
@@ -434,7 +383,7 @@ impl Filler {
     fn finish(&mut self, connection: &Connection, state: &mut StreamState, start: usize, now: Now) {
         let decoder = match &mut state.framer {
             Framer::Syslog(decoder) => decoder,
-            Framer::Relp(debt) => return debt.end_stream(self.builder.filled() - start),
+            Framer::Relp(debt) => return debt.end_stream(self.open.builder.filled() - start),
         };
         let (mut intake, _) = self.intake(connection, now);
         decoder.finish(intake.arena, start, |frame| intake.take(frame));
@@ -443,7 +392,7 @@ impl Filler {
 
     /// Where the next datagram goes, for who wants to have that memory at hand.
     pub(crate) fn room(&mut self) -> &mut [u8] {
-        self.builder.space()
+        self.open.builder.space()
     }
 
     /// Takes in one datagram.
@@ -453,41 +402,30 @@ impl Filler {
         let whole = Span::new(0, datagram.bytes.len());
         let Some(kept) = self::datagram(datagram.bytes, whole) else {
             self.stamp(now);
-            self.tally.empty += 1;
+            self.open.tally.empty += 1;
             return;
         };
         let (kept, anomalies) = self.cut(kept, datagram.cut);
         self.make_room(now, kept.len());
-        let start = self.builder.filled();
-        self.builder.extend(kept.of(datagram.bytes));
-        let span = Span::new(start, self.builder.filled());
+        let builder = &mut self.open.builder;
+        let start = builder.filled();
+        builder.extend(kept.of(datagram.bytes));
+        let span = Span::new(start, builder.filled());
         let ip = datagram.from;
-        let peer = self.builder.peer(Peer {
+        let peer = builder.peer(Peer {
             ip,
             local_port,
             protocol: Protocol::Udp,
         });
         self.stamp(now);
-        let (arena, records) = self.builder.parts();
-        let mut record = Record::unparsed(span, now.wall, peer, anomalies);
-        if let Some(guess) = self.parser.parse_from(arena, &mut record, ip) {
-            let host = record.host.of(arena);
-            let Source { zones, name, .. } = &*self.source;
-            zones.note(name, ip, host, guess, now.wall);
-        }
-        let last = records.len();
-        records.push(record);
-        self.tally.add(record.anomalies);
-        self.tally.add_peer(peer, ip, 1, u64::from(span.len), last);
+        let received = now.wall;
+        let from = Origin { ip, peer, received };
+        let study = (!self.away.is_on()).then_some(&mut self.study);
+        let mut intake = Intake::new(&mut self.open, study, from);
+        intake.take(Frame { span, anomalies });
+        intake.end();
         self.recognise(RECOGNISE_STEP, now);
-        self.sum_up(SUM_STEP_BYTES);
-    }
-
-    /// Sums up what was taken in, if the queue will write it and it is so many bytes.
-    fn sum_up(&mut self, bytes_min: usize) {
-        if self.sums && self.builder.unsummed() >= bytes_min {
-            self.builder.sum_up();
-        }
+        self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
     }
 
     fn cut(&self, span: Span, cut: bool) -> (Span, Anomalies) {
@@ -508,51 +446,54 @@ impl Filler {
     /// not wait for an event that stays.
     fn stamp(&mut self, now: Now) {
         if !self.waits() {
-            self.since = now.instant;
+            self.open.since = now.instant;
         }
-        if self.builder.is_empty() {
-            self.builder.stamp(now.wall);
+        if self.open.is_empty() {
+            self.open.builder.stamp(now.wall);
         }
     }
 
     /// Whether there is something to be handed on, or to be counted.
     fn waits(&self) -> bool {
-        let uncounted = self.tally.empty > 0 || self.filtered.0 > 0 || self.held.0 > 0;
-        !self.builder.is_empty() || uncounted || self.owed.is_open()
+        let open = &self.open;
+        let uncounted = open.tally.empty > 0 || open.filtered.0 > 0 || open.held.0 > 0;
+        !open.is_empty() || uncounted || self.owed.is_open()
+    }
+
+    /// Whether nothing more is to come into the batch.
+    fn is_full(&self) -> bool {
+        self.open.builder.filled() >= limits::BATCH_FLUSH_BYTES
+            || self.open.len() >= self.away.records_max()
     }
 
     /// Makes room for `kept` bytes and a read after them, in a batch under the present settings.
     fn make_room(&mut self, now: Now, kept: usize) {
-        let full = self.builder.filled() >= limits::BATCH_FLUSH_BYTES
-            || self.builder.len() >= limits::BATCH_FLUSH_RECORDS;
         let wanted = kept + CIPHER_READ_BYTES;
-        if full || self.builder.space().len() < wanted {
+        if self.is_full() || self.open.builder.space().len() < wanted {
             self.flush(now);
         }
-        if self.builder.is_empty() && self.source.generation() != self.generation {
+        if self.open.is_empty() && self.source.generation() != self.generation {
             // Who took events out of the batch knows by which rules until it is replaced.
             self.flush(now);
-            self.builder = self.next_builder(0);
+            self.begin(0);
         }
         // A connection keeps the message limit that it began with, which may be the larger one.
-        if self.builder.is_empty() && self.builder.space().len() < wanted {
-            self.builder = self.next_builder(kept);
+        if self.open.is_empty() && self.open.builder.space().len() < wanted {
+            self.begin(kept);
         }
     }
 
     /// Hands the batch on if it is large or old enough.
     pub(crate) fn flush_if_due(&mut self, now: Now) {
         self.ripen(now);
-        if self.builder.filled() >= limits::BATCH_FLUSH_BYTES
-            || self.due().is_some_and(|due| due <= now.instant)
-        {
+        if self.is_full() || self.due().is_some_and(|due| due <= now.instant) {
             self.flush(now);
         }
     }
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let batch = self.waits().then(|| self.since + LINGER);
+        let batch = self.waits().then(|| self.open.since + LINGER);
         batch.into_iter().chain(self.groups_due()).min()
     }
 
@@ -575,84 +516,43 @@ impl Filler {
 
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
+        if self.away.is_on() {
+            return self.send_away(now);
+        }
         self.recognise(1, now);
-        self.tell(now);
-        self.tally.end_run();
-        self.post_empty();
-        self.post_held();
-        self.post_filtered();
-        if self.builder.is_empty() {
-            self.post_joined();
-            // Bytes that became no event (the middle of an endless line) would fill the arena
-            // until a read had no room, which looks like the end of the stream.
-            self.builder.truncate(0);
-            self.recognised = 0;
-            self.owed.hand(Outcome::Nothing);
-            self.note_without_batch(now);
-            return;
-        }
-        self.sum_up(0);
+        self.study.end(&mut self.open, now);
+        let open = self.take_open();
+        self.begin(0);
+        self.pass_on(open, now);
+        self.choose(now);
+    }
+
+    /// The open batch; an empty one without memory of its own stands in its place.
+    fn take_open(&mut self) -> Open {
         let empty = self.doors.pool.lend(&self.settings.info, 0);
-        let builder = std::mem::replace(&mut self.builder, empty);
-        let batch = builder.freeze(self.source.next_sequence());
-        // Who sends is known whether or not there is room for what was sent.
-        self.source
-            .note_senders(now.wall, &batch, &self.tally.peers);
-        let (pool, sums) = (&self.doors.pool, self.sums);
-        let batches = match &self.shaper {
-            Some(shaper) => shape::split(batch, shaper, pool, sums, || self.source.next_sequence()),
-            None => vec![batch],
-        };
-        self.builder = self.next_builder(0);
-        self.hand_over(batches);
-        self.tally.clear();
+        std::mem::replace(&mut self.open, Open::new(empty))
     }
 
-    /// Tells others what the batch taught us.
-    fn tell(&mut self, now: Now) {
-        if let Some(namer) = &mut self.namer {
-            namer.tell(&self.builder, now);
-        }
-        let fallen = self.recogniser.as_mut().and_then(Recogniser::fallen);
-        if let Some(fallen) = fallen {
-            let events = fallen.tell(&self.doors.unknown, &self.builder, now.wall);
-            self.source.unrecognised.add(events);
-        }
-    }
-
-    /// An empty batch with room for a message of so many bytes at least, under the settings of the
-    /// moment.
-    fn next_builder(&mut self, message_bytes: usize) -> BatchBuilder {
+    /// Begins a batch with room for a message of so many bytes at least, under the settings of the
+    /// moment. What is counted in the present one, which has no events, stays.
+    fn begin(&mut self, message_bytes: usize) {
         if self.source.generation() != self.generation {
+            self.finish_own();
             (self.generation, self.settings) = self.source.settings();
             self.groups.end_all();
-            self.parser = self.source.zones.parser(&self.settings);
-            self.skew_ns_max = self.settings.syslog.time_skew_ns_max();
-            self.recogniser = recogniser(&self.settings);
-            self.namer = self.settings.names.clone().map(Namer::new);
-            self.shaper = self.settings.shape.clone().map(Shaper::new);
+            self.study = Study::new(&self.doors, &self.source, &self.settings);
         }
-        self.recognised = 0;
-        if let Some(recogniser) = &mut self.recogniser {
-            recogniser.begin();
-        }
-        if let Some(namer) = &mut self.namer {
-            namer.begin();
-        }
-        if let Some(shaper) = &mut self.shaper {
-            shaper.begin();
+        if !self.away.is_on() {
+            self.study.begin();
         }
         let longest = message_bytes.max(self.settings.syslog.message_bytes_max());
-        self.doors.pool.lend(&self.settings.info, longest)
+        self.open.builder = self.doors.pool.lend(&self.settings.info, longest);
     }
 }
 
-/// Who says what a source's events are.
-fn recogniser(settings: &Settings) -> Option<Recogniser> {
-    let recognition = settings.recognition.clone()?;
-    Some(Recogniser::new(recognition).watch())
-}
-
+#[cfg(test)]
+#[path = "filler/away_tests.rs"]
+mod away_tests;
 #[cfg(test)]
 #[path = "filler/tests.rs"]
 mod tests;

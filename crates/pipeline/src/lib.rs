@@ -3,6 +3,8 @@
 //! # What it guarantees
 //! * Run to completion: the worker that reads a batch frames, parses and counts it while it is
 //!   warm, then appends it to the queue. No event is handed from thread to thread by itself.
+//! * One hot sender has all cores: a worker without rest lends its batches to others, and gets them
+//!   back in their order.
 //! * A reload swaps what changed and closes no socket that stays in the configuration. A
 //!   configuration that cannot be used changes nothing.
 //! * An orderly stop takes in what the kernel holds, delivers what it can within a bound, and
@@ -12,7 +14,7 @@
 //! 1. [`config`]: from a file to checked options.
 //! 2. `pipeline`: starts, reloads and stops everything.
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
-//! 4. `filler`: from bytes to batches; `relp`: who is answered when; `source`: what the workers
+//! 4. `filler`: from bytes to batches; `pressure`, `crew`: who helps a worker without rest; `relp`: who is answered when; `source`: what the workers
 //!    of a source share; `senders`: who sends to it.
 //! 5. [`recognise`]: packs, and who asks them; `names`: hosts that events do not name; `unknown`:
 //!    what no rule recognised; `destination`: the threads that deliver.
@@ -31,12 +33,14 @@ pub mod recognise;
 pub mod replay;
 
 mod acceptor;
+mod crew;
 mod destination;
 mod filler;
 mod keep;
 mod names;
 mod owner;
 mod pipeline;
+mod pressure;
 pub mod quarantine;
 mod queue;
 mod relp;
@@ -57,4 +61,4 @@ pub use admin::{
 pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;
 pub use pipeline::{Loader, Pipeline, StartError};
-pub use udp::socket_count;
+pub use udp::{socket_count, worker_count};

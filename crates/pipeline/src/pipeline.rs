@@ -1,7 +1,6 @@
 //! Starts, reloads and stops everything.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -18,6 +17,7 @@ use inrush_transport::udp::UdpReceiver;
 use crate::ReloadReport;
 use crate::acceptor::{Acceptor, Door};
 use crate::config::{Config, SourceConfig, SyslogSource};
+use crate::crew::Crew;
 use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
 use crate::flow::Meter;
@@ -211,13 +211,14 @@ impl Shared {
             tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
         }
         let pool = log.pool();
-        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let cores = udp::worker_count(config.workers);
         let doors = Doors {
             pool: Arc::clone(&pool),
             log: Arc::clone(&log),
             ledger: Arc::clone(&ledger),
             room: Room::new(),
             unknown: Unknown::new(),
+            crew: Crew::new(cores),
         };
         let workers = (0..cores)
             .map(|number| StreamWorker::start(number, doors.clone()))
@@ -392,7 +393,8 @@ impl Shared {
         // systemd keeps an inherited socket open for the next process, which reads on where we end.
         let shared = !sockets.is_empty();
         if sockets.is_empty() {
-            let count = udp::socket_count(options.sockets);
+            let workers = self.doors.crew.size() + 1;
+            let count = udp::socket_count(options.sockets, workers);
             sockets = listen::udp_sockets(address, count).map_err(|error| error.to_string())?;
         }
         if options.balance == UdpBalance::Random && sockets.len() > 1 {
@@ -409,7 +411,14 @@ impl Shared {
                 let receiver = UdpReceiver::new(socket)?;
                 running.source.add_socket(bound, receiver.probe()?, granted);
                 let source = Arc::clone(&running.source);
-                UdpWorker::start(self.doors.clone(), source, receiver, granted, shared)
+                UdpWorker::start(
+                    self.doors.clone(),
+                    source,
+                    receiver,
+                    granted,
+                    shared,
+                    options.balance,
+                )
             };
             udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
         }
@@ -474,6 +483,10 @@ impl Shared {
         if config.data_dir != graph.config.data_dir || !admin_can_follow {
             let words = "data_dir, admin.listen and admin.tls cannot change while running; restart";
             problems.push(words.to_owned());
+            return Err(problems);
+        }
+        if config.workers != graph.config.workers {
+            problems.push("workers cannot change while running; restart".to_owned());
             return Err(problems);
         }
         let before = graph.config.queue.durability;
@@ -763,6 +776,7 @@ impl Shared {
         });
         self.reap();
         workers.into_iter().for_each(StreamWorker::join);
+        self.doors.crew.stop();
         for running in &mut graph.sources {
             for listener in std::mem::take(&mut running.listeners) {
                 listener.udp.into_iter().for_each(UdpWorker::join);

@@ -85,6 +85,11 @@ pub(crate) struct Source {
     pub(crate) connections_accepted: Counter,
     /// Events that no rule recognised.
     pub(crate) unrecognised: Counter,
+    /// Times that a worker of it began to share its work.
+    pub(crate) shared: Counter,
+    /// Batches that were studied by other threads too, and those of them that came back late.
+    pub(crate) shared_batches: Counter,
+    pub(crate) shared_late: Counter,
     ends: [Counter; EndReason::ALL.len()],
     pub(crate) tls_reloads: Counter,
     pub(crate) tls_reload_failures: Counter,
@@ -120,6 +125,9 @@ impl Source {
             connections: Counter::default(),
             connections_accepted: Counter::default(),
             unrecognised: Counter::default(),
+            shared: Counter::default(),
+            shared_batches: Counter::default(),
+            shared_late: Counter::default(),
             ends: Default::default(),
             tls_reloads: Counter::default(),
             tls_reload_failures: Counter::default(),

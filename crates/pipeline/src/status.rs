@@ -456,6 +456,13 @@ impl Page {
         self.add(Metric::SourceConnectionsAccepted, labels(), accepted as f64);
         let unrecognised = source.unrecognised.get();
         self.add(Metric::SourceUnrecognised, labels(), unrecognised as f64);
+        for (metric, counter) in [
+            (Metric::SourceShared, &source.shared),
+            (Metric::SourceSharedBatches, &source.shared_batches),
+            (Metric::SourceSharedLate, &source.shared_late),
+        ] {
+            self.add(metric, labels(), counter.get() as f64);
+        }
         self.add(
             Metric::SourceReceiveBuffer,
             labels(),

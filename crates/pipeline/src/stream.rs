@@ -16,7 +16,9 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, Read};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
+use crate::crew::{self, Wake};
 use crate::filler::{Doors, Filler, Now, StreamState};
+use crate::pressure::Pressure;
 use crate::relp::ConnectionId;
 use crate::source::Source;
 
@@ -99,6 +101,9 @@ impl StreamWorker {
             slots: Slab::new(),
             ready: VecDeque::new(),
             fillers: Vec::new(),
+            pressure: Pressure::new(),
+            helping: false,
+            wake: crew::wake(&waker),
             serial: 0,
             awaiting,
             _hook: hook,
@@ -180,6 +185,11 @@ struct Worker {
     /// Connections that have something to read, each at most once.
     ready: VecDeque<usize>,
     fillers: Vec<Filler>,
+    pressure: Pressure,
+    /// Whether a batch that was lent to others is being studied here.
+    helping: bool,
+    /// Ends our own sleep.
+    wake: Wake,
     /// Connections so far.
     serial: u64,
     /// Whether to be woken when more becomes durable.
@@ -203,6 +213,7 @@ impl Worker {
                 }
             }
             self.read_round();
+            self.help();
             self.settle();
             if Instant::now() >= self.sweep_at {
                 self.sweep();
@@ -225,7 +236,7 @@ impl Worker {
         let now = Instant::now();
         let due = self.fillers.iter().filter_map(Filler::due).min();
         let timeout = match due {
-            _ if !self.ready.is_empty() => Duration::ZERO,
+            _ if self.helping || !self.ready.is_empty() => Duration::ZERO,
             Some(due) => due.min(self.sweep_at).saturating_duration_since(now),
             None => self.sweep_at.saturating_duration_since(now),
         };
@@ -236,6 +247,25 @@ impl Worker {
                 tracing::error!(%error, "waiting for connections failed");
                 thread::sleep(Duration::from_millis(10));
             }
+        }
+        if !timeout.is_zero() {
+            self.pressure.rested(now.elapsed());
+        }
+    }
+
+    /// Goes on with batches that were lent to others and not begun, and has others help from now
+    /// on, or not any more.
+    fn help(&mut self) {
+        let now = Now::read();
+        self.helping = false;
+        for filler in &mut self.fillers {
+            self.helping |= filler.help(now);
+            self.pressure.helped(filler.take_helped());
+        }
+        if let Some(share) = self.pressure.judge(now.instant) {
+            self.fillers
+                .iter_mut()
+                .for_each(|filler| filler.share(share));
         }
     }
 
@@ -292,8 +322,11 @@ impl Worker {
             .iter()
             .position(|filler| Arc::ptr_eq(filler.source(), source));
         known.unwrap_or_else(|| {
-            self.fillers
-                .push(Filler::new(self.doors.clone(), Arc::clone(source)));
+            self.fillers.push(Filler::new(
+                self.doors.clone(),
+                Arc::clone(source),
+                Arc::clone(&self.wake),
+            ));
             self.fillers.len() - 1
         })
     }

@@ -13,13 +13,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_event::limits;
-use inrush_transport::config::UdpSockets;
+use inrush_event::{AutoCount, limits};
+use inrush_transport::config::UdpBalance;
 use inrush_transport::udp::UdpReceiver;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::crew;
 use crate::filler::{Doors, Filler, Now};
+use crate::pressure::Pressure;
 use crate::source::Source;
 
 /// After the order to stop, a socket is read for at most this long.
@@ -31,31 +33,34 @@ const WAKE: Token = Token(1);
 /// A running socket thread.
 pub(crate) struct UdpWorker {
     stop: Arc<AtomicBool>,
-    waker: Waker,
+    waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl UdpWorker {
     /// Starts the thread of one socket. `buffer_bytes` is what the kernel granted as receive
-    /// buffer. A `shared` socket outlives us: it is left as it is when we stop.
+    /// buffer. A `shared` socket outlives us: it is left as it is when we stop. With `balance`
+    /// `hash` or `random` the thread studies all that it reads itself.
     pub(crate) fn start(
         doors: Doors,
         source: Arc<Source>,
         receiver: UdpReceiver,
         buffer_bytes: u64,
         shared: bool,
+        balance: UdpBalance,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let fd = receiver.as_raw_fd();
         poll.registry()
             .register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)?;
-        let waker = Waker::new(poll.registry(), WAKE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let stop = Arc::new(AtomicBool::new(false));
         let name = format!("udp-{}", source.name);
         let worker = Worker {
             poll,
             receiver,
-            filler: Filler::new(doors, source),
+            filler: Filler::new(doors, source, crew::wake(&waker)),
+            pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered).then(Pressure::new),
             pause: Pause::new(buffer_bytes),
             stop: Arc::clone(&stop),
             stop_at: None,
@@ -98,6 +103,8 @@ struct Worker {
     poll: Poll,
     receiver: UdpReceiver,
     filler: Filler,
+    /// `None`: the work is not shared.
+    pressure: Option<Pressure>,
     pause: Pause,
     stop: Arc<AtomicBool>,
     /// Set once we were asked to stop: when to end even if senders go on.
@@ -130,18 +137,39 @@ impl Worker {
                 }
             }
             self.filler.flush_if_due(now);
+            let more = self.filler.help(now);
+            self.judge(now);
             if stopping && (self.shared || n < limits::DATAGRAMS_PER_READ || self.late(now)) {
                 // A shared socket is left to its next owner, with all that it still holds.
                 break;
             } else if n == limits::DATAGRAMS_PER_READ {
                 self.pause.count(n);
-            } else if let Some(rest) = self.pause.after_draining(n, now.instant) {
-                thread::sleep(rest);
+            } else if more {
+                // No time to rest: others would wait for what this thread has begun.
+                self.pause.after_draining(n, now.instant);
             } else {
-                self.wait(&mut events, now);
+                let rest = self.pause.after_draining(n, now.instant);
+                match rest {
+                    Some(rest) => thread::sleep(rest),
+                    None => self.wait(&mut events, now),
+                }
+                if let Some(pressure) = &mut self.pressure {
+                    pressure.rested(now.instant.elapsed());
+                }
             }
         }
         self.filler.close(Now::read());
+    }
+
+    /// Has others help from now on, or not any more.
+    fn judge(&mut self, now: Now) {
+        let Some(pressure) = &mut self.pressure else {
+            return;
+        };
+        pressure.helped(self.filler.take_helped());
+        if let Some(share) = pressure.judge(now.instant) {
+            self.filler.share(share);
+        }
     }
 
     /// Whether emptying the socket after the order to stop has taken too long: the kernel would
@@ -226,15 +254,21 @@ impl Pause {
     }
 }
 
-/// Sockets of a UDP address: half of the cores by default, for a socket's thread does nothing
-/// but read and parse, and the destinations need the other half.
-pub fn socket_count(sockets: UdpSockets) -> usize {
+/// Cores that take events in: by default all that the process may use, by its affinity and the
+/// quota of its cgroup.
+pub fn worker_count(workers: AutoCount) -> usize {
+    match workers {
+        AutoCount::Count(n) => usize::from(n.get()),
+        AutoCount::Auto => thread::available_parallelism().map_or(1, NonZeroUsize::get),
+    }
+}
+
+/// Sockets of a UDP address: one for every two workers by default, for a socket's thread does
+/// nothing but read and parse, and the destinations need the other half.
+pub fn socket_count(sockets: AutoCount, workers: usize) -> usize {
     match sockets {
-        UdpSockets::Count(n) => usize::from(n.get()),
-        UdpSockets::Auto => thread::available_parallelism()
-            .map_or(1, NonZeroUsize::get)
-            .div_ceil(2)
-            .min(16),
+        AutoCount::Count(n) => usize::from(n.get()),
+        AutoCount::Auto => workers.div_ceil(2).clamp(1, 16),
     }
 }
 

@@ -138,6 +138,13 @@ impl Fallen {
         }
     }
 
+    /// Forgets what was noted.
+    pub(crate) fn forget(&mut self) {
+        self.hashes.clear();
+        self.rows.clear();
+        self.events = 0;
+    }
+
     /// Tells all of them, and forgets them; says how many events they were.
     pub(crate) fn tell(
         &mut self,

@@ -4,17 +4,16 @@
 //! certificates ([`crate::tls`]) do. Every option is declared once, here: the parser, the
 //! reference page and the JSON Schema all come from these structs.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::num::{NonZeroU16, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use inrush_event::{ByteSize, Period, Protocol, limits, text_option};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use inrush_event::{AutoCount, ByteSize, Period, Protocol, limits, text_option};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Where to listen, and for what: `udp://0.0.0.0:5514`, `tcp://[::]:514`, `tls://0.0.0.0:6514`,
 /// `relp://0.0.0.0:2514`, or `relps://0.0.0.0:2515` for RELP under TLS from the first byte.
@@ -191,8 +190,8 @@ pub enum ClientAuth {
 #[serde(deny_unknown_fields, default)]
 pub struct UdpOptions {
     /// Sockets opened on each address, each with its own kernel queue and thread: `auto` is one
-    /// for every two cores, at most 16.
-    pub sockets: UdpSockets,
+    /// for every two `workers`, at most 16.
+    pub sockets: AutoCount,
     /// How the kernel spreads datagrams over the sockets.
     pub balance: UdpBalance,
     /// Kernel receive buffer of each socket, raised as far as the kernel allows: all of it as
@@ -203,90 +202,27 @@ pub struct UdpOptions {
 impl Default for UdpOptions {
     fn default() -> Self {
         Self {
-            sockets: UdpSockets::Auto,
+            sockets: AutoCount::Auto,
             balance: UdpBalance::Auto,
             receive_buffer: ByteSize(limits::UDP_RECEIVE_BUFFER_BYTES as u64),
         }
     }
 }
 
-/// How many sockets an address has: `auto` or a number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum UdpSockets {
-    /// One for every two cores, at most 16.
-    #[default]
-    Auto,
-    /// This many.
-    Count(NonZeroU16),
-}
-
-impl Serialize for UdpSockets {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Count(n) => serializer.serialize_u16(n.get()),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for UdpSockets {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = UdpSockets;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(
-                    f,
-                    "`auto` or a number of sockets from 1 to {UDP_SOCKETS_MAX}"
-                )
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<UdpSockets, E> {
-                match text.parse() {
-                    Ok(number) => self.visit_u64(number),
-                    Err(_) if text == "auto" => Ok(UdpSockets::Auto),
-                    Err(_) => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
-                }
-            }
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<UdpSockets, E> {
-                let count = u16::try_from(number).ok().filter(|n| *n <= UDP_SOCKETS_MAX);
-                count
-                    .and_then(NonZeroU16::new)
-                    .map(UdpSockets::Count)
-                    .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
-
-impl JsonSchema for UdpSockets {
-    fn schema_name() -> Cow<'static, str> {
-        "UdpSockets".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "const": "auto" },
-                { "type": "integer", "minimum": 1, "maximum": UDP_SOCKETS_MAX }
-            ]
-        })
-    }
-}
-
-/// Sockets an address may have: more than there are cores on any machine we know costs memory
-/// (a receive buffer each) and gains nothing.
-const UDP_SOCKETS_MAX: u16 = 256;
-
 /// How the kernel chooses a socket for a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UdpBalance {
-    /// `hash`.
+    /// `ordered`.
     #[default]
     Auto,
-    /// By sender address and port: one sender stays on one socket, its order is kept.
+    /// By sender address and port: one sender stays on one socket and its thread, its order is
+    /// kept.
     Hash,
+    /// As `hash`. While a socket's thread is busy all the time and other cores are not, it only
+    /// reads, and all cores parse and recognise what it read; its order is kept, and an event waits
+    /// up to 5 ms more.
+    Ordered,
     /// Evenly, whoever sends: one hot sender uses all sockets, its order is not kept.
     Random,
 }
@@ -424,8 +360,8 @@ mod tests {
     #[test]
     fn sockets_are_auto_or_a_number() {
         let read = |text: &str| serde_json::from_str::<UdpOptions>(text).map(|o| o.sockets);
-        assert_eq!(read(r#"{"sockets":"auto"}"#).unwrap(), UdpSockets::Auto);
-        let four = UdpSockets::Count(NonZeroU16::new(4).unwrap());
+        assert_eq!(read(r#"{"sockets":"auto"}"#).unwrap(), AutoCount::Auto);
+        let four = AutoCount::Count(std::num::NonZeroU16::new(4).unwrap());
         assert_eq!(read(r#"{"sockets":4}"#).unwrap(), four);
         assert_eq!(read(r#"{"sockets":"4"}"#).unwrap(), four);
         for wrong in ["0", "257", "-1", "\"many\"", "70000"] {
@@ -433,7 +369,7 @@ mod tests {
                 .unwrap_err()
                 .to_string();
             assert!(
-                error.contains("`auto` or a number of sockets from 1 to 256"),
+                error.contains("`auto` or a number from 1 to 256"),
                 "{error}"
             );
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 use inrush_codec::SyslogOptions;
-use inrush_event::{Period, Secret, text_option};
+use inrush_event::{AutoCount, Period, Secret, text_option};
 use inrush_queue::QueueOptions;
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions, UdpOptions};
@@ -60,6 +60,11 @@ pub struct Config {
     /// The queue between sources and destinations.
     #[serde(default)]
     pub queue: QueueOptions,
+    /// Cores that take events in: threads that read connections, and those that help a thread that
+    /// cannot keep up with one hot sender. `auto` is all cores that the process may use. It cannot
+    /// change while running.
+    #[serde(default)]
+    pub workers: AutoCount,
     /// Time that a stopping process takes at most to deliver what is pending.
     #[serde(default = "shutdown_timeout_default")]
     pub shutdown_timeout: Period,

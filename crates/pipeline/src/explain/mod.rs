@@ -510,8 +510,7 @@ impl Explainer {
         };
         let mut shaper = Shaper::new(Arc::clone(shape));
         shaper.run(builder, 0);
-        let route = shaper.routes().first();
-        let destinations = route.map(|route| shaper.destinations(*route).to_vec());
+        let destinations = shaper.routing().first().map(|to| to.to_vec());
         let filtered = shaper.take_filtered().into_keys().next();
         (shaper.applied().to_vec(), destinations, filtered)
     }

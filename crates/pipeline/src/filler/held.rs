@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Anomalies, Counter, Ledger, RejectReason, SourceCounters, limits};
+use inrush_event::{Anomalies, Counter, Ledger, RejectReason, SourceCounters};
 
+use super::open::Open;
 use super::{Filler, Now};
 
 /// Parts beyond the first of what was put together.
@@ -73,7 +74,7 @@ impl Filler {
     /// When the next group has waited long enough.
     pub(super) fn groups_due(&self) -> Option<Instant> {
         match self.groups.is_ready() {
-            true => Some(self.since),
+            true => Some(self.open.since),
             false => self.groups.due(),
         }
     }
@@ -88,35 +89,26 @@ impl Filler {
             return;
         }
         // What is put together is known already, so what came before must be by then.
+        self.come_home(now);
         self.recognise(1, now);
         while let Some(ready) = self.groups.pop() {
-            let full = self.builder.filled() >= limits::BATCH_FLUSH_BYTES
-                || self.builder.len() >= limits::BATCH_FLUSH_RECORDS;
-            if full {
+            if self.is_full() {
                 self.flush(now);
             }
             self.stamp(now);
             let ledger = &self.doors.ledger;
             self.joined.add(ready.parts(), ready.rule(), ledger);
-            let record = ready.put(&mut self.builder);
+            let record = ready.put(&mut self.open.builder);
             if record.anomalies.contains(Anomalies::GROUP_INCOMPLETE) {
-                self.tally.add(Anomalies::GROUP_INCOMPLETE);
+                self.open.tally.add(Anomalies::GROUP_INCOMPLETE);
             }
-            let last = self.builder.len() - 1;
-            self.flag_skewed(last);
-            if let Some(namer) = &mut self.namer {
-                namer.run(&mut self.builder, last, now);
-            }
-            if let Some(shaper) = &mut self.shaper {
-                // Its bytes were counted when its parts came.
-                self.filtered.0 += shaper.run(&mut self.builder, last).0;
-            }
-            self.recognised = self.builder.len();
+            self.study.put_together(&mut self.open, now);
         }
     }
 
     /// Has everything that waits come out, and hands it on. The source or the worker ends.
     pub(crate) fn close(&mut self, now: Now) {
+        self.come_home(now);
         self.flush(now);
         self.groups.end_all();
         self.ripen(now);
@@ -135,8 +127,8 @@ impl Filler {
 
     /// Counts the parts that began to wait: they were received, and are neither accepted nor
     /// rejected yet.
-    pub(super) fn post_held(&mut self) {
-        let (events, bytes) = std::mem::take(&mut self.held);
+    pub(super) fn post_held(&self, open: &mut Open) {
+        let (events, bytes) = std::mem::take(&mut open.held);
         if events > 0 {
             let counters = &self.source.counters;
             self.doors.ledger.post(|| {

@@ -3,28 +3,53 @@
 use inrush_event::{Batch, RejectReason};
 use inrush_queue::AppendError;
 
+use super::open::Open;
+use super::tally::Tally;
 use super::{Filler, Now};
 use crate::relp::Outcome;
 use crate::source::Source;
 
 impl Filler {
-    /// Notes who sent what was all filtered or held, and forgets them: senders that make nothing
-    /// else would fill the batch's list of them for ever.
-    pub(super) fn note_without_batch(&mut self, now: Now) {
-        if self.tally.peers.is_empty() {
+    /// Posts what the batch comes to, and appends it to the queue. Waits while the queue is full
+    /// and its policy is to block.
+    pub(super) fn pass_on(&mut self, mut open: Open, now: Now) {
+        self.post_empty(&mut open);
+        self.post_held(&mut open);
+        self.post_filtered(&mut open);
+        let Open {
+            builder,
+            tally,
+            routing,
+            ..
+        } = &mut open;
+        let pool = &self.doors.pool;
+        let builder = std::mem::replace(builder, pool.lend(&self.settings.info, 0));
+        if builder.is_empty() {
+            // Bytes that became no event (the middle of an endless line) go with it.
+            self.post_joined();
+            self.owed.hand(Outcome::Nothing);
+            if !tally.peers.is_empty() {
+                // Who sent what was all filtered or held is known all the same.
+                let batch = builder.freeze(0);
+                self.source.note_senders(now.wall, &batch, &tally.peers);
+                note(&self.source, tally.anomalies);
+            }
             return;
         }
-        let next = self.next_builder(0);
-        let batch = std::mem::replace(&mut self.builder, next).freeze(0);
-        self.source
-            .note_senders(now.wall, &batch, &self.tally.peers);
-        note(&self.source, self.tally.anomalies);
-        self.tally.clear();
+        let batch = builder.freeze(self.source.next_sequence());
+        // Who sends is known whether or not there is room for what was sent.
+        self.source.note_senders(now.wall, &batch, &tally.peers);
+        let sums = self.doors.log.has_disk();
+        let batches = match routing {
+            Some(routing) => routing.split(batch, pool, sums, || self.source.next_sequence()),
+            None => vec![batch],
+        };
+        self.hand_over(batches, tally);
     }
 
     /// Counts what had not a byte.
-    pub(super) fn post_empty(&mut self) {
-        let empty = std::mem::take(&mut self.tally.empty);
+    fn post_empty(&self, open: &mut Open) {
+        let empty = std::mem::take(&mut open.tally.empty);
         if empty > 0 {
             let counters = &self.source.counters;
             self.doors.ledger.post(|| {
@@ -35,37 +60,27 @@ impl Filler {
     }
 
     /// Counts what rules took out: it was received and accepted, and goes nowhere.
-    pub(super) fn post_filtered(&mut self) {
-        let (events, bytes) = std::mem::take(&mut self.filtered);
+    fn post_filtered(&mut self, open: &mut Open) {
+        let (events, bytes) = std::mem::take(&mut open.filtered);
         if events == 0 {
             return;
         }
-        let ledger = &self.doors.ledger;
-        let mut rules = Vec::new();
-        if let Some(recogniser) = &mut self.recogniser {
-            let dropped = recogniser.take_dropped();
-            rules.extend(dropped.map(|(rule, n)| (ledger.filtered(rule), n)));
-        }
-        if let Some(shaper) = &mut self.shaper {
-            let filtered = shaper.take_filtered();
-            rules.extend(filtered.iter().map(|(rule, n)| (ledger.filtered(rule), *n)));
-        }
         let waited = self.joined.take(events);
         let counters = &self.source.counters;
-        ledger.post(|| {
+        self.doors.ledger.post(|| {
             counters.received.add(events - waited);
             counters.received_bytes.add(bytes);
             counters.held.sub(waited);
             counters.accepted.add(events);
-            rules.iter().for_each(|(counter, n)| counter.add(*n));
+            open.by_rule.iter().for_each(|(rule, n)| rule.add(*n));
         });
     }
 
     /// Appends the batches to the queue, and has their senders answered.
-    pub(super) fn hand_over(&mut self, batches: Vec<Batch>) {
+    fn hand_over(&mut self, batches: Vec<Batch>, tally: &mut Tally) {
         let mut outcome = None;
         for batch in batches {
-            let appended = self.append(batch);
+            let appended = self.append(batch, tally);
             // Who waits for an answer is told of the last batch, which is durable last, unless one
             // of them was refused.
             if appended.is_err() || !matches!(outcome, Some(Err(_))) {
@@ -81,13 +96,13 @@ impl Filler {
     }
 
     /// Appends a batch to the queue, and counts what became of it.
-    fn append(&mut self, batch: Batch) -> Result<u64, AppendError> {
+    fn append(&mut self, batch: Batch, tally: &mut Tally) -> Result<u64, AppendError> {
         let events = batch.len() as u64;
         // All that is new in the batches counts with the first of them, before anyone can see it.
         let waited = self.joined.take(events);
         let more = self.joined.take_more();
-        let bytes = std::mem::take(&mut self.tally.bytes);
-        let anomalies = std::mem::take(&mut self.tally.anomalies);
+        let bytes = std::mem::take(&mut tally.bytes);
+        let anomalies = std::mem::take(&mut tally.anomalies);
         let (source, counters) = (&self.source, &self.source.counters);
         let received = || {
             counters.received.add(events - waited);

@@ -74,12 +74,9 @@ impl Tally {
         };
     }
 
-    pub(super) fn clear(&mut self) {
-        let mut peers = std::mem::take(&mut self.peers);
-        peers.clear();
-        *self = Self {
-            peers,
-            ..Self::default()
-        };
+    /// Forgets what was odd about events.
+    pub(super) fn forget_anomalies(&mut self) {
+        self.run_events = 0;
+        self.anomalies = [0; 32];
     }
 }

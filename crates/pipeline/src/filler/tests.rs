@@ -1,7 +1,9 @@
 //! What a filler counts, and when: on clocks that the tests set.
 #![allow(clippy::unwrap_used)]
 
-use inrush_event::SourceSnapshot;
+use std::sync::{Mutex, PoisonError};
+
+use inrush_event::{Delivery, Fate, Feed, Next, SourceSnapshot};
 use inrush_queue::DestinationFeed;
 
 use super::*;
@@ -9,18 +11,24 @@ use crate::config::{Config, SourceConfig};
 use crate::recognise::Known;
 
 /// Takes events out that a program writes.
-const DROP_NOISE: &str =
+pub(super) const DROP_NOISE: &str =
     "transforms: [{ name: noise, match: 'program == \"noise\"', drop: true }]\n";
 
-const ISE: &str = "packs: { enabled: true }\n";
+pub(super) const ISE: &str = "packs: { enabled: true }\n";
 
 /// One worker of one source, and what it counts.
-struct Bench {
+pub(super) struct Bench {
     doors: Doors,
-    filler: Filler,
-    source: Arc<Source>,
-    _feed: Arc<DestinationFeed>,
+    pub(super) filler: Filler,
+    pub(super) source: Arc<Source>,
+    feed: Arc<DestinationFeed>,
     start: Now,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.doors.crew.stop();
+    }
 }
 
 fn config(rest: &str) -> Config {
@@ -33,12 +41,28 @@ fn config(rest: &str) -> Config {
 
 fn settings(config: &Config) -> Settings {
     let SourceConfig::Syslog(source) = &config.sources[0];
+    Settings::resolve("s", source, None, &known(config)).unwrap()
+}
+
+/// Compiled once for all tests of the same configuration: it takes a second in a debug build.
+fn known(config: &Config) -> Known {
+    static ALL: Mutex<Vec<(Config, Known)>> = Mutex::new(Vec::new());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = all.iter().find(|(of, _)| of == config) {
+        return known.clone();
+    }
     let known = Known::load(config, None).unwrap();
-    Settings::resolve("s", source, None, &known).unwrap()
+    all.push((config.clone(), known.clone()));
+    known
 }
 
 impl Bench {
-    fn new(rest: &str) -> Self {
+    pub(super) fn new(rest: &str) -> Self {
+        Self::of(rest, 1)
+    }
+
+    /// With so many workers in the process.
+    pub(super) fn of(rest: &str, workers: usize) -> Self {
         let config = config(rest);
         let ledger = Ledger::new();
         let log = Log::new(config.queue.clone(), Arc::clone(&ledger));
@@ -50,17 +74,18 @@ impl Bench {
             ledger,
             room: Room::new(),
             unknown: Unknown::new(),
+            crew: Crew::new(workers),
         };
         Self {
-            filler: Filler::new(doors.clone(), Arc::clone(&source)),
+            filler: Filler::new(doors.clone(), Arc::clone(&source), Arc::new(|| ())),
             doors,
             source,
-            _feed: feed,
+            feed,
             start: Now::read(),
         }
     }
 
-    fn at(&self, ms: u64) -> Now {
+    pub(super) fn at(&self, ms: u64) -> Now {
         let later = Duration::from_millis(ms);
         Now {
             instant: self.start.instant + later,
@@ -69,7 +94,7 @@ impl Bench {
     }
 
     /// Takes in so many datagrams of a sender in one read.
-    fn read(&mut self, sender: u8, text: &str, times: usize, ms: u64) {
+    pub(super) fn read(&mut self, sender: u8, text: &str, times: usize, ms: u64) {
         let now = self.at(ms);
         for _ in 0..times {
             let datagram = Datagram {
@@ -83,30 +108,46 @@ impl Bench {
     }
 
     /// Hands on all that is due by then.
-    fn rest(&mut self, ms: u64) {
+    pub(super) fn rest(&mut self, ms: u64) {
         let now = self.at(ms);
         while self.filler.due().is_some_and(|due| due <= now.instant) {
             self.filler.flush_if_due(now);
         }
     }
 
-    fn reload(&self, rest: &str) {
+    pub(super) fn reload(&self, rest: &str) {
         self.source.replace_settings(settings(&config(rest)));
     }
 
-    fn row(&self) -> SourceSnapshot {
+    pub(super) fn row(&self) -> SourceSnapshot {
         let ledger = self.doors.ledger.snapshot();
         assert!(ledger.balanced, "{ledger:#?}");
         ledger.sources["s"].clone()
     }
 
-    fn filtered(&self, rule: &str) -> u64 {
+    pub(super) fn filtered(&self, rule: &str) -> u64 {
         let filtered = self.doors.ledger.snapshot().filtered;
         filtered.get(rule).copied().unwrap_or(0)
     }
 
+    /// What reached the queue since the last time, in order: who sent it, and its text.
+    pub(super) fn events(&self) -> Vec<(IpAddr, String)> {
+        let mut events = Vec::new();
+        while let Next::Batch(Delivery {
+            position, batch, ..
+        }) = self.feed.next(Duration::ZERO)
+        {
+            let text = |record: &Record| String::from_utf8_lossy(batch.get(record.raw)).into();
+            let event = |record: &Record| (batch.peer(record).unwrap().ip, text(record));
+            events.extend(batch.records().iter().map(event));
+            let all = 0..batch.len() as u32;
+            self.feed.settle(position, all, Fate::Delivered);
+        }
+        events
+    }
+
     /// Events of each sender, by the last number of its address.
-    fn senders(&self) -> Vec<(IpAddr, u64)> {
+    pub(super) fn senders(&self) -> Vec<(IpAddr, u64)> {
         let all = self.source.senders().into_iter();
         let mut all: Vec<_> = all.map(|(ip, sender)| (ip, sender.events)).collect();
         all.sort();

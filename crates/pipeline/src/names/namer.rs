@@ -46,6 +46,7 @@ impl Namer {
     /// A new batch is filled.
     pub(crate) fn begin(&mut self) {
         self.peers.clear();
+        self.given = [0; 2];
     }
 
     /// Names the events from number `from` on.

@@ -283,6 +283,11 @@ impl Groups {
         self.ready.pop_front()
     }
 
+    /// Whether nothing waits, and nothing has come out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.ready.is_empty()
+    }
+
     /// Whether a group has come out.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()

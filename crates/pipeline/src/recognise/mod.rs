@@ -305,6 +305,8 @@ pub(crate) struct Recogniser {
     wholes: HashMap<u32, Arc<ClassInfo>>,
     /// The class of the last event, if it is a part.
     part: Option<u32>,
+    /// Whether there was a part in the batch.
+    saw_part: bool,
     /// Events of the open batch that no rule recognised, if somebody wants to know.
     fallen: Option<Fallen>,
 }
@@ -333,6 +335,7 @@ impl Recogniser {
             dropped: Vec::new(),
             wholes: HashMap::new(),
             part: None,
+            saw_part: false,
             fallen: None,
         }
     }
@@ -365,6 +368,12 @@ impl Recogniser {
     /// A new batch is filled.
     pub(crate) fn begin(&mut self) {
         self.ids.clear();
+        self.saw_part = false;
+    }
+
+    /// Whether there was a part of an event in the batch.
+    pub(crate) fn saw_part(&self) -> bool {
+        self.saw_part
     }
 
     /// Recognises the events from number `from` on. What is filtered is taken out, and so are parts
@@ -394,6 +403,7 @@ impl Recogniser {
             self.part = None;
             if let Verdict::Part(number) = verdict {
                 self.part = Some(number);
+                self.saw_part = true;
                 if let Some((groups, now)) = &mut hold
                     && self.hold(builder, &record, groups, *now) != Held::Not
                 {

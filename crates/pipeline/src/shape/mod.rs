@@ -20,7 +20,7 @@ use inrush_event::{Counter, ExtraKey};
 use crate::config::{Config, SetOptions};
 
 pub(crate) use shaper::Shaper;
-pub(crate) use split::split;
+pub(crate) use split::Routing;
 
 /// The rule that events are filtered by which no route matches.
 pub(crate) const UNROUTED: &str = "unrouted";

@@ -8,7 +8,7 @@ use inrush_event::{
     BatchBuilder, ClassId, ClassInfo, EventNames, EventText, Extra, ExtraKey, Record, Span,
 };
 
-use super::{Shape, Target, Transform, UNROUTED};
+use super::{Routing, Shape, Target, Transform, UNROUTED};
 
 /// Classes as transforms leave them that are remembered; far more than there are.
 const CHANGED_MAX: usize = 16_384;
@@ -97,16 +97,12 @@ impl Shaper {
         ((count - kept) as u64, bytes)
     }
 
-    /// The destinations of each event of the batch, by the number in [`Self::destinations`]; empty
-    /// if there are no routes.
-    pub(crate) fn routes(&self) -> &[u16] {
-        &self.routes
-    }
-
-    /// Where a route leads.
-    pub(crate) fn destinations(&self, route: u16) -> Arc<[String]> {
-        let route = self.shape.routes.get(usize::from(route));
-        route.map_or_else(|| Arc::from([]), |route| Arc::clone(&route.to))
+    /// Where the events of the batch go.
+    pub(crate) fn routing(&mut self) -> Routing {
+        Routing {
+            shape: Arc::clone(&self.shape),
+            routes: std::mem::take(&mut self.routes),
+        }
     }
 
     /// The transforms that changed the last event.

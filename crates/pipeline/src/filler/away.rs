@@ -1,0 +1,309 @@
+//! Batches of a filler that other cores study, and that come back in the order in which they left.
+//!
+//! A worker that has no rest any more only reads and frames ([`Away::is_on`]); what its events are
+//! the crew finds out, and the worker itself, in small steps between two reads. Small batches, few
+//! of them at a time: an event waits some milliseconds more than at a worker that has rest.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use inrush_event::limits;
+
+use super::{Filler, Now, Open};
+use crate::crew::{Crew, Job, Slot, Studied, Wake};
+
+/// What a batch should take to be studied.
+const STUDY: Duration = Duration::from_millis(1);
+
+/// An event that is handed on later than this after its batch was read was late. Counted.
+const LATE: Duration = Duration::from_millis(5);
+
+/// Events of a batch of its own that the worker studies between two reads.
+const STEP_EVENTS: usize = 64;
+
+/// Batches have at least so many events and bytes, however long it takes to study one.
+const RECORDS_MIN: usize = 64;
+const BYTES_MIN: usize = 64 * 1024;
+
+/// After parts of events were seen, the worker does all itself for so long.
+const HOME_AFTER_PARTS: Duration = Duration::from_secs(10);
+
+/// A batch and its place.
+struct Own {
+    slot: Arc<Slot>,
+    job: Box<Job>,
+    took: Duration,
+}
+
+/// What a filler has elsewhere.
+pub(super) struct Away {
+    crew: Arc<Crew>,
+    wake: Wake,
+    on: bool,
+    wanted: bool,
+    /// Whether it may ever be on: not for who has answers to give.
+    allowed: bool,
+    /// Until when it must not be on.
+    home_until: Option<Instant>,
+    slots: VecDeque<(Arc<Slot>, Instant)>,
+    own: Option<Own>,
+    /// Time of other threads since the last time that somebody asked.
+    helped: Duration,
+    records_max: usize,
+    read_bytes: usize,
+}
+
+impl Away {
+    pub(super) fn new(crew: Arc<Crew>, wake: Wake) -> Self {
+        Self {
+            allowed: crew.size() > 0,
+            crew,
+            wake,
+            on: false,
+            wanted: false,
+            home_until: None,
+            slots: VecDeque::new(),
+            own: None,
+            helped: Duration::ZERO,
+            records_max: limits::BATCH_FLUSH_RECORDS,
+            read_bytes: limits::READ_BYTES,
+        }
+    }
+
+    /// Whether the open batch is studied elsewhere.
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Records of a batch, at most.
+    pub(super) fn records_max(&self) -> usize {
+        match self.on {
+            true => self.records_max,
+            false => limits::BATCH_FLUSH_RECORDS,
+        }
+    }
+
+    /// Bytes to read at once, at most.
+    pub(super) fn read_bytes(&self) -> usize {
+        match self.on {
+            true => self.read_bytes,
+            false => limits::READ_BYTES,
+        }
+    }
+
+    /// Batches that may be away.
+    fn window(&self) -> usize {
+        2 * (self.crew.size() + 1)
+    }
+
+    /// Learns from a batch how large the next ones should be.
+    fn learn(&mut self, events: usize, bytes: usize, took: Duration) {
+        let share = STUDY.as_secs_f64() / took.as_secs_f64().max(1e-6);
+        let scaled = |n: usize| (n as f64 * share).min(limits::ARENA_BYTES as f64) as usize;
+        let slowly = |known: usize, new: usize| (3 * known + new) / 4;
+        let records = scaled(events).clamp(RECORDS_MIN, limits::BATCH_FLUSH_RECORDS);
+        let bytes = scaled(bytes).clamp(BYTES_MIN, limits::READ_BYTES);
+        self.records_max = slowly(self.records_max, records);
+        self.read_bytes = slowly(self.read_bytes, bytes);
+    }
+}
+
+impl Filler {
+    /// Whether batches are to be studied by other cores too: the worker has no rest, and there are
+    /// cores that have. From the next batch on.
+    pub(crate) fn share(&mut self, wanted: bool) {
+        self.away.wanted = wanted;
+    }
+
+    /// Time that other threads took for our batches, since the last call.
+    pub(crate) fn take_helped(&mut self) -> Duration {
+        std::mem::take(&mut self.away.helped)
+    }
+
+    /// A new batch begins, which is empty: is it studied elsewhere?
+    pub(super) fn choose(&mut self, now: Now) {
+        let away = &mut self.away;
+        if away.home_until.is_some_and(|until| until <= now.instant) {
+            away.home_until = None;
+        }
+        let wanted = away.wanted && away.allowed && away.home_until.is_none();
+        let on = wanted && self.groups.is_empty();
+        if on == self.away.on {
+            return;
+        }
+        if on {
+            self.away.on = true;
+            self.source.shared.add(1);
+        } else {
+            self.come_home(now);
+        }
+    }
+
+    /// Nothing of this filler is to be studied elsewhere any more.
+    pub(super) fn keep_at_home(&mut self, now: Now) {
+        if self.away.allowed {
+            self.away.allowed = false;
+            self.come_home(now);
+        }
+    }
+
+    /// Hands the open batch on to be studied elsewhere.
+    pub(super) fn send_away(&mut self, now: Now) {
+        if self.open.is_empty() {
+            let open = self.take_open();
+            self.begin(0);
+            self.pass_on(open, now);
+            return self.choose(now);
+        }
+        let mut open = self.take_open();
+        open.begin_study();
+        let slot = Slot::new(
+            Job {
+                open,
+                doors: self.doors.clone(),
+                source: Arc::clone(&self.source),
+                generation: self.generation,
+                settings: Arc::clone(&self.settings),
+                now,
+            },
+            Arc::clone(&self.away.wake),
+        );
+        self.away.slots.push_back((Arc::clone(&slot), now.instant));
+        self.away.crew.offer(&slot);
+        self.source.shared_batches.add(1);
+        self.begin(0);
+        self.collect(now);
+        while self.away.slots.len() > self.away.window() {
+            self.wait_for_one(now);
+        }
+        self.choose(now);
+    }
+
+    /// Hands on what has come back, in order.
+    pub(crate) fn collect(&mut self, now: Now) {
+        while let Some((slot, _)) = self.away.slots.front()
+            && let Some(studied) = slot.take()
+        {
+            let since = self.away.slots.pop_front().map(|(_, since)| since);
+            if since.is_some_and(|since| since.elapsed() > LATE) {
+                self.source.shared_late.add(1);
+            }
+            self.take_back(*studied, now);
+        }
+    }
+
+    fn take_back(&mut self, studied: Studied, now: Now) {
+        let Studied {
+            mut open,
+            whole,
+            took,
+            elsewhere,
+        } = studied;
+        self.away.learn(open.len(), open.builder.filled(), took);
+        if elsewhere {
+            self.away.helped += took;
+        }
+        if !whole {
+            self.finish_own();
+            open.forget_study();
+            self.study.begin();
+            let hold = Some((&mut self.groups, now.instant));
+            let _all = self.study.go_on(&mut open, usize::MAX, hold, now);
+            self.study.end(&mut open, now);
+            self.away.home_until = Some(now.instant + HOME_AFTER_PARTS);
+        }
+        self.pass_on(open, now);
+    }
+
+    /// Goes on with what others have not begun, for a moment. Returns whether there is more: then
+    /// this is no time to sleep.
+    pub(crate) fn help(&mut self, now: Now) -> bool {
+        if self.away.slots.is_empty() {
+            return false;
+        }
+        self.study_own(STEP_EVENTS);
+        self.collect(now);
+        self.away.own.is_some()
+    }
+
+    /// Studies so many events of a batch that others have not begun.
+    fn study_own(&mut self, events: usize) {
+        let began = Instant::now();
+        if self.away.own.is_none() {
+            // The last one: others take the first.
+            let mut slots = self.away.slots.iter().rev();
+            let begun = slots.find_map(|(slot, _)| Some((Arc::clone(slot), slot.begin()?)));
+            let Some((slot, job)) = begun else {
+                return;
+            };
+            self.study.begin();
+            let took = Duration::ZERO;
+            self.away.own = Some(Own { slot, job, took });
+        }
+        let Some(own) = &mut self.away.own else {
+            return;
+        };
+        let whole = self
+            .study
+            .go_on(&mut own.job.open, events, None, own.job.now);
+        own.took += began.elapsed();
+        if whole && own.job.open.studied < own.job.open.rows.len() {
+            return;
+        }
+        if whole {
+            self.study.end(&mut own.job.open, own.job.now);
+        }
+        if let Some(Own { slot, job, took }) = self.away.own.take() {
+            slot.finish(Studied {
+                open: job.open,
+                whole,
+                took,
+                elsewhere: false,
+            });
+        }
+    }
+
+    /// Ends what the worker has begun itself. It comes back in its turn.
+    pub(super) fn finish_own(&mut self) {
+        while self.away.own.is_some() {
+            self.study_own(usize::MAX);
+        }
+    }
+
+    /// Goes on until the oldest batch was studied.
+    fn wait_for_one(&mut self, now: Now) {
+        self.study_own(usize::MAX);
+        if let Some((slot, _)) = self.away.slots.front() {
+            slot.wait();
+        }
+        self.collect(now);
+    }
+
+    /// Has all that is away handed on, and studies what comes from now on here.
+    pub(super) fn come_home(&mut self, now: Now) {
+        if !self.away.on {
+            return;
+        }
+        if !self.open.is_empty() {
+            self.send_away(now);
+        }
+        while !self.away.slots.is_empty() {
+            self.wait_for_one(now);
+        }
+        self.away.on = false;
+        self.study.begin();
+    }
+}
+
+impl super::Study {
+    /// Studies all of a batch; `false` if it has parts of events.
+    pub(crate) fn whole(&mut self, open: &mut Open, now: Now) -> bool {
+        self.begin();
+        let whole = self.go_on(open, usize::MAX, None, now);
+        if whole {
+            self.end(open, now);
+        }
+        whole
+    }
+}
