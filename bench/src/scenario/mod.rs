@@ -6,6 +6,7 @@ mod cost;
 mod dead;
 mod durable;
 mod noloss;
+mod one_sender;
 mod reload;
 mod rounds;
 mod saturate;
@@ -50,6 +51,10 @@ pub(crate) enum Name {
     UdpNolossDefault,
     /// UDP overload as an ordinary user, every datagram accounted for.
     UdpConserve,
+    /// One sender with two workers beside one.
+    OneSender,
+    /// The order of one sender's events.
+    Order,
     /// TCP at 500,000/s for minutes, memory flat.
     Soak,
     /// A reload each second under full load.
@@ -106,6 +111,8 @@ impl Name {
             Self::UdpNoloss => noloss::run(lab, noloss::Configuration::Blackhole),
             Self::UdpNolossDefault => noloss::run(lab, noloss::Configuration::BuiltIn),
             Self::UdpConserve => conserve::run(lab),
+            Self::OneSender => one_sender::run(lab),
+            Self::Order => one_sender::run_order(lab),
             Self::Soak => soak::run(lab),
             Self::Reload => reload::run(lab),
             Self::Durable => durable::run(lab),

@@ -50,3 +50,34 @@ impl IdleMeter {
         self.last = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn idle_time_of_all_cpus_is_counted_since_the_last_call() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let write = |idle: u64, wait: u64| {
+            let text = format!("cpu  9 8 7 {idle} {wait} 5 4 3 2 1\ncpu0 1 1 1 1 1 1\n");
+            fs::write(root.path().join("proc/stat"), text).unwrap();
+        };
+        let mut meter = IdleMeter::at(root.path());
+        let now = Instant::now();
+        assert_eq!(meter.idle_cpus(now), None, "no file");
+        write(1000, 10);
+        assert_eq!(meter.idle_cpus(now), None, "the first");
+        write(1020, 20);
+        let later = now + Duration::from_millis(200);
+        assert!((meter.idle_cpus(later).unwrap() - 1.5).abs() < 1e-9);
+        write(0, 0);
+        assert_eq!(meter.idle_cpus(later + Duration::from_secs(1)), Some(0.0));
+        meter.forget();
+        assert_eq!(meter.idle_cpus(later + Duration::from_secs(2)), None);
+    }
+}

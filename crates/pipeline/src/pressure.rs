@@ -51,6 +51,18 @@ impl Pressure {
 
     /// Whether the worker is to share its work from now on, if that has changed.
     pub(crate) fn judge(&mut self, now: Instant) -> Option<bool> {
+        let mut idle = std::mem::take(&mut self.idle);
+        let judged = self.judge_by(now, || idle.idle_cpus(now));
+        // What was read long ago says nothing of the present.
+        if self.busy_windows == 0 {
+            idle.forget();
+        }
+        self.idle = idle;
+        judged
+    }
+
+    /// [`Self::judge`] with `idle_cpus`, which is asked once in a window in which that matters.
+    fn judge_by(&mut self, now: Instant, idle_cpus: impl FnOnce() -> Option<f64>) -> Option<bool> {
         let elapsed = now.duration_since(self.since);
         if elapsed < WINDOW {
             return None;
@@ -62,16 +74,77 @@ impl Pressure {
             busy + helped.div_duration_f64(elapsed) >= CALM
         } else if busy >= BUSY {
             self.busy_windows += 1;
-            let idle = self.idle.idle_cpus(now);
+            let idle = idle_cpus();
             // The first reading says nothing. Where the kernel never does, help is tried.
             self.busy_windows > 1 && idle.is_none_or(|cpus| cpus >= IDLE_CPUS)
         } else {
             self.busy_windows = 0;
-            self.idle.forget();
             false
         };
+        if shares {
+            self.busy_windows = 0;
+        }
         let changed = shares != self.shares;
         self.shares = shares;
         changed.then_some(shares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker, and the windows of its life so far.
+    struct Life(Pressure, u32);
+
+    impl Life {
+        fn new() -> Self {
+            Self(Pressure::new(), 0)
+        }
+
+        /// A window with so much rest and help, in per cent, and so many idle CPUs.
+        fn window(&mut self, rest: u32, help: u32, idle: Option<f64>) -> Option<bool> {
+            let start = self.0.since;
+            self.1 += 1;
+            self.0.rested(WINDOW * rest / 100);
+            self.0.helped(WINDOW * help / 100);
+            self.0.judge_by(start + WINDOW, || idle)
+        }
+    }
+
+    #[test]
+    fn help_comes_after_two_busy_windows_if_cpus_are_idle() {
+        let mut life = Life::new();
+        assert_eq!(life.window(5, 0, Some(1.0)), None);
+        assert_eq!(life.window(50, 0, Some(1.0)), None, "it had rest");
+        assert_eq!(life.window(5, 0, Some(1.0)), None);
+        assert_eq!(life.window(5, 0, Some(1.0)), Some(true));
+    }
+
+    #[test]
+    fn nobody_helps_on_a_machine_that_is_busy() {
+        let mut life = Life::new();
+        for _ in 0..5 {
+            assert_eq!(life.window(0, 0, Some(0.1)), None);
+        }
+        assert_eq!(
+            life.window(0, 0, None),
+            Some(true),
+            "the kernel does not say"
+        );
+    }
+
+    #[test]
+    fn help_goes_on_while_there_is_work_for_more_than_half_a_core() {
+        let mut life = Life::new();
+        life.window(0, 0, Some(1.0));
+        assert_eq!(life.window(0, 0, Some(1.0)), Some(true));
+        assert_eq!(
+            life.window(70, 50, Some(0.0)),
+            None,
+            "80 % of a core in all"
+        );
+        assert_eq!(life.window(80, 30, Some(1.0)), Some(false));
+        assert_eq!(life.window(0, 0, Some(1.0)), None, "from the beginning");
     }
 }

@@ -71,6 +71,36 @@ fn over_tls() {
     assert_all_arrived(&inrush, "tls", &["--ca", ca.to_str().unwrap()], 5_000);
 }
 
+/// More to recognise than one thread of a debug build can: others help where they have time.
+#[test]
+fn one_sender_keeps_its_order_whoever_studies_its_events() {
+    let recognised = "workers: 4\npacks: { enabled: true }\n";
+    let inrush = Inrush::start(&(recognised.to_owned() + &to_file(crate::UDP_TCP, "")));
+    assert_all_arrived(&inrush, "tcp", &["--active-connections", "1"], 20_000);
+    assert_all_arrived(&inrush, "udp", &["-D"], 10_000);
+    let page = inrush.http("GET", "/metrics").body;
+    let name = "inrush_source_shared_batches_total{source=\"syslog\"}";
+    let line = page.lines().find(|line| line.starts_with(name));
+    eprintln!("{}", line.unwrap());
+}
+
+/// On one core, or with `workers: 1`, there is nobody to help.
+#[test]
+fn one_worker_does_all_by_itself() {
+    let one = "workers: 1\npacks: { enabled: true }\n".to_owned();
+    let inrush = Inrush::start(&(one + &to_file(crate::UDP_TCP, "")));
+    assert_all_arrived(&inrush, "tcp", &["--active-connections", "2"], 2_000);
+    let page = inrush.http("GET", "/metrics").body;
+    assert!(page.contains("inrush_source_shared_batches_total{source=\"syslog\"} 0"));
+    inrush.rewrite(&("workers: 2\n".to_owned() + &to_file(crate::UDP_TCP, "")));
+    let answer = inrush.http("POST", "/api/v1/reload");
+    assert!(
+        answer.body.contains("workers cannot change while running"),
+        "{}",
+        answer.body
+    );
+}
+
 #[test]
 fn udp_loss_is_the_kernels_to_the_packet() {
     const SENT: u64 = 50_000;

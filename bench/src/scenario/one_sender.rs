@@ -1,0 +1,231 @@
+//! One hot sender: how much more it gets through with two workers than with one, and whether its
+//! order is kept.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::turns::go_on;
+use super::{REFERENCE, tell};
+use crate::http;
+use crate::lab::Lab;
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{Amount, Shape, Wire};
+use crate::stats::{Spread, median};
+use crate::subject::{Inrush, Subject, User};
+
+/// Times the throughput of one worker that two must have.
+const GAIN_MIN: f64 = 1.7;
+
+/// What the sender offers over UDP, in terms of what one worker takes over TCP: more than two can.
+const OFFERED: f64 = 2.2;
+
+/// Events of the run that looks at the order alone.
+const ORDERED_EVENTS: u64 = 100_000_000;
+
+/// Of the batches that other cores studied, this part may have been late: p99.
+const LATE_MAX: f64 = 0.01;
+
+const TEMPLATE: &str = include_str!("../../inrush/one-sender.yaml");
+const ORDER: &str = include_str!("../../inrush/one-sender-order.yaml");
+
+const SHAPE: Shape = Shape {
+    connections: 1,
+    ..REFERENCE
+};
+
+fn scheme(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Tcp => "tcp",
+        Wire::Udp => "udp",
+    }
+}
+
+/// Runs it: two workers beside one, TCP and UDP.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let shows = "one sender, packs and expressions, to a blackhole: two workers beside one";
+    tell(shows);
+    let mut scenario = lab.scenario(shows);
+    let mut tcp_rate = 0.0;
+    for wire in [Wire::Tcp, Wire::Udp] {
+        let rate = match wire {
+            Wire::Tcp => 0,
+            Wire::Udp => (tcp_rate * OFFERED) as u64,
+        };
+        let shape = Shape {
+            wire,
+            rate,
+            ..SHAPE
+        };
+        let (cells, late) = pair(lab, &shape)?;
+        let rates = cells.iter().map(|cell| cell.rate().map(|rate| rate.median));
+        let rates: Vec<f64> = rates.collect::<Option<_>>().context("no rate")?;
+        tcp_rate = rates[0];
+        scenario.checks.push(gain(&cells, wire));
+        scenario.checks.push(late_check(&late, wire));
+        scenario.checks.extend(cells.iter().map(Cell::accounts));
+        scenario.cells.extend(cells);
+    }
+    scenario.ended = lab.scenario(shows).ended;
+    Ok(scenario)
+}
+
+/// One worker and two by turns, and the part of the lent batches that were late with two.
+fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
+    let load = format!("{}, one sender, 800 B", scheme(shape.wire));
+    let mut cells = [1, 2].map(|workers| Cell {
+        subject: format!("inrush, workers: {workers}"),
+        load: load.clone(),
+        runs: vec![],
+    });
+    let (mut rounds, mut late) = (0, Vec::new());
+    while go_on(lab, rounds, rounds) {
+        rounds += 1;
+        for (cell, workers) in cells.iter_mut().zip(["1", "2"]) {
+            let template = TEMPLATE.replace("@WORKERS@", workers);
+            let template = template.replace("@LISTEN@", scheme(shape.wire));
+            let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
+            let seconds = Amount::Seconds(lab.seconds.ceil() as u64);
+            let run = lab.measure(&mut inrush, None, shape, seconds, None)?;
+            let shared = Shared::of(&inrush)?;
+            tell(&format!(
+                "  workers {workers}  {:>9.0} events/s  {:>7.3} µs/event  {} of {} lent batches late  ({load})",
+                rate(&run),
+                run.us_per_event,
+                shared.late,
+                shared.batches,
+            ));
+            if workers == "2" && shared.batches > 0 {
+                late.push(shared.late as f64 / shared.batches as f64);
+            }
+            cell.runs.push(run);
+        }
+    }
+    Ok((cells, late))
+}
+
+fn rate(run: &Run) -> f64 {
+    run.delivered as f64 / run.seconds
+}
+
+/// Each run with two workers beside the run with one that came before it.
+fn gain(cells: &[Cell; 2], wire: Wire) -> Check {
+    let pairs = cells[0].runs.iter().zip(&cells[1].runs);
+    let gains: Vec<f64> = pairs.map(|(one, two)| rate(two) / rate(one)).collect();
+    let spread = Spread::of(&gains);
+    Check::new(
+        format!(
+            "two workers take {GAIN_MIN} × what one does ({})",
+            scheme(wire)
+        ),
+        spread.map_or("no figure".to_owned(), |s| {
+            format!(
+                "{:.2} × ({:.2} to {:.2}, {} pairs)",
+                s.median, s.min, s.max, s.n
+            )
+        }),
+        spread.is_some_and(|spread| spread.median >= GAIN_MIN),
+    )
+}
+
+fn late_check(late: &[f64], wire: Wire) -> Check {
+    let part = median(late);
+    Check::new(
+        format!("p99 of the delay by it under 5 ms ({})", scheme(wire)),
+        part.map_or("nothing was lent".to_owned(), |part| {
+            format!("{:.2} % of the batches later", part * 100.0)
+        }),
+        part.is_some_and(|part| part <= LATE_MAX),
+    )
+}
+
+/// What metrics say of the work that was shared.
+struct Shared {
+    batches: u64,
+    late: u64,
+}
+
+impl Shared {
+    fn of(inrush: &Inrush) -> Result<Self> {
+        let page = http::get(&format!("{}/metrics", inrush.admin()))?;
+        let read = |name: &str| {
+            let line = page.lines().find(|line| line.starts_with(name));
+            let value = line.and_then(|line| line.rsplit(' ').next());
+            let value: Option<f64> = value.and_then(|text| text.parse().ok());
+            value.map(|value| value as u64).context(name.to_owned())
+        };
+        Ok(Self {
+            batches: read("inrush_source_shared_batches_total{")?,
+            late: read("inrush_source_shared_late_batches_total{")?,
+        })
+    }
+}
+
+/// Runs it: the order of a hundred million events, over UDP and over TCP.
+pub(super) fn run_order(lab: &Lab) -> Result<Scenario> {
+    let shows = "the order of one sender's events, packs on, to a file";
+    tell(shows);
+    let mut scenario = lab.scenario(shows);
+    for wire in [Wire::Udp, Wire::Tcp] {
+        scenario.checks.extend(order(lab, wire)?);
+    }
+    Ok(scenario)
+}
+
+fn order(lab: &Lab, wire: Wire) -> Result<Vec<Check>> {
+    let scheme = scheme(wire);
+    let template = ORDER.replace("@LISTEN@", scheme);
+    let inrush = lab.start_inrush(&template, None, User::Ours)?;
+    let to = format!("{scheme}://{}", inrush.address(wire)?);
+    let events = match wire {
+        Wire::Udp => ORDERED_EVENTS,
+        Wire::Tcp => ORDERED_EVENTS / 10,
+    };
+    let mut load = Command::new(&lab.inrush);
+    load.args(["load", &to, "--json", "--size=128", "--drain-timeout=120s"])
+        .arg(format!("--number={events}"))
+        .arg(format!("--rate={}", ORDER_RATE))
+        .arg(format!(
+            "--verify={}",
+            lab.inrush_dir().join("order.log").display()
+        ));
+    if wire == Wire::Udp {
+        load.arg("--gso=8");
+    }
+    let out = load.output().context("inrush load")?;
+    let report: Value = serde_json::from_slice(&out.stdout)
+        .with_context(|| format!("inrush load: {}", String::from_utf8_lossy(&out.stderr)))?;
+    let markers = &report["verify"]["markers"];
+    let count = |name: &str| markers[name].as_u64();
+    let shared = Shared::of(&inrush)?;
+    let ledger = inrush.ledger()?;
+    let received = count("received").unwrap_or(0);
+    let found = format!(
+        "{} out of order, {} duplicated, {} lost of {received} that arrived; {} batches lent, {} late",
+        count("out_of_order").unwrap_or(0),
+        count("duplicated").unwrap_or(0),
+        count("lost").unwrap_or(0),
+        shared.batches,
+        shared.late,
+    );
+    tell(&format!("  {scheme}: {found}"));
+    let clean = count("out_of_order") == Some(0) && count("duplicated") == Some(0);
+    drop(inrush);
+    lab.clear_inrush_dir()?;
+    Ok(vec![
+        Check::new(
+            format!("0 of {events} events out of order ({scheme})"),
+            found,
+            clean && received >= events / 100 * 99 && shared.batches > 0,
+        ),
+        Check::new(
+            format!("ledger balanced ({scheme})"),
+            ledger["balanced"].to_string(),
+            ledger["balanced"] == true,
+        ),
+    ])
+}
+
+/// Events a second: more than one core recognises, and less than two do.
+const ORDER_RATE: u64 = 350_000;
