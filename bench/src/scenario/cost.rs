@@ -66,6 +66,17 @@ pub(super) const TCP250: Cost = Cost {
     ..TCP10
 };
 
+/// The record of Fluent Bit's published figures.
+pub(super) const TCP209: Cost = Cost {
+    shows: "full parse of TCP, 10 connections, 209 B, queue in memory, to a blackhole",
+    shape: Shape {
+        size: 209,
+        ..REFERENCE
+    },
+    limit_us: 0.25,
+    ..TCP10
+};
+
 pub(super) const HEC: Cost = Cost {
     shows: "TCP, 10 connections, 800 B, queue in memory, to a HEC endpoint without gzip",
     limit_us: 1.3,

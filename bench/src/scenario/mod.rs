@@ -37,6 +37,8 @@ pub(crate) enum Name {
     Tcp5424,
     /// TCP, 10 connections, 250 B.
     Tcp250,
+    /// TCP, 10 connections, 209 B.
+    Tcp209,
     /// TCP, 10 connections, 800 B, to a HEC endpoint.
     Hec,
     /// TCP, 10 connections, real messages mixed, with and without the packs, to a blackhole.
@@ -104,6 +106,7 @@ impl Name {
             Self::Tcp1 => cost::run(lab, &cost::TCP1),
             Self::Tcp5424 => cost::run(lab, &cost::TCP5424),
             Self::Tcp250 => cost::run(lab, &cost::TCP250),
+            Self::Tcp209 => cost::run(lab, &cost::TCP209),
             Self::Hec => cost::run(lab, &cost::HEC),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),

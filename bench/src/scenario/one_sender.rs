@@ -185,7 +185,7 @@ fn order(lab: &Lab, wire: Wire) -> Result<Vec<Check>> {
     let mut load = Command::new(&lab.inrush);
     load.args(["load", &to, "--json", "--size=128", "--drain-timeout=120s"])
         .arg(format!("--number={events}"))
-        .arg(format!("--rate={}", ORDER_RATE))
+        .arg(format!("--rate={ORDER_RATE}"))
         .arg(format!(
             "--verify={}",
             lab.inrush_dir().join("order.log").display()

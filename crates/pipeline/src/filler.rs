@@ -234,6 +234,8 @@ pub(crate) struct Filler {
     owed: Owed,
     /// Batches that are studied elsewhere.
     away: Away,
+    /// Time that the queue took to take batches: most of it waiting for room.
+    blocked: Duration,
 }
 
 impl Filler {
@@ -256,6 +258,7 @@ impl Filler {
             settings,
             study,
             away,
+            blocked: Duration::ZERO,
         }
     }
 

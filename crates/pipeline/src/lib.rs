@@ -14,8 +14,9 @@
 //! 1. [`config`]: from a file to checked options.
 //! 2. `pipeline`: starts, reloads and stops everything.
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
-//! 4. `filler`: from bytes to batches; `pressure`, `crew`: who helps a worker without rest; `relp`: who is answered when; `source`: what the workers
-//!    of a source share; `senders`: who sends to it.
+//! 4. `filler`: from bytes to batches; `pressure`, `crew`: who helps a worker without rest; `relp`:
+//!    who is answered when; `source`: what the workers of a source share; `senders`: who sends to
+//!    it.
 //! 5. [`recognise`]: packs, and who asks them; `names`: hosts that events do not name; `unknown`:
 //!    what no rule recognised; `destination`: the threads that deliver.
 //! 6. [`quarantine`]: where refused events go, and the way back.

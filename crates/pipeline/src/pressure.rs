@@ -39,7 +39,7 @@ impl Pressure {
         }
     }
 
-    /// The worker has slept.
+    /// The worker has slept, or waited for room in the queue.
     pub(crate) fn rested(&mut self, time: Duration) {
         self.rested += time;
     }

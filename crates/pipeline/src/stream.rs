@@ -260,7 +260,9 @@ impl Worker {
         self.helping = false;
         for filler in &mut self.fillers {
             self.helping |= filler.help(now);
-            self.pressure.helped(filler.take_helped());
+            let (helped, blocked) = filler.take_times();
+            self.pressure.helped(helped);
+            self.pressure.rested(blocked);
         }
         if let Some(share) = self.pressure.judge(now.instant) {
             self.fillers

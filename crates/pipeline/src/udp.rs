@@ -166,7 +166,9 @@ impl Worker {
         let Some(pressure) = &mut self.pressure else {
             return;
         };
-        pressure.helped(self.filler.take_helped());
+        let (helped, blocked) = self.filler.take_times();
+        pressure.helped(helped);
+        pressure.rested(blocked);
         if let Some(share) = pressure.judge(now.instant) {
             self.filler.share(share);
         }

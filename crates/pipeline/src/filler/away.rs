@@ -36,6 +36,14 @@ struct Own {
     took: Duration,
 }
 
+/// A batch that is away.
+struct Sent {
+    slot: Arc<Slot>,
+    at: Instant,
+    /// [`Filler::blocked`] then.
+    blocked: Duration,
+}
+
 /// What a filler has elsewhere.
 pub(super) struct Away {
     crew: Arc<Crew>,
@@ -46,10 +54,12 @@ pub(super) struct Away {
     allowed: bool,
     /// Until when it must not be on.
     home_until: Option<Instant>,
-    slots: VecDeque<(Arc<Slot>, Instant)>,
+    slots: VecDeque<Sent>,
     own: Option<Own>,
     /// Time of other threads since the last time that somebody asked.
     helped: Duration,
+    /// [`Filler::blocked`] then.
+    blocked_told: Duration,
     records_max: usize,
     read_bytes: usize,
 }
@@ -66,6 +76,7 @@ impl Away {
             slots: VecDeque::new(),
             own: None,
             helped: Duration::ZERO,
+            blocked_told: Duration::ZERO,
             records_max: limits::BATCH_FLUSH_RECORDS,
             read_bytes: limits::READ_BYTES,
         }
@@ -116,9 +127,12 @@ impl Filler {
         self.away.wanted = wanted;
     }
 
-    /// Time that other threads took for our batches, since the last call.
-    pub(crate) fn take_helped(&mut self) -> Duration {
-        std::mem::take(&mut self.away.helped)
+    /// Time that other threads took for our batches, and time that we waited for room in the
+    /// queue, since the last call.
+    pub(crate) fn take_times(&mut self) -> (Duration, Duration) {
+        let helped = std::mem::take(&mut self.away.helped);
+        let before = std::mem::replace(&mut self.away.blocked_told, self.blocked);
+        (helped, self.blocked - before)
     }
 
     /// A new batch begins, which is empty: is it studied elsewhere?
@@ -169,7 +183,11 @@ impl Filler {
             },
             Arc::clone(&self.away.wake),
         );
-        self.away.slots.push_back((Arc::clone(&slot), now.instant));
+        self.away.slots.push_back(Sent {
+            slot: Arc::clone(&slot),
+            at: now.instant,
+            blocked: self.blocked,
+        });
         self.away.crew.offer(&slot);
         self.source.shared_batches.add(1);
         self.begin(0);
@@ -182,13 +200,15 @@ impl Filler {
 
     /// Hands on what has come back, in order.
     pub(crate) fn collect(&mut self, now: Now) {
-        while let Some((slot, _)) = self.away.slots.front()
-            && let Some(studied) = slot.take()
+        while let Some(sent) = self.away.slots.front()
+            && let Some(studied) = sent.slot.take()
         {
-            let since = self.away.slots.pop_front().map(|(_, since)| since);
-            if since.is_some_and(|since| since.elapsed() > LATE) {
+            // That the queue had no room is no fault of ours.
+            let blocked = self.blocked.saturating_sub(sent.blocked);
+            if sent.at.elapsed() > LATE + blocked {
                 self.source.shared_late.add(1);
             }
+            self.away.slots.pop_front();
             self.take_back(*studied, now);
         }
     }
@@ -232,8 +252,8 @@ impl Filler {
         let began = Instant::now();
         if self.away.own.is_none() {
             // The last one: others take the first.
-            let mut slots = self.away.slots.iter().rev();
-            let begun = slots.find_map(|(slot, _)| Some((Arc::clone(slot), slot.begin()?)));
+            let mut slots = self.away.slots.iter().rev().map(|sent| &sent.slot);
+            let begun = slots.find_map(|slot| Some((Arc::clone(slot), slot.begin()?)));
             let Some((slot, job)) = begun else {
                 return;
             };
@@ -274,8 +294,8 @@ impl Filler {
     /// Goes on until the oldest batch was studied.
     fn wait_for_one(&mut self, now: Now) {
         self.study_own(usize::MAX);
-        if let Some((slot, _)) = self.away.slots.front() {
-            slot.wait();
+        if let Some(sent) = self.away.slots.front() {
+            sent.slot.wait();
         }
         self.collect(now);
     }

@@ -1,5 +1,7 @@
 //! How the events of a batch come into the ledger, and the batch into the queue.
 
+use std::time::Instant;
+
 use inrush_event::{Batch, RejectReason};
 use inrush_queue::AppendError;
 
@@ -122,7 +124,9 @@ impl Filler {
             more.accept(counters);
             note(source, anomalies);
         };
+        let began = Instant::now();
         let appended = self.doors.log.append(batch, self.owed.is_open(), accept);
+        self.blocked += began.elapsed();
         match appended {
             Ok(_) => {}
             Err(AppendError::Full) => reject(RejectReason::QueueFull),
