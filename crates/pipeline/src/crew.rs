@@ -280,3 +280,49 @@ impl Studies {
         &mut self.0[last].2
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken() -> Arc<Slot> {
+        Arc::new(Slot {
+            state: Mutex::new(State::Taken),
+            done: Condvar::new(),
+            wake: Arc::new(|| ()),
+        })
+    }
+
+    #[test]
+    fn who_waits_for_a_thread_that_panicked_hears_of_it() {
+        let slot = taken();
+        let thread = thread::spawn({
+            let slot = Arc::clone(&slot);
+            move || {
+                let _guard = Guard(&slot);
+                panic!("a fault in the study of a batch");
+            }
+        });
+        slot.wait();
+        let worker = thread::spawn(move || slot.take().is_some());
+        assert!(
+            worker.join().is_err(),
+            "its events are in no count: it must not go on"
+        );
+        assert!(thread.join().is_err());
+    }
+
+    #[test]
+    fn a_batch_that_somebody_has_is_neither_begun_nor_taken_again() {
+        let slot = taken();
+        assert!(slot.begin().is_none());
+        assert!(slot.take().is_none());
+    }
+
+    #[test]
+    fn one_worker_has_no_crew() {
+        assert_eq!(Crew::new(1).size(), 0);
+        assert_eq!(Crew::new(2).size(), 1);
+        assert_eq!(Crew::new(256).size(), THREADS_MAX);
+    }
+}
