@@ -7,6 +7,7 @@ mod dead;
 mod durable;
 mod noloss;
 mod one_sender;
+mod rates;
 mod reload;
 mod rounds;
 mod saturate;
@@ -47,6 +48,8 @@ pub(crate) enum Name {
     ClassifiedHec,
     /// UDP, 800 B, beside the bare loop.
     Udp,
+    /// UDP loss against the rate: root, and an ordinary user beside the peers.
+    UdpRates,
     /// UDP at 150,000/s for a minute, nothing lost.
     UdpNoloss,
     /// The same with the built-in default configuration, its store included.
@@ -111,6 +114,7 @@ impl Name {
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),
             Self::Udp => udp::run(lab),
+            Self::UdpRates => rates::run(lab),
             Self::UdpNoloss => noloss::run(lab, noloss::Configuration::Blackhole),
             Self::UdpNolossDefault => noloss::run(lab, noloss::Configuration::BuiltIn),
             Self::UdpConserve => conserve::run(lab),
