@@ -11,6 +11,7 @@
 //! One thread fewer than there are workers, so none on one core; 32 at most.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -29,17 +30,42 @@ const FORGET: Duration = Duration::from_secs(10);
 /// Sources of which a thread knows the rules, at most.
 const SOURCES_MAX: usize = 8;
 
-/// Ends the sleep of a worker.
-pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
+/// Ends the sleep of a worker that waits for events of `mio`, if it sleeps: a call of the kernel for
+/// each batch would be dear.
+pub(crate) struct Wake {
+    asleep: AtomicBool,
+    waker: Arc<Waker>,
+}
 
-/// Ends the sleep of a worker that waits for events of `mio`.
-pub(crate) fn wake(waker: &Arc<Waker>) -> Wake {
-    let waker = Arc::clone(waker);
-    Arc::new(move || {
-        if let Err(error) = waker.wake() {
+impl Wake {
+    /// Of a worker that `waker` wakes.
+    pub(crate) fn new(waker: &Arc<Waker>) -> Arc<Self> {
+        Arc::new(Self {
+            asleep: AtomicBool::new(false),
+            waker: Arc::clone(waker),
+        })
+    }
+
+    /// The worker is about to sleep. It must look for news after this, and before it sleeps.
+    pub(crate) fn fall_asleep(&self) {
+        self.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// It sleeps no more.
+    pub(crate) fn awake(&self) {
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// There is news, which is to be seen already.
+    fn call(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst)
+            && let Err(error) = self.waker.wake()
+        {
             tracing::error!(%error, "cannot wake a worker");
         }
-    })
+    }
 }
 
 /// A batch that is to be studied.
@@ -75,12 +101,12 @@ enum State {
 pub(crate) struct Slot {
     state: Mutex<State>,
     done: Condvar,
-    wake: Wake,
+    wake: Arc<Wake>,
 }
 
 impl Slot {
     /// The place of `job`.
-    pub(crate) fn new(job: Job, wake: Wake) -> Arc<Self> {
+    pub(crate) fn new(job: Job, wake: Arc<Wake>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State::Waiting(Box::new(job))),
             done: Condvar::new(),
@@ -112,7 +138,12 @@ impl Slot {
     fn set(&self, state: State) {
         *self.state() = state;
         self.done.notify_all();
-        (self.wake)();
+        self.wake.call();
+    }
+
+    /// Whether the batch was studied.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(*self.state(), State::Done(_) | State::Lost)
     }
 
     /// The batch, if it was studied. What comes back is gone from here.
@@ -199,8 +230,11 @@ impl Crew {
                 Err(error) => tracing::warn!(%error, "a thread cannot be started"),
             }
         }
+        let somebody_waits = queue.idle > 0;
         drop(queue);
-        self.more.notify_one();
+        if somebody_waits {
+            self.more.notify_one();
+        }
     }
 
     /// Ends the threads. What still waits is left to its workers, which have ended.
@@ -281,6 +315,14 @@ impl Studies {
     }
 }
 
+/// For who has no thread to be woken.
+#[cfg(test)]
+pub(crate) fn sleepless() -> Arc<Wake> {
+    let poll = mio::Poll::new().expect("a poll");
+    let waker = Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
+    Wake::new(&Arc::new(waker))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,7 +331,7 @@ mod tests {
         Arc::new(Slot {
             state: Mutex::new(State::Taken),
             done: Condvar::new(),
-            wake: Arc::new(|| ()),
+            wake: sleepless(),
         })
     }
 

@@ -240,7 +240,7 @@ pub(crate) struct Filler {
 
 impl Filler {
     /// `wake` ends the worker's sleep, from any thread.
-    pub(crate) fn new(doors: Doors, source: Arc<Source>, wake: Wake) -> Self {
+    pub(crate) fn new(doors: Doors, source: Arc<Source>, wake: Arc<Wake>) -> Self {
         let (generation, settings) = source.settings();
         let study = Study::new(&doors, &source, &settings);
         let builder = doors

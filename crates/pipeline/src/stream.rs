@@ -16,7 +16,7 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, Read};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
-use crate::crew::{self, Wake};
+use crate::crew::Wake;
 use crate::filler::{Doors, Filler, Now, StreamState};
 use crate::pressure::Pressure;
 use crate::relp::ConnectionId;
@@ -103,7 +103,7 @@ impl StreamWorker {
             fillers: Vec::new(),
             pressure: Pressure::new(),
             helping: false,
-            wake: crew::wake(&waker),
+            wake: Wake::new(&waker),
             serial: 0,
             awaiting,
             _hook: hook,
@@ -189,7 +189,7 @@ struct Worker {
     /// Whether a batch that was lent to others is being studied here.
     helping: bool,
     /// Ends our own sleep.
-    wake: Wake,
+    wake: Arc<Wake>,
     /// Connections so far.
     serial: u64,
     /// Whether to be woken when more becomes durable.
@@ -240,7 +240,14 @@ impl Worker {
             Some(due) => due.min(self.sweep_at).saturating_duration_since(now),
             None => self.sweep_at.saturating_duration_since(now),
         };
-        match self.poll.poll(events, Some(timeout)) {
+        self.wake.fall_asleep();
+        let timeout = match self.fillers.iter().any(Filler::has_news) {
+            true => Duration::ZERO,
+            false => timeout,
+        };
+        let polled = self.poll.poll(events, Some(timeout));
+        self.wake.awake();
+        match polled {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {

@@ -19,7 +19,7 @@ use inrush_transport::udp::UdpReceiver;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::crew;
+use crate::crew::Wake;
 use crate::filler::{Doors, Filler, Now};
 use crate::pressure::Pressure;
 use crate::source::Source;
@@ -54,12 +54,14 @@ impl UdpWorker {
         poll.registry()
             .register(&mut SourceFd(&fd), SOCKET, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let wake = Wake::new(&waker);
         let stop = Arc::new(AtomicBool::new(false));
         let name = format!("udp-{}", source.name);
         let worker = Worker {
             poll,
             receiver,
-            filler: Filler::new(doors, source, crew::wake(&waker)),
+            filler: Filler::new(doors, source, Arc::clone(&wake)),
+            wake,
             pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered).then(Pressure::new),
             pause: Pause::new(buffer_bytes),
             stop: Arc::clone(&stop),
@@ -103,6 +105,8 @@ struct Worker {
     poll: Poll,
     receiver: UdpReceiver,
     filler: Filler,
+    /// Ends our own sleep.
+    wake: Arc<Wake>,
     /// `None`: the work is not shared.
     pressure: Option<Pressure>,
     pause: Pause,
@@ -186,7 +190,14 @@ impl Worker {
             .filler
             .due()
             .map(|due| due.saturating_duration_since(now.instant));
-        match self.poll.poll(events, timeout) {
+        self.wake.fall_asleep();
+        let timeout = match self.filler.has_news() {
+            true => Some(Duration::ZERO),
+            false => timeout,
+        };
+        let polled = self.poll.poll(events, timeout);
+        self.wake.awake();
+        match polled {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {

@@ -14,17 +14,17 @@ use super::{Filler, Now, Open};
 use crate::crew::{Crew, Job, Slot, Studied, Wake};
 
 /// What a batch should take to be studied.
-const STUDY: Duration = Duration::from_millis(1);
+const STUDY: Duration = Duration::from_micros(800);
 
 /// An event that is handed on later than this after its batch was read was late. Counted.
 const LATE: Duration = Duration::from_millis(5);
 
 /// Events of a batch of its own that the worker studies between two reads.
-const STEP_EVENTS: usize = 64;
+const STEP_EVENTS: usize = 32;
 
 /// Batches have at least so many events and bytes, however long it takes to study one.
-const RECORDS_MIN: usize = 64;
-const BYTES_MIN: usize = 64 * 1024;
+const RECORDS_MIN: usize = 16;
+const BYTES_MIN: usize = 16 * 1024;
 
 /// After parts of events were seen, the worker does all itself for so long.
 const HOME_AFTER_PARTS: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ struct Sent {
 /// What a filler has elsewhere.
 pub(super) struct Away {
     crew: Arc<Crew>,
-    wake: Wake,
+    wake: Arc<Wake>,
     on: bool,
     wanted: bool,
     /// Whether it may ever be on: not for who has answers to give.
@@ -65,7 +65,7 @@ pub(super) struct Away {
 }
 
 impl Away {
-    pub(super) fn new(crew: Arc<Crew>, wake: Wake) -> Self {
+    pub(super) fn new(crew: Arc<Crew>, wake: Arc<Wake>) -> Self {
         Self {
             allowed: crew.size() > 0,
             crew,
@@ -196,6 +196,12 @@ impl Filler {
             self.wait_for_one(now);
         }
         self.choose(now);
+    }
+
+    /// Whether something has come back that can be handed on.
+    pub(crate) fn has_news(&self) -> bool {
+        let oldest = self.away.slots.front();
+        oldest.is_some_and(|sent| sent.slot.is_done())
     }
 
     /// Hands on what has come back, in order.

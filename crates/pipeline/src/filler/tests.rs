@@ -8,6 +8,7 @@ use inrush_queue::DestinationFeed;
 
 use super::*;
 use crate::config::{Config, SourceConfig};
+use crate::crew::sleepless;
 use crate::recognise::Known;
 
 /// Takes events out that a program writes.
@@ -77,7 +78,7 @@ impl Bench {
             crew: Crew::new(workers),
         };
         Self {
-            filler: Filler::new(doors.clone(), Arc::clone(&source), Arc::new(|| ())),
+            filler: Filler::new(doors.clone(), Arc::clone(&source), sleepless()),
             doors,
             source,
             feed,
