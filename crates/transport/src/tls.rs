@@ -25,6 +25,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
+use x509_cert::time::Time;
 
 use crate::config::{ClientAuth, TlsServerOptions};
 
@@ -375,12 +376,51 @@ fn is_der(bytes: &[u8]) -> bool {
 /// older: chains carry cross-signatures that no one needs any more.
 fn expiry(chain: &[CertificateDer<'_>]) -> Result<i64, TlsProblem> {
     let first = chain.first().ok_or(TlsProblem::NoCertificate)?;
-    let certificate =
-        Certificate::from_der(first).map_err(|e| TlsProblem::Unusable(e.to_string()))?;
-    let not_after = certificate
-        .tbs_certificate()
-        .validity()
-        .not_after
-        .to_unix_duration();
-    Ok(i64::try_from(not_after.as_secs()).unwrap_or(i64::MAX))
+    Ok(Validity::of(first)?.not_after)
+}
+
+/// From when to when a certificate is good, and whose it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Validity {
+    /// Its subject, as in RFC 4514.
+    pub subject: String,
+    /// Seconds since 1970: from when on it is good.
+    pub not_before: i64,
+    /// Seconds since 1970: when it expires.
+    pub not_after: i64,
+}
+
+impl Validity {
+    /// Of one certificate in DER.
+    ///
+    /// # Errors
+    /// It is no certificate.
+    pub fn of(der: &[u8]) -> Result<Self, TlsProblem> {
+        let certificate =
+            Certificate::from_der(der).map_err(|e| TlsProblem::Unusable(e.to_string()))?;
+        let all = certificate.tbs_certificate();
+        let seconds = |time: Time| {
+            let since = time.to_unix_duration().as_secs();
+            i64::try_from(since).unwrap_or(i64::MAX)
+        };
+        Ok(Self {
+            subject: all.subject().to_string(),
+            not_before: seconds(all.validity().not_before),
+            not_after: seconds(all.validity().not_after),
+        })
+    }
+}
+
+/// The certificates of the PEM file that `option` names, at least one, in the file's order.
+///
+/// # Errors
+/// The file cannot be read or holds something else.
+pub fn validities(option: &'static str, path: &Path) -> Result<Vec<Validity>, TlsError> {
+    let text = read(option, path)?;
+    let found = certificates(&text).and_then(|all| all.iter().map(|c| Validity::of(c)).collect());
+    found.map_err(|problem| TlsError {
+        option,
+        path: path.to_owned(),
+        problem,
+    })
 }

@@ -156,7 +156,7 @@ fn judge_400(code: Option<u64>, number: Option<usize>, events: usize) -> Action 
     }
 }
 
-fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Words {
+pub(super) fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Words {
     let text = match json.and_then(|json| json.get("text")?.as_str()) {
         Some(text) => text.to_owned(),
         None => String::from_utf8_lossy(body)

@@ -30,6 +30,8 @@ const IDLE: Duration = Duration::from_secs(10);
 /// What came back.
 pub(super) struct Answer {
     pub(super) status: u16,
+    /// The certificate that the other side showed, in DER, where the client was made to keep it.
+    pub(super) certificate: Option<Vec<u8>>,
     pub(super) retry_after: Option<String>,
     pub(super) body: Vec<u8>,
 }
@@ -41,7 +43,7 @@ pub(super) struct SendError {
 }
 
 /// Names the channel on which acknowledgements are given.
-const CHANNEL: &str = "x-splunk-request-channel";
+pub(super) const CHANNEL: &str = "x-splunk-request-channel";
 
 /// Where requests go.
 struct Endpoint {
@@ -72,32 +74,26 @@ impl Client {
     /// Reads certificates and the proxy environment, and makes a line for every worker, and a
     /// last one to ask for acknowledgements if there are any.
     pub(super) fn new(config: &SplunkHecConfig) -> Result<(Self, Vec<Line>), SinkError> {
-        let bad = |key: &str, message| SinkError::Config(Problem::new(key, message));
+        let proxies = ways(config)?;
         let mut endpoints = Vec::new();
-        let mut proxies = Vec::new();
-        for text in &config.endpoints {
-            let url = endpoint_url(text).map_err(|message| bad("endpoints", message))?;
-            let proxy = match &config.proxy {
-                Some(text) => proxy::parse(text.expose()).map_err(|m| bad("proxy", m))?,
-                None => proxy::from_environment(&url, |name| std::env::var(name).ok()),
-            };
-            proxies.push((url.clone(), proxy));
+        for (url, _) in &proxies {
             let channel = config.acknowledgements.then(new_channel).transpose();
             let channel = channel.map_err(|e| SinkError::Unstartable(io::Error::other(e)))?;
-            let acks = channel.map(|channel| (channel, ack_url(&url)));
+            let acks = channel.map(|channel| (channel, beside(url, "ack")));
+            let url = url.clone();
             endpoints.push(Endpoint { url, acks });
         }
-        let token = format!("Splunk {}", config.token.expose());
-        let mut authorization = HeaderValue::from_str(&token)
-            .map_err(|_| bad("token", "has a character that HTTP does not allow".into()))?;
-        authorization.set_sensitive(true);
+        let authorization = authorization(config)?;
         let (tls, proxy) = (tls::client_config(config)?, proxy_of(proxies));
         let (stop, _) = watch::channel(false);
         let (stop_acks, _) = watch::channel(false);
         let of_acks = config.acknowledgements.then_some(&stop_acks);
         let lines = std::iter::repeat_n(&stop, config.workers as usize)
             .chain(of_acks)
-            .map(|stop| Line::new(http(config, tls.clone(), proxy.clone())?, stop.subscribe()))
+            .map(|stop| {
+                let http = http(config, tls.clone(), proxy.clone()).build();
+                Line::new(http.map_err(io::Error::other)?, stop.subscribe())
+            })
             .collect::<io::Result<_>>()
             .map_err(SinkError::Unstartable)?;
         let client = Self {
@@ -205,8 +201,34 @@ impl Drop for Line {
     }
 }
 
+/// Every endpoint, and the proxy that it is reached through.
+pub(super) fn ways(config: &SplunkHecConfig) -> Result<Vec<(Url, Option<Url>)>, SinkError> {
+    let one = |text: &String| {
+        let url = endpoint_url(text).map_err(|message| bad("endpoints", message))?;
+        let proxy = match &config.proxy {
+            Some(text) => proxy::parse(text.expose()).map_err(|m| bad("proxy", m))?,
+            None => proxy::from_environment(&url, |name| std::env::var(name).ok()),
+        };
+        Ok((url, proxy))
+    };
+    config.endpoints.iter().map(one).collect()
+}
+
+/// The header with the token, which is not shown where headers are.
+pub(super) fn authorization(config: &SplunkHecConfig) -> Result<HeaderValue, SinkError> {
+    let token = format!("Splunk {}", config.token.expose());
+    let mut authorization = HeaderValue::from_str(&token)
+        .map_err(|_| bad("token", "has a character that HTTP does not allow".into()))?;
+    authorization.set_sensitive(true);
+    Ok(authorization)
+}
+
+fn bad(key: &str, message: String) -> SinkError {
+    SinkError::Config(Problem::new(key, message))
+}
+
 /// A GUID that nobody else has: Splunk takes nothing else for a channel.
-fn new_channel() -> Result<HeaderValue, reqwest::header::InvalidHeaderValue> {
+pub(super) fn new_channel() -> Result<HeaderValue, reqwest::header::InvalidHeaderValue> {
     let (a, b) = (fastrand::u64(..), fastrand::u64(..));
     // Version 4, variant 1 (RFC 9562 section 5.4).
     let (b_high, b_low) = (0x8000 | (b >> 48) & 0x3fff, b & 0xffff_ffff_ffff);
@@ -215,20 +237,20 @@ fn new_channel() -> Result<HeaderValue, reqwest::header::InvalidHeaderValue> {
     HeaderValue::from_str(&text)
 }
 
-/// Where the acknowledgements of an endpoint are asked for: beside the path for events.
-fn ack_url(endpoint: &Url) -> Url {
+/// Another service of an endpoint, such as `ack`: beside the path for events.
+pub(super) fn beside(endpoint: &Url, service: &str) -> Url {
     let path = endpoint.path();
     let base = match path.find("/services/collector") {
         Some(at) => &path[..at],
         None => "",
     };
     let mut url = endpoint.clone();
-    url.set_path(&format!("{base}/services/collector/ack"));
+    url.set_path(&format!("{base}/services/collector/{service}"));
     url
 }
 
 /// What chooses the proxy of a request, if any endpoint has one; it is asked for every request.
-fn proxy_of(proxies: Vec<(Url, Option<Url>)>) -> Option<Proxy> {
+pub(super) fn proxy_of(proxies: Vec<(Url, Option<Url>)>) -> Option<Proxy> {
     if proxies.iter().all(|(_, proxy)| proxy.is_none()) {
         return None;
     }
@@ -240,11 +262,12 @@ fn proxy_of(proxies: Vec<(Url, Option<Url>)>) -> Option<Proxy> {
     }))
 }
 
-fn http(
+/// A client with the options' timeouts.
+pub(super) fn http(
     config: &SplunkHecConfig,
     tls: rustls::ClientConfig,
     proxy: Option<Proxy>,
-) -> io::Result<reqwest::Client> {
+) -> reqwest::ClientBuilder {
     let builder = match proxy {
         Some(proxy) => reqwest::Client::builder().proxy(proxy),
         None => reqwest::Client::builder().no_proxy(),
@@ -258,11 +281,9 @@ fn http(
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(1)
         .tls_backend_preconfigured(tls)
-        .build()
-        .map_err(io::Error::other)
 }
 
-async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
+pub(super) async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
     // Nobody watched the kept connection since the last request. Two rounds: one to learn from
     // the kernel that it was closed, one for the connection to act on it; else the request would
     // be sent into it and its fate be unknown.
@@ -270,6 +291,10 @@ async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error>
     tokio::task::yield_now().await;
     let mut response = request.send().await?;
     let status = response.status().as_u16();
+    let tls = response.extensions().get::<reqwest::tls::TlsInfo>();
+    let certificate = tls
+        .and_then(|tls| tls.peer_certificate())
+        .map(<[u8]>::to_vec);
     let retry_after = response.headers().get(RETRY_AFTER);
     let retry_after = retry_after.and_then(|v| v.to_str().ok()).map(str::to_owned);
     let mut body = Vec::new();
@@ -283,6 +308,7 @@ async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error>
     }
     Ok(Answer {
         status,
+        certificate,
         retry_after,
         body,
     })
@@ -301,7 +327,7 @@ fn send_error(url: &Url, error: reqwest::Error) -> SendError {
 
 /// What went wrong, from the outside in, without the layers that only say that something did: the
 /// text stands in an alarm, where the first words count.
-fn words(error: &reqwest::Error) -> Vec<String> {
+pub(super) fn words(error: &reqwest::Error) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for cause in causes(error).map(ToString::to_string) {
         // Some say the same as what they wrap.
@@ -329,7 +355,8 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     wrapped.map_or_else(|| error.source(), |inner| Some(inner))
 }
 
-fn reason(error: &reqwest::Error) -> ErrorReason {
+/// What kind of fault it is.
+pub(super) fn reason(error: &reqwest::Error) -> ErrorReason {
     if error.is_timeout() {
         return ErrorReason::Timeout;
     }

@@ -25,6 +25,8 @@
 //! once follows what the collector can take (`gate`). With `acknowledgements`, what was taken
 //! waits in `ack`.
 //!
+//! `probe` tries endpoints and tokens for `inrush doctor`, without any event.
+//!
 //! # Limits
 //! A body holds `batch.max_bytes` or a single event that is larger; a worker holds one body and
 //! one batch. At most 1000 requests wait for acknowledgement, as positions, not as bytes. Pauses
@@ -42,8 +44,10 @@ mod endpoint;
 mod gate;
 mod index;
 mod pack;
+mod probe;
 mod proxy;
 mod tls;
 
 pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};
 pub use deliver::SplunkHec;
+pub use probe::{Probe, Reach, Said, probe};
