@@ -1,12 +1,15 @@
 //! `inrush doctor`: what of this host does not suit the configuration, and what mends it.
 
+mod certificates;
+mod collectors;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use inrush_event::Protocol;
+use inrush_event::{Protocol, limits};
 use inrush_host::doctor::{self, Applied, Ask, UdpAsk};
-use inrush_pipeline::config::{Config, SourceConfig, SyslogSource};
+use inrush_pipeline::config::{self, Config, Problems, SourceConfig, SyslogSource};
 
 use super::DoctorArgs;
 
@@ -15,8 +18,10 @@ const UNDO: &str = "doctor-undo.sh";
 
 /// Examines the host and prints what was found; then sets what is safe, if that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let config = super::configuration(args.config.as_deref())?;
-    let report = doctor::examine(ask(&config));
+    let (config, unusable) = configuration(args.config.as_deref())?;
+    let mut ask = ask(&config);
+    ask.unusable = unusable;
+    let report = doctor::examine(ask);
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -31,13 +36,45 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(tell(&report.apply(&undo), &undo))
 }
 
+/// The configuration; where it can be understood and a file that it names cannot be used, with
+/// what is wrong: that is for the doctor to tell.
+fn configuration(path: Option<&Path>) -> Result<(Config, Option<String>), Problems> {
+    let problems = match super::configuration(path) {
+        Ok(config) => return Ok((config, None)),
+        Err(problems) => problems,
+    };
+    match path.and_then(understood) {
+        Some(config) => Ok((
+            config,
+            Some(problems.to_string().trim().replace('\n', "; ")),
+        )),
+        None => Err(problems),
+    }
+}
+
+/// What the text of a file says, without a look at the files that it names.
+fn understood(path: &Path) -> Option<Config> {
+    let bytes = std::fs::metadata(path).ok()?.len();
+    if usize::try_from(bytes).ok()? > limits::CONFIG_FILE_BYTES_MAX {
+        return None;
+    }
+    let text = std::fs::read_to_string(path).ok()?;
+    let name = path.display().to_string();
+    config::parse(&text, &name, &|name| std::env::var(name).ok()).ok()
+}
+
 /// What the configuration asks of the host.
 fn ask(config: &Config) -> Ask {
+    let asked = collectors::ask(config);
+    let mut certificates = certificates::files(config);
+    certificates.extend(asked.certificates);
     let mut ask = Ask {
         data_dir: config.data_dir.clone(),
         queue_memory_bytes: config.queue.memory_bytes.0,
         queue_disk_bytes: config.queue.max_bytes.0,
         reserve_bytes: config.queue.reserve_bytes.0,
+        certificates,
+        collectors: asked.collectors,
         ..Ask::default()
     };
     let workers = inrush_pipeline::worker_count(config.workers);

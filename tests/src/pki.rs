@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
@@ -47,10 +48,33 @@ impl Pki {
     /// Signs a certificate for `name` into `name.pem` and `name.key`, over what is there; both
     /// files are moved into place whole.
     pub fn issue(&self, name: &str) -> CertificateDer<'static> {
+        self.issue_with(name, |_| {})
+    }
+
+    /// [`Self::issue`] for these days from today on, counted from midnight UTC.
+    pub fn issue_for(&self, name: &str, days: Range<i64>) {
+        let day = |days: i64| {
+            let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+            let date = today.checked_add(jiff::Span::new().days(days)).unwrap();
+            let (month, day) = (date.month() as u8, date.day() as u8);
+            rcgen::date_time_ymd(date.year().into(), month, day)
+        };
+        self.issue_with(name, |params| {
+            params.not_before = day(days.start);
+            params.not_after = day(days.end);
+        });
+    }
+
+    fn issue_with(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> CertificateDer<'static> {
         let key = KeyPair::generate().unwrap();
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         for (extension, text) in [("key", key.serialize_pem()), ("pem", certificate.pem())] {
             let new = self.path(&format!("{name}.{extension}.new"));
@@ -58,6 +82,18 @@ impl Pki {
             fs::rename(new, self.path(&format!("{name}.{extension}"))).unwrap();
         }
         certificate.der().clone()
+    }
+
+    /// A server configuration that shows the certificate `name`.
+    pub fn server(&self, name: &str) -> Arc<ServerConfig> {
+        let cert = CertificateDer::from_pem_file(self.path(&format!("{name}.pem"))).unwrap();
+        let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert], key);
+        Arc::new(config.unwrap())
     }
 
     /// A client configuration that trusts this authority and shows the certificate `name`.

@@ -20,7 +20,7 @@ fn words(bytes: &[u8]) -> String {
 }
 
 /// The findings of `doctor --json -c FILE`.
-fn findings(config: &std::path::Path) -> Vec<Value> {
+pub(crate) fn findings(config: &std::path::Path) -> Vec<Value> {
     let folder = config.parent().unwrap();
     let output = doctor(&["--json", "-c", config.to_str().unwrap()], folder);
     assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
@@ -29,7 +29,8 @@ fn findings(config: &std::path::Path) -> Vec<Value> {
     report["findings"].as_array().unwrap().clone()
 }
 
-fn of<'a>(findings: &'a [Value], id: &str) -> &'a Value {
+/// The finding with this id, which there must be.
+pub(crate) fn of<'a>(findings: &'a [Value], id: &str) -> &'a Value {
     let found = findings.iter().find(|finding| finding["id"] == id);
     found.unwrap_or_else(|| panic!("no {id} in {findings:#?}"))
 }
@@ -51,7 +52,20 @@ fn json_has_its_shape_whatever_the_host() {
     };
     assert!(findings.is_sorted_by_key(rank), "{findings:#?}");
     let layers = [
-        "nic", "softnet", "socket", "kernel", "cpu", "memory", "disk", "limits", "clock",
+        "nic",
+        "softnet",
+        "socket",
+        "ip",
+        "qdisc",
+        "kernel",
+        "cpu",
+        "memory",
+        "disk",
+        "limits",
+        "clock",
+        "config",
+        "tls",
+        "destination",
     ];
     for finding in findings {
         assert_eq!(finding.as_object().unwrap().len(), 8, "{finding:#}");

@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod activation;
+mod bounded;
 mod clients;
 mod config;
 mod dashboard;
 mod disk;
 mod doctor;
+mod doctor_destinations;
 mod flow;
 mod framing;
 mod groups;

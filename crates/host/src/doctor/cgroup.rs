@@ -1,37 +1,102 @@
-//! The control groups (v2) that a process is in.
+//! The control groups that a process is in: of version 2, or of version 1, where each controller
+//! has a tree of its own (kernel: Documentation/admin-guide/cgroup-v2.rst, and cgroup-v1).
 
 use std::path::{Component, Path};
 
 use super::scene::Scene;
 
-/// Where they are mounted.
+/// Where they are mounted, and the controllers of version 1 by their names below it.
 const ROOT: &str = "sys/fs/cgroup";
 
 /// Levels that are looked at; systemd's and Kubernetes' nest less than ten.
 const LEVELS_MAX: usize = 32;
 
-/// The folders of the process's group and those above it, the innermost first. None where there
-/// are no control groups of version 2.
-pub(super) fn levels(scene: &Scene) -> Vec<String> {
-    if scene.need("sys/fs/cgroup/cgroup.controllers").is_none() {
-        return Vec::new();
-    }
+/// Which files a group has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Version {
+    One,
+    Two,
+}
+
+/// The groups of a process for one controller.
+pub(super) struct Groups {
+    pub(super) version: Version,
+    /// The folders of the process's group and those above it, the innermost first; at least one.
+    pub(super) folders: Vec<String>,
+}
+
+/// The groups that bound the process's share of `controller` (`cpu` or `memory`); `None` where
+/// none are shown.
+pub(super) fn groups(scene: &Scene, controller: &str) -> Option<Groups> {
     let text = scene.of_process("cgroup").unwrap_or_default();
-    let path = text.lines().find_map(|line| line.strip_prefix("0::"));
+    let (version, root, path) = if scene.text(format!("{ROOT}/cgroup.controllers")).is_some() {
+        let path = text.lines().find_map(|line| line.strip_prefix("0::"));
+        (
+            Version::Two,
+            ROOT.to_owned(),
+            path.unwrap_or("/").to_owned(),
+        )
+    } else {
+        let (root, path) = of_version_1(scene, &text, controller);
+        (Version::One, root, path)
+    };
+    let mark = match version {
+        Version::One => "cgroup.procs",
+        Version::Two => "cgroup.controllers",
+    };
+    let mut folders = folders(root, &path);
+    folders.retain(|folder| scene.text(format!("{folder}/{mark}")).is_some());
+    if folders.is_empty() {
+        scene.hidden(format!("/{ROOT} (no control groups)"));
+        return None;
+    }
+    Some(Groups { version, folders })
+}
+
+/// The folders from the root down to the path, in reverse.
+fn folders(root: String, path: &str) -> Vec<String> {
     // In a container the path may begin with `/..`, or be of a group that is not shown in it.
-    let parts = Path::new(path.unwrap_or("/")).components();
-    let parts = parts.filter_map(|part| match part {
+    let parts = Path::new(path).components().filter_map(|part| match part {
         Component::Normal(part) => part.to_str(),
         _ => None,
     });
-    let mut levels = vec![ROOT.to_owned()];
+    let mut folders = vec![root];
     for part in parts.take(LEVELS_MAX) {
-        let last = levels.last().map_or(ROOT, String::as_str);
-        levels.push(format!("{last}/{part}"));
+        let last = folders.last().map_or(ROOT, String::as_str);
+        folders.push(format!("{last}/{part}"));
     }
-    levels.reverse();
-    levels.retain(|folder| scene.text(format!("{folder}/cgroup.controllers")).is_some());
-    levels
+    folders.reverse();
+    folders
+}
+
+/// Where a controller of version 1 is mounted, and the process's path below that.
+fn of_version_1(scene: &Scene, text: &str, controller: &str) -> (String, String) {
+    let path = text.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let ours = controllers.split(',').any(|name| name == controller);
+        ours.then_some(path)
+    });
+    let path = path.unwrap_or("/");
+    let mounts = scene.text("proc/self/mountinfo").unwrap_or_default();
+    let Some((shown, root)) = mounts.lines().find_map(|line| mount(line, controller)) else {
+        return (format!("{ROOT}/{controller}"), path.to_owned());
+    };
+    // A container is shown its own group as the root, and told the host's path to it.
+    let path = path.strip_prefix(shown).unwrap_or(path);
+    (root.trim_start_matches('/').to_owned(), path.to_owned())
+}
+
+/// What part of the tree a line of `mountinfo` shows and where, if it is the controller's
+/// (proc(5): the fourth and fifth field; behind `-` the kind, the source and the options).
+fn mount<'a>(line: &'a str, controller: &str) -> Option<(&'a str, &'a str)> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut after = after.split(' ');
+    let kind = after.next()?;
+    let mut options = after.nth(1)?.split(',');
+    let mut before = before.split(' ').skip(3);
+    let (shown, point) = (before.next()?, before.next()?);
+    let ours = kind == "cgroup" && options.any(|option| option == controller);
+    ours.then_some((shown.trim_end_matches('/'), point))
 }
 
 /// The number behind a name, in a file with a name and a number a line.

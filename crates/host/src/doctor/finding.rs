@@ -12,7 +12,11 @@ pub enum Layer {
     Softnet,
     /// Sockets and their buffers.
     Socket,
-    /// What else the kernel does to packets: fragments, queueing disciplines, what it hides.
+    /// The internet protocol: fragments, packets that are too large.
+    Ip,
+    /// Queueing disciplines, and filters on what comes in.
+    Qdisc,
+    /// What the kernel hides.
     Kernel,
     /// CPU time and how fast it is had.
     Cpu,
@@ -24,6 +28,12 @@ pub enum Layer {
     Limits,
     /// The clock.
     Clock,
+    /// The configuration and the files that it names.
+    Config,
+    /// Certificates and keys.
+    Tls,
+    /// Where events go.
+    Destination,
 }
 
 impl Layer {
@@ -33,12 +43,17 @@ impl Layer {
             Self::Nic => "nic",
             Self::Softnet => "softnet",
             Self::Socket => "socket",
+            Self::Ip => "ip",
+            Self::Qdisc => "qdisc",
             Self::Kernel => "kernel",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
             Self::Disk => "disk",
             Self::Limits => "limits",
             Self::Clock => "clock",
+            Self::Config => "config",
+            Self::Tls => "tls",
+            Self::Destination => "destination",
         }
     }
 }

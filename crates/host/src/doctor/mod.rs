@@ -9,12 +9,12 @@
 //!
 //! # Limits
 //! Counters are those since the host, or a socket, was started: the doctor sees that something was
-//! lost, not when. Rings, coalescing, offloads and pause frames of a card have no file and are not
-//! looked at.
+//! lost, not when.
 //!
 //! # In reading order
 //! 1. [`Finding`]: one thing that it has to say.
-//! 2. `scene`, `cgroup`, `queues`, `probe`: what it looks at.
+//! 2. `scene`, `asked`, `cgroup`, `probe`, and `told` with `netlink`, `links`, `queues`,
+//!    `ethtool`: what it looks at.
 //! 3. `checks`: one small file each.
 //! 4. `print`, `apply`: what is done with the findings.
 //!
@@ -23,15 +23,20 @@
 //! be removed.
 
 mod apply;
+mod asked;
 mod cgroup;
 mod checks;
+mod ethtool;
 mod finding;
+mod links;
+mod netlink;
 mod print;
 mod probe;
 mod queues;
 mod scene;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -40,6 +45,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use apply::{Applied, Change};
+pub use asked::{Answer, CertificateFile, Collector, Dates, Moment, Reached};
 pub use finding::{Finding, Layer, Setting, Severity};
 use scene::Scene;
 pub use scene::{Ask, UdpAsk};
@@ -60,10 +66,7 @@ pub fn examine(ask: Ask) -> Report {
     let disk = probe::disk(&ask.data_dir);
     let page_bytes = probe::page_bytes();
     let root = Path::new("/");
-    examine_scene(
-        root,
-        &Scene::new(root, ask, disk, queues::ask(), page_bytes),
-    )
+    examine_scene(root, &Scene::new(root, ask, disk, told::ask(), page_bytes))
 }
 
 fn examine_scene(root: &Path, scene: &Scene) -> Report {

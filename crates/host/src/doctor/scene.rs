@@ -5,10 +5,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::asked::{CertificateFile, Collector};
+use super::ethtool::Card;
 use super::finding::total;
+use super::links::Link;
 use super::probe::Disk;
-use super::queues::Queue;
-use crate::files::Files;
+use super::told::Told;
+use crate::files::{Files, INTERFACES_MAX};
 use crate::text::{cpu_list, number};
 
 /// What the configuration asks of the host.
@@ -26,6 +29,12 @@ pub struct Ask {
     pub queue_disk_bytes: u64,
     /// Disk that the queue leaves free, in bytes.
     pub reserve_bytes: u64,
+    /// Certificates and keys that the configuration names, as they were found.
+    pub certificates: Vec<CertificateFile>,
+    /// Splunk collectors of all destinations, as they answered.
+    pub collectors: Vec<Collector>,
+    /// Why the configuration cannot be used as it is, though it can be understood.
+    pub unusable: Option<String>,
 }
 
 /// One UDP address of a source.
@@ -50,13 +59,18 @@ impl Ask {
     }
 }
 
+/// What is said of a `/sys` that shows the interfaces of another network namespace.
+const FOREIGN: &str = "/sys/class/net (of another network namespace: mount sysfs in this one)";
+
 /// A host at one moment.
 pub(super) struct Scene {
     files: Files,
     pub(super) ask: Ask,
     pub(super) disk: Disk,
-    /// The queueing disciplines; or why they are not known.
-    pub(super) queues: Result<Vec<Queue>, String>,
+    /// What the kernel tells over netlink.
+    pub(super) told: Told,
+    /// Whether `/sys/class/net` has the interfaces of another network namespace.
+    foreign: bool,
     /// Bytes of a page of memory.
     pub(super) page_bytes: u64,
     /// The running `inrush`, if one has the data directory.
@@ -67,20 +81,19 @@ pub(super) struct Scene {
 
 impl Scene {
     /// The host under `root`.
-    pub(super) fn new(
-        root: &Path,
-        ask: Ask,
-        disk: Disk,
-        queues: Result<Vec<Queue>, String>,
-        page_bytes: u64,
-    ) -> Self {
+    pub(super) fn new(root: &Path, ask: Ask, disk: Disk, told: Told, page_bytes: u64) -> Self {
         let files = Files::at(root);
+        let foreign = told
+            .links
+            .as_ref()
+            .is_ok_and(|links| foreign(&files, links));
         let process = owner(&files, &ask.data_dir);
         Self {
             files,
             ask,
             disk,
-            queues,
+            told,
+            foreign,
             page_bytes,
             process,
             unread: RefCell::default(),
@@ -136,14 +149,71 @@ impl Scene {
 
     /// A file under `/sys/class/net/NAME` that holds one number.
     pub(super) fn of_interface(&self, name: &str, file: &str) -> Option<u64> {
-        number(&self.text(format!("sys/class/net/{name}/{file}"))?)
+        if !self.foreign {
+            return number(&self.text(format!("sys/class/net/{name}/{file}"))?);
+        }
+        let link = self.links().iter().find(|link| link.name == name)?;
+        match file.strip_prefix("statistics/") {
+            Some(counter) => link.counter(counter),
+            None if file == "mtu" => Some(link.mtu),
+            None => None,
+        }
     }
 
+    /// Where `/sys` shows an interface, without the slash at the beginning; `None` where it shows
+    /// those of another network namespace, which may have one of this name, too.
+    pub(super) fn interface_folder(&self, name: &str) -> Option<String> {
+        (!self.foreign).then(|| format!("sys/class/net/{name}"))
+    }
+
+    /// The interfaces that have hardware below them, or all but the loopback where none has.
     pub(super) fn interfaces(&self) -> Vec<String> {
+        if self.foreign {
+            self.hidden(FOREIGN.to_owned());
+            let own = self.links().iter().filter(|link| !link.loopback);
+            let mut names: Vec<String> = own.map(|link| link.name.clone()).collect();
+            names.sort_unstable();
+            names.truncate(INTERFACES_MAX);
+            return names;
+        }
         if self.names("sys/class/net").is_empty() {
             self.hidden("/sys/class/net (no such folder)".to_owned());
         }
         self.files.interfaces()
+    }
+
+    /// Whether an interface is known to be down.
+    pub(super) fn is_down(&self, name: &str) -> bool {
+        if self.foreign {
+            return self
+                .links()
+                .iter()
+                .any(|link| link.name == name && link.down);
+        }
+        let state = self.text(format!("sys/class/net/{name}/operstate"));
+        state.is_some_and(|state| state.trim() == "down")
+    }
+
+    /// The name of an interface by its number.
+    pub(super) fn interface_name(&self, number: u64) -> String {
+        let link = self.links().iter().find(|link| link.index == number);
+        let name = link.map(|link| link.name.clone()).or_else(|| {
+            let names = self.names("sys/class/net");
+            let is_it = |name: &String| self.of_interface(name, "ifindex") == Some(number);
+            names.into_iter().find(is_it)
+        });
+        name.unwrap_or_else(|| format!("interface {number}"))
+    }
+
+    /// What the driver says of a card; `None` where it says nothing.
+    pub(super) fn card(&self, name: &str) -> Option<&Card> {
+        let cards = self.told.cards.as_deref().unwrap_or_default();
+        cards.iter().find(|card| card.name == name)
+    }
+
+    /// The interfaces as netlink tells them; none where it does not.
+    fn links(&self) -> &[Link] {
+        self.told.links.as_deref().unwrap_or_default()
     }
 
     /// The names in a folder, sorted; none if it cannot be read.
@@ -186,6 +256,23 @@ fn reason(error: &std::io::Error) -> &'static str {
         std::io::ErrorKind::PermissionDenied => "permission denied",
         _ => "cannot be read",
     }
+}
+
+/// Whether the interfaces under `/sys` are not those that the kernel tells us of.
+fn foreign(files: &Files, links: &[Link]) -> bool {
+    let names = files.names("sys/class/net");
+    let same = |name: &String| {
+        let index = files.text(format!("sys/class/net/{name}/ifindex"));
+        let index = index.and_then(|text| number(&text));
+        // A file among the folders, such as `bonding_masters`, has no number.
+        index.is_none_or(|index| {
+            let own = links.iter().find(|link| link.name == *name);
+            own.is_some_and(|link| link.index == index)
+        })
+    };
+    let shown = |link: &Link| names.contains(&link.name);
+    let is_ours = names.iter().all(same) && links.iter().all(shown);
+    !names.is_empty() && !is_ours
 }
 
 /// The process whose number is in the data directory, if it still runs and is an `inrush`.

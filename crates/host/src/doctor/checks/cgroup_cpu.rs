@@ -1,7 +1,8 @@
-//! Whether a control group holds the process back: `cpu.max` and `cpu.stat` of cgroup v2
-//! (kernel: Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files").
+//! Whether a control group holds the process back: `cpu.max` and `cpu.stat` of cgroup v2 (kernel:
+//! Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files"), `cpu.cfs_quota_us` of v1
+//! (Documentation/scheduler/sched-bwc.rst).
 
-use crate::doctor::cgroup::{levels, value};
+use crate::doctor::cgroup::{Groups, Version, groups, value};
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;
 
@@ -16,26 +17,32 @@ struct Bound {
 }
 
 pub(super) fn check(scene: &Scene) -> Vec<Finding> {
-    let levels = levels(scene);
-    if levels.is_empty() {
+    let Some(Groups { version, folders }) = groups(scene, "cpu") else {
         return Vec::new();
-    }
-    let bounds = levels.iter().filter_map(|group| bound(scene, group));
+    };
+    let bounds = folders
+        .iter()
+        .filter_map(|group| bound(scene, version, group));
     let Some(bound) = bounds.min_by_key(|bound| bound.milli_cpus) else {
         let found = format!("no bound of CPU time for {}", scene.whose());
         let fine = Finding::new("cpu.cgroup", Layer::Cpu, found);
         return vec![fine.wanted("no bound that is reached").why(WHY)];
     };
-    vec![finding(scene, &bound)]
+    vec![finding(scene, version, &bound)]
 }
 
 const WHY: &str = "When the group has used up its share, the kernel stops every thread of it for \
     the rest of the period, up to 100 ms; meanwhile receive buffers fill up and UDP is lost.";
 
 /// The bound of one group; `None` where it has none.
-fn bound(scene: &Scene, group: &str) -> Option<Bound> {
-    let text = scene.text(format!("{group}/cpu.max"))?;
+fn bound(scene: &Scene, version: Version, group: &str) -> Option<Bound> {
+    let file = |name: &str| scene.text(format!("{group}/{name}"));
+    let text = match version {
+        Version::Two => file("cpu.max")?,
+        Version::One => file("cpu.cfs_quota_us")? + " " + &file("cpu.cfs_period_us")?,
+    };
     let mut words = text.split_ascii_whitespace();
+    // Without a bound it is `max`, or -1.
     let quota: u64 = words.next()?.parse().ok()?;
     let period: u64 = words.next()?.parse().ok()?;
     let milli_cpus = quota.saturating_mul(1000).checked_div(period)?;
@@ -43,14 +50,17 @@ fn bound(scene: &Scene, group: &str) -> Option<Bound> {
     Some(Bound { group, milli_cpus })
 }
 
-fn finding(scene: &Scene, bound: &Bound) -> Finding {
+fn finding(scene: &Scene, version: Version, bound: &Bound) -> Finding {
     let Bound { group, milli_cpus } = bound;
     let stat = scene.text(format!("{group}/cpu.stat")).unwrap_or_default();
-    let periods = value(&stat, "nr_periods").unwrap_or(0);
-    let throttled = value(&stat, "nr_throttled").unwrap_or(0);
-    let throttled_us = value(&stat, "throttled_usec").unwrap_or(0);
+    let number = |name: &str| value(&stat, name).unwrap_or(0);
+    let (periods, throttled) = (number("nr_periods"), number("nr_throttled"));
+    let (file, none, throttled_us) = match version {
+        Version::Two => ("cpu.max", "max", number("throttled_usec")),
+        Version::One => ("cpu.cfs_quota_us", "-1", number("throttled_time") / 1000),
+    };
     let found = format!(
-        "cpu.max of /{group} allows {:.2} CPUs to {}; held back in {throttled} of {periods} \
+        "{file} of /{group} allows {:.2} CPUs to {}; held back in {throttled} of {periods} \
          periods, {:.1} s in all",
         *milli_cpus as f64 / 1000.0,
         scene.whose(),
@@ -66,5 +76,5 @@ fn finding(scene: &Scene, bound: &Bound) -> Finding {
         }
         _ => Severity::Warn,
     };
-    finding.bad(severity, format!("echo max > /{group}/cpu.max"))
+    finding.bad(severity, format!("echo {none} > /{group}/{file}"))
 }

@@ -15,7 +15,8 @@ const HIGH_BYTES: u64 = 32 * 1024 * 1024;
 struct Fragments {
     /// Fragments that came.
     wanted: u64,
-    /// Datagrams given up, for whatever reason.
+    /// Times that one was given up: a datagram counts once, and once for each of its fragments for
+    /// which there was no memory at all.
     failed: u64,
     /// Of them those whose other fragments did not come in time.
     late: u64,
@@ -52,11 +53,11 @@ fn finding(scene: &Scene, protocol: &str, key: &'static str, all: Fragments) -> 
         late,
     } = all;
     let found = format!(
-        "{failed} datagrams given up, {late} of them because a fragment did not come in time, of \
+        "given up {failed} times, {late} of them because a fragment did not come in time, of \
          {wanted} fragments; {key} {}",
         high_bytes.map_or("unknown".to_owned(), size),
     );
-    let finding = Finding::new(format!("kernel.fragments:{protocol}"), Layer::Kernel, found)
+    let finding = Finding::new(format!("kernel.fragments:{protocol}"), Layer::Ip, found)
         .wanted("none given up")
         .lost(Some(failed));
     // Where memory was short, datagrams were given up before their time was over.

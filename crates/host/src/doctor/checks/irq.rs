@@ -38,11 +38,16 @@ struct Interrupts {
     counts: Vec<u64>,
 }
 
-/// `None` for a card that has none, as virtual ones.
+/// `None` for a card that has none, as virtual ones: one in a container may be called as the
+/// host's card, whose interrupts everybody sees.
 fn of_interface(scene: &Scene, name: &str, text: &str) -> Option<Interrupts> {
+    let card = scene.interface_folder(name)?;
+    if scene.names(format!("{card}/device")).is_empty() {
+        return None;
+    }
     // The card's own; under virtio and the like they are its parent's.
     let folders = ["device/msi_irqs", "device/../msi_irqs"];
-    let names = folders.map(|folder| scene.names(format!("sys/class/net/{name}/{folder}")));
+    let names = folders.map(|folder| scene.names(format!("{card}/{folder}")));
     let own: BTreeSet<u32> = names.iter().flatten().flat_map(|n| n.parse()).collect();
     let mut lines = text.lines();
     let columns = lines.next()?.split_ascii_whitespace().count();

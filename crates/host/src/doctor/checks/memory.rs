@@ -1,8 +1,9 @@
 //! Whether there is memory for the queue and the receive buffers: `memory.max` and `memory.events`
-//! of cgroup v2, and `/proc/meminfo`
-//! (kernel: Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files").
+//! of cgroup v2 (kernel: Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"),
+//! `memory.limit_in_bytes`, `memory.failcnt` and `memory.oom_control` of v1
+//! (Documentation/admin-guide/cgroup-v1/memory.rst), and `/proc/meminfo`.
 
-use crate::doctor::cgroup::{levels, value};
+use crate::doctor::cgroup::{Groups, Version, groups, value};
 use crate::doctor::finding::{Finding, Layer, Severity, size};
 use crate::doctor::scene::Scene;
 use crate::text::number;
@@ -11,33 +12,82 @@ use crate::text::number;
 /// search.
 const WORK_BYTES: u64 = 256 * 1024 * 1024;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
-    let levels = levels(scene);
-    let limit = |group: &String| number(&scene.text(format!("{group}/memory.max"))?);
-    let bounds = levels
-        .iter()
-        .filter_map(|group| Some((limit(group)?, group)));
-    let bound = bounds.min();
-    let host = scene.need("proc/meminfo");
-    let host = host.and_then(|text| value(&text, "MemTotal:")?.checked_mul(1024));
-    let (bytes, whose) = match (bound, host) {
-        (Some((bytes, group)), _) => (bytes, format!("memory.max of /{group}")),
-        (None, Some(bytes)) => (bytes, "the host's memory".to_owned()),
-        (None, None) => return Vec::new(),
+/// Bytes from which a limit of version 1 is none: without one it is the largest number of pages.
+const UNBOUNDED_BYTES: u64 = u64::MAX / 4;
+
+/// The tightest bound of memory.
+struct Bound {
+    bytes: u64,
+    /// The file that holds it; `None` for the host's own memory.
+    file: Option<String>,
+    /// How often it was reached.
+    reached: Option<u64>,
+}
+
+/// The bound of the process's groups; `None` where they have none.
+fn of_groups(scene: &Scene, groups: &Groups) -> Option<Bound> {
+    let file = match groups.version {
+        Version::Two => "memory.max",
+        Version::One => "memory.limit_in_bytes",
     };
-    // The leaf's counter holds what happened to the process's own group.
-    let events = levels
-        .first()
-        .and_then(|group| scene.text(format!("{group}/memory.events")));
-    let killed = events.as_deref().and_then(|text| value(text, "oom_kill"));
+    let read = |folder: &str, name: &str| number(&scene.text(format!("{folder}/{name}"))?);
+    let limits = groups.folders.iter().filter_map(|folder| {
+        let bytes = read(folder, file).filter(|bytes| *bytes < UNBOUNDED_BYTES)?;
+        Some((bytes, folder))
+    });
+    let (bytes, folder) = limits.min()?;
+    let events = || scene.text(format!("{folder}/memory.events"));
+    Some(Bound {
+        bytes,
+        file: Some(format!("{folder}/{file}")),
+        reached: match groups.version {
+            Version::Two => value(&events().unwrap_or_default(), "max"),
+            Version::One => read(folder, "memory.failcnt"),
+        },
+    })
+}
+
+/// Processes of the innermost group that were killed for want of memory.
+fn killed(scene: &Scene, groups: &Groups) -> Option<u64> {
+    let file = match groups.version {
+        Version::Two => "memory.events",
+        Version::One => "memory.oom_control",
+    };
+    let leaf = groups.folders.first()?;
+    value(&scene.text(format!("{leaf}/{file}"))?, "oom_kill")
+}
+
+fn of_host(scene: &Scene) -> Option<Bound> {
+    let text = scene.need("proc/meminfo")?;
+    Some(Bound {
+        bytes: value(&text, "MemTotal:")?.checked_mul(1024)?,
+        file: None,
+        reached: None,
+    })
+}
+
+pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+    let groups = groups(scene, "memory");
+    let bound = groups.as_ref().and_then(|groups| of_groups(scene, groups));
+    let Some(bound) = bound.or_else(|| of_host(scene)) else {
+        return Vec::new();
+    };
+    let killed = groups.and_then(|groups| killed(scene, &groups));
+    let bytes = bound.bytes;
     let queue = scene.ask.queue_memory_bytes;
     let buffers = scene.ask.receive_bytes();
     let need = queue.saturating_add(buffers).saturating_add(WORK_BYTES);
-    let found = format!(
-        "{whose}: {}; processes killed for want of memory: {}",
-        size(bytes),
-        killed.map_or("not counted".to_owned(), |killed| killed.to_string()),
-    );
+    let count = |count: Option<u64>| count.map_or("not counted".to_owned(), |n| n.to_string());
+    let whose = match &bound.file {
+        Some(file) => format!(
+            "/{file}: {}, reached: {}",
+            size(bytes),
+            count(bound.reached)
+        ),
+        None => format!("the host's memory: {}", size(bytes)),
+    };
+    let killed_words = count(killed);
+    let found = format!("{whose}; processes killed for want of memory: {killed_words}");
     let finding = Finding::new("memory.bound", Layer::Memory, found)
         .wanted(format!(
             "{}: queue.memory_bytes {}, full UDP receive buffers {}, the rest {}",
@@ -50,8 +100,8 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
             "A group that reaches its bound first slows down, then the kernel drops datagrams for \
              which it has no memory, then it kills the process.",
         );
-    let command = match bound {
-        Some((_, group)) => format!("echo {need} > /{group}/memory.max"),
+    let command = match bound.file {
+        Some(file) => format!("echo {need} > /{file}"),
         None => "free -m".to_owned(),
     };
     vec![match killed {

@@ -2,8 +2,11 @@
 //! in [`ALL`], and its cases in `tests/`.
 
 mod budget;
+mod certificates;
 mod cgroup_cpu;
 mod clock_source;
+mod collectors;
+mod configuration;
 mod disk_space;
 mod disk_sync;
 mod fragments;
@@ -12,12 +15,19 @@ mod hugepages;
 mod idle_states;
 mod irq;
 mod memory;
+mod nic_coalescing;
 mod nic_link;
 mod nic_loss;
+mod nic_offloads;
+mod nic_pause;
+mod nic_queues;
+mod nic_rings;
+mod nic_untold;
 mod open_files;
 mod qdisc;
 mod receive_buffer;
 mod softnet;
+mod too_big;
 mod udp_host;
 mod udp_memory;
 mod udp_sockets;
@@ -35,9 +45,16 @@ pub(super) const ALL: &[Check] = &[
     nic_loss::check,
     nic_link::check,
     irq::check,
+    nic_rings::check,
+    nic_queues::check,
+    nic_coalescing::check,
+    nic_offloads::check,
+    nic_pause::check,
+    nic_untold::check,
     softnet::check,
     budget::check,
     fragments::check,
+    too_big::check,
     qdisc::check,
     receive_buffer::check,
     udp_sockets::check,
@@ -52,5 +69,8 @@ pub(super) const ALL: &[Check] = &[
     disk_sync::check,
     open_files::check,
     clock_source::check,
+    configuration::check,
+    certificates::check,
+    collectors::check,
     unread::check,
 ];

@@ -1,6 +1,5 @@
 //! Each network card: driver, speed, size of packets, queues, and the NUMA node that it hangs on.
-//! Rings, coalescing, offloads and pause frames are asked of the driver by ethtool(8) and have no
-//! file; they are not looked at.
+//! What has no file, such as its rings, is looked at in `nic_rings` and those beside it.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;
@@ -10,10 +9,7 @@ const SPEED_MIN: u64 = 1000;
 
 pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     let interfaces = scene.interfaces();
-    let up = |name: &&String| {
-        let state = scene.text(format!("sys/class/net/{name}/operstate"));
-        state.is_none_or(|state| state.trim() != "down")
-    };
+    let up = |name: &&String| !scene.is_down(name);
     interfaces
         .iter()
         .filter(up)
@@ -23,11 +19,15 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
 }
 
 fn link(scene: &Scene, name: &str) -> Finding {
-    let driver = scene.link_name(format!("sys/class/net/{name}/device/driver"));
+    let folder = scene.interface_folder(name);
+    let driver = folder
+        .as_ref()
+        .and_then(|f| scene.link_name(format!("{f}/device/driver")));
     let hardware = driver.is_some();
     // A virtual card has none, and a file that says -1 or cannot be read.
     let speed = scene.of_interface(name, "speed");
-    let queues = scene.names(format!("sys/class/net/{name}/queues"));
+    let queues = folder.map(|folder| scene.names(format!("{folder}/queues")));
+    let queues = queues.unwrap_or_default();
     let queues = queues.iter().filter(|queue| queue.starts_with("rx-"));
     let found = format!(
         "{name}: driver {}, speed {}, MTU {}, {} receive queues",

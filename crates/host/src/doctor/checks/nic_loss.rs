@@ -2,8 +2,9 @@
 //! (kernel: Documentation/networking/statistics.rst).
 
 use crate::Cause;
-use crate::doctor::finding::{Finding, Layer, Severity, loss};
+use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
 use crate::doctor::scene::Scene;
+use crate::text::softnet;
 
 /// Counters of lost packets, with the end of the finding's id.
 const COUNTERS: [(&str, &str); 5] = [
@@ -16,20 +17,30 @@ const COUNTERS: [(&str, &str); 5] = [
 
 pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     let interfaces = scene.interfaces();
+    let stat = scene.text("proc/net/softnet_stat").unwrap_or_default();
+    let backlog = total(softnet(&stat).iter().map(|cpu| cpu.dropped));
     interfaces
         .iter()
-        .flat_map(|name| interface(scene, name))
+        .flat_map(|name| interface(scene, name, backlog))
         .collect()
 }
 
-fn interface(scene: &Scene, name: &str) -> Vec<Finding> {
-    let counter = |file: &str| scene.of_interface(name, &format!("statistics/{file}"));
+/// `backlog` is what the backlogs dropped, which the kernel counts as `rx_dropped` of the interface
+/// as well; it is told of as `softnet.backlog`.
+fn interface(scene: &Scene, name: &str, backlog: u64) -> Vec<Finding> {
+    let counter = |file: &str| {
+        let value = scene.of_interface(name, &format!("statistics/{file}"))?;
+        Some(match file {
+            "rx_dropped" => value.saturating_sub(backlog),
+            _ => value,
+        })
+    };
     let Some(packets) = counter("rx_packets") else {
         return Vec::new();
     };
     let lossy = |&(id, file): &(&str, &str)| {
         let lost = counter(file).filter(|lost| *lost > 0)?;
-        Some(finding(name, id, file, lost, packets))
+        Some(finding(scene, name, id, file, (lost, packets)))
     };
     let findings: Vec<Finding> = COUNTERS.iter().filter_map(lossy).collect();
     if !findings.is_empty() {
@@ -43,7 +54,13 @@ fn interface(scene: &Scene, name: &str) -> Vec<Finding> {
     vec![fine.lost(Some(0))]
 }
 
-fn finding(name: &str, id: &str, file: &str, lost: u64, packets: u64) -> Finding {
+fn finding(
+    scene: &Scene,
+    name: &str,
+    id: &str,
+    file: &str,
+    (lost, packets): (u64, u64),
+) -> Finding {
     let found = format!("{name}: {file} {lost}, of {packets} packets received");
     let finding = Finding::new(format!("nic.{id}:{name}"), Layer::Nic, found)
         .wanted("no growth under load")
@@ -58,9 +75,23 @@ fn finding(name: &str, id: &str, file: &str, lost: u64, packets: u64) -> Finding
     let command = match id {
         "crc" => format!("ethtool -S {name} | grep -i -E 'crc|err'"),
         "dropped" => format!("ip -s -s link show dev {name}"),
-        _ => format!("ethtool -G {name} rx 4096"),
+        _ => larger(scene, name),
     };
     finding.bad(severity, command)
+}
+
+/// More room in the card: a larger ring, or more of them where it cannot be larger.
+fn larger(scene: &Scene, name: &str) -> String {
+    let card = scene.card(name);
+    let more = card.and_then(|card| Some((card.queues.filter(|q| q.now < q.max)?, card)));
+    match (card.and_then(|card| card.rx_ring), more) {
+        (None, _) => format!("ethtool -G {name} rx 4096"),
+        (Some(ring), _) if ring.now < ring.max => format!("ethtool -G {name} rx {}", ring.max),
+        (Some(_), Some((queues, card))) => {
+            format!("ethtool -L {name} {} {}", card.kind(), queues.max)
+        }
+        (Some(_), None) => format!("ethtool -S {name} | grep -i -E 'drop|miss|full'"),
+    }
 }
 
 fn why(file: &str) -> &'static str {

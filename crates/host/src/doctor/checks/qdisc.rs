@@ -6,14 +6,14 @@ use crate::doctor::queues::Queue;
 use crate::doctor::scene::Scene;
 use crate::files::INTERFACES_MAX;
 
-/// Disciplines whose length is the interface's `txqueuelen`.
-const PLAIN: [&str; 2] = ["pfifo_fast", "pfifo"];
+/// Disciplines that let only so many bytes a second pass.
+const LIMITS_RATE: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
 
-/// Packets that such a queue should hold.
+/// Packets that a queue should hold.
 const LENGTH: u32 = 10_000;
 
 pub(super) fn check(scene: &Scene) -> Vec<Finding> {
-    let queues = match &scene.queues {
+    let queues = match &scene.told.queues {
         Ok(queues) => queues,
         Err(error) => {
             scene.hidden(format!("queueing disciplines ({error})"));
@@ -23,7 +23,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     let lossy = queues.iter().filter(|queue| queue.dropped > 0);
     let findings: Vec<Finding> = lossy
         .take(INTERFACES_MAX)
-        .map(|queue| finding(queue, &interface(scene, queue.interface)))
+        .map(|queue| finding(queue, &scene.interface_name(queue.interface)))
         .collect();
     if !findings.is_empty() {
         return findings;
@@ -33,7 +33,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
         "{} queues, {packets} packets passed, none dropped",
         queues.len()
     );
-    let fine = Finding::new("kernel.qdisc", Layer::Kernel, found).wanted("no loss");
+    let fine = Finding::new("kernel.qdisc", Layer::Qdisc, found).wanted("no loss");
     vec![fine.why(WHY).lost(Some(0))]
 }
 
@@ -50,7 +50,7 @@ fn finding(queue: &Queue, name: &str) -> Finding {
     } = queue;
     let found = format!("{name}: {kind} dropped {dropped}, {packets} packets passed");
     let id = format!("kernel.qdisc:{name}");
-    let finding = Finding::new(id, Layer::Kernel, found)
+    let finding = Finding::new(id, Layer::Qdisc, found)
         .wanted("nothing dropped")
         .lost(Some(*dropped));
     let severity = match loss(*dropped, *packets) {
@@ -63,24 +63,25 @@ fn finding(queue: &Queue, name: &str) -> Finding {
         let command = format!("tc -s filter show dev {name} ingress");
         return finding.why(why).bad(severity, command);
     }
-    let command = if PLAIN.contains(&kind.as_str()) {
-        format!("ip link set dev {name} txqueuelen {LENGTH}")
-    } else {
-        format!("tc -s -d qdisc show dev {name}")
-    };
+    let command = remedy(kind, name);
     finding.why(WHY).bad(severity, command)
+}
+
+/// The command that takes away what dropped.
+fn remedy(kind: &str, name: &str) -> String {
+    if LIMITS_RATE.contains(&kind) {
+        // Nobody has one by chance: somebody wanted the rate to be bounded.
+        return format!("tc qdisc del dev {name} root    # takes away the bound of the rate");
+    }
+    match kind {
+        "pfifo_fast" => format!("ip link set dev {name} txqueuelen {LENGTH}"),
+        // Their length was fixed when they were made.
+        "pfifo" | "bfifo" => format!("tc qdisc replace dev {name} root pfifo limit {LENGTH}"),
+        _ => format!("tc -s -d qdisc show dev {name}"),
+    }
 }
 
 /// Whether it is for packets that come in.
 fn comes_in(kind: &str) -> bool {
     matches!(kind, "ingress" | "clsact")
-}
-
-/// The name of an interface by its number.
-fn interface(scene: &Scene, number: u64) -> String {
-    let names = scene.names("sys/class/net");
-    let is_it = |name: &&String| scene.of_interface(name, "ifindex") == Some(number);
-    let name = names.iter().find(is_it);
-    name.cloned()
-        .unwrap_or_else(|| format!("interface {number}"))
 }

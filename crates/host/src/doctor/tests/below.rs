@@ -206,3 +206,83 @@ fn a_slow_clock_is_named_with_a_better_one() {
     let command = "dmesg | grep -i -E 'tsc|clocksource'";
     made.says("clock.source", Warn, None, command);
 }
+
+/// A host with control groups of version 1, where our process has half a CPU and 256 MiB.
+fn version_1(made: &Made, mounts: &str, groups: &str) {
+    fs::remove_dir_all(made.root.path().join("sys/fs/cgroup")).unwrap();
+    made.write("proc/self/mountinfo", mounts);
+    made.write("proc/4711/cgroup", groups);
+    for (folder, quota, limit) in [
+        ("", "-1", "9223372036854771712"),
+        ("/half", "50000", "268435456"),
+    ] {
+        let cpu = format!("sys/fs/cgroup/cpu,cpuacct{folder}");
+        made.write(&format!("{cpu}/cgroup.procs"), "4711\n")
+            .write(&format!("{cpu}/cpu.cfs_quota_us"), &format!("{quota}\n"))
+            .write(&format!("{cpu}/cpu.cfs_period_us"), "100000\n");
+        let memory = format!("sys/fs/cgroup/memory{folder}");
+        made.write(&format!("{memory}/cgroup.procs"), "4711\n")
+            .write(
+                &format!("{memory}/memory.limit_in_bytes"),
+                &format!("{limit}\n"),
+            )
+            .write(&format!("{memory}/memory.failcnt"), "12\n");
+    }
+}
+
+const MOUNTS_1: &str = "\
+    30 1 254:0 / / rw - ext4 /dev/vda rw\n\
+    31 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+    32 30 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+    33 30 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+
+#[test]
+fn groups_of_version_1_are_looked_at_too() {
+    let made = Made::good(2);
+    let groups = "4:memory:/half\n2:cpu,cpuacct:/half\n1:cpuset:/\n0::/\n";
+    version_1(&made, MOUNTS_1, groups);
+    made.is_well("cpu.cgroup");
+    let stat = "nr_periods 1000\nnr_throttled 100\nthrottled_time 2500000000\n";
+    made.write("sys/fs/cgroup/cpu,cpuacct/half/cpu.stat", stat);
+    let command = "echo -1 > /sys/fs/cgroup/cpu,cpuacct/half/cpu.cfs_quota_us";
+    made.says("cpu.cgroup", Critical, None, command);
+    let found = made.finding("cpu.cgroup").found;
+    assert!(
+        found.contains("0.50 CPUs") && found.ends_with("2.5 s in all"),
+        "{found}"
+    );
+    let command = "echo 671088640 > /sys/fs/cgroup/memory/half/memory.limit_in_bytes";
+    made.says("memory.bound", Warn, None, command);
+    let found = made.finding("memory.bound").found;
+    assert!(found.contains("256 MiB, reached: 12"), "{found}");
+    let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n";
+    made.write("sys/fs/cgroup/memory/half/memory.oom_control", control);
+    made.says("memory.bound", Critical, None, command);
+    let unread = |f: &Finding| f.id == "host.unread";
+    assert!(!made.report().findings.iter().any(unread));
+}
+
+#[test]
+fn without_a_bound_of_version_1_the_hosts_memory_counts() {
+    let made = Made::good(2);
+    version_1(&made, MOUNTS_1, "4:memory:/\n2:cpu,cpuacct:/\n");
+    let found = made.finding("memory.bound").found;
+    assert!(found.starts_with("the host's memory: 7.6 GiB"), "{found}");
+    assert_eq!(
+        made.finding("cpu.cgroup").found,
+        "no bound of CPU time for process 4711"
+    );
+}
+
+#[test]
+fn a_container_is_shown_its_own_group_of_version_1_as_the_root() {
+    let made = Made::good(2);
+    let mounts = "\
+        30 1 254:0 / / rw - overlay overlay rw\n\
+        31 30 0:29 /docker/12ab /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
+        32 30 0:30 /docker/12ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+    let groups = "4:memory:/docker/12ab/half\n2:cpu,cpuacct:/docker/12ab/half\n";
+    version_1(&made, mounts, groups);
+    let command = "echo 671088640 > /sys/fs/cgroup/memory/half/memory.limit_in_bytes";
+    made.says("memory.bound", Warn, None, command);
+}

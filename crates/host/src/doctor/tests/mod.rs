@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod apply;
+mod asked;
 mod below;
+mod cards;
 mod network;
 mod report;
 
@@ -23,7 +25,7 @@ struct Made {
     root: TempDir,
     ask: Ask,
     disk: Disk,
-    queues: Result<Vec<queues::Queue>, String>,
+    told: told::Told,
 }
 
 impl Made {
@@ -43,6 +45,7 @@ impl Made {
                 queue_memory_bytes: 128 * MIB,
                 queue_disk_bytes: 10 * GIB,
                 reserve_bytes: 512 * MIB,
+                ..Ask::default()
             },
             disk: Disk {
                 folder: "/data/inrush".into(),
@@ -53,7 +56,11 @@ impl Made {
                 queue_bytes: GIB,
                 syncs: Ok(vec![Duration::from_millis(1); 16]),
             },
-            queues: Err("not asked".to_owned()),
+            told: told::Told {
+                queues: Err("not asked".to_owned()),
+                links: Err("not asked".to_owned()),
+                cards: Err("not asked".to_owned()),
+            },
             root,
         }
     }
@@ -61,7 +68,8 @@ impl Made {
     /// A host as it should be, on which process 4711 is ours.
     fn good(cpus: usize) -> Self {
         let mut made = Self::nothing();
-        made.queues = Ok(Vec::new());
+        made.told.queues = Ok(Vec::new());
+        made.told.cards = Ok(Vec::new());
         made.kernel(cpus).card(cpus).udp(0).process().below();
         made
     }
@@ -233,8 +241,8 @@ impl Made {
 
     fn report(&self) -> Report {
         let root = self.root.path();
-        let (ask, disk, queues) = (self.ask.clone(), self.disk.clone(), self.queues.clone());
-        let scene = Scene::new(root, ask, disk, queues, 4096);
+        let (ask, disk, told) = (self.ask.clone(), self.disk.clone(), self.told.clone());
+        let scene = Scene::new(root, ask, disk, told, 4096);
         examine_scene(root, &scene)
     }
 
@@ -254,6 +262,14 @@ impl Made {
         assert_eq!(finding.severity, severity, "{finding:#?}");
         assert_eq!(finding.lost_now, lost, "{finding:#?}");
         assert_eq!(finding.command.as_deref(), Some(command), "{finding:#?}");
+    }
+
+    /// Severity of the finding with this id, and its command if it has one.
+    #[track_caller]
+    fn answers(&self, id: &str, severity: Severity, command: Option<&str>) {
+        let finding = self.finding(id);
+        assert_eq!(finding.severity, severity, "{finding:#?}");
+        assert_eq!(finding.command.as_deref(), command, "{finding:#?}");
     }
 
     /// The finding with this id has nothing to complain of.

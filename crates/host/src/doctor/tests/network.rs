@@ -298,26 +298,26 @@ fn queues_that_drop_are_named_with_their_interface() {
         packets: 100_000,
         dropped,
     };
-    made.queues = Ok(vec![queue("mq", 0), queue("fq_codel", 5)]);
+    made.told.queues = Ok(vec![queue("mq", 0), queue("fq_codel", 5)]);
     let command = "tc -s -d qdisc show dev eth0";
     made.says("kernel.qdisc:eth0", Warn, Some(5), command);
-    made.queues = Ok(vec![queue("pfifo_fast", 5)]);
+    made.told.queues = Ok(vec![queue("pfifo_fast", 5)]);
     let command = "ip link set dev eth0 txqueuelen 10000";
     made.says("kernel.qdisc:eth0", Warn, Some(5), command);
-    made.queues = Ok(vec![queue("clsact", 500)]);
+    made.told.queues = Ok(vec![queue("clsact", 500)]);
     let command = "tc -s filter show dev eth0 ingress";
     made.says("kernel.qdisc:eth0", Critical, Some(500), command);
     let stranger = queues::Queue {
         interface: 8,
         ..queue("fq", 1)
     };
-    made.queues = Ok(vec![stranger]);
+    made.told.queues = Ok(vec![stranger]);
     assert!(
         made.finding("kernel.qdisc:interface 8")
             .found
             .contains("fq dropped 1")
     );
-    made.queues = Err("forbidden".to_owned());
+    made.told.queues = Err("forbidden".to_owned());
     let report = made.report();
     assert!(
         report
@@ -327,4 +327,135 @@ fn queues_that_drop_are_named_with_their_interface() {
     );
     let hidden = made.finding("host.unread").found;
     assert_eq!(hidden, "queueing disciplines (forbidden)");
+}
+
+#[test]
+fn what_a_backlog_dropped_is_not_told_of_as_the_cards() {
+    let made = Made::good(2);
+    made.softnet(&[(10_000, 200, 0), (10_000, 55, 0)]);
+    made.counter("rx_dropped", 255);
+    assert_eq!(made.finding("softnet.backlog").lost_now, Some(255));
+    made.is_well("nic.loss:eth0");
+    made.counter("rx_dropped", 260);
+    let look = "ip -s -s link show dev eth0";
+    made.says("nic.dropped:eth0", Info, Some(5), look);
+}
+
+/// A `/sys` that shows `eth0`, in a namespace that has `odd0` in its place.
+#[test]
+fn interfaces_of_another_namespace_are_not_told_of_as_ours() {
+    use netlink_packet_route::link::Stats64;
+
+    let mut made = Made::good(4);
+    on_one_cpu(&made, 4, 4);
+    made.write("sys/class/net/eth0/ifindex", "2\n");
+    made.counter("rx_missed_errors", 50_000);
+    let mut statistics = Stats64::default();
+    (statistics.rx_packets, statistics.rx_fifo_errors) = (1_000_000, 7);
+    let link = |index: u64, name: &str| links::Link {
+        index,
+        name: name.to_owned(),
+        mtu: 1280,
+        loopback: name == "lo",
+        statistics,
+        ..links::Link::default()
+    };
+    made.told.links = Ok(vec![link(1, "lo"), link(2, "odd0")]);
+    let queue = queues::Queue {
+        interface: 2,
+        kind: "pfifo".to_owned(),
+        packets: 100,
+        dropped: 9,
+    };
+    made.told.queues = Ok(vec![queue]);
+    let command = "tc qdisc replace dev odd0 root pfifo limit 10000";
+    made.says("kernel.qdisc:odd0", Warn, Some(9), command);
+    made.says("nic.fifo:odd0", Warn, Some(7), "ethtool -G odd0 rx 4096");
+    assert_eq!(
+        made.finding("nic.link:odd0").found,
+        "odd0: driver none (virtual), speed unknown, MTU 1280, 0 receive queues"
+    );
+    let findings = made.report().findings;
+    assert!(findings.iter().all(|f| !f.id.ends_with(":eth0")));
+    let hidden = made.finding("host.unread").found;
+    assert!(hidden.contains("another network namespace"), "{hidden}");
+    // The same names and numbers are the same namespace.
+    made.told.links = Ok(vec![link(2, "eth0")]);
+    made.finding("nic.missed:eth0");
+    made.told.links = Ok(vec![link(3, "eth0")]);
+    assert!(
+        made.report()
+            .findings
+            .iter()
+            .all(|f| f.id != "nic.missed:eth0")
+    );
+}
+
+/// A container's `eth0` is no card, though the host's interrupts of an `eth0` are seen in it.
+#[test]
+fn interrupts_of_the_hosts_card_are_not_those_of_a_virtual_one() {
+    let made = Made::good(4);
+    on_one_cpu(&made, 4, 4);
+    fs::remove_dir_all(made.root.path().join("sys/class/net/eth0/device")).unwrap();
+    let interrupts = |f: &Finding| f.id == "nic.interrupts:eth0";
+    assert!(!made.report().findings.iter().any(interrupts));
+}
+
+#[test]
+fn what_bounds_the_rate_is_taken_away_and_what_is_short_made_longer() {
+    let mut made = Made::good(2);
+    made.write("sys/class/net/eth0/ifindex", "7\n");
+    for (kind, command) in [
+        (
+            "tbf",
+            "tc qdisc del dev eth0 root    # takes away the bound of the rate",
+        ),
+        ("bfifo", "tc qdisc replace dev eth0 root pfifo limit 10000"),
+        ("fq", "tc -s -d qdisc show dev eth0"),
+    ] {
+        made.told.queues = Ok(vec![queues::Queue {
+            interface: 7,
+            kind: kind.to_owned(),
+            packets: 100,
+            dropped: 1,
+        }]);
+        made.says("kernel.qdisc:eth0", Warn, Some(1), command);
+        assert_eq!(made.finding("kernel.qdisc:eth0").layer, Layer::Qdisc);
+    }
+}
+
+#[test]
+fn packets_too_large_for_the_way_on_are_named_with_the_interface() {
+    let mut made = Made::good(1);
+    let snmp = |made: &Made, failed: u64| {
+        let names = "Forwarding ForwDatagrams OutRequests FragFails";
+        made.write(
+            "proc/net/snmp",
+            &format!("Ip: {names}\nIp: 1 90000 10000 {failed}\n"),
+        );
+    };
+    snmp(&made, 0);
+    made.is_well("kernel.too_big:ipv4");
+    snmp(&made, 100);
+    // One interface alone shows no difference.
+    let look = "nstat -az | grep -E 'FragFails|TooBig'";
+    made.says("kernel.too_big:ipv4", Warn, Some(100), look);
+    assert_eq!(made.finding("kernel.too_big:ipv4").layer, Layer::Ip);
+    let other = "sys/class/net/eth1";
+    made.write(&format!("{other}/mtu"), "1000\n")
+        .write(&format!("{other}/device/x"), "")
+        .write(&format!("{other}/statistics/rx_packets"), "0\n");
+    let command = "ip link set dev eth1 mtu 1500";
+    made.says("kernel.too_big:ipv4", Warn, Some(100), command);
+    let v6 = "Ip6InTooBigErrors 3\nIp6OutRequests 9000\nIp6OutForwDatagrams 0\nIp6FragFails 4\n";
+    made.write("proc/net/snmp6", v6);
+    made.says("kernel.too_big:ipv6", Warn, Some(3), command);
+    // Fragments that a queue dropped are counted with it.
+    made.told.queues = Ok(vec![queues::Queue {
+        interface: 7,
+        kind: "tbf".to_owned(),
+        packets: 100,
+        dropped: 100,
+    }]);
+    made.is_well("kernel.too_big:ipv4");
 }

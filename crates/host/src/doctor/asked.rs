@@ -1,0 +1,89 @@
+//! What was asked of others before the checks, as they judge it: certificates in files, and
+//! collectors over the network. This room reads no certificates and speaks no HTTP.
+
+use std::path::PathBuf;
+
+/// A file with certificates, or with a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CertificateFile {
+    /// The option that names it, such as `cert_file`.
+    pub option: &'static str,
+    /// Whose it is, such as `sources.syslog`.
+    pub owner: String,
+    /// Where it lies; for a certificate that was shown to us, who showed it.
+    pub path: PathBuf,
+    /// Whether they are authorities, of which any may be the one that is needed.
+    pub authorities: bool,
+    /// The certificates in the file's order, at least one; or what is wrong with the file.
+    pub dates: Result<Vec<Dates>, String>,
+}
+
+/// When a certificate is good.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Dates {
+    /// Whose it is.
+    pub subject: String,
+    /// From when on.
+    pub not_before: Moment,
+    /// Until when.
+    pub not_after: Moment,
+}
+
+/// A moment, for the check and for the eye.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moment {
+    /// Seconds from now; negative in the past.
+    pub from_now_s: i64,
+    /// The day, such as `2026-03-04`.
+    pub day: String,
+}
+
+/// One endpoint of a destination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Collector {
+    /// The destination's name.
+    pub destination: String,
+    /// Its address with the path for events.
+    pub endpoint: String,
+    /// Host and port, as in the finding's id.
+    pub authority: String,
+    /// How it is reached, for the reader, such as ` through the proxy p1`; empty where directly.
+    pub way: String,
+    /// How far.
+    pub reached: Reached,
+}
+
+/// How far an endpoint was reached; texts say what went wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reached {
+    /// Not tried: the destination's options cannot be used.
+    NotTried(String),
+    /// The name has no address.
+    NoName(String),
+    /// Nothing answers at the address.
+    NoConnection(String),
+    /// The TLS handshake failed.
+    NoTls(String),
+    /// Connected, and no HTTP answer came.
+    NoAnswer(String),
+    /// An HTTP server is there.
+    Answered {
+        /// To the question for its health.
+        health: Answer,
+        /// To an empty request with the token.
+        token: Answer,
+        /// The index that was asked for in that request.
+        index: Option<String>,
+    },
+}
+
+/// An answer of a collector.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// HEC's code; `None` where it is not HEC's answer.
+    pub code: Option<u32>,
+    /// Its words.
+    pub text: String,
+}

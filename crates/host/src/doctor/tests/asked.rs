@@ -1,0 +1,166 @@
+//! Certificates and collectors, as others found them.
+
+use super::Severity::{Critical, Info, Ok as Well, Warn};
+use super::*;
+
+const DAY_S: i64 = 24 * 60 * 60;
+
+/// A certificate that is good for so many days from now.
+fn dates(from: i64, to: i64) -> Dates {
+    let moment = |days: i64| Moment {
+        from_now_s: days * DAY_S,
+        day: format!("day {days}"),
+    };
+    Dates {
+        subject: "CN=x".to_owned(),
+        not_before: moment(from),
+        not_after: moment(to),
+    }
+}
+
+fn certificate(authorities: bool, dates: Vec<Dates>) -> Finding {
+    let mut made = Made::good(1);
+    made.ask.certificates = vec![CertificateFile {
+        option: "cert_file",
+        owner: "sources.s".to_owned(),
+        path: "/c.pem".into(),
+        authorities,
+        dates: Ok(dates),
+    }];
+    let finding = made.finding("tls.cert_file:sources.s");
+    assert_eq!(finding.layer, Layer::Tls);
+    assert_eq!(finding.command.is_none(), finding.severity == Well);
+    finding
+}
+
+#[test]
+fn the_nearer_the_end_the_worse() {
+    for (from, to, severity, found) in [
+        (-1, 30, Well, "/c.pem: CN=x: expires on day 30, in 30 days"),
+        (-1, 29, Info, "/c.pem: CN=x: expires on day 29, in 29 days"),
+        (-1, 14, Info, "/c.pem: CN=x: expires on day 14, in 14 days"),
+        (-1, 13, Warn, "/c.pem: CN=x: expires on day 13, in 13 days"),
+        (-1, 0, Critical, "/c.pem: CN=x: expired on day 0"),
+        (
+            1,
+            90,
+            Critical,
+            "/c.pem: CN=x: not yet valid, good from day 1 on",
+        ),
+    ] {
+        let finding = certificate(false, vec![dates(from, to)]);
+        assert_eq!(
+            (finding.severity, finding.found.as_str()),
+            (severity, found)
+        );
+    }
+}
+
+#[test]
+fn our_own_certificate_is_the_first_and_of_authorities_the_best_counts() {
+    let both = vec![dates(-9, -1), dates(-9, 90)];
+    assert_eq!(certificate(false, both.clone()).severity, Critical);
+    let authorities = certificate(true, both);
+    assert_eq!(authorities.severity, Well);
+    assert!(authorities.found.ends_with("the last of 2"));
+    // One that is not good yet does not stand in for one that is.
+    let early = vec![dates(1, 90), dates(-9, 5)];
+    assert_eq!(certificate(true, early).severity, Warn);
+}
+
+fn answer(status: u16, code: Option<u32>) -> Answer {
+    Answer {
+        status,
+        code,
+        text: "words".to_owned(),
+    }
+}
+
+fn collector(endpoint: &str, reached: Reached) -> Collector {
+    Collector {
+        destination: "out".to_owned(),
+        endpoint: format!("https://{endpoint}/services/collector/event"),
+        authority: endpoint.to_owned(),
+        way: String::new(),
+        reached,
+    }
+}
+
+fn answered(health: u16, status: u16, code: Option<u32>) -> Reached {
+    Reached::Answered {
+        health: answer(health, Some(17)),
+        token: answer(status, code),
+        index: Some("netfw".to_owned()),
+    }
+}
+
+#[test]
+fn what_a_collector_answers_says_what_to_do() {
+    let health = "curl -sv -m 5 https://h:1/services/collector/health";
+    let token = "curl -s -X POST -H \"Authorization: Splunk $TOKEN\" \
+                 https://h:1/services/collector/event";
+    let check = "inrush check -c FILE";
+    for (reached, severity, command) in [
+        (answered(200, 200, Some(0)), Well, None),
+        (answered(200, 400, Some(5)), Well, None),
+        (answered(503, 400, Some(5)), Warn, Some(health)),
+        (answered(200, 401, Some(2)), Critical, Some(token)),
+        (answered(200, 403, Some(1)), Critical, Some(token)),
+        (answered(200, 400, Some(7)), Critical, Some(token)),
+        (answered(200, 400, Some(10)), Critical, Some(check)),
+        (answered(200, 400, Some(28)), Critical, Some(check)),
+        (answered(200, 503, Some(9)), Warn, Some(health)),
+        (answered(200, 429, Some(26)), Warn, Some(health)),
+        (answered(200, 502, None), Warn, Some(health)),
+        (answered(404, 404, Some(404)), Critical, Some(health)),
+        (answered(200, 200, None), Critical, Some(health)),
+        (
+            Reached::NoName("x".to_owned()),
+            Critical,
+            Some("getent ahosts h"),
+        ),
+        (
+            Reached::NoTls("x".to_owned()),
+            Critical,
+            Some("openssl s_client -connect h:1 </dev/null"),
+        ),
+        (
+            Reached::NoConnection("x".to_owned()),
+            Critical,
+            Some(health),
+        ),
+        (Reached::NoAnswer("x".to_owned()), Critical, Some(health)),
+        (Reached::NotTried("x".to_owned()), Critical, Some(check)),
+    ] {
+        let mut made = Made::good(1);
+        made.ask.collectors = vec![collector("h:1", reached)];
+        made.answers("destination.hec:out:h:1", severity, command);
+    }
+}
+
+#[test]
+fn events_go_around_an_endpoint_that_fails() {
+    let mut made = Made::good(1);
+    let bad = || Reached::NoConnection("refused".to_owned());
+    made.ask.collectors = vec![
+        collector("h:1", bad()),
+        collector("h:2", answered(200, 400, Some(5))),
+    ];
+    assert_eq!(made.finding("destination.hec:out:h:1").severity, Warn);
+    made.ask.collectors = vec![collector("h:1", bad()), collector("h:2", bad())];
+    assert_eq!(made.finding("destination.hec:out:h:1").severity, Critical);
+    // Another destination's endpoint does not help.
+    let mut other = collector("h:3", answered(200, 400, Some(5)));
+    other.destination = "other".to_owned();
+    made.ask.collectors = vec![collector("h:1", bad()), other];
+    assert_eq!(made.finding("destination.hec:out:h:1").severity, Critical);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_told() {
+    let mut made = Made::good(1);
+    let none = |f: &Finding| f.id != "config.unusable";
+    assert!(made.report().findings.iter().all(none));
+    made.ask.unusable = Some("1:2: x".to_owned());
+    made.says("config.unusable", Critical, None, "inrush check -c FILE");
+}
