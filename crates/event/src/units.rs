@@ -271,6 +271,13 @@ pub enum AutoCount {
     Count(NonZeroU16),
 }
 
+impl AutoCount {
+    /// This many; `auto` for 0.
+    pub fn of(number: u16) -> Self {
+        NonZeroU16::new(number).map_or(Self::Auto, Self::Count)
+    }
+}
+
 impl Serialize for AutoCount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

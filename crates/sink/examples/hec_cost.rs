@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use inrush_codec::encode::{HecEncoder, HecOptions, IndexedField};
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Format, Next, Origin, Peer, Protocol,
-    Record, Secret, SourceInfo, Span, Timestamp, limits,
+    Anomalies, AutoCount, Batch, BatchPool, Delivery, Fate, Feed, Format, Next, Origin, Peer,
+    Protocol, Record, Secret, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_sink::splunk_hec::{HecCompression, SplunkHecConfig};
 use inrush_sink::{Quarantine, Refused, SinkConfig, build};
@@ -40,7 +40,7 @@ fn main() {
             .map_or(default, |text| text.parse().unwrap())
     };
     let gzip = arguments.get(3).is_some_and(|text| text == "gzip");
-    let (events, workers) = (number(1, 3_000_000), number(2, 4) as u32);
+    let (events, workers) = (number(1, 3_000_000), number(2, 4) as u16);
     match number(4, 0) {
         0 => measure(events, workers, gzip, false),
         rounds => (0..2 * rounds).for_each(|n| measure(events, workers, gzip, n % 2 == 1)),
@@ -56,7 +56,7 @@ impl Quarantine for Nowhere {
     }
 }
 
-fn measure(events: u64, workers: u32, gzip: bool, acks: bool) {
+fn measure(events: u64, workers: u16, gzip: bool, acks: bool) {
     let mut collector = Command::new(std::env::current_exe().unwrap())
         .arg("collector")
         .stdout(Stdio::piped())
@@ -66,7 +66,7 @@ fn measure(events: u64, workers: u32, gzip: bool, acks: bool) {
     let mut said = BufReader::new(collector.stdout.take().unwrap());
     said.read_line(&mut address).unwrap();
     let mut config = SplunkHecConfig::new(vec![address.trim().to_owned()], Secret::new("token"));
-    config.workers = workers;
+    config.workers = AutoCount::of(workers);
     config.acknowledgements = acks;
     if gzip {
         config.compression = HecCompression::Gzip;

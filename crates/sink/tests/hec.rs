@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
-use inrush_event::{ByteSize, Fate, Period, RefuseReason, Secret};
+use inrush_event::{AutoCount, ByteSize, Fate, Period, RefuseReason, Secret};
 use inrush_sink::splunk_hec::{HecCompression, HecTlsConfig, SplunkHecConfig};
 use inrush_sink::{ErrorReason, SinkConfig, SinkError, SinkStatus, build};
 use server::{HecServer, Reply, closing_server, connect_proxy, raw_server};
 
 fn config(endpoints: &[String]) -> SplunkHecConfig {
     let mut config = SplunkHecConfig::new(endpoints.to_vec(), Secret::new("the-token"));
-    config.workers = 1;
+    config.workers = AutoCount::of(1);
     config.batch.timeout = Period(Duration::from_millis(20));
     config.proxy = Some(Secret::new(""));
     config
@@ -116,7 +116,7 @@ fn gzip_bodies_decode() {
 fn several_workers_share_the_work() {
     let server = HecServer::start(|_, _| Reply::Success);
     let mut config = config(&[server.url()]);
-    config.workers = 4;
+    config.workers = AutoCount::of(4);
     config.batch.max_bytes = ByteSize(2048);
     run(config, feed_of(&texts(1000)));
     assert_eq!(server.texts(), texts(1000));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{MemoryFeed, MemoryQuarantine, batch};
-use inrush_event::{Period, Secret};
+use inrush_event::{AutoCount, Period, Secret};
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::{SinkConfig, SinkStatus, build};
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn run(
 ) -> Run {
     let server = HecServer::start(rule);
     let mut config = SplunkHecConfig::new(vec![server.url()], Secret::new("the-token"));
-    config.workers = 1;
+    config.workers = AutoCount::of(1);
     config.batch.timeout = Period(Duration::from_millis(20));
     config.proxy = Some(Secret::new(""));
     config.reroute_index = reroute.map(str::to_owned);

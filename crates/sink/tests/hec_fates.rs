@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
-use inrush_event::{ByteSize, Period, RefuseReason, Secret};
+use inrush_event::{AutoCount, ByteSize, Period, RefuseReason, Secret};
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::{ErrorReason, Sink, SinkConfig, SinkStatus, build};
 use serde_json::Value;
@@ -22,9 +22,9 @@ use server::{HecServer, Reply};
 
 const EVENTS: usize = 5000;
 
-fn config(endpoints: &[String], workers: u32) -> SplunkHecConfig {
+fn config(endpoints: &[String], workers: u16) -> SplunkHecConfig {
     let mut config = SplunkHecConfig::new(endpoints.to_vec(), Secret::new("the-token"));
-    config.workers = workers;
+    config.workers = AutoCount::of(workers);
     config.batch.timeout = Period(Duration::from_millis(20));
     config.proxy = Some(Secret::new(""));
     config

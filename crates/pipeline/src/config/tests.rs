@@ -468,7 +468,7 @@ sources:
   s: { type: syslog, listen: [udp://127.0.0.1:1] }
 destinations:
   a: { type: splunk_hec, endpoints: [], token: \"${TOKEN}\" }
-  b: { type: splunk_hec, endpoints: [https://i:1, \"ftp://${TOKEN}\"], token: t, workers: 0 }
+  b: { type: splunk_hec, endpoints: [https://i:1, \"ftp://${TOKEN}\"], token: t, batch: { max_events: 0 } }
   c: { type: file, path: \"x/{hots}.log\", rotate: { max_bytes: 1, evry: 1h } }
 ";
     let found = check(text).unwrap_err().to_string();
@@ -482,7 +482,7 @@ destinations:
     for start in [
         "4:37: `endpoints` ",
         "5:51: `endpoints[1]` ",
-        "5:89: `workers` ",
+        "5:101: `batch.max_events` ",
         "6:26: `path` ",
         "6:63: `rotate.max_bytes` ",
     ] {

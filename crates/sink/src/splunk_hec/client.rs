@@ -52,6 +52,9 @@ struct Endpoint {
     acks: Option<(HeaderValue, Url)>,
 }
 
+/// Makes connections that are broken off when told so.
+type NewLine = dyn Fn(&watch::Sender<bool>) -> io::Result<Line> + Send + Sync;
+
 /// What all requests have in common.
 pub(super) struct Client {
     endpoints: Vec<Endpoint>,
@@ -60,6 +63,7 @@ pub(super) struct Client {
     stop: watch::Sender<bool>,
     /// The same for questions for acknowledgements, which go on a little longer.
     stop_acks: watch::Sender<bool>,
+    new_line: Box<NewLine>,
 }
 
 /// A worker's connections.
@@ -71,9 +75,8 @@ pub(super) struct Line {
 }
 
 impl Client {
-    /// Reads certificates and the proxy environment, and makes a line for every worker, and a
-    /// last one to ask for acknowledgements if there are any.
-    pub(super) fn new(config: &SplunkHecConfig) -> Result<(Self, Vec<Line>), SinkError> {
+    /// Reads certificates and the proxy environment.
+    pub(super) fn new(config: &SplunkHecConfig) -> Result<Self, SinkError> {
         let proxies = ways(config)?;
         let mut endpoints = Vec::new();
         for (url, _) in &proxies {
@@ -87,22 +90,37 @@ impl Client {
         let (tls, proxy) = (tls::client_config(config)?, proxy_of(proxies));
         let (stop, _) = watch::channel(false);
         let (stop_acks, _) = watch::channel(false);
-        let of_acks = config.acknowledgements.then_some(&stop_acks);
-        let lines = std::iter::repeat_n(&stop, config.workers as usize)
-            .chain(of_acks)
-            .map(|stop| {
+        let options = config.clone();
+        let new_line = move |stop: &watch::Sender<bool>| {
+            let config = &options;
+            {
                 let http = http(config, tls.clone(), proxy.clone()).build();
                 Line::new(http.map_err(io::Error::other)?, stop.subscribe())
-            })
-            .collect::<io::Result<_>>()
-            .map_err(SinkError::Unstartable)?;
-        let client = Self {
+            }
+        };
+        Ok(Self {
             endpoints,
             authorization,
             stop,
             stop_acks,
-        };
-        Ok((client, lines))
+            new_line: Box::new(new_line),
+        })
+    }
+
+    /// The connections of one more worker.
+    ///
+    /// # Errors
+    /// The kernel gives no descriptors for them.
+    pub(super) fn line(&self) -> io::Result<Line> {
+        (self.new_line)(&self.stop)
+    }
+
+    /// The connections over which acknowledgements are asked for.
+    ///
+    /// # Errors
+    /// The kernel gives no descriptors for them.
+    pub(super) fn ack_line(&self) -> io::Result<Line> {
+        (self.new_line)(&self.stop_acks)
     }
 
     /// Sends a body and reads the answer; `None` if the process stops first.

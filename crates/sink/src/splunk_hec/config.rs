@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use inrush_codec::encode::IndexedField;
-use inrush_event::{ByteSize, Period, Secret};
+use inrush_event::{AutoCount, ByteSize, Period, Secret};
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::pace::MOST;
 use crate::Problem;
 
 /// Where Splunk listens for events.
@@ -33,9 +34,11 @@ pub struct SplunkHecConfig {
     /// When a request is sent.
     #[serde(default)]
     pub batch: BodyConfig,
-    /// Requests in flight at once, each with a thread and a connection of its own.
-    #[serde(default = "workers")]
-    pub workers: u32,
+    /// Requests in flight at once, each with a thread and a connection of its own. `auto` finds how
+    /// many are worth it by what answers take, up to 32: few for a collector nearby, many for a
+    /// distant one.
+    #[serde(default)]
+    pub workers: AutoCount,
     /// From the start of a request to the end of its answer. One that takes longer is sent again.
     #[serde(default = "request_timeout")]
     pub request_timeout: Period,
@@ -73,10 +76,6 @@ pub struct SplunkHecConfig {
     /// Indexed fields sent with every event, under the names that SC4S gave them.
     #[serde(default = "indexed_fields")]
     pub indexed_fields: Vec<IndexedField>,
-}
-
-fn workers() -> u32 {
-    4
 }
 
 fn request_timeout() -> Period {
@@ -158,6 +157,14 @@ impl Default for HecTlsConfig {
 }
 
 impl SplunkHecConfig {
+    /// Requests that may ever be in flight at once.
+    pub(super) fn workers_max(&self) -> u32 {
+        match self.workers {
+            AutoCount::Count(n) => n.get().into(),
+            AutoCount::Auto => MOST,
+        }
+    }
+
     /// The options with these endpoints and token and all defaults.
     pub fn new(endpoints: Vec<String>, token: Secret) -> Self {
         Self {
@@ -165,7 +172,7 @@ impl SplunkHecConfig {
             token,
             compression: HecCompression::default(),
             batch: BodyConfig::default(),
-            workers: workers(),
+            workers: AutoCount::Auto,
             request_timeout: request_timeout(),
             connect_timeout: connect_timeout(),
             acknowledgements: false,
@@ -197,11 +204,6 @@ impl SplunkHecConfig {
             token.bytes().all(|b| b.is_ascii_graphic()),
             "token",
             "has a space or control character",
-        );
-        unless(
-            (1..=256).contains(&self.workers),
-            "workers",
-            "must be from 1 to 256",
         );
         let body = &self.batch;
         unless(
@@ -297,7 +299,6 @@ mod tests {
         let bad = SplunkHecConfig {
             endpoints: vec!["https://ok".into(), "nope".into()],
             token: Secret::new("a b"),
-            workers: 0,
             batch: BodyConfig {
                 max_bytes: ByteSize(5_000_000),
                 max_events: 0,
@@ -315,7 +316,6 @@ mod tests {
             keys,
             [
                 "token",
-                "workers",
                 "batch.max_bytes",
                 "batch.max_events",
                 "tls.cert_file",

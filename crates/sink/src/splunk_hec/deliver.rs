@@ -63,8 +63,9 @@ enum Verdict {
 pub struct SplunkHec {
     config: SplunkHecConfig,
     shared: Shared,
-    /// One a worker, and one to ask for acknowledgements.
-    lines: Vec<Line>,
+    /// Of the first worker.
+    first_line: Line,
+    ack_line: Option<Line>,
 }
 
 /// What the workers share.
@@ -101,7 +102,12 @@ impl SplunkHec {
             let endpoints = config.endpoints.len();
             Acks::new(endpoints, config.ack_timeout.0, Arc::clone(&status))
         };
-        let (client, lines) = Client::new(config)?;
+        let client = Client::new(config)?;
+        let acks_wanted = config.acknowledgements;
+        let ack_line = acks_wanted.then(|| client.ack_line()).transpose();
+        let ack_line = ack_line.map_err(SinkError::Unstartable)?;
+        // The first one, so that it is known now whether there can be any.
+        let first_line = client.line().map_err(SinkError::Unstartable)?;
         let shared = Shared {
             client,
             desks: Desks::new(config),
@@ -116,7 +122,8 @@ impl SplunkHec {
         Ok(Self {
             config: config.clone(),
             shared,
-            lines,
+            first_line,
+            ack_line,
         })
     }
 }
@@ -126,13 +133,13 @@ impl Sink for SplunkHec {
         let Self {
             config,
             shared,
-            mut lines,
+            first_line,
+            ack_line,
         } = *self;
         let (shared, feed) = (&shared, &*feed);
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
             let (asking, asker_left) = channel::<()>();
-            let ack_line = lines.pop_if(|_| shared.acks.is_some());
             if let (Some(acks), Some(line)) = (&shared.acks, ack_line) {
                 scope.spawn(move || {
                     acks.run(&shared.client, &line, feed);
@@ -141,19 +148,45 @@ impl Sink for SplunkHec {
             } else {
                 drop(asking);
             }
-            for line in lines {
-                let mut worker = Worker::new(&config, line, shared, feed);
-                let alive = alive.clone();
-                scope.spawn(move || {
-                    worker.run();
-                    drop(alive);
-                });
-            }
-            drop(alive);
+            let (config, workers_max, mut workers) = (&config, config.workers_max(), 0);
+            let mut line = Some(first_line);
+            // More are started once there is work for them.
+            let mut start_more = move || {
+                while workers < workers_max.min(shared.gate.workers()) {
+                    let line = match line.take().map_or_else(|| shared.client.line(), Ok) {
+                        Ok(line) => line,
+                        Err(error) => {
+                            let destination = shared.status.name();
+                            tracing::warn!(destination, %error, "no more requests in flight");
+                            workers = workers_max;
+                            return;
+                        }
+                    };
+                    let mut worker = Worker::new(config, line, shared, feed);
+                    let (alive, number) = (alive.clone(), workers);
+                    scope.spawn(move || {
+                        worker.run(number);
+                        // Nobody waits for it any more if this fails.
+                        let _ = alive.send(());
+                    });
+                    workers += 1;
+                }
+            };
+            start_more();
+            let mut start_more = Some(start_more);
             let mut stopping_since = None;
             let mut await_end = |left: Receiver<()>, grace: Duration, break_off: &dyn Fn()| {
-                // Nothing is ever sent: the channel closes when the last thread ends.
-                while left.recv_timeout(STOP_POLL) == Err(RecvTimeoutError::Timeout) {
+                // The channel closes when the last thread ends.
+                loop {
+                    let ended = match left.recv_timeout(STOP_POLL) {
+                        Err(RecvTimeoutError::Disconnected) => break,
+                        heard => heard.is_ok(),
+                    };
+                    // When one ends, all do.
+                    match &mut start_more {
+                        Some(start_more) if !ended && !feed.stopping() => start_more(),
+                        _ => start_more = None,
+                    }
                     let since = feed
                         .stopping()
                         .then(|| *stopping_since.get_or_insert_with(Instant::now));
@@ -240,7 +273,7 @@ impl<'a> Worker<'a> {
             body: Body::new(bytes_max, events_max, config.event_id),
             todo: Vec::new(),
             searching: false,
-            alone: config.workers == 1,
+            alone: config.workers_max() == 1,
             sent: Vec::new(),
             refused: Vec::new(),
             bad_events: 0,
@@ -250,9 +283,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn run(&mut self) {
+    /// Fills and sends bodies, as worker `number`, whenever that many are wanted.
+    fn run(&mut self, number: u32) {
         let shared = self.shared;
-        while !self.feed.stopping() && shared.desks.fill(&mut self.body, self.feed) {
+        while shared.gate.await_turn(number, self.feed)
+            && !self.feed.stopping()
+            && shared.desks.fill(&mut self.body, self.feed)
+        {
             self.deliver_body();
             self.reroute();
         }
@@ -373,6 +410,7 @@ impl<'a> Worker<'a> {
             let answer = shared
                 .client
                 .post(&self.line, index, body.clone(), encoding)?;
+            let last = place.last;
             drop(place);
             let answer = match answer {
                 Err(error) => {
@@ -387,6 +425,9 @@ impl<'a> Worker<'a> {
             let busy = is_busy(answer.status, judged.1.code);
             if busy {
                 shared.gate.lower(begun);
+            }
+            if !busy && (200..300).contains(&answer.status) && self.body.is_half_full(range) {
+                shared.gate.answered(begun.elapsed(), last);
             }
             let sent = Sent {
                 index,

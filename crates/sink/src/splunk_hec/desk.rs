@@ -37,7 +37,7 @@ impl Desks {
     /// One desk for every two cores, but not more than there are workers.
     pub(super) fn new(config: &SplunkHecConfig) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let number = (cores / 2).clamp(1, config.workers as usize);
+        let number = (cores / 2).clamp(1, config.workers_max() as usize);
         let desk = || Desk {
             encoder: HecEncoder::new(config.envelope()),
             held: None,

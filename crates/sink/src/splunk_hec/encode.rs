@@ -92,6 +92,11 @@ impl Body {
         self.parts.clear();
     }
 
+    /// Whether these events are half of what a body takes at least.
+    pub(super) fn is_half_full(&self, range: &Range<usize>) -> bool {
+        2 * self.slice(range).len() >= self.bytes_max || 2 * range.len() >= self.events_max
+    }
+
     /// Events in it.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
