@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use inrush_event::Protocol;
-use inrush_host::doctor::{self, Applied, Ask, UdpAsk};
+use inrush_host::doctor::{self, Applied, Ask, UdpAsk, Unmeasured};
+use inrush_host::rate::SafeRate;
+use inrush_pipeline::Owner;
 use inrush_pipeline::config::{Config, SourceConfig, SyslogSource};
 
 use super::DoctorArgs;
+use super::calibrate::{self, Interrupted};
 
 /// The script that sets back what `--apply` has set.
 const UNDO: &str = "doctor-undo.sh";
@@ -16,7 +19,8 @@ const UNDO: &str = "doctor-undo.sh";
 /// Examines the host and prints what was found; then sets what is safe, if that was asked for.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let config = super::configuration(args.config.as_deref())?;
-    let report = doctor::examine(ask(&config));
+    let mut report = doctor::examine(ask(&config));
+    report.set_safe_rate(rate(args, &config)?);
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -29,6 +33,22 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     }
     let undo = undo(&config.data_dir);
     Ok(tell(&report.apply(&undo), &undo))
+}
+
+/// The rate that this host takes safely, or why it was not measured.
+fn rate(args: &DoctorArgs, config: &Config) -> anyhow::Result<Result<SafeRate, Unmeasured>> {
+    if args.no_rate {
+        return Ok(Err(Unmeasured::Unwanted));
+    }
+    if !args.rate && Owner::is_taken(&config.data_dir) {
+        return Ok(Err(Unmeasured::Running));
+    }
+    eprintln!("inrush: measuring the safe rate, about 10 s of load; --no-rate leaves it out");
+    match calibrate::run(config, args.event_bytes) {
+        Ok(rate) => Ok(Ok(rate)),
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => Ok(Err(Unmeasured::Failed(format!("{error:#}")))),
+    }
 }
 
 /// What the configuration asks of the host.

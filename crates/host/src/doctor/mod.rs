@@ -42,6 +42,7 @@ use serde::Serialize;
 
 pub use apply::{Applied, Change};
 pub use finding::{Finding, Layer, Setting, Severity};
+pub use probe::free_bytes;
 use scene::Scene;
 pub use scene::{Ask, UdpAsk};
 pub use unmeasured::Unmeasured;
