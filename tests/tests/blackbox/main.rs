@@ -9,6 +9,7 @@ mod config;
 mod dashboard;
 mod disk;
 mod doctor;
+mod doctor_rate;
 mod flow;
 mod framing;
 mod groups;
