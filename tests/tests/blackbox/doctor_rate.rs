@@ -69,7 +69,7 @@ fn a_rate_is_stated_and_nothing_is_left_or_sent() {
     let report = json(&inrush(&args, dir.path()));
     let rate = report["safe_rate"].as_object().unwrap();
     let keys: Vec<_> = rate.keys().map(String::as_str).collect();
-    assert_eq!(keys, ["events_per_second", "event_bytes", "limited_by"]);
+    assert_eq!(keys, ["event_bytes", "events_per_second", "limited_by"]);
     assert!(rate["events_per_second"].as_u64().unwrap() > 0);
     assert_eq!(rate["event_bytes"], 700);
     let limits = ["read", "parse", "classify", "queue", "fsync", "send"];
