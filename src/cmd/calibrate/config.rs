@@ -168,7 +168,6 @@ fn below(folder: &Path, path: &Path) -> String {
     let parts = path.components();
     let parts = parts.filter(|part| matches!(part, Component::Normal(_)));
     let path: PathBuf = parts.collect();
-    // The folder's own braces are none of a placeholder.
     format!("{}/{}", folder.display(), path.display())
 }
 
@@ -202,7 +201,7 @@ destinations:
     type: store
     path: s3://bucket/logs
     s3: { endpoint: https://s3.example, access_key_id: a, secret_access_key: real }
-  tape: { type: file, path: "/archive/../{index}/{host}.log" }
+  tape: { type: file, path: "/archive/{index}/{host}.log" }
   out: { type: stdout }
 hosts: { reverse_dns: { enabled: true, servers: ["10.0.0.53:53"] } }
 queue: { when_full: drop_oldest, max_bytes: 100GiB }
