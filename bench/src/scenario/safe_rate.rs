@@ -77,7 +77,8 @@ impl Round {
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let shows = "What `inrush doctor` states as the safe rate, against the highest rate at which \
-                 `inrush run` lets nothing pile up: packs, default queue, HEC, mixed messages of 800 B";
+                 `inrush run` lets nothing pile up: packs, default queue, HEC, mixed messages of \
+                 800 B";
     tell(shows);
     let halves = Halves::of_this_process()?;
     let pinned = halves.program(&lab.inrush, &lab.dir("pinned")?)?;

@@ -185,8 +185,8 @@ impl Observation {
         used_cpus < self.cpus * BUSY_PART && idle > self.cpus * (1.0 - BUSY_PART)
     }
 
-    /// The rate of events of `event_bytes`; `None` if nothing was taken or nothing left. `bare`: see
-    /// [`Self::intake_cost`].
+    /// The rate of events of `event_bytes`; `None` if nothing was taken or nothing left. `bare`:
+    /// see [`Self::intake_cost`].
     pub fn safe_rate(&self, event_bytes: u64, bare: Option<f64>) -> Option<SafeRate> {
         if self.taken < 1.0 || self.left < 1.0 || self.seconds <= 0.0 {
             return None;

@@ -1,8 +1,8 @@
 //! The hosts, cores, memory and disk for a load: arithmetic in whole numbers, each line with its
 //! formula, so that an engineer can check it.
 //!
-//! Everything is rounded up. Each factor is bounded (see [`size`]), and what still does not fit into
-//! 64 bits is an error, never a small number.
+//! Everything is rounded up. Each factor is bounded (see [`size`]), and what still does not fit
+//! into 64 bits is an error, never a small number.
 
 use serde::Serialize;
 
@@ -435,7 +435,10 @@ mod tests {
             ("hosts", 6),
             ("cores", 67),
             ("events_per_second_per_host", 200_000),
-            ("memory_bytes_per_host", (128 + 128 + 768 + 1024) * 2 << 20),
+            (
+                "memory_bytes_per_host",
+                ((128 + 128 + 768 + 1024) * 2) << 20,
+            ),
             ("queue_bytes_per_host", 200_000 * 4 * 3600 * 896),
             (
                 "store_bytes_per_host",
@@ -476,7 +479,7 @@ mod tests {
         assert_eq!(value(&none, &host(), "hosts"), 5);
         assert_eq!(
             value(&none, &host(), "memory_bytes_per_host"),
-            (128 + 128 + 1024) * 2 << 20
+            ((128 + 128 + 1024) * 2) << 20
         );
     }
 

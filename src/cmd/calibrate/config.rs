@@ -2,9 +2,9 @@
 //!
 //! | in the configuration | while it is measured |
 //! |---|---|
-//! | sources | one, listening on one free port of 127.0.0.1, without PROXY headers and client certificates |
+//! | sources | one, on one free port of 127.0.0.1, without PROXY headers and client certificates |
 //! | `data_dir` | a folder of its own on the same file system |
-//! | `splunk_hec` | sends to our own collector, which answers at once; https where any endpoint has it; no proxy |
+//! | `splunk_hec` | sends to our own collector; https where any endpoint has it; no proxy |
 //! | `store` | in that folder, also where it is a bucket; written at least once a second |
 //! | `file`, `stdout` | files in that folder |
 //! | `queue.max_bytes`, `when_full` | at most 512 MiB; sources wait |

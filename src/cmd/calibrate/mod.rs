@@ -1,6 +1,6 @@
-//! The rate that this host takes safely with a configuration, measured: the pipeline itself runs in
-//! this process, with everything that leads outside turned to ourselves, and takes as much as it can
-//! for some seconds.
+//! The rate that this host takes safely with a configuration, measured: the pipeline itself runs
+//! in this process, with everything that leads outside turned to ourselves, and takes as much as it
+//! can for some seconds.
 //!
 //! # What it guarantees
 //! * No event of ours reaches a destination, a resolver or a bucket of the configuration: see

@@ -1,5 +1,5 @@
-//! The safe rate that `inrush doctor` states, and what `inrush plan` makes of it. That the number is
-//! true is shown by `inrush-bench run safe-rate`; here it is its form, and what is left of it.
+//! The safe rate that `inrush doctor` states, and what `inrush plan` makes of it. That the number
+//! is true is shown by `inrush-bench run safe-rate`; here it is its form, and what is left of it.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
