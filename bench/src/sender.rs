@@ -19,6 +19,8 @@ pub(crate) enum Wire {
 /// The header of the messages, and with it how a stream of them is framed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Header {
+    /// RFC 3164, a line feed after each.
+    Rfc3164,
     /// RFC 3164 with an ISO time, a line feed after each.
     Rfc3164Iso,
     /// RFC 5424 with one element of structured data, octet counted.
@@ -116,6 +118,7 @@ fn words(address: &str, shape: &Shape, amount: Amount, file: Option<&Path>) -> V
     }
     words.push(format!("--size={}", shape.size));
     words.push(match shape.header {
+        Header::Rfc3164 => "--syslog-proto=rfc3164".to_owned(),
         Header::Rfc3164Iso => "--syslog-proto=rfc3164-iso".to_owned(),
         Header::Rfc5424 => "--syslog-proto=rfc5424".to_owned(),
     });
@@ -124,7 +127,9 @@ fn words(address: &str, shape: &Shape, amount: Amount, file: Option<&Path>) -> V
     }
     match (shape.wire, shape.header) {
         (Wire::Tcp, Header::Rfc5424) => words.push("--framing=octet".to_owned()),
-        (Wire::Tcp, Header::Rfc3164Iso) => words.push("--framing=newline".to_owned()),
+        (Wire::Tcp, Header::Rfc3164 | Header::Rfc3164Iso) => {
+            words.push("--framing=newline".to_owned())
+        }
         (Wire::Udp, _) => {}
     }
     if shape.text == Text::Mixed {

@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use inrush_event::{Protocol, limits};
-use inrush_host::doctor::{self, Applied, Ask, UdpAsk};
+use inrush_host::doctor::{self, Applied, Ask, UdpAsk, Unmeasured};
+use inrush_host::rate::SafeRate;
+use inrush_pipeline::Owner;
 use inrush_pipeline::config::{self, Config, Problems, SourceConfig, SyslogSource};
 
 use super::DoctorArgs;
+use super::calibrate::{self, Interrupted};
 
 /// The script that sets back what `--apply` has set.
 const UNDO: &str = "doctor-undo.sh";
@@ -20,8 +23,12 @@ const UNDO: &str = "doctor-undo.sh";
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let (config, unusable) = configuration(args.config.as_deref())?;
     let mut ask = ask(&config);
-    ask.unusable = unusable;
-    let report = doctor::examine(ask);
+    ask.unusable = unusable.clone();
+    let mut report = doctor::examine(ask);
+    report.set_safe_rate(match unusable {
+        Some(words) => Err(Unmeasured::Failed(words)),
+        None => rate(args, &config)?,
+    });
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&report)?)?;
@@ -61,6 +68,22 @@ fn understood(path: &Path) -> Option<Config> {
     let text = std::fs::read_to_string(path).ok()?;
     let name = path.display().to_string();
     config::parse(&text, &name, &|name| std::env::var(name).ok()).ok()
+}
+
+/// The rate that this host takes safely, or why it was not measured.
+fn rate(args: &DoctorArgs, config: &Config) -> anyhow::Result<Result<SafeRate, Unmeasured>> {
+    if args.no_rate {
+        return Ok(Err(Unmeasured::Unwanted));
+    }
+    if !args.rate && Owner::is_taken(&config.data_dir) {
+        return Ok(Err(Unmeasured::Running));
+    }
+    eprintln!("inrush: measuring the safe rate, about 10 s of load; --no-rate leaves it out");
+    match calibrate::run(config, args.event_bytes) {
+        Ok(rate) => Ok(Ok(rate)),
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => Ok(Err(Unmeasured::Failed(format!("{error:#}")))),
+    }
 }
 
 /// What the configuration asks of the host.

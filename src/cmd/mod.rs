@@ -1,11 +1,13 @@
 //! The subcommands: one file each, each with `run`.
 
+mod calibrate;
 mod check;
 mod doctor;
 mod explain;
 mod load;
 mod migrate;
 mod password;
+mod plan;
 mod queue;
 mod replay;
 mod run;
@@ -36,6 +38,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush queue ls                         what is kept on disk, and for whom
   inrush top                              what flows, waits and is lost, live
   inrush doctor                           what of this host loses events, and what mends it
+  inrush plan --eps 500000 --size 800     hosts, memory and disk for a load
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
 
 Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
@@ -68,6 +71,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Say what of this host loses events or is too small, why, and the command that mends it
     Doctor(DoctorArgs),
+    /// Say how many hosts, and how much memory and disk, a load needs
+    Plan(plan::PlanArgs),
     /// Make a configuration of what another collector was configured with
     Migrate(migrate::MigrateArgs),
 }
@@ -253,6 +258,15 @@ pub(crate) struct DoctorArgs {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Leave out the ten seconds of load that measure the safe rate
+    #[arg(long)]
+    pub(crate) no_rate: bool,
+    /// Measure the safe rate also while an inrush runs on the data directory: it will lose events
+    #[arg(long, conflicts_with = "no_rate")]
+    pub(crate) rate: bool,
+    /// Bytes of an event of that load
+    #[arg(long, value_name = "BYTES", default_value_t = calibrate::EVENT_BYTES)]
+    pub(crate) event_bytes: u64,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
@@ -287,6 +301,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Migrate(args) => migrate::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Plan(args) => plan::run(&args),
     }
 }
 

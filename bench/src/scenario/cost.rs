@@ -124,6 +124,7 @@ pub(super) fn pilot(lab: &Lab, one: impl Fn(u64) -> Result<Run>) -> Result<u64> 
 /// A shape in words.
 pub(super) fn load_of(shape: &Shape) -> String {
     let header = match shape.header {
+        Header::Rfc3164 => "RFC 3164, newline",
         Header::Rfc3164Iso => "RFC 3164 with ISO time, newline",
         Header::Rfc5424 => "RFC 5424, octet counted",
     };

@@ -10,6 +10,7 @@ mod one_sender;
 mod rates;
 mod reload;
 mod rounds;
+mod safe_rate;
 mod saturate;
 mod search;
 mod soak;
@@ -70,6 +71,8 @@ pub(crate) enum Name {
     DurableHec,
     /// As fast as it goes with fsync, beside `dd`.
     Saturate,
+    /// What the doctor states as the safe rate, and the rate that is really taken.
+    SafeRate,
     /// A dead destination beside one that lives, and its return.
     DeadDestination,
     /// Killed with gigabytes of backlog, and started again.
@@ -125,6 +128,7 @@ impl Name {
             Self::Durable => durable::run(lab),
             Self::DurableHec => durable::run_hec(lab),
             Self::Saturate => saturate::run(lab),
+            Self::SafeRate => safe_rate::run(lab),
             Self::DeadDestination => dead::run(lab),
             Self::Startup => startup::run(lab),
             Self::Store => store::run(lab),

@@ -20,6 +20,8 @@
 //! 2. `text`: the files' formats, as functions of text.
 //! 3. [`Host`]: reads them, and remembers what they said before.
 //! 4. [`doctor`]: what of it is not as it should be, and the command that mends it.
+//! 5. [`threads`], [`rate`]: what our threads use, and the rate that follows from it.
+//! 6. [`sizing`]: the hosts, memory and disk for a load.
 //!
 //! # After a crash
 //! Nothing is kept.
@@ -31,11 +33,15 @@ mod files;
 mod growth;
 mod host;
 mod idle;
+pub mod rate;
+pub mod sizing;
 #[cfg(test)]
 mod tests;
 mod text;
+mod threads;
 
 pub use cause::{Cause, Place};
 pub use files::{FILE_BYTES_MAX, INTERFACES_MAX};
 pub use host::{Host, HostLoss, Reading, THREADS_MAX, ThreadCpu};
 pub use idle::IdleMeter;
+pub use threads::{ThreadTime, threads, usable_cpus};

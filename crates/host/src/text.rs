@@ -76,14 +76,40 @@ pub(crate) fn schedstat(text: &str) -> Option<u64> {
 /// Nanoseconds of one tick in `/proc/PID/task/TID/stat`: USER_HZ is 100 on every architecture.
 const TICK_NS: u64 = 10_000_000;
 
-/// Nanoseconds on a CPU from `/proc/PID/task/TID/stat`, in steps of 10 ms: fields 14 and 15 in
-/// proc(5). The name in brackets may hold spaces and brackets itself.
+/// Nanoseconds on a CPU from `/proc/PID/task/TID/stat`, in steps of 10 ms.
 pub(crate) fn stat(text: &str) -> Option<u64> {
-    let (_, rest) = text.rsplit_once(')')?;
+    let stat = thread_stat(text)?;
+    stat.user_ns.checked_add(stat.system_ns)
+}
+
+/// Of a thread, from `/proc/PID/task/TID/stat`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ThreadStat {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it does just now, as proc(5) has it: `R`, `S`, `D`.
+    pub(crate) state: char,
+    /// Nanoseconds in its own code, in steps of 10 ms.
+    pub(crate) user_ns: u64,
+    /// Nanoseconds in the kernel, in steps of 10 ms.
+    pub(crate) system_ns: u64,
+}
+
+/// Fields 2, 3, 14 and 15 in proc(5). The name in brackets may hold spaces and brackets itself.
+pub(crate) fn thread_stat(text: &str) -> Option<ThreadStat> {
+    let (before, rest) = text.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
     // The first word after the name is field 3.
-    let mut fields = rest.split_ascii_whitespace().skip(14 - 3);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    ticks()?.checked_add(ticks()?)?.checked_mul(TICK_NS)
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let mut fields = fields.skip(14 - 4);
+    let mut ns = || fields.next()?.parse::<u64>().ok()?.checked_mul(TICK_NS);
+    Some(ThreadStat {
+        name: name.to_owned(),
+        state,
+        user_ns: ns()?,
+        system_ns: ns()?,
+    })
 }
 
 /// Ticks that all CPUs together were idle, or waited for a disk, from `/proc/stat`.

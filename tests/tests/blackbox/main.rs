@@ -11,6 +11,7 @@ mod dashboard;
 mod disk;
 mod doctor;
 mod doctor_destinations;
+mod doctor_rate;
 mod flow;
 mod framing;
 mod groups;

@@ -37,6 +37,7 @@ mod scene;
 #[cfg(test)]
 mod tests;
 mod told;
+mod unmeasured;
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -47,16 +48,20 @@ use serde::Serialize;
 pub use apply::{Applied, Change};
 pub use asked::{Answer, CertificateFile, Collector, Dates, Moment, Reached};
 pub use finding::{Finding, Layer, Setting, Severity};
+pub use probe::free_bytes;
 use scene::Scene;
 pub use scene::{Ask, UdpAsk};
+pub use unmeasured::Unmeasured;
+
+use crate::rate::SafeRate;
 
 /// What the doctor found.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
     /// The worst first; of the same severity in the order of an event's way.
     pub findings: Vec<Finding>,
-    /// `null`: the rate that this host takes safely is not measured yet (issue E).
-    safe_rate: (),
+    /// The rate that this host takes safely, once it is measured: see [`Self::set_safe_rate`].
+    safe_rate: Option<SafeRate>,
     #[serde(skip)]
     root: PathBuf,
 }
@@ -71,21 +76,36 @@ pub fn examine(ask: Ask) -> Report {
 
 fn examine_scene(root: &Path, scene: &Scene) -> Report {
     let mut findings: Vec<Finding> = checks::ALL.iter().flat_map(|check| check(scene)).collect();
-    findings.sort_by_key(|finding| (Reverse(finding.severity), finding.layer));
+    sort(&mut findings);
     Report {
         findings,
-        safe_rate: (),
+        safe_rate: None,
         root: root.to_owned(),
     }
 }
 
+fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| (Reverse(finding.severity), finding.layer));
+}
+
 impl Report {
+    /// Takes on the rate that was measured, or says why none was.
+    pub fn set_safe_rate(&mut self, rate: Result<SafeRate, Unmeasured>) {
+        match rate {
+            Ok(rate) => self.safe_rate = Some(rate),
+            Err(unmeasured) => {
+                self.findings.push(unmeasured.finding());
+                sort(&mut self.findings);
+            }
+        }
+    }
+
     /// Writes it for the eye, some 100 columns wide.
     ///
     /// # Errors
     /// `out` cannot be written.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        print::write(&self.findings, out)
+        print::write(&self.findings, self.safe_rate.as_ref(), out)
     }
 
     /// Sets what is safe, with the way back in the script `undo`. Takes root, or

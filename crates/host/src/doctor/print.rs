@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::finding::{Finding, Severity};
+use crate::rate::SafeRate;
 
 /// Columns that text is wrapped at; commands are not, for they are copied.
 const COLUMNS: usize = 100;
@@ -20,8 +21,12 @@ const SECTIONS: [(Severity, &str); 3] = [
     (Severity::Info, "NOTE"),
 ];
 
-/// Writes all findings, which are sorted already.
-pub(super) fn write(findings: &[Finding], out: &mut impl Write) -> io::Result<()> {
+/// Writes all findings, which are sorted already, below the rate, where it was measured.
+pub(super) fn write(
+    findings: &[Finding],
+    rate: Option<&SafeRate>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let of = |severity| findings.iter().filter(move |f| f.severity == severity);
     let count = |severity| of(severity).count();
     writeln!(
@@ -32,6 +37,10 @@ pub(super) fn write(findings: &[Finding], out: &mut impl Write) -> io::Result<()
         count(Severity::Info),
         count(Severity::Ok),
     )?;
+    if let Some(rate) = rate {
+        writeln!(out, "safe rate: {}", rate.line())?;
+        writeln!(out, "           {}", rate.costs_line())?;
+    }
     for (severity, heading) in SECTIONS {
         for finding in of(severity) {
             writeln!(

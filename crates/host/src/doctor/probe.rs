@@ -54,6 +54,11 @@ pub(super) fn disk(data_dir: &Path) -> Disk {
     }
 }
 
+/// Bytes that we may still write to the file system of a folder; `None` if it does not say.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    space(folder).map(|space| space.free_bytes)
+}
+
 fn space(folder: &Path) -> Option<Space> {
     let stat = rustix::fs::statvfs(folder).ok()?;
     Some(Space {

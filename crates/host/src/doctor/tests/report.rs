@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::rate::Limit;
 
 fn text(report: &Report) -> String {
     let mut out = Vec::new();
@@ -193,4 +194,36 @@ proptest! {
         let report = made.report();
         super::report::text(&report);
     }
+}
+
+#[test]
+fn the_rate_is_said_below_the_counts_or_a_finding_says_why_not() {
+    let mut report = Made::good(2).report();
+    let rate = SafeRate {
+        events_per_second: 412_345,
+        event_bytes: 800,
+        limited_by: Limit::Fsync,
+        costs: vec![(Limit::Parse, 1_500), (Limit::Classify, 0)],
+        at_least: false,
+    };
+    report.set_safe_rate(Ok(rate));
+    let text = text(&report);
+    let said = "safe rate: ≈ 410,000 events/s of 800 B with this configuration, limited by fsync";
+    assert_eq!(text.lines().nth(1), Some(said), "{text}");
+    assert!(text.contains("\n           1.50 µs of CPU an event: parse 1.50\n"));
+    let json = serde_json::to_value(&report).unwrap();
+    let wanted = serde_json::json!(
+        {"events_per_second": 412_345, "event_bytes": 800, "limited_by": "fsync"}
+    );
+    assert_eq!(json["safe_rate"], wanted);
+
+    let mut without = Made::good(2).report();
+    without.set_safe_rate(Err(Unmeasured::Running));
+    let worst = &without.findings[0];
+    assert_eq!(
+        (worst.id.as_str(), worst.severity),
+        ("cpu.safe_rate", Severity::Info)
+    );
+    let json = serde_json::to_value(&without).unwrap();
+    assert!(json["safe_rate"].is_null());
 }
