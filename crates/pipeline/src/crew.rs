@@ -30,8 +30,8 @@ const FORGET: Duration = Duration::from_secs(10);
 /// Sources of which a thread knows the rules, at most.
 const SOURCES_MAX: usize = 8;
 
-/// Ends the sleep of a worker that waits for events of `mio`, if it sleeps: a call of the kernel for
-/// each batch would be dear.
+/// Ends the sleep of a worker that waits for events of `mio`, if it sleeps: a call of the kernel
+/// for each batch would be dear.
 pub(crate) struct Wake {
     asleep: AtomicBool,
     waker: Arc<Waker>,

@@ -153,14 +153,9 @@ impl Sink for SplunkHec {
             // More are started once there is work for them.
             let mut start_more = move || {
                 while workers < workers_max.min(shared.gate.workers()) {
-                    let line = match line.take().map_or_else(|| shared.client.line(), Ok) {
-                        Ok(line) => line,
-                        Err(error) => {
-                            let destination = shared.status.name();
-                            tracing::warn!(destination, %error, "no more requests in flight");
-                            workers = workers_max;
-                            return;
-                        }
+                    let Some(line) = line.take().or_else(|| shared.line()) else {
+                        workers = workers_max;
+                        return;
                     };
                     let mut worker = Worker::new(config, line, shared, feed);
                     let (alive, number) = (alive.clone(), workers);
@@ -532,6 +527,15 @@ struct Sent {
 }
 
 impl Shared {
+    /// The connections of one more worker, if there can be one.
+    fn line(&self) -> Option<Line> {
+        let failed = |error: &std::io::Error| {
+            let destination = self.status.name();
+            tracing::warn!(destination, %error, "there can be no more requests in flight");
+        };
+        self.client.line().inspect_err(failed).ok()
+    }
+
     fn endpoints(&self) -> std::sync::MutexGuard<'_, Endpoints> {
         self.endpoints
             .lock()
