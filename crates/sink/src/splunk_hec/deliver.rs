@@ -151,7 +151,7 @@ impl Sink for SplunkHec {
             let (config, workers_max, mut workers) = (&config, config.workers_max(), 0);
             let mut line = Some(first_line);
             // More are started once there is work for them.
-            let mut start_more = move || {
+            let mut start_more = Some(move || {
                 while workers < workers_max.min(shared.gate.workers()) {
                     let Some(line) = line.take().or_else(|| shared.line()) else {
                         workers = workers_max;
@@ -166,22 +166,18 @@ impl Sink for SplunkHec {
                     });
                     workers += 1;
                 }
-            };
-            start_more();
-            let mut start_more = Some(start_more);
+            });
             let mut stopping_since = None;
             let mut await_end = |left: Receiver<()>, grace: Duration, break_off: &dyn Fn()| {
                 // The channel closes when the last thread ends.
-                loop {
-                    let ended = match left.recv_timeout(STOP_POLL) {
-                        Err(RecvTimeoutError::Disconnected) => break,
-                        heard => heard.is_ok(),
-                    };
+                let mut heard = Err(RecvTimeoutError::Timeout);
+                while heard != Err(RecvTimeoutError::Disconnected) {
                     // When one ends, all do.
                     match &mut start_more {
-                        Some(start_more) if !ended && !feed.stopping() => start_more(),
+                        Some(start_more) if heard.is_err() && !feed.stopping() => start_more(),
                         _ => start_more = None,
                     }
+                    heard = left.recv_timeout(STOP_POLL);
                     let since = feed
                         .stopping()
                         .then(|| *stopping_since.get_or_insert_with(Instant::now));

@@ -5,10 +5,10 @@
 //! collector or for our own cores. With hardly any waiting more in flight bring more; with many,
 //! fewer bring as much. This is how TCP Vegas finds its window (Brakmo and Peterson, 1995).
 //!
-//! Where there is always a queue, nobody sees the shortest answer any more, and where a collector is
-//! slow and fast by turns, nothing has waited for long answers. So each change is a trial: a raise
-//! must bring a fifth of what it would without any waiting, a cut may cost no more than a fifth of
-//! it. Else it is taken back, and the next one comes after ever longer times.
+//! Where there is always a queue, nobody sees the shortest answer any more, and where a collector
+//! is slow and fast by turns, nothing has waited for long answers. So each change is a trial: a
+//! raise must bring a fifth of what it would without any waiting, a cut may cost no more than a
+//! fifth of it. Else it is taken back, and the next one comes after ever longer times.
 //!
 //! Only requests count that are at least half full: short ones are answered sooner. It changes once
 //! in three seconds at most, by little, so that a collector whose speed swings does not swing it.
