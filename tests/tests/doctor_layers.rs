@@ -131,7 +131,7 @@ fn await_events(inrush: &Inrush, events: u64) {
 /// What `inrush doctor --json` says on a host.
 fn doctor(host: &str, config: &Path) -> Vec<Value> {
     let (binary, config) = (binary(), config.display());
-    let line = format!("{} doctor --json -c {config}", binary.display());
+    let line = format!("{} doctor --no-rate --json -c {config}", binary.display());
     let report: Value = serde_json::from_str(&within(host, &line)).unwrap();
     report["findings"].as_array().unwrap().clone()
 }
@@ -417,7 +417,7 @@ fn names_are_those_of_the_namespace_that_the_doctor_runs_in() {
          ip neigh add 192.0.2.2 lladdr 02:00:00:00:00:02 dev odd0\n\
          tc qdisc add dev odd0 root tbf rate 1mbit burst 2000 limit 3000\n\
          {binary} load udp://192.0.2.2:{PORT} --rate 0 --number 500 --size 1000 >&2\n\
-         {binary} doctor --json"
+         {binary} doctor --no-rate --json"
     );
     let output = run_ok(
         Command::new("unshare")
