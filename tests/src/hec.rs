@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -130,6 +131,10 @@ struct Shared {
     rule: Mutex<Option<Rule>>,
     /// Without it the token has no acknowledgement.
     acks: Mutex<Option<Acks>>,
+    /// How long an answer takes.
+    latency: Mutex<Duration>,
+    /// Requests that were not answered yet: now, and the most at once.
+    waiting: Mutex<(usize, usize)>,
 }
 
 /// The server, on a thread of its own.
@@ -218,6 +223,16 @@ impl Hec {
         *self.shared.rule.lock().unwrap() = Some(Box::new(rule));
     }
 
+    /// Answers every request that carries events after this time, as a distant server does.
+    pub fn answer_after(&self, latency: Duration) {
+        *self.shared.latency.lock().unwrap() = latency;
+    }
+
+    /// The most requests with events that have waited for their answers at once.
+    pub fn most_at_once(&self) -> usize {
+        self.shared.waiting.lock().unwrap().1
+    }
+
     /// Gives the token acknowledgement; nothing is confirmed.
     pub fn acknowledge(&self) {
         let acks = Acks {
@@ -257,6 +272,24 @@ async fn serve(listener: TcpListener, app: Router, mut stopped: watch::Receiver<
     }
 }
 
+/// A request that waits for its answer.
+struct Waiting(Arc<Shared>);
+
+impl Waiting {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        let mut waiting = shared.waiting.lock().unwrap();
+        waiting.0 += 1;
+        waiting.1 = waiting.1.max(waiting.0);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.waiting.lock().unwrap().0 -= 1;
+    }
+}
+
 async fn answer(
     State(shared): State<Arc<Shared>>,
     uri: Uri,
@@ -279,6 +312,11 @@ async fn answer(
     let channel = header("x-splunk-request-channel");
     if path.ends_with("/ack") {
         return shared.confirmations(&channel, &body);
+    }
+    let _waiting = Waiting::begin(&shared);
+    let latency = *shared.latency.lock().unwrap();
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
     }
     let events = objects(&body, gzip);
     let scripted = shared.script.lock().unwrap().pop_front();

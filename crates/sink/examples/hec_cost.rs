@@ -1,9 +1,11 @@
 //! What an event costs the `splunk_hec` sink: CPU-µs of encoding and sending, measured against a
 //! collector in a process of its own that reads and answers.
 //!
-//! `cargo run --release -p inrush-sink --example hec_cost [EVENTS] [WORKERS] [none|gzip] [ROUNDS]`
+//! `cargo run --release -p inrush-sink --example hec_cost [EVENTS] [WORKERS] [none|gzip] [ROUNDS]
+//! [DELAY_MS]`
 //!
-//! With rounds it is measured so often without and with acknowledgements in turn.
+//! With rounds it is measured so often without and with acknowledgements in turn. 0 workers are
+//! `auto`. The collector answers after the delay.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,7 +34,8 @@ const BATCHES: usize = 16;
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.get(1).is_some_and(|first| first == "collector") {
-        return collect();
+        let delay = arguments.get(2).map_or(0, |text| text.parse().unwrap());
+        return collect(Duration::from_millis(delay));
     }
     let number = |at: usize, default: u64| {
         arguments
@@ -41,9 +44,11 @@ fn main() {
     };
     let gzip = arguments.get(3).is_some_and(|text| text == "gzip");
     let (events, workers) = (number(1, 3_000_000), number(2, 4) as u16);
+    let delay_ms = number(5, 0);
+    let measure = |acks| measure(events, workers, gzip, acks, delay_ms);
     match number(4, 0) {
-        0 => measure(events, workers, gzip, false),
-        rounds => (0..2 * rounds).for_each(|n| measure(events, workers, gzip, n % 2 == 1)),
+        0 => measure(false),
+        rounds => (0..2 * rounds).for_each(|n| measure(n % 2 == 1)),
     }
 }
 
@@ -56,9 +61,9 @@ impl Quarantine for Nowhere {
     }
 }
 
-fn measure(events: u64, workers: u16, gzip: bool, acks: bool) {
+fn measure(events: u64, workers: u16, gzip: bool, acks: bool, delay_ms: u64) {
     let mut collector = Command::new(std::env::current_exe().unwrap())
-        .arg("collector")
+        .args(["collector", &delay_ms.to_string()])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -86,8 +91,9 @@ fn measure(events: u64, workers: u16, gzip: bool, acks: bool) {
     let us = |pick: fn(&Usage) -> f64| (pick(&after) - pick(&before)) / delivered as f64;
     let (user, system) = (us(user_us), us(system_us));
     println!(
-        "{delivered} events, {workers} workers, {}acks, {:.0}/s, {} B each on the wire: user \
+        "{delivered} events, {workers} workers ({} at last), {delay_ms} ms, {}acks, {:.0}/s, {} B each on the wire: user \
          {user:.3} + system {system:.3} = {:.3} CPU-us per event; encoding alone {encode_us:.3}",
+        status.concurrency().unwrap(),
         if acks { "" } else { "no " },
         delivered as f64 / took.as_secs_f64(),
         status.bytes_sent() / delivered,
@@ -224,16 +230,16 @@ const CONFIRMED_AFTER: Duration = Duration::from_millis(1200);
 static TAKEN: Mutex<Vec<Instant>> = Mutex::new(Vec::new());
 
 /// The other process: reads requests, throws them away, answers each with success.
-fn collect() {
+fn collect(delay: Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     println!("http://{}", listener.local_addr().unwrap());
     for stream in listener.incoming() {
         let stream = stream.unwrap();
-        std::thread::spawn(move || while discard(&stream).is_some() {});
+        std::thread::spawn(move || while discard(&stream, delay).is_some() {});
     }
 }
 
-fn discard(mut stream: &TcpStream) -> Option<()> {
+fn discard(mut stream: &TcpStream, delay: Duration) -> Option<()> {
     let mut buffer = vec![0; 1 << 20];
     let mut filled = 0;
     let head = loop {
@@ -258,6 +264,7 @@ fn discard(mut stream: &TcpStream) -> Option<()> {
                 n => left -= n,
             }
         }
+        std::thread::sleep(delay);
         take(text.contains("x-splunk-request-channel"))
     };
     let answer = format!(

@@ -17,6 +17,7 @@ mod framing;
 mod groups;
 mod hec;
 mod hec_fates;
+mod hec_flight;
 mod hostile;
 mod hosts;
 mod lifecycle;

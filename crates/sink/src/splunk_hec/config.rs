@@ -34,9 +34,9 @@ pub struct SplunkHecConfig {
     /// When a request is sent.
     #[serde(default)]
     pub batch: BodyConfig,
-    /// Requests in flight at once, each with a thread and a connection of its own. `auto` finds how
-    /// many are worth it by what answers take, up to 32: few for a collector nearby, many for a
-    /// distant one.
+    /// Requests in flight at once, each with a thread and a connection of its own; fewer while the
+    /// collector is busy. `auto` finds how many are worth it, up to 32, by what is taken with more
+    /// and with fewer: few for a collector nearby, many for a distant one.
     #[serde(default)]
     pub workers: AutoCount,
     /// From the start of a request to the end of its answer. One that takes longer is sent again.

@@ -284,6 +284,7 @@ impl<'a> Worker<'a> {
             self.deliver_body();
             self.reroute();
         }
+        shared.gate.close();
     }
 
     /// Settles every event of the body but those that are to be rerouted.
@@ -405,6 +406,9 @@ impl<'a> Worker<'a> {
             drop(place);
             let answer = match answer {
                 Err(error) => {
+                    if error.reason == ErrorReason::Timeout {
+                        shared.gate.busy(begun);
+                    }
                     let wrong = (error.reason, error.text.as_str());
                     shared.failed(index, Failure::Passing, begun, wrong);
                     continue;
@@ -414,18 +418,18 @@ impl<'a> Worker<'a> {
             let after = answer.retry_after.as_deref();
             let judged = judge(answer.status, after, &answer.body, range.len());
             let busy = is_busy(answer.status, judged.1.code);
-            if busy {
-                shared.gate.lower(begun);
-            }
-            if !busy && (200..300).contains(&answer.status) && self.body.is_half_full(range) {
-                shared.gate.answered(begun.elapsed(), last);
+            if busy || answer.status == 503 {
+                shared.gate.busy(begun);
+            } else if matches!(judged.0, Action::Taken { .. }) {
+                let bytes = self.body.slice(range).len();
+                let wanted = last || self.body.is_half_full(range);
+                shared.gate.taken(begun.elapsed(), bytes, wanted);
             }
             let sent = Sent {
                 index,
                 begun,
                 status: answer.status,
                 events: range.len(),
-                busy,
             };
             match shared.digest(&sent, &judged, body.len()) {
                 Verdict::Final => return Some((judged.0, judged.1, index)),
@@ -518,8 +522,6 @@ struct Sent {
     begun: Instant,
     status: u16,
     events: usize,
-    /// The collector says that it is.
-    busy: bool,
 }
 
 impl Shared {
@@ -564,9 +566,6 @@ impl Shared {
                 self.stranger_refusals_left
                     .store(STRANGER_REFUSALS_MAX, Relaxed);
                 self.taken.fetch_add(1, Relaxed);
-                if !sent.busy {
-                    self.gate.raise();
-                }
                 self.status.succeeded(bytes);
                 if *rubbish {
                     self.status.noted(ErrorReason::BadAnswer, &text());
@@ -607,6 +606,7 @@ impl Shared {
     fn failed(&self, index: usize, failure: Failure, begun: Instant, wrong: (ErrorReason, &str)) {
         self.endpoints()
             .failed(index, failure, begun, Instant::now());
+        self.gate.failed();
         self.status.failed(wrong.0, wrong.1);
     }
 }

@@ -1,14 +1,12 @@
-//! How many workers may have a request in flight: as many as are configured or as `pace` finds
-//! worth it; halved when the collector says that it is busy, raised by one for every round of
-//! requests that were taken (additive increase, multiplicative decrease, as TCP does it). One
-//! worker always may.
+//! Where workers wait until they may send: as many may as `limit` allows.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use inrush_event::{AutoCount, Feed};
 
-use super::pace::{Change, MOST, Pace};
+use super::limit::{Change, Limit, Reason};
+use super::pace::Answer;
 use crate::{IDLE_WAIT, SinkStatus};
 
 /// The gate before the collector, shared by the workers.
@@ -19,15 +17,10 @@ pub(super) struct Gate {
 }
 
 struct State {
-    /// As many as there should be while the collector is not busy.
-    wanted: f64,
-    /// What finds that; `None`: it is configured.
-    pace: Option<Pace>,
-    /// How many may be inside; the fraction is what was gained since the last whole one.
-    limit: f64,
+    limit: Limit,
     inside: u32,
-    /// When it was last lowered: requests begun before tell nothing new.
-    lowered: Option<Instant>,
+    /// There is nothing more to fill.
+    closed: bool,
 }
 
 /// A place inside; given back when dropped.
@@ -40,18 +33,12 @@ pub(super) struct Place<'a> {
 impl Gate {
     /// An open gate for this many workers.
     pub(super) fn new(workers: AutoCount, status: Arc<SinkStatus>) -> Self {
-        let pace = (workers == AutoCount::Auto).then(|| Pace::new(MOST));
-        let wanted = match (workers, &pace) {
-            (AutoCount::Count(n), _) => n.get().into(),
-            (AutoCount::Auto, pace) => pace.as_ref().map_or(1.0, Pace::target),
-        };
-        status.set_concurrency(wanted as u32);
+        let limit = Limit::new(workers);
+        status.set_concurrency(limit.settled());
         let state = State {
-            wanted,
-            pace,
-            limit: wanted,
+            limit,
             inside: 0,
-            lowered: None,
+            closed: false,
         };
         Self {
             state: Mutex::new(state),
@@ -63,7 +50,7 @@ impl Gate {
     /// Waits for a place; `None` if the process stops.
     pub(super) fn enter(&self, feed: &dyn Feed) -> Option<Place<'_>> {
         let mut state = self.state();
-        while f64::from(state.inside) >= state.limit.floor() {
+        while state.inside >= state.limit.allowed() {
             if feed.stopping() {
                 return None;
             }
@@ -71,21 +58,21 @@ impl Gate {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.inside += 1;
-        let last = f64::from(state.inside) >= state.limit.floor();
+        let last = state.inside >= state.limit.allowed();
         Some(Place { gate: self, last })
     }
 
-    /// Workers that there is work for: one more than requests that may be in flight, which fills
-    /// its body meanwhile.
+    /// Workers that there is work for, or will be soon: one more than requests that may be in
+    /// flight, which fills its body meanwhile.
     pub(super) fn workers(&self) -> u32 {
-        self.state().limit as u32 + 1
+        self.state().limit.soon() + 1
     }
 
-    /// Waits until worker `number`, counted from 0, is one of those; `false` if the process stops.
+    /// Waits until worker `number`, counted from 0, has work; `false` if there will be none.
     pub(super) fn await_turn(&self, number: u32, feed: &dyn Feed) -> bool {
         let mut state = self.state();
-        while number > state.limit as u32 {
-            if feed.stopping() {
+        while number > state.limit.allowed() {
+            if state.closed || feed.stopping() {
                 return false;
             }
             let waited = self.left.wait_timeout(state, IDLE_WAIT);
@@ -94,62 +81,75 @@ impl Gate {
         true
     }
 
-    /// A request that was at least half full was taken after `took`; `last` as of its place.
-    pub(super) fn answered(&self, took: Duration, last: bool) {
-        let mut state = self.state();
-        let at_most = state.limit >= state.wanted;
-        let pace = state.pace.as_mut().filter(|_| at_most);
-        let Some(change) = pace.and_then(|pace| pace.answered(Instant::now(), took, last)) else {
-            return;
-        };
-        state.wanted = change.to.into();
-        state.limit = state.wanted;
-        drop(state);
-        self.status.set_concurrency(change.to);
+    /// There is nothing more to fill: who waits for a turn waits no longer.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
         self.left.notify_all();
-        let Change { from, to, .. } = change;
-        let (answer, shortest) = (millis(change.answer), millis(change.shortest));
+    }
+
+    /// A request of so many bytes was taken, without a warning, after `took`; `wanted` as of its
+    /// answer.
+    pub(super) fn taken(&self, took: Duration, bytes: usize, wanted: bool) {
+        let now = Instant::now();
+        self.change(|limit| {
+            limit.taken(Answer {
+                now,
+                took,
+                bytes,
+                wanted,
+            })
+        });
+    }
+
+    /// The collector is busy or did not answer in time; so it was with a request that was begun at
+    /// `begun`.
+    pub(super) fn busy(&self, begun: Instant) {
+        self.change(|limit| limit.busy(begun, Instant::now()));
+    }
+
+    /// A request failed for another reason.
+    pub(super) fn failed(&self) {
+        self.state().limit.failed();
+    }
+
+    fn change(&self, how: impl FnOnce(&mut Limit) -> Option<Change>) {
+        let mut state = self.state();
+        let before = state.limit.allowed();
+        let change = how(&mut state.limit);
+        let (allowed, settled) = (state.limit.allowed(), state.limit.settled());
+        self.status.set_concurrency(settled);
+        drop(state);
+        if allowed > before {
+            self.left.notify_all();
+        }
+        if let Some(change) = change {
+            self.log(change);
+        }
+    }
+
+    fn log(&self, change: Change) {
+        let Change { from, to, reason } = change;
+        let (reason, gain) = match reason {
+            Reason::Busy => ("the collector is busy", None),
+            Reason::BusyNoMore => ("the collector is busy no more", None),
+            Reason::MoreBringMore(gain) => ("more bring more", Some(gain)),
+            Reason::FewerBringAsMuch(gain) => ("fewer bring as much", Some(gain)),
+        };
+        let gain_percent = gain.map(|gain| (gain * 1000.0).round() / 10.0);
         let destination = self.status.name();
         tracing::info!(
             destination,
             from,
             to,
-            answer_ms = answer,
-            shortest_ms = shortest,
+            reason,
+            gain_percent,
             "requests in flight"
         );
-    }
-
-    /// A request was taken without a warning.
-    pub(super) fn raise(&self) {
-        let mut state = self.state();
-        if state.limit < state.wanted {
-            state.limit = (state.limit + 1.0 / state.limit).min(state.wanted);
-            self.status.set_concurrency(state.limit as u32);
-            self.left.notify_all();
-        }
-    }
-
-    /// The collector is busy, said in answer to a request that was begun at `begun`.
-    pub(super) fn lower(&self, begun: Instant) {
-        let mut state = self.state();
-        if state.lowered.is_none_or(|at| at < begun) {
-            state.lowered = Some(Instant::now());
-            if let Some(pace) = &mut state.pace {
-                pace.busy();
-            }
-            state.limit = (state.limit / 2.0).max(1.0);
-            self.status.set_concurrency(state.limit as u32);
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn millis(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e4).round() / 10.0
 }
 
 impl Drop for Place<'_> {
@@ -163,37 +163,37 @@ impl Drop for Place<'_> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::ops::Range;
+    use std::sync::mpsc::channel;
+
+    use inrush_event::{Fate, Next};
+
     use super::*;
 
+    /// Has nothing more, and yet the process goes on: a destination that a reload took away.
+    struct Ended;
+
+    impl Feed for Ended {
+        fn next(&self, _: Duration) -> Next {
+            Next::Closed
+        }
+
+        fn settle(&self, _: u64, _: Range<u32>, _: Fate) {}
+
+        fn stopping(&self) -> bool {
+            false
+        }
+    }
+
     #[test]
-    fn it_halves_once_a_round_and_opens_by_one_a_round() {
+    fn who_waits_for_a_turn_ends_when_there_is_nothing_more() {
         let status = Arc::new(SinkStatus::new("splunk", "splunk_hec"));
-        let gate = Gate::new(AutoCount::of(8), Arc::clone(&status));
-        let begun = Instant::now();
-        gate.lower(begun);
-        gate.lower(begun);
-        assert_eq!(
-            status.concurrency(),
-            Some(4),
-            "of one round the first counts"
-        );
-        for _ in 0..4 {
-            gate.raise();
-        }
-        assert_eq!(
-            status.concurrency(),
-            Some(4),
-            "not quite a round: 4 + 1/4 + …"
-        );
-        gate.raise();
-        assert_eq!(status.concurrency(), Some(5));
-        for _ in 0..10 {
-            gate.lower(Instant::now());
-        }
-        assert_eq!(status.concurrency(), Some(1));
-        for _ in 0..1000 {
-            gate.raise();
-        }
-        assert_eq!(status.concurrency(), Some(8));
+        let gate = Arc::new(Gate::new(AutoCount::of(2), status));
+        assert!(gate.await_turn(2, &Ended), "one fills its body meanwhile");
+        let (done, is_done) = channel();
+        let waiting = Arc::clone(&gate);
+        std::thread::spawn(move || done.send(waiting.await_turn(3, &Ended)));
+        gate.close();
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(30)), Ok(false));
     }
 }

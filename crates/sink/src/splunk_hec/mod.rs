@@ -22,7 +22,7 @@
 //! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
 //! (`endpoint`), sends (`client`, through `proxy` and `tls`), and turns the answer into what to do
 //! next (`answer`, `index` for wrong indexes); `deliver` ties them together. How many may send at
-//! once follows what the collector can take (`gate`) and what is worth it (`pace`). With
+//! once (`gate`) follows what is worth it (`pace`), and a busy collector (`limit`). With
 //! `acknowledgements`, what was taken waits in `ack`.
 //!
 //! `probe` tries endpoints and tokens for `inrush doctor`, without any event.
@@ -43,6 +43,7 @@ mod encode;
 mod endpoint;
 mod gate;
 mod index;
+mod limit;
 mod pace;
 mod pack;
 mod probe;

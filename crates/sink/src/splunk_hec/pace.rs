@@ -1,206 +1,424 @@
-//! How many requests in flight are worth it: found by what an answer takes.
+//! How many requests in flight are worth it: found by trying a few more and a few fewer.
 //!
-//! The shortest answer of late is what the way and the collector take with nobody before it. What
-//! answers take longer than that, they have waited; by Little's law so many requests wait, at the
-//! collector or for our own cores. With hardly any waiting more in flight bring more; with many,
-//! fewer bring as much. This is how TCP Vegas finds its window (Brakmo and Peterson, 1995).
+//! What is compared is throughput, in bytes a second, with two numbers in flight that take turns of
+//! half a second: so a collector that is slow and fast by turns is so for both. Which one has the
+//! first turn of a pair follows the Thue-Morse sequence, and turns differ in length, so that no
+//! period falls in with theirs. Of what the pairs say the middle half counts; how far that is
+//! spread says how sure it is. Only what is sure is a reason to move. The higher number is worth it
+//! if it brings 2 % more.
 //!
-//! Where there is always a queue, nobody sees the shortest answer any more, and where a collector
-//! is slow and fast by turns, nothing has waited for long answers. So each change is a trial: a
-//! raise must bring a fifth of what it would without any waiting, a cut may cost no more than a
-//! fifth of it. Else it is taken back, and the next one comes after ever longer times.
+//! At first it doubles, as long as that brings something. Then it goes from rung to rung, one up or
+//! down at a time, so that trials themselves swing the number little. When neither brings anything
+//! it rests, ever longer.
 //!
-//! Only requests count that are at least half full: short ones are answered sooner. It changes once
-//! in three seconds at most, by little, so that a collector whose speed swings does not swing it.
+//! How long answers take says only how long to measure. It is no measure of waiting: where answers
+//! vary by themselves, as over any real network, the shortest one beside the mean (as in TCP Vegas)
+//! looks like a queue that is not there.
 
 use std::time::{Duration, Instant};
 
-/// In flight at first.
-const FIRST: f64 = 4.0;
+/// What may be in flight: an eighth more from one to the next, one at least. At 100 ms there and
+/// back 32 bodies of 1 MB are 320 MB/s.
+const RUNGS: [u32; 20] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32,
+];
 
-/// In flight at most: at 100 ms there and back 320 MB/s.
-pub(super) const MOST: u32 = 32;
+const TOP: usize = RUNGS.len() - 1;
 
-/// It is judged once in this time, and once in the other while it doubles.
-const EPOCH: Duration = Duration::from_secs(3);
-const EPOCH_DOUBLING: Duration = Duration::from_millis(500);
+/// In flight at most.
+pub(super) const MOST: u32 = RUNGS[TOP];
 
-/// Answers that a judgement takes.
+/// In flight at first: the rung.
+const FIRST: usize = 3;
+
+/// A number is measured for so long, and for so many times what an answer takes: answers come in
+/// bursts, since requests that were sent together are answered together.
+const TURN_MIN: Duration = Duration::from_millis(400);
+const TURN_ANSWERS_LONG: u32 = 6;
+
+/// Eighths by which turns are longer than that, one after the other.
+const LONGER: [u32; 8] = [0, 5, 2, 7, 4, 1, 6, 3];
+
+/// Answers that a measurement takes.
 const ANSWERS_MIN: u32 = 8;
 
-/// The shortest answer is that of so long, at least.
-const SHORTEST_KEPT: Duration = Duration::from_secs(60);
+/// The part of requests with more to send behind them: who has no use for more learns nothing.
+const WANTED_MIN: f64 = 0.3;
 
-/// The part of what a change would bring or cost without any waiting that decides whether it stays.
-const GAIN_MIN: f64 = 0.2;
+/// Pairs of turns after which a trial may be decided: to stay, to move, and to move after a rest,
+/// for what is changed then is not to be changed back. Then it is over.
+const PAIRS: [usize; 3] = [3, 6, 12];
 
-/// Judgements without a trial after one that was taken back: at first, and at most.
-const HOLD: [u32; 2] = [4, 64];
+/// What the higher number must bring: the natural logarithm of the quotient of throughputs.
+const GAIN_MIN: f64 = 0.02;
 
-/// With fewer waiting than this part of those in flight, or than two, there may be room for more.
-const WAITING_LOW: f64 = 0.3;
+/// What a doubled one must bring, by two of three pairs.
+const GAIN_DOUBLED_MIN: f64 = 0.15;
 
-/// With more waiting than this part, or more than three, there are too many.
-const WAITING_HIGH: f64 = 0.5;
+/// By how much more often the collector is busy in the turns of a higher number that is too high.
+const BUSY_TOO_MUCH: u32 = 2;
 
-/// Part by which it changes, one at least.
-const STEP: f64 = 0.05;
+/// Rungs that a trial goes at most, after others in the same direction that were taken; and by how
+/// much the higher number then exceeds the lower one at most.
+const STRIDE_MAX: usize = 3;
+const STRIDE_RATIO_MAX: f64 = 1.5;
 
-/// A change.
+/// Turns are so many times as long at most, where shorter ones leave all unsure.
+const PATIENCE_MAX: u32 = 8;
+
+/// The time without a trial after a higher and a lower number were in vain: at first, and at most.
+const REST: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(60)];
+
+/// An answer to a request whose events were taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    pub(super) now: Instant,
+    /// From its sending to its answer.
+    pub(super) took: Duration,
+    /// Of its body.
+    pub(super) bytes: usize,
+    /// There was more to send: its body was filled, or there was no room for another request.
+    pub(super) wanted: bool,
+}
+
+/// A change that stays.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Change {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// What an answer took lately, and the shortest.
-    pub(super) answer: Duration,
-    pub(super) shortest: Duration,
+    /// What the higher of the two brings, as a part of what the lower one does.
+    pub(super) gain: f64,
 }
 
 /// Finds the number. It knows no clock and no thread.
 pub(super) struct Pace {
-    target: f64,
-    most: f64,
-    /// Nothing has waited yet.
+    rung: usize,
+    work: Work,
+    turn: Turn,
+    /// Turns so far, for their length.
+    turns: usize,
+    /// Trials are of twice as many.
     doubling: bool,
-    epoch: Option<Instant>,
-    answers: u32,
-    /// Of them, those for which all in flight were in use.
-    in_use: u32,
-    total: Duration,
-    /// The shortest answer of this time, of the time before, and when this one began.
-    shortest: [Option<Duration>; 2],
-    shortest_since: Option<Instant>,
-    /// What the last change began with, until it is known what it brought.
-    trial: Option<Trial>,
-    /// Judgements for which nothing is tried, and how many those will be the next time.
-    hold: u32,
-    next_hold: u32,
+    /// By how much they are longer than usual.
+    patience: u32,
+    up: bool,
+    /// Trials in this direction that were taken, one after the other.
+    taken: usize,
+    /// Trials since the last one that was taken.
+    in_vain: u32,
+    rest: Duration,
+    /// Nothing was taken since the last rest.
+    rested: bool,
 }
 
-/// The number in flight before a change, and answers a second with it.
-struct Trial {
-    from: f64,
-    rate: f64,
+/// What is under way.
+enum Work {
+    /// Another rung is tried; bytes a second of each turn, and how often the collector was busy,
+    /// by whose turn it was.
+    Trial {
+        other: usize,
+        rates: Vec<f64>,
+        busy: [u32; 2],
+    },
+    /// Nothing, until then, or until the next answer.
+    Rest(Option<Instant>),
 }
 
 impl Pace {
-    /// It begins with four, or `most` if that is less.
-    pub(super) fn new(most: u32) -> Self {
+    /// It begins with four.
+    pub(super) fn new() -> Self {
         Self {
-            target: FIRST.min(most.into()),
-            most: most.into(),
+            rung: FIRST,
+            work: Work::Rest(None),
+            turn: Turn::default(),
+            turns: 0,
             doubling: true,
-            epoch: None,
-            answers: 0,
-            in_use: 0,
-            total: Duration::ZERO,
-            shortest: [None; 2],
-            shortest_since: None,
-            trial: None,
-            hold: 0,
-            next_hold: HOLD[0],
+            patience: 1,
+            up: true,
+            taken: 0,
+            in_vain: 0,
+            rest: REST[0],
+            rested: false,
         }
     }
 
-    /// Requests that may be in flight.
-    pub(super) fn target(&self) -> f64 {
-        self.target.floor()
+    /// Requests that are worth it, as far as is known.
+    pub(super) fn settled(&self) -> u32 {
+        RUNGS[self.rung]
     }
 
-    /// The collector is busy: doubling is over.
-    pub(super) fn busy(&mut self) {
-        self.doubling = false;
+    /// Requests that may be in flight now: another number while one is tried.
+    pub(super) fn allowed(&self) -> u32 {
+        match &self.work {
+            Work::Trial { other, rates, .. } if is_others(rates.len()) => RUNGS[*other],
+            _ => self.settled(),
+        }
     }
 
-    /// A request that was at least half full was answered after `took`. `all_in_use`: when it was
-    /// sent, there was no room for another one.
-    pub(super) fn answered(
-        &mut self,
-        now: Instant,
-        took: Duration,
-        all_in_use: bool,
-    ) -> Option<Change> {
-        self.note(now, took);
-        self.answers += 1;
-        self.in_use += u32::from(all_in_use);
-        self.total += took;
-        let epoch = if self.doubling { EPOCH_DOUBLING } else { EPOCH };
-        let since = *self.epoch.get_or_insert(now);
-        if now.duration_since(since) < epoch || self.answers < ANSWERS_MIN {
+    /// The most that may be in flight while what is under way is.
+    pub(super) fn most(&self) -> u32 {
+        match &self.work {
+            Work::Trial { other, .. } => self.settled().max(RUNGS[*other]),
+            _ => self.settled(),
+        }
+    }
+
+    /// A request failed: what was measured of this turn tells nothing.
+    pub(super) fn failed(&mut self) {
+        self.turn = Turn::default();
+    }
+
+    /// The collector is busy. If that is with more in flight than before, they are too many.
+    pub(super) fn busy(&mut self, now: Instant) {
+        self.turn = Turn::default();
+        if let Work::Trial { other, rates, busy } = &mut self.work {
+            busy[usize::from(is_others(rates.len()))] += 1;
+            if *other > self.rung && busy[1] >= busy[0] + BUSY_TOO_MUCH {
+                self.rest(now);
+            }
+        }
+    }
+
+    /// Takes note of an answer; says what changes for good by it.
+    pub(super) fn answered(&mut self, answer: Answer) -> Option<Change> {
+        if let Work::Rest(until) = self.work {
+            if until.is_some_and(|until| answer.now < until) {
+                return None;
+            }
+            self.begin_trial();
+        }
+        let length = TURN_MIN + TURN_MIN * LONGER[self.turns % LONGER.len()] / 8;
+        let length = length * self.patience;
+        let measured = self.turn.add(&answer, length)?;
+        self.turn = Turn::default();
+        self.turns += 1;
+        let Work::Trial { other, rates, .. } = &mut self.work else {
+            return None;
+        };
+        // With the higher number there may be nothing left to send. If there is not with the lower
+        // one, both tell nothing.
+        let is_lower = is_others(rates.len()) == (*other < self.rung);
+        if is_lower && !measured.wanted {
+            if self.rung == TOP {
+                self.rest(answer.now);
+            } else {
+                // With a higher one to compare, the lower is this one, and nothing alternates.
+                self.up = true;
+                self.begin_trial();
+            }
             return None;
         }
-        let (answers, in_use) = (self.answers, self.in_use);
-        let answer = std::mem::take(&mut self.total) / answers;
-        (self.epoch, self.answers, self.in_use) = (Some(now), 0, 0);
-        // Who has no use for all of them learns nothing about more of them.
-        if in_use * 2 < answers {
+        rates.push(measured.rate);
+        self.judge(answer.now)
+    }
+
+    fn judge(&mut self, now: Instant) -> Option<Change> {
+        let Work::Trial { other, rates, .. } = &self.work else {
             return None;
-        }
-        let shortest = self.shortest.iter().flatten().min().copied()?;
-        let rate = f64::from(answers) / now.duration_since(since).as_secs_f64();
-        let from = self.target;
-        if !self.is_in_vain(rate) {
-            self.judge(rate, answer, shortest);
-        }
-        let (from, to) = (from as u32, self.target as u32);
-        (from != to).then_some(Change {
-            from,
-            to,
-            answer,
-            shortest,
+        };
+        let (from, other) = (self.rung, *other);
+        let mut gains = gains(rates, other > from)?;
+        let (verdict, gain) = match self.doubling {
+            true => vote(&gains)?,
+            false => {
+                let (verdict, gain) = compare(&mut gains)?;
+                let moves = match verdict {
+                    Verdict::Higher => other > from,
+                    Verdict::Lower => other < from,
+                    Verdict::Unsure => false,
+                };
+                let wanted = PAIRS[1 + usize::from(self.rested)];
+                if moves && gains.len() < wanted {
+                    return None;
+                }
+                (verdict, gain)
+            }
+        };
+        self.decide(other, verdict, now);
+        (from != self.rung).then(|| Change {
+            from: RUNGS[from],
+            to: RUNGS[self.rung],
+            gain: gain.exp() - 1.0,
         })
     }
 
-    /// Takes the last change back if it brought too little, or cost too much.
-    fn is_in_vain(&mut self, rate: f64) -> bool {
-        let Some(trial) = self.trial.take() else {
-            return false;
-        };
-        let more = self.target / trial.from - 1.0;
-        if rate >= trial.rate * (1.0 + GAIN_MIN * more) {
-            self.next_hold = HOLD[0];
-            return false;
-        }
-        self.target = trial.from;
-        if !std::mem::take(&mut self.doubling) {
-            self.hold = self.next_hold;
-            self.next_hold = (self.next_hold * 2).min(HOLD[1]);
-        }
-        true
-    }
-
-    fn note(&mut self, now: Instant, took: Duration) {
-        let since = *self.shortest_since.get_or_insert(now);
-        if now.duration_since(since) >= SHORTEST_KEPT {
-            self.shortest = [None, self.shortest[0]];
-            self.shortest_since = Some(now);
-        }
-        let shortest = self.shortest[0].map_or(took, |known| known.min(took));
-        self.shortest[0] = Some(shortest);
-    }
-
-    fn judge(&mut self, rate: f64, answer: Duration, shortest: Duration) {
-        let from = self.target;
-        let waiting = from * (1.0 - shortest.div_duration_f64(answer.max(shortest)));
-        let step = (from * STEP).max(1.0);
-        let to = if waiting < (from * WAITING_LOW).max(2.0) {
-            if self.doubling {
-                from * 2.0
-            } else {
-                from + step
+    /// Moves to the rung that was tried, or looks elsewhere, or rests.
+    fn decide(&mut self, other: usize, verdict: Verdict, now: Instant) {
+        let better = match verdict {
+            Verdict::Higher => self.rung.max(other),
+            Verdict::Lower => self.rung.min(other),
+            Verdict::Unsure if self.patience < PATIENCE_MAX => {
+                self.patience *= 2;
+                return self.begin_trial();
             }
-        } else {
-            self.doubling = false;
-            let many = waiting > (from * WAITING_HIGH).max(3.0);
-            if many { from - step } else { from }
+            Verdict::Unsure => self.rung,
         };
-        self.hold = self.hold.saturating_sub(1);
-        let to = to.clamp(1.0, self.most);
-        if self.hold == 0 && to != from {
-            self.target = to;
-            self.trial = Some(Trial { from, rate });
+        if std::mem::take(&mut self.doubling) {
+            (self.rung, self.doubling) = (better, better == other && other < TOP);
+            return self.begin_trial();
         }
+        if !matches!(verdict, Verdict::Unsure) {
+            self.patience = (self.patience / 2).max(1);
+        }
+        if better == other {
+            self.rung = other;
+            (self.taken, self.in_vain) = (self.taken + 1, 0);
+            (self.rest, self.rested) = (REST[0], false);
+            return self.begin_trial();
+        }
+        // A step that was too long says nothing about a short one.
+        if std::mem::take(&mut self.taken) < 2 {
+            self.up = !self.up;
+            self.in_vain += 1;
+        }
+        if self.in_vain < 2 {
+            return self.begin_trial();
+        }
+        self.rest(now);
     }
+
+    fn rest(&mut self, now: Instant) {
+        (self.in_vain, self.taken) = (0, 0);
+        (self.rested, self.doubling) = (true, false);
+        self.work = Work::Rest(Some(now + self.rest));
+        self.rest = (self.rest * 2).min(REST[1]);
+    }
+
+    fn begin_trial(&mut self) {
+        self.up = self.rung == 0 || self.up && self.rung < TOP;
+        let reach = |stride: usize| match self.up {
+            true => (self.rung + stride).min(TOP),
+            false => self.rung.saturating_sub(stride),
+        };
+        let is_near = |rung: usize| {
+            let (lower, higher) = (self.rung.min(rung), self.rung.max(rung));
+            f64::from(RUNGS[higher]) <= STRIDE_RATIO_MAX * f64::from(RUNGS[lower])
+        };
+        let far = (2..=self.taken.min(STRIDE_MAX))
+            .rev()
+            .map(reach)
+            .find(|rung| is_near(*rung));
+        let twice = || RUNGS.iter().position(|n| *n >= 2 * RUNGS[self.rung]);
+        let other = match self.doubling {
+            true => twice().unwrap_or(TOP),
+            false => far.unwrap_or_else(|| reach(1)),
+        };
+        let rates = Vec::with_capacity(2 * PAIRS[2]);
+        let busy = [0; 2];
+        self.work = Work::Trial { other, rates, busy };
+    }
+}
+
+/// The measurement of one number.
+#[derive(Default)]
+struct Turn {
+    begun: Option<Instant>,
+    /// When the first request was answered that was sent since; it does not count itself.
+    counted_from: Option<Instant>,
+    answers: u32,
+    wanted: u32,
+    bytes: f64,
+    took: Duration,
+}
+
+/// What a turn came to.
+struct Measured {
+    /// Bytes a second.
+    rate: f64,
+    /// Whether there was more to send.
+    wanted: bool,
+}
+
+impl Turn {
+    fn add(&mut self, answer: &Answer, length: Duration) -> Option<Measured> {
+        let begun = *self.begun.get_or_insert(answer.now);
+        let Some(from) = self.counted_from else {
+            let is_own = answer.now.duration_since(begun) >= answer.took;
+            self.counted_from = is_own.then_some(answer.now);
+            return None;
+        };
+        self.answers += 1;
+        self.wanted += u32::from(answer.wanted);
+        self.bytes += answer.bytes as f64;
+        self.took += answer.took;
+        let time = answer.now.duration_since(from);
+        let enough = length.max(self.took / self.answers * TURN_ANSWERS_LONG);
+        if time < enough || self.answers < ANSWERS_MIN {
+            return None;
+        }
+        Some(Measured {
+            rate: self.bytes / time.as_secs_f64(),
+            wanted: f64::from(self.wanted) >= WANTED_MIN * f64::from(self.answers),
+        })
+    }
+}
+
+/// What a trial came to.
+enum Verdict {
+    /// The higher number is worth it.
+    Higher,
+    /// It is not.
+    Lower,
+    /// Nobody knows.
+    Unsure,
+}
+
+/// Whether this turn, from 0, is that of the number that is tried: `AB BA BA AB …`.
+fn is_others(turn: usize) -> bool {
+    let swapped = (turn / 2).count_ones() % 2 == 1;
+    (turn % 2 == 1) != swapped
+}
+
+/// What the higher number brings by each pair of turns; `None` in the midst of one. `up`: it is the
+/// one that is tried.
+fn gains(rates: &[f64], up: bool) -> Option<Vec<f64>> {
+    let gain = |(pair, rates): (usize, &[f64])| {
+        let gain = (rates[1] / rates[0]).ln();
+        if is_others(2 * pair + 1) == up {
+            gain
+        } else {
+            -gain
+        }
+    };
+    let is_even = rates.len().is_multiple_of(2);
+    is_even.then(|| rates.chunks_exact(2).enumerate().map(gain).collect())
+}
+
+/// What two of up to three pairs say of twice as many; `None` while another one is wanted.
+fn vote(gains: &[f64]) -> Option<(Verdict, f64)> {
+    let gain = gains.iter().sum::<f64>() / gains.len() as f64;
+    let worth_it = gains
+        .iter()
+        .filter(|gain| **gain >= GAIN_DOUBLED_MIN)
+        .count();
+    match (worth_it, gains.len() - worth_it) {
+        (2, _) => Some((Verdict::Higher, gain)),
+        (_, 2) => Some((Verdict::Lower, gain)),
+        _ => None,
+    }
+}
+
+/// What the pairs say, and the gain; `None` while more of them are wanted.
+fn compare(gains: &mut [f64]) -> Option<(Verdict, f64)> {
+    let pairs = gains.len();
+    if !PAIRS.contains(&pairs) {
+        return None;
+    }
+    gains.sort_unstable_by(f64::total_cmp);
+    let middle = &gains[pairs / 4..pairs - pairs / 4];
+    let gain = middle.iter().sum::<f64>() / middle.len() as f64;
+    // About two standard errors of the mean of the middle half.
+    let spread = 2.0 * (middle[middle.len() - 1] - middle[0]) / (pairs as f64).sqrt();
+    let verdict = if gain - spread >= GAIN_MIN {
+        Verdict::Higher
+    } else if gain + spread < GAIN_MIN {
+        Verdict::Lower
+    } else if pairs == PAIRS[2] {
+        Verdict::Unsure
+    } else {
+        return None;
+    };
+    Some((verdict, gain))
 }
 
 #[cfg(test)]
