@@ -22,6 +22,9 @@ const GAIN_MIN: f64 = 1.7;
 /// More would be dropped, and dropping costs the same two cores.
 const OFFERED: f64 = 1.9;
 
+/// Transforms: some 10 CPU-µs for each event each.
+const TRANSFORMS: usize = 6;
+
 /// Events of the run that looks at the order alone.
 const ORDERED_EVENTS: u64 = 100_000_000;
 
@@ -74,6 +77,19 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
+/// The configuration with so many transforms that what the sender costs, on the same two cores, is
+/// little beside them.
+fn heavy(template: &str) -> String {
+    let parts = template.split_once("transforms:\n");
+    let parts = parts.and_then(|(head, rest)| Some((head, rest.split_once("sources:\n")?)));
+    let Some((head, (transform, rest))) = parts else {
+        return template.to_owned();
+    };
+    let named = |n: usize| transform.replace("@NAME@", &format!("tier{n}"));
+    let transforms: String = (0..TRANSFORMS).map(named).collect();
+    format!("{head}transforms:\n{transforms}sources:\n{rest}")
+}
+
 /// One worker and two by turns, and the part of the lent batches that were late with two.
 fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
     let load = format!("{}, one sender, 800 B", scheme(shape.wire));
@@ -86,7 +102,7 @@ fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
     while go_on(lab, rounds, rounds) {
         rounds += 1;
         for (cell, workers) in cells.iter_mut().zip(["1", "2"]) {
-            let template = TEMPLATE.replace("@WORKERS@", workers);
+            let template = heavy(TEMPLATE).replace("@WORKERS@", workers);
             let template = template.replace("@LISTEN@", scheme(shape.wire));
             let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
             let seconds = Amount::Seconds(lab.seconds.ceil() as u64);

@@ -11,6 +11,7 @@
 //! It does no I/O and changes nothing: what follows from a value is up to who asks.
 #![forbid(unsafe_code)]
 
+mod pattern;
 mod program;
 mod view;
 

@@ -10,6 +10,7 @@ use cel::{Context, Env, ExecutionError, extensions};
 use inrush_event::{Anomalies, EventNames, Record, SourceInfo, Span, Timestamp};
 use regex::Regex;
 
+use crate::pattern::Pattern;
 use crate::view::{OF_CLASS, VARIABLES, View};
 
 /// Bytes of an expression, at most.
@@ -360,7 +361,8 @@ fn patterns(
         call.func_name = format!("matches_{count}");
         call.args.clear();
         *count += 1;
-        let matches = move |This(text): This<Arc<String>>| regex.is_match(&text);
+        let pattern = Pattern::new(&regex);
+        let matches = move |This(text): This<Arc<String>>| pattern.here().is_match(&text);
         context
             .add_function(&call.func_name, matches)
             .map_err(|clash| error(clash.to_string()))?;

@@ -141,6 +141,11 @@ impl Slot {
         self.wake.call();
     }
 
+    /// Whether nobody has begun with the batch.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(*self.state(), State::Waiting(_))
+    }
+
     /// Whether the batch was studied.
     pub(crate) fn is_done(&self) -> bool {
         matches!(*self.state(), State::Done(_) | State::Lost)

@@ -19,8 +19,8 @@ const STUDY: Duration = Duration::from_micros(800);
 /// An event that is handed on later than this after its batch was read was late. Counted.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Events of a batch of its own that the worker studies between two reads.
-const STEP_EVENTS: usize = 32;
+/// The part of a batch of its own that the worker studies between two reads.
+const STEP: usize = 4;
 
 /// Batches have at least so many events and bytes, however long it takes to study one.
 const RECORDS_MIN: usize = 16;
@@ -101,6 +101,17 @@ impl Away {
             true => self.read_bytes,
             false => limits::READ_BYTES,
         }
+    }
+
+    /// Events that the worker studies between two reads.
+    fn step(&self) -> usize {
+        (self.records_max / STEP).max(1)
+    }
+
+    /// Batches that nobody has begun.
+    fn waiting(&self) -> usize {
+        let waits = |sent: &&Sent| sent.slot.waits();
+        self.slots.iter().filter(waits).count()
     }
 
     /// Batches that may be away.
@@ -242,13 +253,17 @@ impl Filler {
         self.pass_on(open, now);
     }
 
-    /// Goes on with what others have not begun, for a moment. Returns whether there is more: then
-    /// this is no time to sleep.
+    /// Goes on with what others have not begun, for a moment, and leaves one batch to each of them:
+    /// who has to wait until one is read is idle meanwhile. Returns whether there is more: then this
+    /// is no time to sleep.
     pub(crate) fn help(&mut self, now: Now) -> bool {
-        if self.away.slots.is_empty() {
+        let away = &self.away;
+        if away.slots.is_empty() {
             return false;
         }
-        self.study_own(STEP_EVENTS);
+        if away.own.is_some() || away.waiting() > away.crew.size() {
+            self.study_own(away.step());
+        }
         self.collect(now);
         self.away.own.is_some()
     }
