@@ -23,7 +23,7 @@ const GAIN_MIN: f64 = 1.7;
 const OFFERED: f64 = 1.9;
 
 /// Transforms: some 10 CPU-µs for each event each.
-const TRANSFORMS: usize = 6;
+const TRANSFORMS: usize = 4;
 
 /// Events of the run that looks at the order alone.
 const ORDERED_EVENTS: u64 = 100_000_000;
@@ -57,7 +57,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
             Wire::Tcp => 0,
             Wire::Udp => (tcp_rate * OFFERED) as u64,
         };
-        let burst = if wire == Wire::Udp { 8 } else { 0 };
+        let burst = if wire == Wire::Udp { 32 } else { 0 };
         let shape = Shape {
             wire,
             rate,

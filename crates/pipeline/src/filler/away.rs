@@ -14,7 +14,7 @@ use super::{Filler, Now, Open};
 use crate::crew::{Crew, Job, Slot, Studied, Wake};
 
 /// What a batch should take to be studied.
-const STUDY: Duration = Duration::from_micros(800);
+const STUDY: Duration = Duration::from_micros(500);
 
 /// An event that is handed on later than this after its batch was read was late. Counted.
 const LATE: Duration = Duration::from_millis(5);
@@ -23,8 +23,8 @@ const LATE: Duration = Duration::from_millis(5);
 const STEP: usize = 4;
 
 /// Batches have at least so many events and bytes, however long it takes to study one.
-const RECORDS_MIN: usize = 16;
-const BYTES_MIN: usize = 16 * 1024;
+const RECORDS_MIN: usize = 8;
+const BYTES_MIN: usize = 8 * 1024;
 
 /// After parts of events were seen, the worker does all itself for so long.
 const HOME_AFTER_PARTS: Duration = Duration::from_secs(10);
