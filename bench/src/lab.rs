@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::RunArgs;
 use crate::child::wait_until;
 use crate::messages::Messages;
 use crate::meter::{Machine, Window, calibrate_ms, process_rss_peak_mib, softnet_dropped};
@@ -45,6 +44,19 @@ pub(crate) struct Lab {
     scratch: TempDir,
 }
 
+/// How it is set up.
+pub(crate) struct Options<'a> {
+    pub(crate) runs: usize,
+    pub(crate) seconds: f64,
+    pub(crate) soak_minutes: u64,
+    pub(crate) gib: u64,
+    pub(crate) store_seconds: u64,
+    pub(crate) events: u64,
+    pub(crate) scratch: &'a Path,
+    pub(crate) peers: bool,
+    pub(crate) messages: Option<&'a Path>,
+}
+
 /// Something to be done again and again while a load runs.
 pub(crate) struct Meanwhile<'a> {
     pub(crate) every: Duration,
@@ -53,10 +65,10 @@ pub(crate) struct Meanwhile<'a> {
 
 impl Lab {
     /// Sets the bench up. The scratch directory is open to all: one scenario runs as nobody.
-    pub(crate) fn new(inrush: &Path, args: &RunArgs) -> Result<Self> {
+    pub(crate) fn new(inrush: &Path, options: &Options<'_>) -> Result<Self> {
         let scratch = tempfile::Builder::new()
             .prefix("inrush-bench-")
-            .tempdir_in(&args.scratch)?;
+            .tempdir_in(options.scratch)?;
         open_to_all(scratch.path())?;
         let inrush = inrush
             .canonicalize()
@@ -67,14 +79,14 @@ impl Lab {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
         Ok(Self {
             inrush: copy,
-            runs: args.runs.max(1),
-            seconds: args.seconds,
-            soak_minutes: args.soak_minutes,
-            gib: args.gib,
-            store_seconds: args.store_seconds,
-            events: args.events,
-            peers: !args.no_peers,
-            messages: Messages::new(args.messages.as_deref(), scratch.path())?,
+            runs: options.runs.max(1),
+            seconds: options.seconds,
+            soak_minutes: options.soak_minutes,
+            gib: options.gib,
+            store_seconds: options.store_seconds,
+            events: options.events,
+            peers: options.peers,
+            messages: Messages::new(options.messages, scratch.path())?,
             scratch,
         })
     }
@@ -205,6 +217,7 @@ impl Lab {
             sink_pct: metered.helper_pct,
             sender_pct: metered.ours_pct,
             disk_bytes: metered.disk_bytes,
+            write_calls: metered.write_calls,
             latency: sink
                 .map(Sink::counts)
                 .transpose()?

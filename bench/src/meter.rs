@@ -63,13 +63,18 @@ fn parse_process_cpu(text: &str) -> Option<Cpu> {
 pub(crate) fn process_disk_bytes(pid: u32) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io"))
         .with_context(|| format!("process {pid} has ended, or is not ours"))?;
-    parse_disk_bytes(&text).with_context(|| format!("/proc/{pid}/io reads {text:?}"))
+    parse_io(&text, "write_bytes:").with_context(|| format!("/proc/{pid}/io reads {text:?}"))
 }
 
-fn parse_disk_bytes(text: &str) -> Option<u64> {
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes:"))?;
+/// How often a process has written to files and pipes since it began.
+pub(crate) fn process_write_calls(pid: u32) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io"))
+        .with_context(|| format!("process {pid} has ended, or is not ours"))?;
+    parse_io(&text, "syscw:").with_context(|| format!("/proc/{pid}/io reads {text:?}"))
+}
+
+fn parse_io(text: &str, key: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     value.trim().parse().ok()
 }
 
@@ -161,6 +166,7 @@ pub(crate) struct Window {
     process: Cpu,
     helper_cpu: Cpu,
     disk_bytes: u64,
+    write_calls: u64,
     ours_us: f64,
     cores: Cores,
 }
@@ -176,6 +182,8 @@ pub(crate) struct Metered {
     pub(crate) ours_pct: f64,
     /// What the process had the kernel write to disks, in bytes.
     pub(crate) disk_bytes: u64,
+    /// How often the process wrote to files and pipes.
+    pub(crate) write_calls: u64,
     /// What processes that are no part of the run used of one core, per cent.
     pub(crate) others_pct: f64,
     /// What the hypervisor took of one core, per cent.
@@ -198,6 +206,7 @@ impl Window {
             cores: cores()?,
             helper_cpu: helper.map_or(Ok(Cpu::default()), process_cpu)?,
             disk_bytes: process_disk_bytes(pid)?,
+            write_calls: process_write_calls(pid)?,
             process: process_cpu(pid)?,
             begun: Instant::now(),
         })
@@ -222,6 +231,7 @@ impl Window {
             helper_pct: 100.0 * helper.total_us() / wall_us,
             ours_pct: 100.0 * ours_us / wall_us,
             disk_bytes: process_disk_bytes(self.pid)? - self.disk_bytes,
+            write_calls: process_write_calls(self.pid)? - self.write_calls,
             others_pct: 100.0 * others / wall_us,
             steal_pct: 100.0 * (now.steal_us - self.cores.steal_us) / wall_us,
         })
@@ -331,8 +341,8 @@ mod tests {
     #[test]
     fn what_went_to_disks_is_not_what_was_written_to_sockets() {
         let io = "rchar: 1\nwchar: 2\nsyscr: 3\nread_bytes: 4\nwrite_bytes: 5\n";
-        assert_eq!(parse_disk_bytes(io), Some(5));
-        assert_eq!(parse_disk_bytes("wchar: 2\n"), None);
+        assert_eq!(parse_io(io, "write_bytes:"), Some(5));
+        assert_eq!(parse_io("wchar: 2\n", "write_bytes:"), None);
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub(crate) struct Run {
     /// What the process had the kernel write to disks, in bytes.
     #[serde(default)]
     pub(crate) disk_bytes: u64,
+    /// How often it wrote to files and pipes.
+    #[serde(default)]
+    pub(crate) write_calls: u64,
     /// From the generator to the endpoint; absent where it was not noted.
     #[serde(default)]
     pub(crate) latency: Option<Latency>,

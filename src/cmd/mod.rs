@@ -1,5 +1,6 @@
 //! The subcommands: one file each, each with `run`.
 
+mod bench;
 mod calibrate;
 mod check;
 mod doctor;
@@ -40,6 +41,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush doctor                           what of this host loses events, and what mends it
   inrush plan --eps 500000 --size 800     hosts, memory and disk for a load
   inrush load tcp://127.0.0.1:5514 --rate 10000 --interval 10
+  inrush bench                            the field's published tables, measured here
 
 Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
 )]
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Say how many hosts, and how much memory and disk, a load needs
     Plan(plan::PlanArgs),
+    /// Measure the tables that this field publishes, on this machine, beside its other collectors
+    Bench(bench::BenchArgs),
     /// Make a configuration of what another collector was configured with
     Migrate(migrate::MigrateArgs),
 }
@@ -302,6 +306,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Top(args) => top::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Bench(args) => bench::run(&args),
     }
 }
 

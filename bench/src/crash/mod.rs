@@ -154,8 +154,8 @@ pub(crate) fn run(args: &CrashArgs) -> Result<bool> {
         let mut results = Results::load(out)?;
         outcome::add(&mut results.crash, run);
         results.save(out)?;
-        crate::write(
-            &out.with_file_name(crate::PAGE),
+        crate::experiments::write(
+            &out.with_file_name(crate::experiments::PAGE),
             &crate::report::render(&results),
         )?;
     }

@@ -167,7 +167,13 @@ impl<'a> Bench<'a> {
             Who::Peer | Who::PeerRules => {
                 let template = self.peer(who);
                 let dir = self.lab.dir("syslog-ng")?;
-                Box::new(SyslogNg::start(&template, Wire::Tcp, &dir, sink)?)
+                Box::new(SyslogNg::start(
+                    &template,
+                    Wire::Tcp,
+                    &dir,
+                    sink,
+                    User::Ours,
+                )?)
             }
             _ => {
                 let template = self.inrush(who);

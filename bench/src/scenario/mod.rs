@@ -5,6 +5,7 @@ mod conserve;
 mod cost;
 mod dead;
 mod durable;
+mod grid;
 mod noloss;
 mod one_sender;
 mod rates;
@@ -61,6 +62,8 @@ pub(crate) enum Name {
     OneSender,
     /// The order of one sender's events.
     Order,
+    /// The default configuration beside the best of a grid search.
+    Grid,
     /// TCP at 500,000/s for minutes, memory flat.
     Soak,
     /// A reload each second under full load.
@@ -123,6 +126,7 @@ impl Name {
             Self::UdpConserve => conserve::run(lab),
             Self::OneSender => one_sender::run(lab),
             Self::Order => one_sender::run_order(lab),
+            Self::Grid => grid::run(lab),
             Self::Soak => soak::run(lab),
             Self::Reload => reload::run(lab),
             Self::Durable => durable::run(lab),

@@ -96,10 +96,7 @@ fn as_a_user(lab: &Lab, rate: u64) -> Result<Vec<Cell>> {
     let number = Amount::Number((rate as f64 * lab.seconds) as u64);
     for _ in 0..lab.runs {
         for (cell, who) in cells.iter_mut().zip(&subjects) {
-            let mut subject = match who {
-                Who::Inrush => Box::new(lab.start_inrush(SETUP.inrush, None, User::Nobody)?),
-                _ => SETUP.start(lab, *who, None)?,
-            };
+            let mut subject = SETUP.start_as(lab, *who, None, User::Nobody)?;
             let run = lab.measure(subject.as_mut(), None, &shape(rate), number, None)?;
             cell.runs.push(run);
         }

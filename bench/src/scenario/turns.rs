@@ -57,18 +57,29 @@ impl Setup {
         who: Who,
         sink: Option<&Sink>,
     ) -> Result<Box<dyn Subject>> {
+        self.start_as(lab, who, sink, User::Ours)
+    }
+
+    /// A fresh process of this user; a bare loop is always ours.
+    pub(super) fn start_as(
+        &self,
+        lab: &Lab,
+        who: Who,
+        sink: Option<&Sink>,
+        user: User,
+    ) -> Result<Box<dyn Subject>> {
         let dir = || lab.dir(who.name());
         Ok(match who {
             Who::Bare if self.wire == Wire::Udp => Box::new(BareUdp::start()?),
             Who::Bare => Box::new(BareTcp::start()?),
-            Who::Inrush => Box::new(lab.start_inrush(self.inrush, sink, User::Ours)?),
+            Who::Inrush => Box::new(lab.start_inrush(self.inrush, sink, user)?),
             Who::SyslogNg => {
-                let started = SyslogNg::start(self.syslog_ng, self.wire, &dir()?, sink)?;
+                let started = SyslogNg::start(self.syslog_ng, self.wire, &dir()?, sink, user)?;
                 Box::new(started)
             }
             Who::Rsyslog => {
                 let template = self.rsyslog.unwrap_or_default();
-                Box::new(Rsyslog::start(template, self.wire, &dir()?)?)
+                Box::new(Rsyslog::start(template, self.wire, &dir()?, user)?)
             }
         })
     }

@@ -108,7 +108,6 @@ impl Counter {
         BodyCounter::new(self.seen.is_some(), self.times.is_some())
     }
 
-    #[cfg(test)]
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }

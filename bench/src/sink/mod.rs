@@ -6,10 +6,12 @@
 mod count;
 mod http;
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -30,7 +32,7 @@ const READ_BYTES: usize = 256 << 10;
 
 /// How to run the sink.
 #[derive(Args, Debug)]
-pub(crate) struct HecSink {
+pub struct HecSink {
     /// Where to listen.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -40,6 +42,64 @@ pub(crate) struct HecSink {
     /// Also note, of every 16th event, how long ago the generator sent it.
     #[arg(long)]
     latency: bool,
+    /// Answer so many milliseconds after a request, as a collector far away.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    delay: u64,
+    /// Answer as one that takes so many events a second; 0 is one without a limit.
+    #[arg(long, value_name = "EVENTS", default_value_t = 0)]
+    rate: u64,
+}
+
+/// When answers are given.
+struct Pace {
+    delay: Duration,
+    /// Events a second; 0 is any number.
+    rate: u64,
+    /// When what came so far was taken, at that rate.
+    taken: Instant,
+    /// Requests that came before.
+    requests: u64,
+    /// Events that came before.
+    events: u64,
+    /// Connections that wait for an answer, and when they get it: the first first.
+    waiting: VecDeque<(Instant, usize)>,
+}
+
+impl Pace {
+    fn new(args: &HecSink) -> Self {
+        Self {
+            delay: Duration::from_millis(args.delay),
+            rate: args.rate,
+            taken: Instant::now(),
+            requests: 0,
+            events: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// When what has come is answered, if not at once.
+    fn due(&mut self, counts: &Counts, now: Instant) -> Option<Instant> {
+        let requests = counts.requests - std::mem::replace(&mut self.requests, counts.requests);
+        if requests == 0 || (self.delay.is_zero() && self.rate == 0) {
+            return None;
+        }
+        let events = counts.events - std::mem::replace(&mut self.events, counts.events);
+        if self.rate > 0 {
+            let takes = Duration::from_secs_f64(events as f64 / self.rate as f64);
+            self.taken = self.taken.max(now) + takes;
+        }
+        Some(self.taken.max(now + self.delay))
+    }
+
+    /// How long to wait for news.
+    fn timeout(&self) -> EpollTimeout {
+        let Some((due, _)) = self.waiting.front() else {
+            return EpollTimeout::NONE;
+        };
+        let left = due.saturating_duration_since(Instant::now());
+        let millis = left.as_micros().div_ceil(1000);
+        EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::MAX)
+    }
 }
 
 struct Connection {
@@ -54,11 +114,12 @@ struct Server {
     listener: TcpListener,
     connections: Vec<Option<Connection>>,
     counter: Counter,
+    pace: Pace,
     buffer: Vec<u8>,
 }
 
 /// Runs until stdin ends.
-pub(crate) fn run(args: &HecSink) -> Result<()> {
+pub fn run(args: &HecSink) -> Result<()> {
     let listener = TcpListener::bind(args.listen).with_context(|| args.listen.to_string())?;
     listener.set_nonblocking(true)?;
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -71,6 +132,7 @@ pub(crate) fn run(args: &HecSink) -> Result<()> {
         listener,
         connections,
         counter,
+        pace: Pace::new(args),
         buffer,
     };
     thread::spawn(move || {
@@ -86,7 +148,7 @@ impl Server {
     fn serve(&mut self) -> Result<()> {
         let mut events = [EpollEvent::empty(); 64];
         loop {
-            let ready = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+            let ready = match self.epoll.wait(&mut events, self.pace.timeout()) {
                 Ok(ready) => ready,
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(errno).context("epoll_wait"),
@@ -97,6 +159,7 @@ impl Server {
                     token => self.turn(token as usize),
                 }
             }
+            self.answer_due();
         }
     }
 
@@ -132,12 +195,39 @@ impl Server {
                 let understood = connection
                     .exchange
                     .feed(data, counter, &mut connection.unsent);
-                understood.is_some() && flush(connection)
+                let due = match connection.unsent.is_empty() {
+                    true => None,
+                    false => self.pace.due(&self.counter.counts(), Instant::now()),
+                };
+                match (understood, due) {
+                    (None, _) => false,
+                    (_, None) => flush(connection),
+                    (_, Some(due)) => {
+                        self.pace.waiting.push_back((due, token));
+                        true
+                    }
+                }
             }
             Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         };
         if !lives {
             self.connections[token] = None;
+        }
+    }
+
+    /// Gives the answers whose time has come.
+    fn answer_due(&mut self) {
+        let now = Instant::now();
+        while let Some((due, token)) = self.pace.waiting.front().copied()
+            && due <= now
+        {
+            self.pace.waiting.pop_front();
+            let connection = self.connections.get_mut(token);
+            if let Some(place) = connection
+                && !place.as_mut().is_some_and(flush)
+            {
+                *place = None;
+            }
         }
     }
 }
@@ -148,4 +238,41 @@ fn flush(connection: &mut Connection) -> bool {
     let sent = connection.stream.write_all(&connection.unsent).is_ok();
     connection.unsent.clear();
     sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(delay: u64, rate: u64) -> Pace {
+        Pace::new(&HecSink {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            verify: false,
+            latency: false,
+            delay,
+            rate,
+        })
+    }
+
+    fn counts(requests: u64, events: u64) -> Counts {
+        Counts {
+            requests,
+            events,
+            ..Counts::default()
+        }
+    }
+
+    #[test]
+    fn answers_wait_for_the_delay_and_for_the_rate() {
+        let now = Instant::now();
+        let ms = Duration::from_millis;
+        assert_eq!(pace(0, 0).due(&counts(1, 100), now), None);
+        let mut far = pace(50, 0);
+        assert_eq!(far.due(&counts(1, 100), now), Some(now + ms(50)));
+        assert_eq!(far.due(&counts(1, 100), now), None, "nothing new");
+        let mut slow = pace(0, 1000);
+        let later = now + ms(5000);
+        assert_eq!(slow.due(&counts(1, 100), later), Some(later + ms(100)));
+        assert_eq!(slow.due(&counts(2, 300), later), Some(later + ms(300)));
+    }
 }

@@ -100,8 +100,12 @@ pub(crate) struct Sink {
 impl Sink {
     /// Starts it, with options of [`crate::sink::HecSink`].
     pub(crate) fn start(options: &[&str]) -> Result<Self> {
-        let words = [&["hec-sink"], options].concat();
-        Loop::start(&words).map(|Loop { process, port }| Self { process, port })
+        Self::start_as(&["hec-sink"], options)
+    }
+
+    /// Starts it where this program knows it by the `name`.
+    pub(crate) fn start_as(name: &[&str], options: &[&str]) -> Result<Self> {
+        Loop::start(&[name, options].concat()).map(|Loop { process, port }| Self { process, port })
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -36,10 +36,7 @@ impl Inrush {
         data_dir: &Path,
         user: User,
     ) -> Result<Self> {
-        let mut command = match user {
-            User::Ours => Command::new(binary),
-            User::Nobody => as_nobody(binary),
-        };
+        let mut command = user.command(binary);
         command.arg("run").current_dir(data_dir);
         match config {
             Some(file) => command.arg("-c").arg(file),
@@ -101,6 +98,16 @@ fn reachable(listening: &str) -> String {
     listening
         .replace("0.0.0.0:", "127.0.0.1:")
         .replace("[::]:", "[::1]:")
+}
+
+impl User {
+    /// Runs `binary` as this user.
+    pub(super) fn command(self, binary: &Path) -> Command {
+        match self {
+            Self::Ours => Command::new(binary),
+            Self::Nobody => as_nobody(binary),
+        }
+    }
 }
 
 fn as_nobody(binary: &Path) -> Command {

@@ -1,4 +1,5 @@
-//! rsyslog, unpacked somewhere: `RSYSLOGD` names the program, its modules are found beside it.
+//! rsyslog, installed, or unpacked somewhere: then `RSYSLOGD` names the program. Its modules are
+//! found beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::{Progress, Subject, write_config};
+use super::{Progress, Subject, User, write_config};
 use crate::child::{Served, free_port, wait};
 use crate::meter::{process_cpu, udp_dropped};
 use crate::sender::Wire;
 
 /// The variable that names the program.
 const VARIABLE: &str = "RSYSLOGD";
+
+/// Where Debian puts it.
+const PROGRAM: &str = "/usr/sbin/rsyslogd";
 
 /// impstats writes once a second; less than this much CPU in that time is the statistics alone.
 const IDLE_US_MAX: f64 = 20_000.0;
@@ -29,21 +33,21 @@ pub(crate) struct Rsyslog {
 impl Rsyslog {
     /// The program, if there is one to measure.
     pub(crate) fn program() -> Option<PathBuf> {
-        std::env::var_os(VARIABLE)
-            .map(PathBuf::from)
-            .filter(|path| path.exists())
+        let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+        let path = named.unwrap_or_else(|| PathBuf::from(PROGRAM));
+        path.exists().then_some(path)
     }
 
     /// Its version, for the report.
     pub(crate) fn version() -> Option<String> {
-        let output = command()?.arg("-v").output().ok()?;
+        let output = command(User::Ours)?.arg("-v").output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.split_whitespace().nth(1)?.to_owned();
         Some(format!("rsyslog {version}"))
     }
 
     /// Starts it with `template`, its files in `dir`.
-    pub(crate) fn start(template: &str, wire: Wire, dir: &Path) -> Result<Self> {
+    pub(crate) fn start(template: &str, wire: Wire, dir: &Path, user: User) -> Result<Self> {
         let port = free_port()?;
         let (config, stats) = (dir.join("rsyslog.conf"), dir.join("rsyslog.stats"));
         let values = [
@@ -57,7 +61,7 @@ impl Rsyslog {
         )?;
         // The statistics are appended: those of an earlier run are not ours.
         let _ = fs::remove_file(&stats);
-        let mut command = command().context("RSYSLOGD names no program")?;
+        let mut command = command(user).context("RSYSLOGD names no program")?;
         command
             .arg("-n")
             .arg("-f")
@@ -84,7 +88,7 @@ impl Rsyslog {
 }
 
 /// The program with the paths of an unpacked package: its libraries and its modules.
-fn command() -> Option<Command> {
+fn command(user: User) -> Option<Command> {
     let program = Rsyslog::program()?;
     let root = program.parent()?.parent()?.join("lib");
     let libraries = fs::read_dir(&root)
@@ -94,7 +98,7 @@ fn command() -> Option<Command> {
     let library = libraries
         .into_iter()
         .find(|path| path.join("rsyslog/lmnet.so").exists())?;
-    let mut command = Command::new(&program);
+    let mut command = user.command(&program);
     command
         .env("LD_LIBRARY_PATH", &library)
         .arg("-M")

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::bare::Sink;
-use super::{Progress, Subject, write_config};
+use super::{Progress, Subject, User, write_config};
 use crate::child::{Served, free_port, wait};
 use crate::meter::udp_dropped;
 use crate::sender::Wire;
@@ -42,23 +42,33 @@ impl SyslogNg {
         Some(format!("syslog-ng {}", installed.trim()))
     }
 
+    /// Whether it can parse one connection's messages by several workers: from 4.3 on.
+    pub(crate) fn can_parallelize() -> bool {
+        Self::version().is_some_and(|version| is_since(&version, (4, 3)))
+    }
+
     /// Starts it with `template`, its files in `dir`, delivering to `sink` if there is one.
     pub(crate) fn start(
         template: &str,
         wire: Wire,
         dir: &Path,
         sink: Option<&Sink>,
+        user: User,
     ) -> Result<Self> {
         let port = free_port()?;
         let (config, control) = (dir.join("syslog-ng.conf"), dir.join("syslog-ng.ctl"));
         let sink_port = sink.map_or(String::new(), |sink| sink.port.to_string());
-        let values = [("@PORT@", port.to_string()), ("@SINK@", sink_port)];
+        let values = [
+            ("@PORT@", port.to_string()),
+            ("@SINK@", sink_port),
+            ("@DIR@", dir.display().to_string()),
+        ];
         write_config(
             &config,
             template,
             &values.each_ref().map(|(k, v)| (*k, v.as_str())),
         )?;
-        let mut command = Command::new(PROGRAM);
+        let mut command = user.command(Path::new(PROGRAM));
         command.args(["-F", "--no-caps", "-f"]).arg(&config);
         command
             .arg("-R")
@@ -126,8 +136,16 @@ impl Subject for SyslogNg {
     }
 }
 
-/// `SourceName;SourceId;SourceInstance;State;Type;Number`. What an HTTP destination has written
-/// where there is one; else what the source has processed.
+/// Whether `syslog-ng 4.8.1-1` is of this version or a later one.
+fn is_since(words: &str, least: (u32, u32)) -> bool {
+    let number = words.rsplit(' ').next().unwrap_or_default();
+    let mut parts = number.split(['.', '-', '~', '+']).map(str::parse::<u32>);
+    let mut next = || parts.next().and_then(Result::ok);
+    next().zip(next()).is_some_and(|version| version >= least)
+}
+
+/// `SourceName;SourceId;SourceInstance;State;Type;Number`. What an HTTP or file destination has
+/// written where there is one; else what the source has processed.
 fn parse_delivered(stats: &str) -> Option<u64> {
     let rows = || {
         stats
@@ -139,7 +157,7 @@ fn parse_delivered(stats: &str) -> Option<u64> {
         row.first() == Some(&name) && row.get(row.len().wrapping_sub(2)) == Some(&what)
     };
     let written = rows()
-        .filter(|row| is(row, "dst.http", "written"))
+        .filter(|row| is(row, "dst.http", "written") || is(row, "dst.file", "written"))
         .filter_map(number);
     let written = written.reduce(|a, b| a + b);
     written.or_else(|| {
@@ -151,7 +169,14 @@ fn parse_delivered(stats: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_delivered;
+    use super::{is_since, parse_delivered};
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert!(!is_since("syslog-ng 3.38.1-5+deb12u1", (4, 3)));
+        assert!(is_since("syslog-ng 4.10.0", (4, 3)) && is_since("syslog-ng 4.3.0-1", (4, 3)));
+        assert!(!is_since("syslog-ng 4.2", (4, 3)) && !is_since("syslog-ng", (4, 3)));
+    }
 
     const SOURCE: &str = "SourceName;SourceId;SourceInstance;State;Type;Number\n\
         global;msg_clones;;a;processed;0\n\
@@ -168,5 +193,7 @@ mod tests {
     fn with_an_http_destination_what_it_wrote_counts() {
         let http = format!("{SOURCE}dst.http;d#0;http,http://127.0.0.1:1/x;a;written;4100\n");
         assert_eq!(parse_delivered(&http), Some(4100));
+        let file = http.replace("dst.http", "dst.file");
+        assert_eq!(parse_delivered(&file), Some(4100));
     }
 }

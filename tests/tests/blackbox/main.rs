@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod activation;
+mod bench;
 mod bounded;
 mod clients;
 mod config;

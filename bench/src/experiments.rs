@@ -1,0 +1,185 @@
+//! `inrush-bench`: the experiments that the project is measured by.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+use crate::lab::{Lab, Options};
+use crate::results::Results;
+use crate::scenario::Name;
+use crate::{bare, classify, crash, report, sink, subject};
+
+/// The page of results, beside the results.
+pub(crate) const PAGE: &str = "RESULTS.md";
+
+#[derive(Parser)]
+#[command(name = "inrush-bench", about = "The performance experiments of Inrush")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run experiments; without a name, all of them
+    Run(RunArgs),
+    /// Write the page of results from the JSON of earlier runs
+    Report(ReportArgs),
+    /// Kill the process at random moments under load, and account for every event
+    Crash(crash::CrashArgs),
+    /// The bare TCP loop: epoll, read, newline scan, discard
+    BareTcp(bare::tcp::BareTcp),
+    /// The bare UDP loop: recvmmsg, discard
+    BareUdp(bare::udp::BareUdp),
+    /// Read and recognise messages in a loop, for a profiler or an instruction counter
+    Classify(classify::Classify),
+    /// A Splunk HEC endpoint that counts and forgets
+    HecSink(sink::HecSink),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct RunArgs {
+    /// Which experiments
+    scenarios: Vec<Name>,
+    /// The program to measure; the one beside this one if not given
+    #[arg(long, value_name = "PATH")]
+    inrush: Option<PathBuf>,
+    /// Clean runs of each cell; noisy ones are repeated, up to twice this many in all
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// How long a run should last
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// How long `soak` lasts
+    #[arg(long, default_value_t = 10)]
+    soak_minutes: u64,
+    /// Size of the backlog of `startup`
+    #[arg(long, default_value_t = 10)]
+    gib: u64,
+    /// How long `store` holds the full rate, seconds
+    #[arg(long, default_value_t = 300)]
+    store_seconds: u64,
+    /// Events that `search` searches
+    #[arg(long, default_value_t = 100_000_000)]
+    events: u64,
+    /// Where the subjects keep their data: on the disk that is to be measured
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
+    /// Leave the peers out
+    #[arg(long)]
+    no_peers: bool,
+    /// Messages that `classified` sends, one a line; of a `.jsonl` file what stands under
+    /// `message`. The samples of the packs if not given
+    #[arg(long, value_name = "FILE")]
+    messages: Option<PathBuf>,
+    /// Print the results as JSON on stdout too
+    #[arg(long)]
+    json: bool,
+    /// Where the results go, the page RESULTS.md beside them; scenarios that are not run keep
+    /// their earlier results
+    #[arg(long, default_value = "bench/results-latest.json")]
+    out: PathBuf,
+}
+
+impl<'a> Options<'a> {
+    fn of(args: &'a RunArgs) -> Self {
+        Self {
+            runs: args.runs,
+            seconds: args.seconds,
+            soak_minutes: args.soak_minutes,
+            gib: args.gib,
+            store_seconds: args.store_seconds,
+            events: args.events,
+            scratch: &args.scratch,
+            peers: !args.no_peers,
+            messages: args.messages.as_deref(),
+        }
+    }
+}
+
+#[derive(clap::Args)]
+struct ReportArgs {
+    /// The results
+    #[arg(long, default_value = "bench/results-latest.json")]
+    results: PathBuf,
+}
+
+/// Runs what the command line says. Exit code 1 where something failed or missed its limit.
+pub fn experiments() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run(&args),
+        Command::Report(args) => report(&args).map(|()| true),
+        Command::Crash(args) => crash::run(&args),
+        Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
+        Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
+        Command::Classify(args) => classify::run(&args).map(|()| true),
+        Command::HecSink(args) => sink::run(&args).map(|()| true),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("inrush-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether every experiment passed. One that cannot be run fails and does not keep the others
+/// from running; its earlier results stay.
+fn run(args: &RunArgs) -> Result<bool> {
+    anyhow::ensure!(
+        !cfg!(debug_assertions),
+        "a debug build's bare loops are slow, which would make every limit easy: use --release"
+    );
+    let inrush = args
+        .inrush
+        .clone()
+        .map_or_else(subject::default_binary, Ok)?;
+    let lab = Lab::new(&inrush, &Options::of(args))?;
+    let mut results = Results::load(&args.out)?;
+    let mut all_passed = true;
+    for name in Name::expand(&args.scenarios) {
+        match name.run(&lab) {
+            Ok(scenario) => {
+                for check in &scenario.checks {
+                    let mark = if check.passed { "yes" } else { "NO " };
+                    eprintln!("  {mark}  {}: {}", check.what, check.found);
+                }
+                all_passed &= scenario.passed();
+                results.scenarios.insert(name.text(), scenario);
+                results.save(&args.out)?;
+                // Also where a limit is missed: that page is the one worth reading.
+                write(&args.out.with_file_name(PAGE), &report::render(&results))?;
+            }
+            Err(error) => {
+                eprintln!("inrush-bench: {}: {error:#}", name.text());
+                all_passed = false;
+            }
+        }
+    }
+    if args.json {
+        bare::say(&serde_json::to_string(&results)?)?;
+    }
+    Ok(all_passed)
+}
+
+fn report(args: &ReportArgs) -> Result<()> {
+    let results = Results::load(&args.results)?;
+    anyhow::ensure!(
+        !results.scenarios.is_empty(),
+        "{} holds no results",
+        args.results.display()
+    );
+    write(
+        &args.results.with_file_name(PAGE),
+        &report::render(&results),
+    )
+}
+
+/// Writes a file; its error names it.
+pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| file.display().to_string())
+}

@@ -1,0 +1,249 @@
+//! The default configuration beside the best one that a grid search finds, for several loads.
+//!
+//! Each point of the grid is tried once; the best few of a load then take turns with the default,
+//! so that one that was only lucky does not count for more than it is.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::{REFERENCE, tell};
+use crate::child::wait_until;
+use crate::lab::Lab;
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{self, Amount, Shape, Wire};
+use crate::stats::Spread;
+use crate::subject::{Sink, Subject, User};
+
+/// What the default must reach of the best.
+const PART_MIN: f64 = 0.95;
+
+/// Points of the grid that are compared with the default.
+const FINALISTS: usize = 3;
+
+/// The default's name among the points.
+const DEFAULT: &str = "default";
+
+/// How long the search for the number of requests takes that are worth it.
+const SEARCH: Duration = Duration::from_secs(12);
+
+const UDP: &str = include_str!("../../inrush/grid-udp.yaml");
+const TCP: &str = include_str!("../../inrush/tcp-packs.yaml");
+const HEC: &str = include_str!("../../inrush/grid-hec.yaml");
+
+/// One configuration.
+struct Point {
+    name: String,
+    template: String,
+    /// How long it takes until it is as fast as it gets.
+    settles: Duration,
+}
+
+/// One load, and the configurations for it: the default first.
+struct Grid {
+    load: String,
+    shape: Shape,
+    /// Milliseconds after which the collector answers, where there is one.
+    delay_ms: Option<u64>,
+    points: Vec<Point>,
+}
+
+fn point(name: String, template: String) -> Point {
+    Point {
+        name,
+        template,
+        settles: Duration::from_secs(1),
+    }
+}
+
+fn udp(senders: u64) -> Grid {
+    let with = |workers: &str, udp: &str| UDP.replace("@WORKERS@", workers).replace("@UDP@", udp);
+    let mut points = vec![point(DEFAULT.to_owned(), with("auto", ""))];
+    for workers in ["1", "2"] {
+        for sockets in [1, 2, 4] {
+            for balance in ["ordered", "random"] {
+                for buffer in ["1MiB", "64MiB"] {
+                    let udp =
+                        format!("sockets: {sockets}, balance: {balance}, receive_buffer: {buffer}");
+                    let name = format!("workers: {workers}, {udp}");
+                    points.push(point(name, with(workers, &udp)));
+                }
+            }
+        }
+    }
+    Grid {
+        load: format!("udp, {senders} senders"),
+        shape: Shape {
+            wire: Wire::Udp,
+            connections: senders,
+            burst: 8,
+            ..REFERENCE
+        },
+        delay_ms: None,
+        points,
+    }
+}
+
+fn tcp(connections: u64) -> Grid {
+    let with = |workers: &str| TCP.replace("@WORKERS@", workers);
+    let mut points = vec![point(DEFAULT.to_owned(), with("auto"))];
+    for workers in ["1", "2", "3", "4"] {
+        points.push(point(format!("workers: {workers}"), with(workers)));
+    }
+    Grid {
+        load: format!("tcp, {connections} connections"),
+        shape: Shape {
+            connections,
+            ..REFERENCE
+        },
+        delay_ms: None,
+        points,
+    }
+}
+
+fn hec(delay_ms: u64) -> Grid {
+    let mut default = point(DEFAULT.to_owned(), HEC.replace("@HEC@", ""));
+    default.settles = SEARCH;
+    let mut points = vec![default];
+    for workers in [1, 2, 4, 8, 16, 32] {
+        for bytes in [250_000, 1_000_000, 4_000_000] {
+            let set = format!(
+                "workers: {workers}\n    batch: {{ max_bytes: {bytes}, max_events: {} }}",
+                bytes / 200
+            );
+            let name = format!("workers: {workers}, max_bytes: {bytes}");
+            points.push(point(name, HEC.replace("@HEC@", &set)));
+        }
+    }
+    Grid {
+        load: format!("hec, {delay_ms} ms"),
+        shape: REFERENCE,
+        delay_ms: Some(delay_ms),
+        points,
+    }
+}
+
+/// Runs it.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let shows = "the default configuration beside the best that a grid search finds, 800 B";
+    tell(shows);
+    let mut scenario = lab.scenario(shows);
+    let grids = [udp(1), udp(64), tcp(1), tcp(10), hec(0), hec(5), hec(50)];
+    for grid in grids {
+        let (cells, check) = grid.search(lab)?;
+        scenario.cells.extend(cells);
+        scenario.checks.push(check);
+    }
+    scenario.ended = lab.scenario(shows).ended;
+    Ok(scenario)
+}
+
+impl Grid {
+    fn search(&self, lab: &Lab) -> Result<(Vec<Cell>, Check)> {
+        let mut cells: Vec<Cell> = Vec::new();
+        for point in &self.points {
+            let run = self.once(lab, point)?;
+            tell(&format!(
+                "  {:>9.0} events/s  {}  ({})",
+                rate(&run),
+                point.name,
+                self.load
+            ));
+            cells.push(Cell {
+                subject: point.name.clone(),
+                load: self.load.clone(),
+                runs: vec![run],
+            });
+        }
+        let mut order: Vec<usize> = (1..cells.len()).collect();
+        order.sort_by(|a, b| rate(&cells[*b].runs[0]).total_cmp(&rate(&cells[*a].runs[0])));
+        order.truncate(FINALISTS);
+        let mut parts: Vec<Vec<f64>> = vec![Vec::new(); order.len()];
+        for _ in 0..lab.runs {
+            let default = self.once(lab, &self.points[0])?;
+            for (at, parts) in order.iter().zip(&mut parts) {
+                let run = self.once(lab, &self.points[*at])?;
+                parts.push(rate(&default) / rate(&run));
+                cells[*at].runs.push(run);
+            }
+            cells[0].runs.push(default);
+        }
+        let spreads = parts.iter().filter_map(|parts| Spread::of(parts));
+        let worst = order
+            .iter()
+            .zip(spreads)
+            .min_by(|a, b| a.1.median.total_cmp(&b.1.median));
+        let check = Check::new(
+            format!("the default reaches {PART_MIN} of the best ({})", self.load),
+            worst.map_or("no figure".to_owned(), |(at, part)| {
+                format!(
+                    "{:.3} ({:.3} to {:.3}, {} rounds) of `{}`; best of {} points",
+                    part.median,
+                    part.min,
+                    part.max,
+                    part.n,
+                    self.points[*at].name,
+                    self.points.len()
+                )
+            }),
+            worst.is_some_and(|(_, part)| part.median >= PART_MIN),
+        );
+        tell(&format!("  {}: {}", check.what, check.found));
+        Ok((cells, check))
+    }
+
+    fn once(&self, lab: &Lab, point: &Point) -> Result<Run> {
+        match self.delay_ms {
+            None => {
+                let mut inrush = lab.start_inrush(&point.template, None, User::Ours)?;
+                let amount = Amount::Seconds(lab.seconds.ceil() as u64);
+                lab.measure(&mut inrush, None, &self.shape, amount, None)
+            }
+            Some(delay) => self.delivering(lab, point, delay),
+        }
+    }
+
+    /// What arrives at a collector, once the number of requests has settled.
+    fn delivering(&self, lab: &Lab, point: &Point, delay: u64) -> Result<Run> {
+        let sink = Sink::start(&[&format!("--delay={delay}")])?;
+        let inrush = lab.start_inrush(&point.template, Some(&sink), User::Ours)?;
+        let address = inrush.address(self.shape.wire)?;
+        let lasts = Duration::from_secs_f64(lab.seconds.ceil());
+        let amount = Amount::Seconds((point.settles + lasts).as_secs() + 1);
+        let sending = sender::start(&lab.inrush, &address, &self.shape, amount, None)?;
+        wait_until(sending.begun + point.settles);
+        let (before, begun) = (sink.counts()?.events, Instant::now());
+        wait_until(begun + lasts);
+        let (after, took) = (sink.counts()?.events, begun.elapsed());
+        // It is started anew for each run: what waits in its memory need not be delivered.
+        inrush.kill();
+        let sent = sending.finish();
+        Ok(Run {
+            sent: sent.map_or(0, |sent| sent.events),
+            delivered: after - before,
+            seconds: took.as_secs_f64(),
+            ..Run::default()
+        })
+    }
+}
+
+fn rate(run: &Run) -> f64 {
+    run.delivered as f64 / run.seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_first_point_and_sets_nothing() {
+        for grid in [udp(1), tcp(1), hec(5)] {
+            assert_eq!(grid.points[0].name, DEFAULT);
+            let left = |point: &Point| point.template.contains("@UDP@");
+            assert!(!grid.points.iter().any(left));
+        }
+        assert_eq!(udp(1).points.len(), 25);
+        assert_eq!(hec(0).points.len(), 19);
+        assert_eq!(hec(0).points[0].settles, SEARCH);
+    }
+}
