@@ -35,6 +35,9 @@ const SEQUENCE_MAX: u64 = 1 << 31;
 pub(crate) struct Counts {
     pub(crate) requests: u64,
     pub(crate) events: u64,
+    /// Events of requests that were answered.
+    #[serde(default)]
+    pub(crate) answered: u64,
     /// Bytes of bodies as they came, compressed if they were.
     pub(crate) wire_bytes: u64,
     /// Different sequence numbers, over all connections of the generator.
@@ -108,6 +111,12 @@ impl Counter {
         BodyCounter::new(self.seen.is_some(), self.times.is_some())
     }
 
+    /// A request with so many events was answered.
+    pub(super) fn answer(&mut self, events: u64) {
+        self.counts.answered += events;
+    }
+
+    /// All that came so far.
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }

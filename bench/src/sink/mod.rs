@@ -61,8 +61,15 @@ struct Pace {
     requests: u64,
     /// Events that came before.
     events: u64,
-    /// Connections that wait for an answer, and when they get it: the first first.
-    waiting: VecDeque<(Instant, usize)>,
+    /// Who waits for an answer, the first first.
+    waiting: VecDeque<Waiting>,
+}
+
+/// A connection that waits for the answer to so many events.
+struct Waiting {
+    due: Instant,
+    token: usize,
+    events: u64,
 }
 
 impl Pace {
@@ -77,26 +84,26 @@ impl Pace {
         }
     }
 
-    /// When what has come is answered, if not at once.
-    fn due(&mut self, counts: &Counts, now: Instant) -> Option<Instant> {
+    /// How many events have come, and when they are answered if not at once.
+    fn due(&mut self, counts: &Counts, now: Instant) -> (u64, Option<Instant>) {
         let requests = counts.requests - std::mem::replace(&mut self.requests, counts.requests);
-        if requests == 0 || (self.delay.is_zero() && self.rate == 0) {
-            return None;
-        }
         let events = counts.events - std::mem::replace(&mut self.events, counts.events);
+        if requests == 0 || (self.delay.is_zero() && self.rate == 0) {
+            return (events, None);
+        }
         if self.rate > 0 {
             let takes = Duration::from_secs_f64(events as f64 / self.rate as f64);
             self.taken = self.taken.max(now) + takes;
         }
-        Some(self.taken.max(now + self.delay))
+        (events, Some(self.taken.max(now + self.delay)))
     }
 
     /// How long to wait for news.
     fn timeout(&self) -> EpollTimeout {
-        let Some((due, _)) = self.waiting.front() else {
+        let Some(first) = self.waiting.front() else {
             return EpollTimeout::NONE;
         };
-        let left = due.saturating_duration_since(Instant::now());
+        let left = first.due.saturating_duration_since(Instant::now());
         let millis = left.as_micros().div_ceil(1000);
         EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::MAX)
     }
@@ -195,15 +202,19 @@ impl Server {
                 let understood = connection
                     .exchange
                     .feed(data, counter, &mut connection.unsent);
-                let due = match connection.unsent.is_empty() {
-                    true => None,
+                let (events, due) = match connection.unsent.is_empty() {
+                    true => (0, None),
                     false => self.pace.due(&self.counter.counts(), Instant::now()),
                 };
                 match (understood, due) {
                     (None, _) => false,
-                    (_, None) => flush(connection),
+                    (_, None) => {
+                        self.counter.answer(events);
+                        flush(connection)
+                    }
                     (_, Some(due)) => {
-                        self.pace.waiting.push_back((due, token));
+                        let waiting = Waiting { due, token, events };
+                        self.pace.waiting.push_back(waiting);
                         true
                     }
                 }
@@ -218,11 +229,9 @@ impl Server {
     /// Gives the answers whose time has come.
     fn answer_due(&mut self) {
         let now = Instant::now();
-        while let Some((due, token)) = self.pace.waiting.front().copied()
-            && due <= now
-        {
-            self.pace.waiting.pop_front();
-            let connection = self.connections.get_mut(token);
+        while let Some(first) = self.pace.waiting.pop_front_if(|first| first.due <= now) {
+            self.counter.answer(first.events);
+            let connection = self.connections.get_mut(first.token);
             if let Some(place) = connection
                 && !place.as_mut().is_some_and(flush)
             {
@@ -266,13 +275,15 @@ mod tests {
     fn answers_wait_for_the_delay_and_for_the_rate() {
         let now = Instant::now();
         let ms = Duration::from_millis;
-        assert_eq!(pace(0, 0).due(&counts(1, 100), now), None);
+        assert_eq!(pace(0, 0).due(&counts(1, 100), now), (100, None));
         let mut far = pace(50, 0);
-        assert_eq!(far.due(&counts(1, 100), now), Some(now + ms(50)));
-        assert_eq!(far.due(&counts(1, 100), now), None, "nothing new");
+        assert_eq!(far.due(&counts(1, 100), now), (100, Some(now + ms(50))));
+        assert_eq!(far.due(&counts(1, 100), now), (0, None), "nothing new");
         let mut slow = pace(0, 1000);
         let later = now + ms(5000);
-        assert_eq!(slow.due(&counts(1, 100), later), Some(later + ms(100)));
-        assert_eq!(slow.due(&counts(2, 300), later), Some(later + ms(300)));
+        let due = slow.due(&counts(1, 100), later);
+        assert_eq!(due, (100, Some(later + ms(100))));
+        let due = slow.due(&counts(2, 300), later);
+        assert_eq!(due, (200, Some(later + ms(300))));
     }
 }

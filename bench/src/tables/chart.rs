@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::text::number;
-use super::{Axes, Series};
+use super::{Axes, Points, Series};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 300.0;
@@ -15,6 +15,9 @@ const BOTTOM: f64 = 44.0;
 
 /// Steps of the grid, at most.
 const STEPS_MAX: f64 = 5.0;
+
+/// Points of a line that have a dot, at most.
+const DOTS_MAX: usize = 12;
 
 /// The class of a subject's colour: ours has its own, the others in the order in which they come.
 pub(super) fn class(subject: &str, subjects: &[String]) -> String {
@@ -40,77 +43,92 @@ fn step(span: f64) -> f64 {
     fits.unwrap_or(&10.0) * power
 }
 
+/// What is drawn from zero to where, and with which steps.
+struct Frame {
+    end: f64,
+    top: f64,
+    step_x: f64,
+    step_y: f64,
+}
+
+impl Frame {
+    fn of(series: &[&Series]) -> Self {
+        let points = || series.iter().flat_map(|one| one.points.iter());
+        let highest = points().map(|(_, y)| *y).fold(0.0, f64::max);
+        let step_y = step(highest);
+        let end = points().map(|(x, _)| *x).fold(0.0, f64::max).max(1.0);
+        Self {
+            end,
+            top: (highest / step_y).ceil().max(1.0) * step_y,
+            step_x: step(end),
+            step_y,
+        }
+    }
+
+    fn x(&self, x: f64) -> f64 {
+        LEFT + x / self.end * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, y: f64) -> f64 {
+        HEIGHT - BOTTOM - y / self.top * (HEIGHT - TOP - BOTTOM)
+    }
+
+    /// The grid with its numbers, and what the horizontal axis is.
+    fn draw(&self, svg: &mut String, axes: Axes) {
+        let right = WIDTH - RIGHT;
+        for n in 0..=(self.top / self.step_y).round() as u32 {
+            let value = f64::from(n) * self.step_y;
+            let (at, beside) = (self.y(value), LEFT - 8.0);
+            let text = number(value, if self.step_y < 1.0 { 2 } else { 0 });
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text x=\"{beside}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+                at + 4.0
+            );
+        }
+        let mut label = |at: f64, below: f64, text: &str| {
+            let y = HEIGHT - BOTTOM + below;
+            let _ = write!(
+                svg,
+                "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>"
+            );
+        };
+        for n in 0..=(self.end / self.step_x).floor() as u32 {
+            let value = f64::from(n) * self.step_x;
+            let digits = if self.step_x < 1.0 { 1 } else { 0 };
+            label(self.x(value), 18.0, &number(value, digits));
+        }
+        label((LEFT + right) / 2.0, BOTTOM - 6.0, axes.x);
+    }
+}
+
 /// One drawing: all lines of one chart. Writing to a string cannot fail.
 pub(super) fn lines(series: &[&Series], subjects: &[String], axes: Axes) -> String {
-    let points = || series.iter().flat_map(|one| one.points.iter());
-    let top = points().map(|(_, y)| *y).fold(0.0, f64::max);
-    let step_y = step(top);
-    let top = (top / step_y).ceil().max(1.0) * step_y;
-    let end = points().map(|(x, _)| *x).fold(0.0, f64::max).max(1.0);
-    let at_x = |x: f64| LEFT + x / end * (WIDTH - LEFT - RIGHT);
-    let at_y = |y: f64| HEIGHT - BOTTOM - y / top * (HEIGHT - TOP - BOTTOM);
+    let frame = Frame::of(series);
     let mut svg = format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} by {}\">",
         axes.y, axes.x
     );
-    let digits = if step_y < 1.0 { 2 } else { 0 };
-    let mut y = 0.0;
-    while y <= top + step_y / 2.0 {
-        let _ = write!(
-            svg,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\"/>\
-             <text x=\"{2}\" y=\"{3:.1}\" text-anchor=\"end\">{4}</text>",
-            WIDTH - RIGHT,
-            at_y(y),
-            LEFT - 8.0,
-            at_y(y) + 4.0,
-            number(y, digits)
-        );
-        y += step_y;
-    }
-    let step_x = step(end);
-    let mut x = 0.0;
-    while x <= end {
-        let _ = write!(
-            svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            at_x(x),
-            HEIGHT - BOTTOM + 18.0,
-            number(x, if step_x < 1.0 { 1 } else { 0 })
-        );
-        x += step_x;
-    }
-    let _ = write!(
-        svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - 6.0,
-        axes.x
-    );
+    frame.draw(&mut svg, axes);
     // Ours is drawn last, above the others.
     let mut order: Vec<&&Series> = series.iter().collect();
     order.sort_by_key(|one| one.subject.starts_with("inrush"));
     for one in order {
         let class = class(&one.subject, subjects);
-        let path: Vec<String> = one
-            .points
+        let points = one.points.iter().map(|(x, y)| (frame.x(*x), frame.y(*y)));
+        let points: Points = points.collect();
+        let path: Vec<String> = points
             .iter()
-            .map(|(x, y)| format!("{:.1},{:.1}", at_x(*x), at_y(*y)))
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
             .collect();
-        let _ = write!(
-            svg,
-            "<polyline class=\"{class}\" points=\"{}\"/>",
-            path.join(" ")
-        );
-        if one.points.len() <= 12 {
-            for (x, y) in &one.points {
-                let _ = write!(
-                    svg,
-                    "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"/>",
-                    at_x(*x),
-                    at_y(*y)
-                );
-            }
+        let path = path.join(" ");
+        let _ = write!(svg, "<polyline class=\"{class}\" points=\"{path}\"/>");
+        for (x, y) in points.iter().filter(|_| points.len() <= DOTS_MAX) {
+            let _ = write!(
+                svg,
+                "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"
+            );
         }
     }
     svg.push_str("</svg>");

@@ -23,7 +23,7 @@ pub(super) fn render(report: &Report) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>inrush bench</title><style>{STYLE}</style></head><body><main>\
          <h1>inrush bench</h1><p class=\"about\">{}, {} cores, {} GiB, Linux {}{}. {}. Each figure \
-         is the median of {} runs of {} s; {}.</p>",
+         is {} of {} s; {}.</p>",
         escaped(&machine.cpu),
         machine.cores,
         number(machine.memory_gib, 0),
@@ -34,7 +34,10 @@ pub(super) fn render(report: &Report) -> String {
             ", as an ordinary user"
         },
         escaped(&report.versions.join(", ")),
-        report.runs,
+        match report.runs {
+            1 => "of one run".to_owned(),
+            n => format!("the median of {n} runs"),
+        },
         report.seconds,
         escaped(&report.ended),
     );

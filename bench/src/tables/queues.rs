@@ -73,18 +73,18 @@ fn once(bench: &Bench<'_>, who: &Contender, load: &Load) -> anyhow::Result<Measu
     let begun = sending.begun;
     let (mut next, mut arrived, mut points) = (begun, Vec::new(), Vec::new());
     while !sending.ended()? {
-        arrived.push((begun.elapsed(), sink.counts()?.events));
+        arrived.push((begun.elapsed(), sink.counts()?.answered));
         next += STEP;
         wait_until(next);
     }
     let sent = sending.finish()?;
     let sent_for = Duration::from_secs_f64(sent.events as f64 / sent.rate.max(1.0));
-    let at_end = sink.counts()?.events;
+    let at_end = sink.counts()?.answered;
     let (mut last, mut moved) = (at_end, Instant::now());
     while last < sent.events && moved.elapsed() < STILL_MAX {
         next += STEP;
         wait_until(next);
-        let now = sink.counts()?.events;
+        let now = sink.counts()?.answered;
         arrived.push((begun.elapsed(), now));
         if now != last {
             (last, moved) = (now, Instant::now());

@@ -407,9 +407,11 @@ impl Shared {
         let wanted_bytes = usize::try_from(options.receive_buffer.0).unwrap_or(usize::MAX);
         let mut bound = address;
         let mut udp = Vec::new();
+        let mut least = wanted_bytes as u64;
         for socket in sockets {
             let worker = || -> io::Result<UdpWorker> {
                 let granted = listen::raise_receive_buffer(&socket, wanted_bytes)? as u64;
+                least = least.min(granted);
                 bound.addr = socket.local_addr()?;
                 let receiver = UdpReceiver::new(socket)?;
                 running.source.add_socket(bound, receiver.probe()?, granted);
@@ -424,6 +426,15 @@ impl Shared {
                 )
             };
             udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
+        }
+        if least < wanted_bytes as u64 {
+            tracing::warn!(
+                %address,
+                receive_buffer_bytes = least,
+                wanted_bytes,
+                "UDP receive buffers are as small as net.core.rmem_max says: raise it, or give the \
+                 process CAP_NET_ADMIN; `inrush doctor` has the command"
+            );
         }
         Ok(Listener {
             configured: address,

@@ -23,6 +23,7 @@ mod hostile;
 mod hosts;
 mod lifecycle;
 mod load;
+mod narrow;
 mod packs;
 mod proxy;
 mod queue;

@@ -22,7 +22,7 @@ fn who_does_not_use_all_of_them_gets_no_more() {
             wanted: false,
         };
         assert_eq!(pace.answered(answer), None);
-        assert_eq!(pace.allowed(), 4);
+        assert_eq!(pace.allowed(), 2);
     }
 }
 

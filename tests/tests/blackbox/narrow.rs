@@ -1,0 +1,86 @@
+//! Hosts that have less than others, and what only looks like one with more: the process starts,
+//! says what it does without, and takes what comes.
+
+use std::fs;
+use std::process::Command;
+
+use inrush_tests::*;
+
+use crate::{UDP_TCP, to_file};
+
+/// Over TCP, and then as single datagrams: as many as fit the receive buffer that every kernel
+/// gives.
+const STREAM: usize = 2_000;
+const DATAGRAMS: usize = 50;
+
+/// What `udp.receive_buffer` is by default.
+const RECEIVE_BUFFER: u64 = 64 << 20;
+
+fn words(wrapper: &[&str]) -> Vec<String> {
+    wrapper.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Whether this host can run something so.
+fn can(wrapper: &[String]) -> bool {
+    let mut command = Command::new(&wrapper[0]);
+    command.args(&wrapper[1..]).arg("true");
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+/// Starts it so, sends, and gives what it has said.
+fn takes_what_comes(wrapper: &[String], global: &str) -> String {
+    let options = Options {
+        wrapper,
+        ..Options::default()
+    };
+    let yaml = format!("{global}\n{}", to_file(UDP_TCP, ""));
+    let inrush = Inrush::with(&yaml, options);
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    tcp.send(lines(0..STREAM));
+    send_udp(
+        inrush.address("udp"),
+        (STREAM..STREAM + DATAGRAMS).map(numbered),
+    );
+    let events = inrush.collected((STREAM + DATAGRAMS) as u64);
+    assert_eq!(events.len(), STREAM + DATAGRAMS);
+    inrush.stderr()
+}
+
+#[test]
+fn one_cpu_is_enough() {
+    let wrapper = words(&["taskset", "-c", "0"]);
+    if !can(&wrapper) {
+        skip!("this host has no taskset");
+    }
+    takes_what_comes(&wrapper, "workers: auto");
+}
+
+#[test]
+fn workers_for_128_cpus_are_no_trouble_where_there_are_few() {
+    takes_what_comes(&[], "workers: 128");
+}
+
+#[test]
+fn without_privileges_it_says_how_small_receive_buffers_are() {
+    let wrapper = words(&["setpriv", "--inh-caps=-all", "--bounding-set=-all"]);
+    if !can(&wrapper) {
+        skip!("this host lets nobody give up capabilities, or has no setpriv");
+    }
+    let said = takes_what_comes(&wrapper, "");
+    let max = fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    let small = max.trim().parse::<u64>().unwrap() < RECEIVE_BUFFER;
+    let lines = said
+        .lines()
+        .filter(|line| line.contains("net.core.rmem_max"));
+    assert_eq!(lines.count(), usize::from(small), "{said}");
+}
+
+#[test]
+fn a_container_that_hides_proc_net_is_no_trouble() {
+    let hide = "mount -t tmpfs none /proc/$$/net && exec \"$@\"";
+    let wrapper = words(&["unshare", "-m", "sh", "-ec", hide, "sh"]);
+    if !can(&wrapper) {
+        skip!("this host lets nobody hide /proc/net");
+    }
+    takes_what_comes(&wrapper, "");
+}
