@@ -254,7 +254,7 @@ impl Filler {
     }
 
     /// Goes on with what others have not begun, for a moment, and leaves one batch to each of them:
-    /// who has to wait until one is read is idle meanwhile. Returns whether there is more: then this
+    /// who has to wait until one is read is idle meanwhile. Returns whether there is more: then it
     /// is no time to sleep.
     pub(crate) fn help(&mut self, now: Now) -> bool {
         let away = &self.away;
