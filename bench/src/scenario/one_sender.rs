@@ -246,5 +246,5 @@ fn order(lab: &Lab, wire: Wire) -> Result<Vec<Check>> {
     ])
 }
 
-/// Events a second: more than one core recognises, and less than two do.
+/// Events a second: more than one core recognises and changes, and less than two do.
 const ORDER_RATE: u64 = 350_000;

@@ -34,6 +34,7 @@ pub mod recognise;
 pub mod replay;
 
 mod acceptor;
+mod backlog;
 mod crew;
 mod destination;
 mod filler;

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{AutoCount, limits};
 use inrush_transport::config::UdpBalance;
-use inrush_transport::udp::UdpReceiver;
+use inrush_transport::udp::{UdpProbe, UdpReceiver};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::backlog::Backlog;
 use crate::crew::Wake;
 use crate::filler::{Doors, Filler, Now};
 use crate::pressure::Pressure;
@@ -57,6 +58,7 @@ impl UdpWorker {
         let wake = Wake::new(&waker);
         let stop = Arc::new(AtomicBool::new(false));
         let name = format!("udp-{}", source.name);
+        let probe = receiver.probe()?;
         let worker = Worker {
             poll,
             receiver,
@@ -64,6 +66,8 @@ impl UdpWorker {
             wake,
             pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered).then(Pressure::new),
             pause: Pause::new(buffer_bytes),
+            backlog: Backlog::new(buffer_bytes),
+            probe,
             stop: Arc::clone(&stop),
             stop_at: None,
             shared,
@@ -110,6 +114,8 @@ struct Worker {
     /// `None`: the work is not shared.
     pressure: Option<Pressure>,
     pause: Pause,
+    backlog: Backlog,
+    probe: UdpProbe,
     stop: Arc<AtomicBool>,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,
@@ -157,16 +163,23 @@ impl Worker {
                     Some(rest) => thread::sleep(rest),
                     None => self.wait(&mut events, now),
                 }
+                let rested = now.instant.elapsed();
+                self.backlog.rested(rested);
                 if let Some(pressure) = &mut self.pressure {
-                    pressure.rested(now.instant.elapsed());
+                    pressure.rested(rested);
                 }
             }
         }
         self.filler.close(Now::read());
     }
 
-    /// Has others help from now on, or not any more.
+    /// Has others help from now on, or not any more; and as much wait as is of use.
     fn judge(&mut self, now: Now) {
+        let probe = &self.probe;
+        let drops = || Some(probe.meminfo().ok()?.drops);
+        if let Some(bytes) = self.backlog.judge(now.instant, drops) {
+            self.resize(bytes);
+        }
         let Some(pressure) = &mut self.pressure else {
             return;
         };
@@ -175,6 +188,18 @@ impl Worker {
         pressure.rested(blocked);
         if let Some(share) = pressure.judge(now.instant) {
             self.filler.share(share);
+        }
+    }
+
+    /// Changes the size of the receive buffer.
+    fn resize(&self, bytes: u64) {
+        let source = &self.filler.source().name;
+        match self.receiver.set_receive_buffer(bytes as usize) {
+            Ok(()) => {
+                tracing::info!(source, bytes, "receive buffer: as much as is of use now");
+            }
+            // It stays as it is.
+            Err(error) => tracing::warn!(source, %error, "cannot change a receive buffer"),
         }
     }
 

@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use inrush_event::limits;
+use nix::sys::socket::{setsockopt, sockopt};
 
 /// Bytes of room for one datagram: no UDP payload is longer than 65,535. Only the pages that
 /// datagrams really fill are ever touched.
@@ -165,6 +166,17 @@ impl UdpReceiver {
         }
     }
 
+    /// Makes the receive buffer as large as this, or as the kernel allows, also smaller than it is.
+    /// What waits in it is kept.
+    ///
+    /// # Errors
+    /// `setsockopt(2)`.
+    pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
+        // As root or with CAP_NET_ADMIN, past net.core.rmem_max; otherwise up to it.
+        let forced = setsockopt(&self.socket, sockopt::RcvBufForce, &bytes);
+        Ok(forced.or_else(|_| setsockopt(&self.socket, sockopt::RcvBuf, &bytes))?)
+    }
+
     /// A probe of the socket's kernel counters that can be used from another thread.
     pub fn probe(&self) -> io::Result<UdpProbe> {
         Ok(UdpProbe {
@@ -292,6 +304,22 @@ mod tests {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(receiver.local_addr()).unwrap();
         (sender, receiver)
+    }
+
+    #[test]
+    fn a_receive_buffer_becomes_smaller_and_larger_and_keeps_what_waits() {
+        let (sender, mut receiver) = pair();
+        let probe = receiver.probe().unwrap();
+        let size = |bytes| {
+            receiver.set_receive_buffer(bytes).unwrap();
+            probe.meminfo().unwrap().buffer_bytes
+        };
+        // The kernel counts twice what is asked for.
+        assert_eq!(size(100_000), 200_000);
+        sender.send(b"waits").unwrap();
+        assert_eq!((size(20_000), size(90_000)), (40_000, 180_000));
+        assert_eq!(receiver.receive().unwrap(), 1);
+        assert_eq!(receiver.datagram(0).unwrap().bytes, b"waits");
     }
 
     #[test]
