@@ -192,10 +192,12 @@ impl Worker {
     }
 
     /// Changes the size of the receive buffer.
-    fn resize(&self, bytes: u64) {
+    fn resize(&mut self, bytes: u64) {
         let source = &self.filler.source().name;
         match self.receiver.set_receive_buffer(bytes as usize) {
             Ok(()) => {
+                // A rest that a large buffer bridges would lose datagrams with a small one.
+                self.pause.capacity = Pause::capacity(bytes);
                 tracing::info!(source, bytes, "receive buffer: as much as is of use now");
             }
             // It stays as it is.
@@ -262,12 +264,16 @@ impl Pause {
 
     fn new(buffer_bytes: u64) -> Self {
         Self {
-            // The kernel's limit is twice what it says it granted.
-            capacity: 2 * buffer_bytes / Self::DATAGRAM_TRUESIZE,
+            capacity: Self::capacity(buffer_bytes),
             window_start: Instant::now(),
             window_datagrams: 0,
             rate: 0,
         }
+    }
+
+    /// The kernel's limit is twice what it says it granted.
+    fn capacity(buffer_bytes: u64) -> u64 {
+        2 * buffer_bytes / Self::DATAGRAM_TRUESIZE
     }
 
     fn count(&mut self, n: usize) {
