@@ -50,8 +50,10 @@ pub(crate) enum Name {
     ClassifiedHec,
     /// UDP, 800 B, beside the bare loop.
     Udp,
-    /// UDP loss against the rate: root, and an ordinary user beside the peers.
+    /// UDP loss against the rate, as root.
     UdpRates,
+    /// UDP loss against the rate as an ordinary user, beside the peers.
+    UdpUser,
     /// UDP at 150,000/s for a minute, nothing lost.
     UdpNoloss,
     /// The same with the built-in default configuration, its store included.
@@ -62,8 +64,12 @@ pub(crate) enum Name {
     OneSender,
     /// The order of one sender's events.
     Order,
-    /// The default configuration beside the best of a grid search.
-    Grid,
+    /// UDP: the default configuration beside the best of a grid search.
+    GridUdp,
+    /// TCP: the same.
+    GridTcp,
+    /// HEC out: the same.
+    GridHec,
     /// TCP at 500,000/s for minutes, memory flat.
     Soak,
     /// A reload each second under full load.
@@ -121,12 +127,15 @@ impl Name {
             Self::ClassifiedHec => classified::run_hec(lab),
             Self::Udp => udp::run(lab),
             Self::UdpRates => rates::run(lab),
+            Self::UdpUser => rates::run_user(lab),
             Self::UdpNoloss => noloss::run(lab, noloss::Configuration::Blackhole),
             Self::UdpNolossDefault => noloss::run(lab, noloss::Configuration::BuiltIn),
             Self::UdpConserve => conserve::run(lab),
             Self::OneSender => one_sender::run(lab),
             Self::Order => one_sender::run_order(lab),
-            Self::Grid => grid::run(lab),
+            Self::GridUdp => grid::run_udp(lab),
+            Self::GridTcp => grid::run_tcp(lab),
+            Self::GridHec => grid::run_hec(lab),
             Self::Soak => soak::run(lab),
             Self::Reload => reload::run(lab),
             Self::Durable => durable::run(lab),

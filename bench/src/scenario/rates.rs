@@ -50,7 +50,7 @@ fn lost(run: &Run) -> u64 {
     run.sent.saturating_sub(run.delivered)
 }
 
-/// Runs it.
+/// Runs it as root.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let shows = "UDP, 800 B, bursts of 8, default socket options: loss against rate";
     tell(shows);
@@ -73,6 +73,18 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         ));
         scenario.add_inrush(format!("root, {rate}/s"), vec![run]);
     }
+    scenario.ended = lab.scenario(shows).ended;
+    Ok(scenario)
+}
+
+/// Runs it as an ordinary user, beside the peers.
+pub(super) fn run_user(lab: &Lab) -> Result<Scenario> {
+    let shows =
+        "UDP, 800 B, bursts of 8, default socket options, an ordinary user: loss against rate";
+    tell(shows);
+    let mut scenario = lab.scenario(shows);
+    let check = Check::new("root starts it", "", is_root());
+    scenario.checks.push(check);
     let _limit = Limit::set(RMEM_MAX_DEFAULT)?;
     for rate in RATES {
         let cells = as_a_user(lab, rate)?;

@@ -12,9 +12,8 @@ use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, Timestamp};
 use inrush_queue::{Log, QuarantineLog};
 use inrush_sink::{Quarantine, SinkConfig, Store};
 use inrush_transport::activation::Inherited;
-use inrush_transport::config::{ListenAddr, UdpBalance};
+use inrush_transport::config::ListenAddr;
 use inrush_transport::listen;
-use inrush_transport::udp::UdpReceiver;
 
 use crate::ReloadReport;
 use crate::acceptor::{Acceptor, Door};
@@ -388,53 +387,28 @@ impl Shared {
 
     fn open_udp(&self, running: &RunningSource, address: ListenAddr) -> Result<Listener, String> {
         let options = &running.config.udp;
-        let mut sockets: Vec<std::net::UdpSocket> = self
-            .inherited(&address)
-            .into_iter()
-            .map(Into::into)
-            .collect();
-        // systemd keeps an inherited socket open for the next process, which reads on where we end.
-        let shared = !sockets.is_empty();
-        if sockets.is_empty() {
-            let workers = self.doors.crew.size() + 1;
-            let count = udp::socket_count(options.sockets, workers);
-            sockets = listen::udp_sockets(address, count).map_err(|error| error.to_string())?;
-        }
-        if options.balance == UdpBalance::Random && sockets.len() > 1 {
-            listen::spread_randomly(&sockets[0], sockets.len() as u32)
-                .map_err(|error| format!("{address}: udp.balance random: {error}"))?;
-        }
-        let wanted_bytes = usize::try_from(options.receive_buffer.0).unwrap_or(usize::MAX);
+        let inherited = self.inherited(&address).into_iter().map(Into::into);
+        let workers = self.doors.crew.size() + 1;
+        let opened = udp::open(address, options, workers, inherited.collect())?;
         let mut bound = address;
         let mut udp = Vec::new();
-        let mut least = wanted_bytes as u64;
-        for socket in sockets {
+        for (receiver, granted_bytes) in opened.receivers {
             let worker = || -> io::Result<UdpWorker> {
-                let granted = listen::raise_receive_buffer(&socket, wanted_bytes)? as u64;
-                least = least.min(granted);
-                bound.addr = socket.local_addr()?;
-                let receiver = UdpReceiver::new(socket)?;
-                running.source.add_socket(bound, receiver.probe()?, granted);
+                bound.addr = receiver.local_addr();
+                running
+                    .source
+                    .add_sockets(bound, receiver.probes(), granted_bytes);
                 let source = Arc::clone(&running.source);
                 UdpWorker::start(
                     self.doors.clone(),
                     source,
                     receiver,
-                    granted,
-                    shared,
+                    granted_bytes,
+                    opened.shared,
                     options.balance,
                 )
             };
             udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
-        }
-        if least < wanted_bytes as u64 {
-            tracing::warn!(
-                %address,
-                receive_buffer_bytes = least,
-                wanted_bytes,
-                "UDP receive buffers are as small as net.core.rmem_max says: raise it, or give the \
-                 process CAP_NET_ADMIN; `inrush doctor` has the command"
-            );
         }
         Ok(Listener {
             configured: address,

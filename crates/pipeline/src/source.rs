@@ -194,17 +194,19 @@ impl Source {
         self.anomalies[one.bits().trailing_zeros() as usize].get()
     }
 
-    /// Takes a socket into the account of kernel drops.
+    /// Takes sockets into the account of kernel drops; their receive buffers have `granted_bytes`
+    /// together.
     ///
     /// An inherited socket may have dropped datagrams before our time; they count as well.
-    pub(crate) fn add_socket(&self, bound: ListenAddr, probe: UdpProbe, granted_bytes: u64) {
-        let socket = OpenSocket {
+    pub(crate) fn add_sockets(&self, bound: ListenAddr, probes: Vec<UdpProbe>, granted_bytes: u64) {
+        let granted_bytes = granted_bytes / probes.len().max(1) as u64;
+        let sockets = probes.into_iter().map(|probe| OpenSocket {
             bound,
             probe,
             drops_seen: 0,
             granted_bytes,
-        };
-        lock(&self.sockets).push(socket);
+        });
+        lock(&self.sockets).extend(sockets);
     }
 
     /// Drops the probes of an address, so that its sockets can close; what they had dropped

@@ -1,9 +1,12 @@
-//! One thread a UDP socket: read in bulk, frame, parse, hand on.
+//! One thread a UDP socket, or a group of sockets that are read as one: read in bulk, frame, parse,
+//! hand on.
 //!
 //! After a read that drained the socket the thread rests for a moment instead of asking to be
 //! woken by the very next datagram ([`Pause`]): at 150,000 datagrams a second a wake-up each
 //! costs more than everything else together. The rest is bounded by what the receive buffer can
 //! hold at the present rate, so that it never causes a loss.
+
+mod open;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -13,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_event::{AutoCount, limits};
+use inrush_event::AutoCount;
 use inrush_transport::config::UdpBalance;
-use inrush_transport::udp::{UdpProbe, UdpReceiver};
+use inrush_transport::udp::{Read, UdpProbe, UdpReceiver};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
@@ -28,6 +31,12 @@ use crate::source::Source;
 /// After the order to stop, a socket is read for at most this long.
 const LAST_READ: Duration = Duration::from_secs(1);
 
+pub(crate) use open::open;
+/// Datagrams that are looked at before sockets with small buffers are emptied again.
+const GATHER_EVERY: usize = 256;
+
+pub use open::socket_count;
+
 const SOCKET: Token = Token(0);
 const WAKE: Token = Token(1);
 
@@ -39,9 +48,9 @@ pub(crate) struct UdpWorker {
 }
 
 impl UdpWorker {
-    /// Starts the thread of one socket. `buffer_bytes` is what the kernel granted as receive
-    /// buffer. A `shared` socket outlives us: it is left as it is when we stop. With `balance`
-    /// `hash` or `random` the thread studies all that it reads itself.
+    /// Starts the thread of a receiver. `buffer_bytes` is what the kernel granted its sockets as
+    /// receive buffers together. A `shared` socket outlives us: it is left as it is when we stop.
+    /// With `balance` `hash` or `random` the thread studies all that it reads itself.
     pub(crate) fn start(
         doors: Doors,
         source: Arc<Source>,
@@ -58,7 +67,7 @@ impl UdpWorker {
         let wake = Wake::new(&waker);
         let stop = Arc::new(AtomicBool::new(false));
         let name = format!("udp-{}", source.name);
-        let probe = receiver.probe()?;
+        let probes = receiver.probes();
         let worker = Worker {
             poll,
             receiver,
@@ -67,7 +76,7 @@ impl UdpWorker {
             pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered).then(Pressure::new),
             pause: Pause::new(buffer_bytes),
             backlog: Backlog::new(buffer_bytes),
-            probe,
+            probes,
             stop: Arc::clone(&stop),
             stop_at: None,
             shared,
@@ -115,7 +124,7 @@ struct Worker {
     pressure: Option<Pressure>,
     pause: Pause,
     backlog: Backlog,
-    probe: UdpProbe,
+    probes: Vec<UdpProbe>,
     stop: Arc<AtomicBool>,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,
@@ -131,34 +140,34 @@ impl Worker {
             if stopping && !self.shared {
                 self.receiver.refuse_more();
             }
-            let n = match self.receiver.receive() {
-                Ok(n) => n,
-                Err(error) => {
-                    let source = &self.filler.source().name;
-                    tracing::error!(%error, source, "reading a UDP socket failed");
-                    0
-                }
+            let last = stopping && self.late();
+            let Read { datagrams, more } = match last {
+                true => self.receiver.give_up(),
+                false => self.read(),
             };
             let now = Now::read();
-            for index in 0..n {
+            for index in 0..datagrams {
+                if index % GATHER_EVERY == GATHER_EVERY - 1 {
+                    self.receiver.gather();
+                }
                 self.receiver.fetch(index, self.filler.room());
                 if let Some(datagram) = self.receiver.datagram(index) {
                     self.filler.take_datagram(datagram, local_port, now);
                 }
             }
             self.filler.flush_if_due(now);
-            let more = self.filler.help(now);
+            let busy = self.filler.help(now);
             self.judge(now);
-            if stopping && (self.shared || n < limits::DATAGRAMS_PER_READ || self.late(now)) {
+            if last || stopping && !self.receiver.holds() && (self.shared || !more) {
                 // A shared socket is left to its next owner, with all that it still holds.
                 break;
-            } else if n == limits::DATAGRAMS_PER_READ {
-                self.pause.count(n);
             } else if more {
+                self.pause.count(datagrams);
+            } else if busy {
                 // No time to rest: others would wait for what this thread has begun.
-                self.pause.after_draining(n, now.instant);
+                self.pause.after_draining(datagrams, now.instant);
             } else {
-                let rest = self.pause.after_draining(n, now.instant);
+                let rest = self.pause.after_draining(datagrams, now.instant);
                 match rest {
                     Some(rest) => thread::sleep(rest),
                     None => self.wait(&mut events, now),
@@ -173,10 +182,18 @@ impl Worker {
         self.filler.close(Now::read());
     }
 
+    fn read(&mut self) -> Read {
+        self.receiver.receive().unwrap_or_else(|error| {
+            let source = &self.filler.source().name;
+            tracing::error!(%error, source, "reading a UDP socket failed");
+            Read::default()
+        })
+    }
+
     /// Has others help from now on, or not any more; and as much wait as is of use.
     fn judge(&mut self, now: Now) {
-        let probe = &self.probe;
-        let drops = || Some(probe.meminfo().ok()?.drops);
+        let add = |sum: u32, probe: &UdpProbe| Some(sum.wrapping_add(probe.meminfo().ok()?.drops));
+        let drops = || self.probes.iter().try_fold(0, add);
         if let Some(bytes) = self.backlog.judge(now.instant, drops) {
             self.resize(bytes);
         }
@@ -207,8 +224,9 @@ impl Worker {
 
     /// Whether emptying the socket after the order to stop has taken too long: the kernel would
     /// not refuse what still comes.
-    fn late(&mut self, now: Now) -> bool {
-        now.instant >= *self.stop_at.get_or_insert(now.instant + LAST_READ)
+    fn late(&mut self) -> bool {
+        let now = Instant::now();
+        now >= *self.stop_at.get_or_insert(now + LAST_READ)
     }
 
     /// Sleeps until a datagram comes, the open batch is due, or someone wakes us.
@@ -218,7 +236,7 @@ impl Worker {
             .due()
             .map(|due| due.saturating_duration_since(now.instant));
         self.wake.fall_asleep();
-        let timeout = match self.filler.has_news() {
+        let timeout = match self.filler.has_news() || self.receiver.holds() {
             true => Some(Duration::ZERO),
             false => timeout,
         };
@@ -304,15 +322,6 @@ pub fn worker_count(workers: AutoCount) -> usize {
     match workers {
         AutoCount::Count(n) => usize::from(n.get()),
         AutoCount::Auto => thread::available_parallelism().map_or(1, NonZeroUsize::get),
-    }
-}
-
-/// Sockets of a UDP address: one for every two workers by default, for a socket's thread does
-/// nothing but read and parse, and the destinations need the other half.
-pub fn socket_count(sockets: AutoCount, workers: usize) -> usize {
-    match sockets {
-        AutoCount::Count(n) => usize::from(n.get()),
-        AutoCount::Auto => workers.div_ceil(2).clamp(1, 16),
     }
 }
 

@@ -190,12 +190,14 @@ pub enum ClientAuth {
 #[serde(deny_unknown_fields, default)]
 pub struct UdpOptions {
     /// Sockets opened on each address, each with its own kernel queue and thread: `auto` is one
-    /// for every two `workers`, at most 16.
+    /// for every two `workers`, at most 16. Where the kernel bounds `receive_buffer`, `auto` is up
+    /// to 64 for each of these threads, which it reads as one, each sender's datagrams in order.
     pub sockets: AutoCount,
     /// How the kernel spreads datagrams over the sockets.
     pub balance: UdpBalance,
     /// Kernel receive buffer of each socket, raised as far as the kernel allows: all of it as
-    /// root or with `CAP_NET_ADMIN`, else up to `net.core.rmem_max`.
+    /// root or with `CAP_NET_ADMIN`, else up to `net.core.rmem_max`. While more comes than can be
+    /// taken for a second on end, it is made 1 MiB: what is full whatever its size only costs time.
     pub receive_buffer: ByteSize,
 }
 

@@ -4,11 +4,14 @@
 //! IPv4 too. Where an address cannot be had, [`BindError`] says what to do about it.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::AsFd;
-use std::time::Duration;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
-use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, TimestampingFlag, Timestamps, getsockopt, recvmsg, setsockopt,
+    sockopt,
+};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::config::ListenAddr;
@@ -95,18 +98,115 @@ pub fn udp_sockets(listen: ListenAddr, count: usize) -> Result<Vec<UdpSocket>, B
     open_all().map_err(|source| BindError { listen, source })
 }
 
+/// Opens `groups` times `each` sockets on a `udp://` address, for
+/// [`crate::udp::UdpReceiver::new`]: a sender's datagrams go to any socket of one group, chosen
+/// by its address and port, and each has the kernel's stamp.
+///
+/// # Errors
+/// As [`udp_sockets`]; or this kernel does not stamp, or cannot choose so.
+pub fn udp_sockets_to_merge(
+    listen: ListenAddr,
+    groups: usize,
+    each: usize,
+) -> Result<Vec<UdpSocket>, BindError> {
+    let failed = |source| BindError { listen, source };
+    let _stamps = await_stamps().map_err(failed)?;
+    let sockets = udp_sockets(listen, groups * each)?;
+    let prepare = || {
+        for socket in &sockets {
+            setsockopt(socket, sockopt::Timestamping, &STAMPS)?;
+        }
+        spread(&sockets[0], groups as u32, each as u32)
+    };
+    prepare().map_err(failed)?;
+    Ok(sockets)
+}
+
+/// The kernel's own stamps, of what is received.
+const STAMPS: TimestampingFlag = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+    .union(TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE);
+
+/// Has the kernel begin to stamp, which takes it a moment, and waits until it does. It goes on while
+/// there is a socket that wants it, as the one that is given.
+fn await_stamps() -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect(socket.local_addr()?)?;
+    socket.set_read_timeout(Some(STAMPS_WITHIN))?;
+    setsockopt(&socket, sockopt::Timestamping, &STAMPS)?;
+    let begun = Instant::now();
+    let mut control = nix::cmsg_space!(Timestamps);
+    while begun.elapsed() < STAMPS_WITHIN {
+        socket.send(b"when?")?;
+        let mut bytes = [0; 8];
+        let mut vector = [io::IoSliceMut::new(&mut bytes)];
+        let fd = socket.as_raw_fd();
+        let message = recvmsg::<()>(fd, &mut vector, Some(&mut control), MsgFlags::empty())?;
+        let stamped = message
+            .cmsgs()?
+            .any(|cmsg| matches!(cmsg, ControlMessageOwned::ScmTimestampsns(_)));
+        if stamped {
+            return Ok(socket);
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// How long a kernel may take until it stamps.
+const STAMPS_WITHIN: Duration = Duration::from_millis(200);
+
 /// Has the kernel give each datagram to any of the `count` sockets that share an address, whoever
 /// sent it. `socket` is one of them; the choice holds for all.
 ///
 /// # Errors
 /// `setsockopt(2)`: the kernel is older than 4.5, or the sockets do not share an address.
 pub fn spread_randomly(socket: &impl AsFd, count: u32) -> io::Result<()> {
+    spread(socket, 1, count)
+}
+
+/// Has the kernel give each datagram to any of `each` sockets of one of `groups`, which its
+/// sender's address and port decide.
+fn spread(socket: &impl AsFd, groups: u32, each: u32) -> io::Result<()> {
+    use libc::{
+        BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_H, BPF_IMM, BPF_JA, BPF_JEQ, BPF_JMP, BPF_K,
+        BPF_LD, BPF_LDX, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_W, BPF_X, BPF_XOR,
+    };
+    // BPF_MISC | BPF_TAX of linux/bpf_common.h.
+    const A_TO_X: libc::c_uint = 0x07;
+    let header = |offset: i32| (libc::SKF_NET_OFF + offset) as u32;
     let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
-    let mut program = [
-        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, random),
-        instruction(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
-        instruction(libc::BPF_RET | libc::BPF_A, 0),
+    let one = instruction;
+    // Where there are options or extension headers, their bytes stand for the port.
+    let group = [
+        one(BPF_LD | BPF_B | BPF_ABS, header(0)),
+        one(BPF_ALU | BPF_RSH | BPF_K, 4),
+        jump(BPF_JMP | BPF_JEQ | BPF_K, 6, 4),
+        // IPv4: the port to X, the address to A.
+        one(BPF_LD | BPF_H | BPF_ABS, header(20)),
+        one(A_TO_X, 0),
+        one(BPF_LD | BPF_W | BPF_ABS, header(12)),
+        one(BPF_JMP | BPF_JA, 3),
+        // IPv6: the same, of the address its last quarter.
+        one(BPF_LD | BPF_H | BPF_ABS, header(40)),
+        one(A_TO_X, 0),
+        one(BPF_LD | BPF_W | BPF_ABS, header(20)),
+        // Both: mixed as in a multiplicative hash, whose upper half is the better one.
+        one(BPF_ALU | BPF_MUL | BPF_K, 0x9E37_79B1),
+        one(BPF_ALU | BPF_XOR | BPF_X, 0),
+        one(BPF_ALU | BPF_MUL | BPF_K, 0x85EB_CA6B),
+        one(BPF_ALU | BPF_RSH | BPF_K, 16),
+        one(BPF_ALU | BPF_MOD | BPF_K, groups),
+        one(BPF_ALU | BPF_MUL | BPF_K, each),
+        one(A_TO_X, 0),
     ];
+    let no_group = [one(BPF_LDX | BPF_IMM, 0)];
+    let member = [
+        one(BPF_LD | BPF_W | BPF_ABS, random),
+        one(BPF_ALU | BPF_MOD | BPF_K, each),
+        one(BPF_ALU | BPF_ADD | BPF_X, 0),
+        one(BPF_RET | BPF_A, 0),
+    ];
+    let group: &[_] = if groups > 1 { &group } else { &no_group };
+    let mut program = [group, &member].concat();
     let filter = libc::sock_fprog {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
@@ -121,6 +221,14 @@ fn instruction(code: libc::c_uint, k: u32) -> libc::sock_filter {
         jt: 0,
         jf: 0,
         k,
+    }
+}
+
+/// One that skips the next `skip` if the accumulator is as `k` says.
+fn jump(code: libc::c_uint, k: u32, skip: u8) -> libc::sock_filter {
+    libc::sock_filter {
+        jt: skip,
+        ..instruction(code, k)
     }
 }
 
@@ -156,6 +264,14 @@ pub fn raise_receive_buffer(socket: &impl AsFd, wanted_bytes: usize) -> io::Resu
         }
     }
     granted()
+}
+
+/// What [`raise_receive_buffer`] would get, or all of `wanted_bytes` where there is no telling.
+pub fn receive_buffer_bound(wanted_bytes: usize) -> usize {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)
+        .or_else(|_| Socket::new(Domain::IPV6, Type::DGRAM, None));
+    let granted = socket.and_then(|socket| raise_receive_buffer(&socket, wanted_bytes));
+    granted.unwrap_or(wanted_bytes)
 }
 
 /// Has the kernel probe a peer that was silent for `idle`, and end the connection when it does

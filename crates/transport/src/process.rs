@@ -20,6 +20,11 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(hard)
 }
 
+/// Files that the process may have open, or 0 where that cannot be told.
+pub fn open_files_max() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft)
+}
+
 /// Runs `read` while the terminal on stdin does not show what is typed. Where stdin is no terminal,
 /// or one that cannot be told, it just runs.
 pub fn without_echo<T>(read: impl FnOnce() -> T) -> T {

@@ -1,29 +1,27 @@
 //! UDP receiving: `recvmmsg` in bulk, the receive buffer as large as the kernel allows, and the
 //! kernel's own count of what it dropped.
 //!
+//! Where the kernel bounds a socket's buffer (`net.core.rmem_max`, without `CAP_NET_ADMIN`), several
+//! sockets of one address are read as one ([`UdpReceiver::new`]): the bound is on each.
+//!
 //! `UDP_GRO` is left off on purpose. With it a burst that the kernel drops counts once in
 //! `sk_drops` however many datagrams it held (measured on Linux 6.18: 864 of 960 lost datagrams
 //! uncounted), and a ledger that is exact to the packet is worth more than its cycles.
 
+mod merge;
+mod slots;
+
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
 
 use inrush_event::limits;
 use nix::sys::socket::{setsockopt, sockopt};
 
-/// Bytes of room for one datagram: no UDP payload is longer than 65,535. Only the pages that
-/// datagrams really fill are ever touched.
-const SLOT_BYTES: usize = 64 * 1024;
-
-/// Bytes from one slot to the next. The odd kilobyte spreads the starts of the slots over the
-/// sets of the caches; 64 KiB apart they would all compete for the same few.
-const STRIDE_BYTES: usize = SLOT_BYTES + 1024;
-
-const CACHE_LINE_BYTES: usize = 64;
-
-/// Bytes of a datagram that are fetched ahead; the processor foresees the rest of a longer one.
-const FETCH_BYTES_MAX: usize = 1024;
+use merge::Merge;
+use slots::Slots;
 
 /// One datagram of the last read.
 #[derive(Clone, Copy, Debug)]
@@ -36,101 +34,136 @@ pub struct Datagram<'a> {
     pub cut: bool,
 }
 
-/// Receives datagrams of one socket into buffers of its own, in bulk.
-pub struct UdpReceiver {
-    socket: UdpSocket,
-    local: SocketAddr,
-    headers: Box<[libc::mmsghdr]>,
-    // What the headers point into. Never moved or resized after `new`.
-    // One each: the kernel has a short path for a single vector.
-    _vectors: Box<[libc::iovec]>,
-    names: Box<[libc::sockaddr_storage]>,
-    slots: Box<[u8]>,
-    received: usize,
+/// What a read has brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Read {
+    /// Datagrams to be had by [`UdpReceiver::datagram`].
+    pub datagrams: usize,
+    /// Whether more may wait in the kernel.
+    pub more: bool,
 }
 
-// SAFETY: the raw pointers in `headers` and `_vectors` point into heap buffers that this value
-// owns alone and that keep their address when it moves, so moving it to another thread is sound.
-unsafe impl Send for UdpReceiver {}
+/// Receives the datagrams of an address into buffers of its own, in bulk.
+pub struct UdpReceiver {
+    sockets: Vec<Arc<UdpSocket>>,
+    local: SocketAddr,
+    slots: Slots,
+    /// With more than one socket.
+    several: Option<Several>,
+}
+
+/// What it takes to read several sockets as one.
+struct Several {
+    poll: mio::Poll,
+    events: mio::Events,
+    /// For each socket: whether it may have something.
+    ready: Vec<bool>,
+    merge: Merge,
+}
+
+/// Reads of one socket in a pass: more than a receive buffer of the default `net.core.rmem_max`
+/// holds.
+const READS_PER_PASS: usize = 16;
+
+/// Datagrams of several sockets that are read before others have been looked at, at most: some
+/// passes more.
+const HELD_MAX: usize = 16 * 1024;
 
 impl UdpReceiver {
-    /// Takes over a bound socket and makes it non-blocking.
-    pub fn new(socket: UdpSocket) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        let local = socket.local_addr()?;
-        let count = limits::DATAGRAMS_PER_READ;
-        let mut slots = vec![0u8; count * STRIDE_BYTES].into_boxed_slice();
-        let mut vectors: Box<[libc::iovec]> = slots
-            .chunks_exact_mut(STRIDE_BYTES)
-            .map(|slot| vector(&mut slot[..SLOT_BYTES]))
-            .collect();
-        // SAFETY: sockaddr_storage is plain data for which all zeroes is a valid value.
-        let mut names: Box<[libc::sockaddr_storage]> =
-            (0..count).map(|_| unsafe { std::mem::zeroed() }).collect();
-        let headers = vectors
-            .iter_mut()
-            .zip(names.iter_mut())
-            .map(|(v, name)| header(v, name))
-            .collect();
+    /// Takes over bound sockets and makes them non-blocking. Several have to share an address and
+    /// stamp what they receive ([`crate::listen::udp_sockets_to_merge`]); they are read as one: each
+    /// sender's datagrams come in the order in which the kernel received them, whichever socket it
+    /// put them into.
+    ///
+    /// # Errors
+    /// There is none, one is not bound, or the process has no file descriptor left.
+    pub fn new(sockets: Vec<UdpSocket>) -> io::Result<Self> {
+        let first = sockets.first().ok_or(io::ErrorKind::InvalidInput)?;
+        let local = first.local_addr()?;
+        for socket in &sockets {
+            socket.set_nonblocking(true)?;
+        }
+        let several = match sockets.len() {
+            1 => None,
+            _ => Some(Several::of(&sockets)?),
+        };
         Ok(Self {
-            socket,
             local,
-            headers,
-            _vectors: vectors,
-            names,
-            slots,
-            received: 0,
+            slots: Slots::new(several.is_some()),
+            sockets: sockets.into_iter().map(Arc::new).collect(),
+            several,
         })
     }
 
-    /// The address that the socket is bound to.
+    /// The address that it receives at.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Reads what is there, at most [`limits::DATAGRAMS_PER_READ`] datagrams, without waiting.
-    /// Returns how many; 0 if there was none. Read them with [`Self::datagram`].
+    /// Reads what is there without waiting; of one socket at most
+    /// [`limits::DATAGRAMS_PER_READ`] datagrams. Look at them with [`Self::datagram`].
     ///
     /// # Errors
-    /// What `recvmmsg(2)` says, but for "would block" and "interrupted", which are 0.
-    pub fn receive(&mut self) -> io::Result<usize> {
-        for header in &mut self.headers[..self.received] {
-            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-        }
-        self.received = 0;
-        // SAFETY: `headers` are `len` valid mmsghdrs whose pointers were set up in `new` over
-        // buffers that this value owns, and the kernel writes within the lengths given there.
-        let n = unsafe {
-            libc::recvmmsg(
-                self.socket.as_raw_fd(),
-                self.headers.as_mut_ptr(),
-                self.headers.len() as libc::c_uint,
-                libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
-            )
+    /// What `recvmmsg(2)` and `epoll_wait(2)` say, but for "would block" and "interrupted".
+    pub fn receive(&mut self) -> io::Result<Read> {
+        let Some(several) = &mut self.several else {
+            let datagrams = self.slots.receive(self.sockets[0].as_fd())?;
+            let more = datagrams == limits::DATAGRAMS_PER_READ;
+            return Ok(Read { datagrams, more });
         };
-        if n >= 0 {
-            self.received = n as usize;
-            return Ok(self.received);
+        several.merge.forget();
+        let mut passed = several.pass(&self.sockets, &mut self.slots);
+        if several.merge.held() > 0 {
+            // What the first pass read is handed out by the second.
+            passed = passed.and(several.pass(&self.sockets, &mut self.slots));
         }
-        let error = io::Error::last_os_error();
-        match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-            // A queued ICMP error of an earlier send; the socket itself is fine.
-            io::ErrorKind::ConnectionRefused => Ok(0),
-            _ => Err(error),
+        match passed {
+            // What other sockets had must be looked at first.
+            Err(error) if several.merge.len() == 0 => Err(error),
+            _ => Ok(Read {
+                datagrams: several.merge.len(),
+                more: several.ready.contains(&true),
+            }),
         }
+    }
+
+    /// Takes what waits in several sockets out of them, for the next [`Self::receive`]: for a caller
+    /// that has much to do with what the last one gave. A single socket is left as it is.
+    pub fn gather(&mut self) {
+        if let Some(several) = &mut self.several
+            && several.merge.held() < HELD_MAX
+        {
+            // What went wrong, the next `receive` meets too.
+            let _ = several.collect(&self.sockets, &mut self.slots);
+        }
+    }
+
+    /// Whether some were read that the next [`Self::receive`] will give, whatever comes.
+    pub fn holds(&self) -> bool {
+        let holds = |several: &Several| several.merge.held() > 0;
+        self.several.as_ref().is_some_and(holds)
+    }
+
+    /// Gives those that it [holds](Self::holds), and reads no more.
+    pub fn give_up(&mut self) -> Read {
+        let datagrams = match &mut self.several {
+            None => 0,
+            Some(several) => {
+                several.merge.forget();
+                several.merge.hand_out_all();
+                several.merge.len()
+            }
+        };
+        let more = false;
+        Read { datagrams, more }
     }
 
     /// Datagram `index` of the last [`Self::receive`]; `None` beyond what it returned.
     pub fn datagram(&self, index: usize) -> Option<Datagram<'_>> {
-        let header = self.headers[..self.received].get(index)?;
-        let len = header.msg_len as usize;
-        Some(Datagram {
-            bytes: &self.slots[index * STRIDE_BYTES..][..len.min(SLOT_BYTES)],
-            from: sender(&self.names[index]),
-            cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-        })
+        match &self.several {
+            None => self.slots.datagram(index),
+            Some(several) => several.merge.datagram(index),
+        }
     }
 
     /// Has the processor fetch what follows datagram `index` of the last [`Self::receive`] while
@@ -138,20 +171,12 @@ impl UdpReceiver {
     /// one. What the kernel has just written lies in a far cache: reading it costs 80 ns a
     /// datagram where nothing else is done meanwhile; an arena's lines cost the same.
     pub fn fetch(&self, index: usize, room: &mut [u8]) {
-        let headers = &self.headers[..self.received];
-        let [this, next, ..] = &headers[index.min(headers.len())..] else {
-            return;
+        let Some(several) = &self.several else {
+            return self.slots.fetch(index, room);
         };
-        prefetch(std::ptr::from_ref(&self.names[index + 1]).cast());
-        let bytes = &self.slots[(index + 1) * STRIDE_BYTES..];
-        let len = (next.msg_len as usize).min(FETCH_BYTES_MAX);
-        for line in bytes[..len].chunks(CACHE_LINE_BYTES) {
-            prefetch(line.as_ptr());
-        }
-        let room = room.get_mut(this.msg_len as usize..).unwrap_or_default();
-        let len = len.min(room.len());
-        for line in room[..len].chunks_mut(CACHE_LINE_BYTES) {
-            prefetch_to_write(line.as_mut_ptr());
+        let of = |index| several.merge.datagram(index).map(|datagram| datagram.bytes);
+        if let (Some(this), Some(next)) = (of(index), of(index + 1)) {
+            slots::fetch(next, this.len(), room);
         }
     }
 
@@ -160,97 +185,110 @@ impl UdpReceiver {
     /// kernel refuses here is only that exactness; the socket works on.
     pub fn refuse_more(&self) {
         // A classic BPF program of one instruction, `ret 0`: keep no byte of the packet.
-        let drop_all = socket2::SockFilter::new((libc::BPF_RET | libc::BPF_K) as u16, 0, 0, 0);
-        if let Err(error) = socket2::SockRef::from(&self.socket).attach_filter(&[drop_all]) {
-            tracing::debug!(%error, "cannot close a UDP socket to new datagrams");
+        let code = (libc::BPF_RET | libc::BPF_K) as u16;
+        for socket in &self.sockets {
+            let drop_all = socket2::SockFilter::new(code, 0, 0, 0);
+            if let Err(error) = socket2::SockRef::from(&**socket).attach_filter(&[drop_all]) {
+                tracing::debug!(%error, "cannot close a UDP socket to new datagrams");
+            }
         }
     }
 
-    /// Makes the receive buffer as large as this, or as the kernel allows, also smaller than it is.
-    /// What waits in it is kept.
+    /// Makes the receive buffers together as large as this, or as the kernel allows, also smaller
+    /// than they are. What waits in them is kept.
     ///
     /// # Errors
     /// `setsockopt(2)`.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
-        // As root or with CAP_NET_ADMIN, past net.core.rmem_max; otherwise up to it.
-        let forced = setsockopt(&self.socket, sockopt::RcvBufForce, &bytes);
-        Ok(forced.or_else(|_| setsockopt(&self.socket, sockopt::RcvBuf, &bytes))?)
+        let each = bytes / self.sockets.len();
+        for socket in &self.sockets {
+            // As root or with CAP_NET_ADMIN, past net.core.rmem_max; otherwise up to it.
+            setsockopt(socket, sockopt::RcvBufForce, &each)
+                .or_else(|_| setsockopt(socket, sockopt::RcvBuf, &each))?;
+        }
+        Ok(())
     }
 
-    /// A probe of the socket's kernel counters that can be used from another thread.
-    pub fn probe(&self) -> io::Result<UdpProbe> {
-        Ok(UdpProbe {
-            socket: self.socket.try_clone()?,
+    /// Probes of the sockets' kernel counters that can be used from another thread. A socket stays
+    /// open as long as its probe.
+    pub fn probes(&self) -> Vec<UdpProbe> {
+        let probe = |socket: &Arc<UdpSocket>| UdpProbe(Arc::clone(socket));
+        self.sockets.iter().map(probe).collect()
+    }
+}
+
+impl Several {
+    fn of(sockets: &[UdpSocket]) -> io::Result<Self> {
+        let poll = mio::Poll::new()?;
+        for (index, socket) in sockets.iter().enumerate() {
+            let mut source = mio::unix::SourceFd(&socket.as_raw_fd());
+            poll.registry()
+                .register(&mut source, mio::Token(index), mio::Interest::READABLE)?;
+        }
+        Ok(Self {
+            poll,
+            events: mio::Events::with_capacity(sockets.len()),
+            ready: vec![true; sockets.len()],
+            merge: Merge::default(),
         })
     }
-}
 
-/// Asks for the cache line of `address`; a hint that changes nothing.
-#[cfg(target_arch = "x86_64")]
-fn prefetch(address: *const u8) {
-    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
-    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast()) }
-}
+    /// Reads every socket that has something until it has nothing, and hands out in order what has
+    /// ripened.
+    fn pass(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut Slots) -> io::Result<()> {
+        let collected = self.collect(sockets, slots);
+        self.merge.end_pass();
+        collected
+    }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_address: *const u8) {}
-
-/// Asks for the cache line of `address` as one that will be written.
-#[cfg(target_arch = "x86_64")]
-fn prefetch_to_write(address: *mut u8) {
-    // SAFETY: as in `prefetch`; nothing is written.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(address.cast());
+    /// Reads every socket that has something until it has nothing.
+    fn collect(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut Slots) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+        for event in &self.events {
+            self.ready[event.token().0] = true;
+        }
+        self.merge.begin_pass();
+        let mut failed = Ok(());
+        for (ready, socket) in self.ready.iter_mut().zip(sockets) {
+            let mut reads = 0;
+            let mut last = 0;
+            while *ready && reads < READS_PER_PASS {
+                let n = slots.receive(socket.as_fd()).unwrap_or_else(|error| {
+                    failed = Err(error);
+                    0
+                });
+                *ready = n == limits::DATAGRAMS_PER_READ;
+                reads += 1;
+                for index in 0..n {
+                    last = slots.stamp(index);
+                    if let Some(datagram) = slots.datagram(index) {
+                        self.merge.take(last, slots.port(index), datagram);
+                    }
+                }
+            }
+            if *ready {
+                self.merge.not_emptied(last);
+            }
+        }
+        failed
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch_to_write(_address: *mut u8) {}
-
+/// The descriptor that becomes readable when there is something to receive.
 impl AsRawFd for UdpReceiver {
     fn as_raw_fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
-    }
-}
-
-fn vector(buffer: &mut [u8]) -> libc::iovec {
-    libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    }
-}
-
-fn header(vector: &mut libc::iovec, name: &mut libc::sockaddr_storage) -> libc::mmsghdr {
-    // SAFETY: mmsghdr is plain data for which all zeroes is a valid value.
-    let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
-    header.msg_hdr.msg_iov = std::ptr::from_mut(vector);
-    header.msg_hdr.msg_iovlen = 1;
-    header.msg_hdr.msg_name = std::ptr::from_mut(name).cast();
-    header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    header
-}
-
-fn sender(name: &libc::sockaddr_storage) -> IpAddr {
-    match i32::from(name.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: the kernel filled in a sockaddr_in, as ss_family says; sockaddr_storage is
-            // at least as large and as aligned.
-            let v4 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in>() };
-            IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)))
+        match &self.several {
+            None => self.sockets[0].as_raw_fd(),
+            Some(several) => several.poll.as_raw_fd(),
         }
-        libc::AF_INET6 => {
-            // SAFETY: as above, for sockaddr_in6.
-            let v6 = unsafe { &*std::ptr::from_ref(name).cast::<libc::sockaddr_in6>() };
-            Ipv6Addr::from(v6.sin6_addr.s6_addr).to_canonical()
-        }
-        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     }
 }
 
 /// Reads the kernel's counters of one UDP socket.
-pub struct UdpProbe {
-    socket: UdpSocket,
-}
+pub struct UdpProbe(Arc<UdpSocket>);
 
 /// What `SO_MEMINFO` says of a socket (linux/sock_diag.h).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -276,7 +314,7 @@ impl UdpProbe {
         // SAFETY: `values` is writable for `len` bytes, and the kernel writes at most that.
         let rc = unsafe {
             libc::getsockopt(
-                self.socket.as_raw_fd(),
+                self.0.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_MEMINFO,
                 values.as_mut_ptr().cast(),
@@ -297,10 +335,17 @@ impl UdpProbe {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::Ipv6Addr;
+
     use super::*;
+    use crate::listen;
+
+    fn read(receiver: &mut UdpReceiver) -> usize {
+        receiver.receive().unwrap().datagrams
+    }
 
     fn pair() -> (UdpSocket, UdpReceiver) {
-        let receiver = UdpReceiver::new(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+        let receiver = UdpReceiver::new(vec![UdpSocket::bind("127.0.0.1:0").unwrap()]).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(receiver.local_addr()).unwrap();
         (sender, receiver)
@@ -309,16 +354,16 @@ mod tests {
     #[test]
     fn a_receive_buffer_becomes_smaller_and_larger_and_keeps_what_waits() {
         let (sender, mut receiver) = pair();
-        let probe = receiver.probe().unwrap();
+        let probes = receiver.probes();
         let size = |bytes| {
             receiver.set_receive_buffer(bytes).unwrap();
-            probe.meminfo().unwrap().buffer_bytes
+            probes[0].meminfo().unwrap().buffer_bytes
         };
         // The kernel counts twice what is asked for.
         assert_eq!(size(100_000), 200_000);
         sender.send(b"waits").unwrap();
         assert_eq!((size(20_000), size(90_000)), (40_000, 180_000));
-        assert_eq!(receiver.receive().unwrap(), 1);
+        assert_eq!(read(&mut receiver), 1);
         assert_eq!(receiver.datagram(0).unwrap().bytes, b"waits");
     }
 
@@ -329,7 +374,7 @@ mod tests {
         sender.send(b"short").unwrap();
         sender.send(b"").unwrap();
         sender.send(&long).unwrap();
-        assert_eq!(receiver.receive().unwrap(), 3);
+        assert_eq!(read(&mut receiver), 3);
         let first = receiver.datagram(0).unwrap();
         assert_eq!(first.bytes, b"short");
         assert_eq!(first.from, sender.local_addr().unwrap().ip());
@@ -337,56 +382,135 @@ mod tests {
         let third = receiver.datagram(2).unwrap();
         assert_eq!(third.bytes, long);
         assert!(receiver.datagram(3).is_none());
-        assert_eq!(
-            receiver.receive().unwrap(),
-            0,
-            "nothing is left, and nothing waits"
-        );
+        assert_eq!(read(&mut receiver), 0, "nothing is left, and nothing waits");
     }
 
     #[test]
     fn the_kernel_counts_what_it_drops() {
         let (sender, mut receiver) = pair();
-        let probe = receiver.probe().unwrap();
-        socket2::SockRef::from(&receiver.socket)
+        let probes = receiver.probes();
+        socket2::SockRef::from(&*receiver.sockets[0])
             .set_recv_buffer_size(4096)
             .unwrap();
         for _ in 0..500 {
             sender.send(&[b'x'; 800]).unwrap();
         }
-        let mut read = 0;
+        let mut got = 0;
         loop {
-            match receiver.receive().unwrap() {
+            match read(&mut receiver) {
                 0 => break,
-                n => read += n,
+                n => got += n,
             }
         }
-        assert!(read < 500);
-        assert_eq!(read + probe.meminfo().unwrap().drops as usize, 500);
+        assert!(got < 500);
+        assert_eq!(got + probes[0].meminfo().unwrap().drops as usize, 500);
     }
 
     #[test]
     fn a_socket_that_refuses_more_counts_what_comes() {
         let (sender, mut receiver) = pair();
-        let probe = receiver.probe().unwrap();
+        let probes = receiver.probes();
         sender.send(b"queued").unwrap();
         receiver.refuse_more();
         sender.send(b"late").unwrap();
-        assert_eq!(receiver.receive().unwrap(), 1);
+        assert_eq!(read(&mut receiver), 1);
         assert_eq!(receiver.datagram(0).unwrap().bytes, b"queued");
-        assert_eq!(probe.meminfo().unwrap().drops, 1);
+        assert_eq!(probes[0].meminfo().unwrap().drops, 1);
     }
 
     #[test]
     fn addresses_of_both_families_are_read() {
         let receiver = UdpSocket::bind("[::1]:0").unwrap();
-        let mut receiver = UdpReceiver::new(receiver).unwrap();
+        let mut receiver = UdpReceiver::new(vec![receiver]).unwrap();
         let sender = UdpSocket::bind("[::1]:0").unwrap();
         sender.send_to(b"six", receiver.local_addr()).unwrap();
-        assert_eq!(receiver.receive().unwrap(), 1);
+        assert_eq!(read(&mut receiver), 1);
         assert_eq!(
             receiver.datagram(0).unwrap().from,
             IpAddr::V6(Ipv6Addr::LOCALHOST)
         );
+    }
+
+    /// Sixteen sockets of one address, in so many groups.
+    fn merging(groups: usize) -> (Vec<UdpReceiver>, SocketAddr) {
+        let each = 16 / groups;
+        let address = "udp://127.0.0.1:0".parse().unwrap();
+        let mut sockets = listen::udp_sockets_to_merge(address, groups, each).unwrap();
+        let at = sockets[0].local_addr().unwrap();
+        let mut receivers = Vec::new();
+        while !sockets.is_empty() {
+            let rest = sockets.split_off(each);
+            receivers.push(UdpReceiver::new(sockets).unwrap());
+            sockets = rest;
+        }
+        (receivers, at)
+    }
+
+    fn number(datagram: Datagram<'_>) -> u32 {
+        u32::from_le_bytes(datagram.bytes.try_into().unwrap())
+    }
+
+    #[test]
+    fn sockets_read_as_one_keep_the_order_of_their_sender() {
+        let (mut receivers, at) = merging(1);
+        let receiver = &mut receivers[0];
+        const DATAGRAMS: u32 = 50_000;
+        let sends = std::thread::spawn(move || {
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for n in 0..DATAGRAMS {
+                sender.send_to(&n.to_le_bytes(), at).unwrap();
+            }
+        });
+        let mut next = 0;
+        let mut ended = false;
+        loop {
+            let read = receiver.receive().unwrap();
+            for index in 0..read.datagrams {
+                let n = number(receiver.datagram(index).unwrap());
+                assert!(n >= next, "{n} came after {next}");
+                next = n + 1;
+            }
+            if ended && read.datagrams == 0 {
+                break;
+            }
+            ended = sends.is_finished();
+        }
+        sends.join().unwrap();
+        let lost: u32 = receiver.probes().iter().map(drops).sum();
+        assert!(next > DATAGRAMS / 2, "{next}, {lost} lost");
+        assert!(!receiver.holds());
+    }
+
+    fn drops(probe: &UdpProbe) -> u32 {
+        probe.meminfo().unwrap().drops
+    }
+
+    #[test]
+    fn each_sender_stays_with_one_group_and_uses_all_its_sockets() {
+        let (mut receivers, at) = merging(2);
+        let senders: Vec<_> = (0..32)
+            .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
+            .collect();
+        for _ in 0..20 {
+            for (n, sender) in senders.iter().enumerate() {
+                sender.send_to(&(n as u32).to_le_bytes(), at).unwrap();
+            }
+        }
+        let mut groups = vec![vec![0; senders.len()]; 2];
+        for (receiver, counts) in receivers.iter_mut().zip(&mut groups) {
+            let waiting = |probe: &UdpProbe| probe.meminfo().unwrap().queued_bytes > 0;
+            let probes = receiver.probes();
+            assert!(probes.iter().all(waiting), "a socket that got nothing");
+            let read = receiver.receive().unwrap();
+            assert!(!read.more);
+            for index in 0..read.datagrams {
+                counts[number(receiver.datagram(index).unwrap()) as usize] += 1;
+            }
+        }
+        for (one, other) in groups[0].iter().zip(&groups[1]) {
+            assert!([(20, 0), (0, 20)].contains(&(*one, *other)), "{groups:?}");
+        }
+        // All with one group has a chance of 2 in 2^32.
+        assert!(groups.iter().all(|group| group.contains(&20)), "{groups:?}");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::to_file;
 
-fn load(inrush: &Inrush, protocol: &str, args: &[&str]) -> (Output, Value) {
+pub(crate) fn load(inrush: &Inrush, protocol: &str, args: &[&str]) -> (Output, Value) {
     let target = format!("{protocol}://{}", inrush.address(protocol));
     let ledger = format!("http://{}/api/v1/ledger", inrush.admin());
     let mut command = Command::new(binary());

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use inrush_tests::*;
 
+use crate::load::load;
 use crate::{UDP_TCP, to_file};
 
 /// Over TCP, and then as single datagrams: as many as fit the receive buffer that every kernel
@@ -73,6 +74,53 @@ fn without_privileges_it_says_how_small_receive_buffers_are() {
         .lines()
         .filter(|line| line.contains("net.core.rmem_max"));
     assert_eq!(lines.count(), usize::from(small), "{said}");
+}
+
+/// Where receive buffers are bounded, each of two threads reads many sockets.
+#[test]
+fn without_privileges_every_sender_keeps_its_order() {
+    const SENT: u64 = 40_000;
+    let wrapper = words(&["setpriv", "--inh-caps=-all", "--bounding-set=-all"]);
+    if !can(&wrapper) {
+        skip!("this host lets nobody give up capabilities, or has no setpriv");
+    }
+    let options = Options {
+        wrapper: &wrapper,
+        ..Options::default()
+    };
+    let inrush = Inrush::with(
+        &("workers: 4\n".to_owned() + &to_file(UDP_TCP, "")),
+        options,
+    );
+    let number = SENT.to_string();
+    let args = [
+        "-D",
+        "--gso",
+        "8",
+        "--active-connections",
+        "5",
+        "--number",
+        &number,
+    ];
+    let (_, report) = load(&inrush, "udp", &args);
+    let (ledger, markers) = (&report["verify"]["ledger"], &report["verify"]["markers"]);
+    let count = |name: &str| ledger[name].as_u64().unwrap();
+    assert_eq!(
+        count("received") + count("kernel_dropped"),
+        SENT,
+        "{report:#}"
+    );
+    assert_eq!(ledger["unaccounted"], 0, "{report:#}");
+    for name in ["out_of_order", "duplicated"] {
+        assert_eq!(markers[name], 0, "{report:#}");
+    }
+    assert_eq!(markers["received"], count("received"), "{report:#}");
+    let said = inrush.stderr();
+    let bounded = said.lines().find(|line| line.contains("net.core.rmem_max"));
+    assert!(
+        bounded.is_none_or(|line| line.contains("sockets=128")),
+        "{said}"
+    );
 }
 
 #[test]
