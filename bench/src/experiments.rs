@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::lab::{Lab, Options};
+use crate::lab::{Lab, Terms};
 use crate::results::Results;
 use crate::scenario::Name;
 use crate::{bare, classify, crash, report, sink, subject};
@@ -83,18 +83,16 @@ pub(crate) struct RunArgs {
     out: PathBuf,
 }
 
-impl<'a> Options<'a> {
-    fn of(args: &'a RunArgs) -> Self {
-        Self {
-            runs: args.runs,
-            seconds: args.seconds,
-            soak_minutes: args.soak_minutes,
-            gib: args.gib,
-            store_seconds: args.store_seconds,
-            events: args.events,
-            scratch: &args.scratch,
-            peers: !args.no_peers,
-            messages: args.messages.as_deref(),
+impl RunArgs {
+    fn terms(&self) -> Terms {
+        Terms {
+            runs: self.runs,
+            seconds: self.seconds,
+            soak_minutes: self.soak_minutes,
+            gib: self.gib,
+            store_seconds: self.store_seconds,
+            events: self.events,
+            peers: !self.no_peers,
         }
     }
 }
@@ -138,7 +136,12 @@ fn run(args: &RunArgs) -> Result<bool> {
         .inrush
         .clone()
         .map_or_else(subject::default_binary, Ok)?;
-    let lab = Lab::new(&inrush, &Options::of(args))?;
+    let lab = Lab::new(
+        &inrush,
+        args.terms(),
+        &args.scratch,
+        args.messages.as_deref(),
+    )?;
     let mut results = Results::load(&args.out)?;
     let mut all_passed = true;
     for name in Name::expand(&args.scenarios) {

@@ -25,6 +25,15 @@ pub(crate) const INRUSH_DIR: &str = "inrush-data";
 pub(crate) struct Lab {
     /// The program that is measured and whose generator makes the load.
     pub(crate) inrush: PathBuf,
+    pub(crate) terms: Terms,
+    /// What is sent where real messages are wanted.
+    pub(crate) messages: Messages,
+    scratch: TempDir,
+}
+
+/// How often, how long and how much.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Terms {
     /// Clean runs a cell.
     pub(crate) runs: usize,
     /// How long a run should last.
@@ -39,22 +48,6 @@ pub(crate) struct Lab {
     pub(crate) events: u64,
     /// Whether peers are measured too.
     pub(crate) peers: bool,
-    /// What is sent where real messages are wanted.
-    pub(crate) messages: Messages,
-    scratch: TempDir,
-}
-
-/// How it is set up.
-pub(crate) struct Options<'a> {
-    pub(crate) runs: usize,
-    pub(crate) seconds: f64,
-    pub(crate) soak_minutes: u64,
-    pub(crate) gib: u64,
-    pub(crate) store_seconds: u64,
-    pub(crate) events: u64,
-    pub(crate) scratch: &'a Path,
-    pub(crate) peers: bool,
-    pub(crate) messages: Option<&'a Path>,
 }
 
 /// Something to be done again and again while a load runs.
@@ -64,11 +57,17 @@ pub(crate) struct Meanwhile<'a> {
 }
 
 impl Lab {
-    /// Sets the bench up. The scratch directory is open to all: one scenario runs as nobody.
-    pub(crate) fn new(inrush: &Path, options: &Options<'_>) -> Result<Self> {
+    /// Sets the bench up, in a folder of its own in `scratch`, which is open to all: one scenario
+    /// runs as nobody. Without `messages` real ones are the samples of the packs.
+    pub(crate) fn new(
+        inrush: &Path,
+        terms: Terms,
+        scratch: &Path,
+        messages: Option<&Path>,
+    ) -> Result<Self> {
         let scratch = tempfile::Builder::new()
             .prefix("inrush-bench-")
-            .tempdir_in(options.scratch)?;
+            .tempdir_in(scratch)?;
         open_to_all(scratch.path())?;
         let inrush = inrush
             .canonicalize()
@@ -79,14 +78,11 @@ impl Lab {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
         Ok(Self {
             inrush: copy,
-            runs: options.runs.max(1),
-            seconds: options.seconds,
-            soak_minutes: options.soak_minutes,
-            gib: options.gib,
-            store_seconds: options.store_seconds,
-            events: options.events,
-            peers: options.peers,
-            messages: Messages::new(options.messages, scratch.path())?,
+            terms: Terms {
+                runs: terms.runs.max(1),
+                ..terms
+            },
+            messages: Messages::new(messages, scratch.path())?,
             scratch,
         })
     }
@@ -234,7 +230,7 @@ impl Lab {
     pub(crate) fn scenario(&self, shows: &str) -> Scenario {
         let inrush = format!("inrush {}", env!("CARGO_PKG_VERSION"));
         let peers = [SyslogNg::version(), Rsyslog::version()];
-        let peers = peers.into_iter().flatten().filter(|_| self.peers);
+        let peers = peers.into_iter().flatten().filter(|_| self.terms.peers);
         Scenario {
             shows: shows.to_owned(),
             ended: jiff::Timestamp::now()

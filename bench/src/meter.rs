@@ -61,16 +61,18 @@ fn parse_process_cpu(text: &str) -> Option<Cpu> {
 
 /// Bytes that a process has had the kernel write to disks since it began.
 pub(crate) fn process_disk_bytes(pid: u32) -> Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/io"))
-        .with_context(|| format!("process {pid} has ended, or is not ours"))?;
-    parse_io(&text, "write_bytes:").with_context(|| format!("/proc/{pid}/io reads {text:?}"))
+    process_io(pid, "write_bytes:")
 }
 
 /// How often a process has written to files and pipes since it began.
 pub(crate) fn process_write_calls(pid: u32) -> Result<u64> {
+    process_io(pid, "syscw:")
+}
+
+fn process_io(pid: u32, key: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io"))
         .with_context(|| format!("process {pid} has ended, or is not ours"))?;
-    parse_io(&text, "syscw:").with_context(|| format!("/proc/{pid}/io reads {text:?}"))
+    parse_io(&text, key).with_context(|| format!("/proc/{pid}/io reads {text:?}"))
 }
 
 fn parse_io(text: &str, key: &str) -> Option<u64> {

@@ -134,7 +134,7 @@ fn measure(
         many: many(lab)?,
     };
     let installed = |who: &Who| match who {
-        Who::Peer | Who::PeerRules => lab.peers && SyslogNg::installed(),
+        Who::Peer | Who::PeerRules => lab.terms.peers && SyslogNg::installed(),
         _ => true,
     };
     let mut all = Vec::new();

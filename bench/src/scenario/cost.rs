@@ -118,7 +118,7 @@ fn arm<'a>(lab: &'a Lab, cost: &'a Cost, who: Who) -> Result<Arm<'a>> {
 /// How many messages make a run of the wanted length, found out by a short run.
 pub(super) fn pilot(lab: &Lab, one: impl Fn(u64) -> Result<Run>) -> Result<u64> {
     let pilot = one(PILOT)?;
-    Ok((pilot.delivered as f64 / pilot.seconds * lab.seconds).max(1.0) as u64)
+    Ok((pilot.delivered as f64 / pilot.seconds * lab.terms.seconds).max(1.0) as u64)
 }
 
 /// A shape in words.

@@ -52,7 +52,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let shows = "one HEC destination at 100,000/s beside one that is dead, default queue (fsync)";
     tell(shows);
     let (mut alone, mut beside) = (vec![one(lab, false)?], Vec::new());
-    for _ in 0..lab.runs {
+    for _ in 0..lab.terms.runs {
         beside.push(one(lab, true)?);
         alone.push(one(lab, false)?);
     }
@@ -90,7 +90,7 @@ fn one(lab: &Lab, with_dead: bool) -> Result<Run> {
     let mut inrush = lab
         .start_inrush(&template, Some(&sink), User::Ours)?
         .watching(LIVING);
-    let amount = Amount::Number((RATE as f64 * lab.seconds.max(SECONDS_MIN)) as u64);
+    let amount = Amount::Number((RATE as f64 * lab.terms.seconds.max(SECONDS_MIN)) as u64);
     let run = lab.measure(&mut inrush, Some(&sink), &SHAPE, amount, None)?;
     let latency = run.latency.unwrap_or_default();
     tell(&format!(

@@ -42,7 +42,7 @@ const ONE: Shape = Shape {
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let shows = "TCP, 800 B, to a blackhole: what fsync and os cost beside memory";
     tell(shows);
-    let number = (RATE as f64 * lab.seconds) as u64;
+    let number = (RATE as f64 * lab.terms.seconds) as u64;
     let paced = |durability: &'static str| {
         let load = format!("100,000/s, {}", load_of(&PACED));
         let once = move || one(lab, durability, &PACED, number);

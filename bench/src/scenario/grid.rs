@@ -1,8 +1,8 @@
 //! The default configuration beside the best one that a grid search finds, for several loads.
 //!
-//! Each point of the grid is tried once. The best few of a load then take turns, which finds the best
-//! one; and that one takes turns with the default, in runs that had no part in its choice: the best
-//! of many is always in part the luckiest.
+//! Each point of the grid is tried once. The best few of a load then take turns, which finds the
+//! best one; and that one takes turns with the default, in runs that had no part in its choice: the
+//! best of many is always in part the luckiest.
 
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -176,7 +176,7 @@ impl Grid {
         }
         let best = self.best(lab, &mut cells)?;
         let mut parts = Vec::new();
-        for _ in 0..lab.runs {
+        for _ in 0..lab.terms.runs {
             let default = self.once(lab, &self.points[0])?;
             let run = self.once(lab, &self.points[best])?;
             parts.push(rate(&default) / rate(&run));
@@ -203,13 +203,13 @@ impl Grid {
         Ok((cells, check))
     }
 
-    /// The best point but the default: of those that were best at once, the one with the best median
-    /// of as many rounds again.
+    /// The best point but the default: of those that were best at once, the one with the best
+    /// median of as many rounds again.
     fn best(&self, lab: &Lab, cells: &mut [Cell]) -> Result<usize> {
         let mut order: Vec<usize> = (1..cells.len()).collect();
         order.sort_by(|a, b| rate(&cells[*b].runs[0]).total_cmp(&rate(&cells[*a].runs[0])));
         order.truncate(FINALISTS);
-        for _ in 0..lab.runs {
+        for _ in 0..lab.terms.runs {
             for at in &order {
                 cells[*at].runs.push(self.once(lab, &self.points[*at])?);
             }
@@ -226,7 +226,7 @@ impl Grid {
         match self.delay_ms {
             None => {
                 let mut inrush = lab.start_inrush(&point.template, None, User::Ours)?;
-                let amount = Amount::Seconds(lab.seconds.ceil() as u64);
+                let amount = Amount::Seconds(lab.terms.seconds.ceil() as u64);
                 lab.measure(&mut inrush, None, &self.shape, amount, None)
             }
             Some(delay) => self.delivering(lab, point, delay),
@@ -238,7 +238,7 @@ impl Grid {
         let sink = Sink::start(&[&format!("--delay={delay}")])?;
         let inrush = lab.start_inrush(&point.template, Some(&sink), User::Ours)?;
         let address = inrush.address(self.shape.wire)?;
-        let lasts = Duration::from_secs_f64(lab.seconds.ceil());
+        let lasts = Duration::from_secs_f64(lab.terms.seconds.ceil());
         let amount = Amount::Seconds((point.settles + lasts).as_secs() + 1);
         let sending = sender::start(&lab.inrush, &address, &self.shape, amount, None)?;
         wait_until(sending.begun + point.settles);

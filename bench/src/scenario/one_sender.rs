@@ -105,7 +105,7 @@ fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
             let template = heavy(TEMPLATE).replace("@WORKERS@", workers);
             let template = template.replace("@LISTEN@", scheme(shape.wire));
             let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
-            let seconds = Amount::Seconds(lab.seconds.ceil() as u64);
+            let seconds = Amount::Seconds(lab.terms.seconds.ceil() as u64);
             let run = lab.measure(&mut inrush, None, shape, seconds, None)?;
             let shared = Shared::of(&inrush)?;
             tell(&format!(

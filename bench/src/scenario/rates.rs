@@ -105,8 +105,8 @@ fn as_a_user(lab: &Lab, rate: u64) -> Result<Vec<Cell>> {
         runs: vec![],
     };
     let mut cells: Vec<Cell> = subjects.iter().map(cell).collect();
-    let number = Amount::Number((rate as f64 * lab.seconds) as u64);
-    for _ in 0..lab.runs {
+    let number = Amount::Number((rate as f64 * lab.terms.seconds) as u64);
+    for _ in 0..lab.terms.runs {
         for (cell, who) in cells.iter_mut().zip(&subjects) {
             let mut subject = SETUP.start_as(lab, *who, None, User::Nobody)?;
             let run = lab.measure(subject.as_mut(), None, &shape(rate), number, None)?;

@@ -84,7 +84,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let pinned = halves.program(&lab.inrush, &lab.dir("pinned")?)?;
     let away = halves.step_aside()?;
     let mut rounds = Vec::new();
-    for _ in 0..lab.runs {
+    for _ in 0..lab.terms.runs {
         let round = round(lab, &pinned)?;
         tell(&format!(
             "  stated {}/s (limited by {}), taken {:.0}/s: {:+.1} %",
@@ -197,7 +197,7 @@ fn one(lab: &Lab, pinned: &Path, rate: f64) -> Result<Run> {
         rate: rate as u64,
         ..SHAPE
     };
-    let amount = Amount::Number((rate * 2.0 * lab.seconds) as u64);
+    let amount = Amount::Number((rate * 2.0 * lab.terms.seconds) as u64);
     lab.measure(&mut Accepted(inrush), Some(&sink), &shape, amount, None)
 }
 

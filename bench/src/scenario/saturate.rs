@@ -37,7 +37,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     );
     let number = pilot(lab, |number| one(lab, number))?;
     let (mut runs, mut disk) = (Vec::new(), vec![dd(&dir)?]);
-    for _ in 0..lab.runs {
+    for _ in 0..lab.terms.runs {
         runs.push(one(lab, number)?);
         disk.push(dd(&dir)?);
         tell_of(runs.last(), disk.last());

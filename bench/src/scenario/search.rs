@@ -102,7 +102,7 @@ const LAG_SECONDS: u64 = 60;
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let events = lab.events;
+    let events = lab.terms.events;
     let shows = format!(
         "{:.0} million mixed events of {SIZE} B, dated over {HOURS} hours, in the built-in store, \
          and what a search of them takes, over HTTP until the last byte",
@@ -169,12 +169,12 @@ fn fill(lab: &Lab, inrush: &mut Inrush) -> Result<Run> {
         every: Duration::from_secs(1),
         act: &mut say,
     };
-    let amount = Amount::Number(lab.events);
+    let amount = Amount::Number(lab.terms.events);
     let mut run = lab.measure(inrush, None, &shape, amount, Some(meanwhile))?;
     probe.send("needlelate", Duration::from_secs(60))?;
-    let last = drain(inrush, lab.events + probe.sent())?;
+    let last = drain(inrush, lab.terms.events + probe.sent())?;
     run.delivered = last.delivered;
-    run.wrong = inrush.wrong(&last, lab.events + probe.sent());
+    run.wrong = inrush.wrong(&last, lab.terms.events + probe.sent());
     ensure!(run.wrong.is_none(), "{:?}", run.wrong);
     Ok(run)
 }

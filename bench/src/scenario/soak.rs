@@ -24,10 +24,10 @@ const GROWTH_MAX: f64 = 0.05;
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let seconds = lab.soak_minutes * 60;
+    let seconds = lab.terms.soak_minutes * 60;
     let shows = format!(
         "TCP at 500,000/s for {} minutes, queue in memory: memory",
-        lab.soak_minutes
+        lab.terms.soak_minutes
     );
     tell(&shows);
     let template = include_str!("../../inrush/tcp-blackhole.yaml");

@@ -31,7 +31,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = format!("killed with {} GiB of backlog, started again", lab.gib);
+    let shows = format!(
+        "killed with {} GiB of backlog, started again",
+        lab.terms.gib
+    );
     tell(&shows);
     let port = free_port()?;
     let template = include_str!("../../inrush/startup.yaml").replace("@SINK@", &port.to_string());
@@ -75,7 +78,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 
 /// Leaves a backlog behind, and a process that was killed. Returns how many events it took.
 fn fill(lab: &Lab, template: &str) -> Result<u64> {
-    let bytes = lab.gib << 30;
+    let bytes = lab.terms.gib << 30;
     let free = statvfs(lab.inrush_dir().parent().context("scratch")?)?;
     let free = free.blocks_available() * free.fragment_size();
     ensure!(

@@ -44,7 +44,7 @@ pub(super) const MIXED: Shape = Shape {
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let seconds = lab.store_seconds;
+    let seconds = lab.terms.store_seconds;
     let shows = format!(
         "TCP at 250,000/s of 300 B for {seconds} s into the store, the built-in configuration; then \
          half of that while events are looked for"
@@ -69,7 +69,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         .push(lag_within(&lags, LAG_MAX, "at half the rate"));
     let load = format!("125,000/s, 4 conn, 300 B, {LAG_SECONDS} s, looked for once a second");
     scenario.add_inrush(load, vec![half]);
-    if lab.peers && OpenSearch::installed() {
+    if lab.terms.peers && OpenSearch::installed() {
         beside_opensearch(lab, &mut scenario)?;
     }
     lab.dir(INRUSH_DIR)?;

@@ -41,10 +41,10 @@ impl Setup {
     /// Who is measured beside the bare loop: Inrush first, then the peers that are there.
     pub(super) fn subjects(&self, lab: &Lab) -> Vec<Who> {
         let mut subjects = vec![Who::Inrush];
-        if lab.peers && SyslogNg::installed() {
+        if lab.terms.peers && SyslogNg::installed() {
             subjects.push(Who::SyslogNg);
         }
-        if lab.peers && self.rsyslog.is_some() && Rsyslog::program().is_some() {
+        if lab.terms.peers && self.rsyslog.is_some() && Rsyslog::program().is_some() {
             subjects.push(Who::Rsyslog);
         }
         subjects
@@ -87,5 +87,5 @@ impl Setup {
 
 /// Whether another round is due: until there are enough `clean` runs, or twice as many as that.
 pub(super) fn go_on(lab: &Lab, rounds: usize, clean: usize) -> bool {
-    rounds < lab.runs || (rounds < 2 * lab.runs && clean < lab.runs)
+    rounds < lab.terms.runs || (rounds < 2 * lab.terms.runs && clean < lab.terms.runs)
 }

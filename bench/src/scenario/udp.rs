@@ -65,7 +65,7 @@ fn load_cells(lab: &Lab, load: &str, shape: &Shape) -> Result<Vec<Cell>> {
         runs: vec![],
     };
     let mut cells: Vec<Cell> = subjects.iter().map(cell).collect();
-    let number = (shape.rate as f64 * lab.seconds) as u64;
+    let number = (shape.rate as f64 * lab.terms.seconds) as u64;
     let mut rounds = 0;
     while go_on(lab, rounds, cells[1].clean()) {
         rounds += 1;

@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::experiments::write;
-use crate::lab::{Lab, Options};
+use crate::lab::{Lab, Terms};
 use crate::meter::Machine;
 use crate::results::Run;
 use crate::sender::{Amount, Shape};
@@ -244,7 +244,7 @@ impl Bench<'_> {
     }
 
     fn seconds(&self) -> u64 {
-        (self.lab.seconds.ceil() as u64).max(1)
+        (self.lab.terms.seconds.ceil() as u64).max(1)
     }
 
     /// Sends a load to a contender, and meters it.
@@ -292,7 +292,7 @@ pub fn run(args: &TableArgs, stop: &AtomicBool) -> Result<()> {
     }
     std::fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
     let this = std::env::current_exe().context("own path")?;
-    let lab = Lab::new(&this, &args.options())?;
+    let lab = Lab::new(&this, args.terms(), &args.scratch, None)?;
     let names = match args.tables.as_slice() {
         [] => Name::value_variants().to_vec(),
         some => some.to_vec(),
@@ -336,17 +336,12 @@ pub fn run(args: &TableArgs, stop: &AtomicBool) -> Result<()> {
 }
 
 impl TableArgs {
-    fn options(&self) -> Options<'_> {
-        Options {
+    fn terms(&self) -> Terms {
+        Terms {
             runs: self.runs,
             seconds: self.seconds,
-            soak_minutes: 0,
-            gib: 0,
-            store_seconds: 0,
-            events: 0,
-            scratch: &self.scratch,
             peers: !self.no_peers,
-            messages: None,
+            ..Terms::default()
         }
     }
 }
@@ -376,7 +371,7 @@ impl Plan {
         let missing: Vec<String> = self
             .contenders
             .iter()
-            .filter(|who| bench.lab.peers && !who.is_here())
+            .filter(|who| bench.lab.terms.peers && !who.is_here())
             .map(Contender::name)
             .collect();
         if !missing.is_empty() {
@@ -384,12 +379,12 @@ impl Plan {
             self.table.notes.push(note);
         }
         self.contenders
-            .retain(|who| who.is_ours() || (bench.lab.peers && who.is_here()));
+            .retain(|who| who.is_ours() || (bench.lab.terms.peers && who.is_here()));
         self
     }
 
     fn runs(&self, bench: &Bench<'_>) -> usize {
-        self.loads.len() * self.contenders.len() * bench.lab.runs
+        self.loads.len() * self.contenders.len() * bench.lab.terms.runs
     }
 
     fn measure(mut self, name: Name, bench: &mut Bench<'_>) -> Result<Table> {
@@ -399,7 +394,7 @@ impl Plan {
         for load in &self.loads {
             let mut runs: Vec<Vec<Measured>> = Vec::new();
             runs.resize_with(self.contenders.len(), Vec::new);
-            for _ in 0..bench.lab.runs {
+            for _ in 0..bench.lab.terms.runs {
                 for (who, runs) in self.contenders.iter().zip(&mut runs) {
                     bench.tell(&name, &load.name, &who.name());
                     runs.push(

@@ -7,8 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-/// It is judged once in this time.
-const WINDOW: Duration = Duration::from_millis(100);
+use crate::busy::{Busy, Window};
 
 /// A reader that has been busy for this share of the window cannot keep up, if something was lost.
 const BUSY: f64 = 0.95;
@@ -27,8 +26,7 @@ pub(crate) struct Backlog {
     /// What the kernel granted at first.
     granted_bytes: u64,
     small: bool,
-    since: Instant,
-    rested: Duration,
+    busy: Busy,
     /// Losses of the socket when they were last looked at.
     drops: u32,
     /// Windows on end with losses and without rest.
@@ -41,8 +39,7 @@ impl Backlog {
         Self {
             granted_bytes,
             small: false,
-            since: Instant::now(),
-            rested: Duration::ZERO,
+            busy: Busy::new(),
             drops: 0,
             losing: 0,
         }
@@ -50,7 +47,7 @@ impl Backlog {
 
     /// The reader has slept.
     pub(crate) fn rested(&mut self, time: Duration) {
-        self.rested += time;
+        self.busy.rested(time);
     }
 
     /// The size of the buffer from now on, if it is to change. `drops`, the losses of the socket so
@@ -60,12 +57,10 @@ impl Backlog {
         now: Instant,
         drops: impl FnOnce() -> Option<u32>,
     ) -> Option<u64> {
-        let elapsed = now.duration_since(self.since);
-        if elapsed < WINDOW || self.granted_bytes <= SMALL_BYTES {
+        let Window { busy, .. } = self.busy.window(now)?;
+        if self.granted_bytes <= SMALL_BYTES {
             return None;
         }
-        let busy = 1.0 - self.rested.div_duration_f64(elapsed);
-        (self.since, self.rested) = (now, Duration::ZERO);
         if self.small {
             self.small = busy >= CALM;
             return (!self.small).then_some(self.granted_bytes);
@@ -88,6 +83,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::busy::WINDOW;
 
     const LARGE: u64 = 64 << 20;
 
@@ -99,7 +95,7 @@ mod tests {
         fn window(&mut self, rest: u32, lost: u32) -> Option<u64> {
             self.1 += lost;
             self.0.rested(WINDOW * rest / 100);
-            let (end, drops) = (self.0.since + WINDOW, self.1);
+            let (end, drops) = (self.0.busy.end(), self.1);
             self.0.judge(end, || Some(drops))
         }
     }

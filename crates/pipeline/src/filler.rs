@@ -25,6 +25,7 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
 use crate::crew::{Crew, Wake};
+use crate::near::Near;
 use crate::recognise::{Groups, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Owed};
 use crate::source::{Settings, Source};
@@ -80,6 +81,24 @@ pub(crate) struct Doors {
     pub(crate) unknown: Arc<Unknown>,
     /// Threads that study batches for a worker that cannot keep up.
     pub(crate) crew: Arc<Crew>,
+    /// What is near to each worker.
+    pub(crate) near: Arc<Near>,
+    /// Which worker these are for.
+    pub(crate) worker: usize,
+}
+
+impl Doors {
+    /// These for the `number`-th worker.
+    pub(crate) fn of_worker(mut self, number: usize) -> Self {
+        self.pool = self.near.pool(number);
+        self.worker = number;
+        self
+    }
+
+    /// Keeps the calling thread, which is the worker, near to what it has.
+    pub(crate) fn keep_near(&self) {
+        self.near.keep(self.worker);
+    }
 }
 
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.

@@ -35,11 +35,13 @@ pub mod replay;
 
 mod acceptor;
 mod backlog;
+mod busy;
 mod crew;
 mod destination;
 mod filler;
 mod keep;
 mod names;
+mod near;
 mod owner;
 mod pipeline;
 mod pressure;

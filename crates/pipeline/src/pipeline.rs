@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use inrush_event::{BatchPool, Counter, DropReason, Ledger, Protocol, Timestamp};
+use inrush_event::{Counter, DropReason, Ledger, Protocol, Timestamp};
 use inrush_queue::{Log, QuarantineLog};
 use inrush_sink::{Quarantine, SinkConfig, Store};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::ListenAddr;
 use inrush_transport::listen;
+use inrush_transport::nodes::Nodes;
 
 use crate::ReloadReport;
 use crate::acceptor::{Acceptor, Door};
@@ -24,6 +25,7 @@ use crate::filler::Doors;
 use crate::flow::Meter;
 use crate::flow::trend::Trend;
 use crate::names::Names;
+use crate::near::Near;
 use crate::owner::Owner;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
@@ -103,8 +105,7 @@ pub(crate) struct Shared {
     zones: KeptZones,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
-    pub(crate) pool: Arc<BatchPool>,
-    doors: Doors,
+    pub(crate) doors: Doors,
     loader: Loader,
     workers: Mutex<Vec<StreamWorker>>,
     /// For orders to the workers while the above is being joined.
@@ -221,9 +222,11 @@ impl Shared {
             room: Room::new(),
             unknown: Unknown::new(),
             crew: Crew::new(cores),
+            near: Near::new(Nodes::of_process(), pool),
+            worker: 0,
         };
         let workers = (0..cores)
-            .map(|number| StreamWorker::start(number, doors.clone()))
+            .map(|number| StreamWorker::start(number, doors.clone().of_worker(number)))
             .collect::<io::Result<Vec<_>>>()?;
         let handles: Vec<WorkerHandle> = workers.iter().map(StreamWorker::handle).collect();
         let acceptor = Acceptor::start(handles.clone())?;
@@ -249,7 +252,6 @@ impl Shared {
             zones: KeptZones::open(&config.data_dir),
             inherited: Mutex::new(inherited),
             quarantine,
-            pool,
             doors,
             loader,
             workers: Mutex::new(workers),
@@ -392,7 +394,7 @@ impl Shared {
         let opened = udp::open(address, options, workers, inherited.collect())?;
         let mut bound = address;
         let mut udp = Vec::new();
-        for (receiver, granted_bytes) in opened.receivers {
+        for (number, (receiver, granted_bytes)) in opened.receivers.into_iter().enumerate() {
             let worker = || -> io::Result<UdpWorker> {
                 bound.addr = receiver.local_addr();
                 running
@@ -400,7 +402,7 @@ impl Shared {
                     .add_sockets(bound, receiver.probes(), granted_bytes);
                 let source = Arc::clone(&running.source);
                 UdpWorker::start(
-                    self.doors.clone(),
+                    self.doors.clone().of_worker(number),
                     source,
                     receiver,
                     granted_bytes,

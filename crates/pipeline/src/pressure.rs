@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use inrush_host::IdleMeter;
 
-/// It is judged once in this time.
-const WINDOW: Duration = Duration::from_millis(100);
+use crate::busy::{Busy, Window};
 
 /// A worker that has been busy for this share of the window needs help.
 const BUSY: f64 = 0.9;
@@ -18,8 +17,7 @@ const IDLE_CPUS: f64 = 0.25;
 
 /// Watches one worker.
 pub(crate) struct Pressure {
-    since: Instant,
-    rested: Duration,
+    busy: Busy,
     helped: Duration,
     shares: bool,
     /// Windows on end in which it was busy.
@@ -30,8 +28,7 @@ pub(crate) struct Pressure {
 impl Pressure {
     pub(crate) fn new() -> Self {
         Self {
-            since: Instant::now(),
-            rested: Duration::ZERO,
+            busy: Busy::new(),
             helped: Duration::ZERO,
             shares: false,
             busy_windows: 0,
@@ -41,7 +38,7 @@ impl Pressure {
 
     /// The worker has slept, or waited for room in the queue.
     pub(crate) fn rested(&mut self, time: Duration) {
-        self.rested += time;
+        self.busy.rested(time);
     }
 
     /// Others have worked for it.
@@ -63,15 +60,10 @@ impl Pressure {
 
     /// [`Self::judge`] with `idle_cpus`, which is asked once in a window in which that matters.
     fn judge_by(&mut self, now: Instant, idle_cpus: impl FnOnce() -> Option<f64>) -> Option<bool> {
-        let elapsed = now.duration_since(self.since);
-        if elapsed < WINDOW {
-            return None;
-        }
-        let (rested, helped) = (self.rested, self.helped);
-        (self.since, self.rested, self.helped) = (now, Duration::ZERO, Duration::ZERO);
-        let busy = 1.0 - rested.div_duration_f64(elapsed);
+        let Window { length, busy } = self.busy.window(now)?;
+        let helped = std::mem::take(&mut self.helped);
         let shares = if self.shares {
-            busy + helped.div_duration_f64(elapsed) >= CALM
+            busy + helped.div_duration_f64(length) >= CALM
         } else if busy >= BUSY {
             self.busy_windows += 1;
             let idle = idle_cpus();
@@ -93,6 +85,7 @@ impl Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::busy::WINDOW;
 
     /// A worker, and the windows of its life so far.
     struct Life(Pressure, u32);
@@ -104,11 +97,11 @@ mod tests {
 
         /// A window with so much rest and help, in per cent, and so many idle CPUs.
         fn window(&mut self, rest: u32, help: u32, idle: Option<f64>) -> Option<bool> {
-            let start = self.0.since;
+            let end = self.0.busy.end();
             self.1 += 1;
             self.0.rested(WINDOW * rest / 100);
             self.0.helped(WINDOW * help / 100);
-            self.0.judge_by(start + WINDOW, || idle)
+            self.0.judge_by(end, || idle)
         }
     }
 

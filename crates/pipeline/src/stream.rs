@@ -112,9 +112,10 @@ impl StreamWorker {
             stop_at: None,
         };
         let name = format!("stream-{number}");
-        let thread = thread::Builder::new()
-            .name(name)
-            .spawn(move || worker.run())?;
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            worker.doors.keep_near();
+            worker.run();
+        })?;
         Ok(Self {
             orders,
             waker,

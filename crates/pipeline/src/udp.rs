@@ -71,19 +71,20 @@ impl UdpWorker {
         let worker = Worker {
             poll,
             receiver,
-            filler: Filler::new(doors, source, Arc::clone(&wake)),
+            filler: Filler::new(doors.clone(), source, Arc::clone(&wake)),
             wake,
             pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered).then(Pressure::new),
             pause: Pause::new(buffer_bytes),
-            backlog: Backlog::new(buffer_bytes),
+            backlog: Backlog::new(buffer_bytes / probes.len().max(1) as u64),
             probes,
             stop: Arc::clone(&stop),
             stop_at: None,
             shared,
         };
-        let thread = thread::Builder::new()
-            .name(name)
-            .spawn(move || worker.run())?;
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            doors.keep_near();
+            worker.run();
+        })?;
         Ok(Self {
             stop,
             waker,
@@ -208,13 +209,13 @@ impl Worker {
         }
     }
 
-    /// Changes the size of the receive buffer.
+    /// Changes the size of each receive buffer.
     fn resize(&mut self, bytes: u64) {
         let source = &self.filler.source().name;
         match self.receiver.set_receive_buffer(bytes as usize) {
             Ok(()) => {
                 // A rest that a large buffer bridges would lose datagrams with a small one.
-                self.pause.capacity = Pause::capacity(bytes);
+                self.pause.capacity = Pause::capacity(bytes * self.probes.len() as u64);
                 tracing::info!(source, bytes, "receive buffer: as much as is of use now");
             }
             // It stays as it is.

@@ -101,7 +101,7 @@ impl Watch {
 
 fn tick(shared: &Shared, losses: &mut Losses) {
     shared.reap();
-    shared.pool.trim();
+    shared.doors.near.trim();
     refresh_certificates(shared);
     let ledger = shared.ledger_now();
     shared

@@ -19,6 +19,7 @@ pub mod activation;
 pub mod any_server;
 pub mod config;
 pub mod listen;
+pub mod nodes;
 pub mod process;
 pub mod proxy;
 pub mod stream;

@@ -126,8 +126,8 @@ pub fn udp_sockets_to_merge(
 const STAMPS: TimestampingFlag = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
     .union(TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE);
 
-/// Has the kernel begin to stamp, which takes it a moment, and waits until it does. It goes on while
-/// there is a socket that wants it, as the one that is given.
+/// Has the kernel begin to stamp, which takes it a moment, and waits until it does. It goes on
+/// while there is a socket that wants it, as the one that is given.
 fn await_stamps() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(socket.local_addr()?)?;
@@ -255,15 +255,18 @@ pub fn raise_receive_buffer(socket: &impl AsFd, wanted_bytes: usize) -> io::Resu
     if granted()? >= wanted_bytes {
         return granted();
     }
-    // As root or with CAP_NET_ADMIN, past net.core.rmem_max; otherwise up to it.
-    if setsockopt(socket, sockopt::RcvBufForce, &wanted_bytes).is_err() {
-        let before_bytes = granted()?;
-        setsockopt(socket, sockopt::RcvBuf, &wanted_bytes)?;
-        if granted()? < before_bytes {
-            setsockopt(socket, sockopt::RcvBuf, &before_bytes)?;
-        }
+    let before_bytes = granted()?;
+    set_receive_buffer(socket, wanted_bytes)?;
+    if granted()? < before_bytes {
+        set_receive_buffer(socket, before_bytes)?;
     }
     granted()
+}
+
+/// Sets it: as root or with `CAP_NET_ADMIN` past `net.core.rmem_max`, otherwise up to it.
+pub(crate) fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    let forced = setsockopt(socket, sockopt::RcvBufForce, &bytes);
+    Ok(forced.or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))?)
 }
 
 /// What [`raise_receive_buffer`] would get, or all of `wanted_bytes` where there is no telling.

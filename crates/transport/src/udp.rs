@@ -1,8 +1,8 @@
 //! UDP receiving: `recvmmsg` in bulk, the receive buffer as large as the kernel allows, and the
 //! kernel's own count of what it dropped.
 //!
-//! Where the kernel bounds a socket's buffer (`net.core.rmem_max`, without `CAP_NET_ADMIN`), several
-//! sockets of one address are read as one ([`UdpReceiver::new`]): the bound is on each.
+//! Where the kernel bounds a socket's buffer (`net.core.rmem_max`, without `CAP_NET_ADMIN`),
+//! several sockets of one address are read as one ([`UdpReceiver::new`]): the bound is on each.
 //!
 //! `UDP_GRO` is left off on purpose. With it a burst that the kernel drops counts once in
 //! `sk_drops` however many datagrams it held (measured on Linux 6.18: 864 of 960 lost datagrams
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inrush_event::limits;
-use nix::sys::socket::{setsockopt, sockopt};
 
+use crate::listen::set_receive_buffer;
 use merge::Merge;
 use slots::Slots;
 
@@ -65,15 +65,15 @@ struct Several {
 /// holds.
 const READS_PER_PASS: usize = 16;
 
-/// Datagrams of several sockets that are read before others have been looked at, at most: some
-/// passes more.
-const HELD_MAX: usize = 16 * 1024;
+/// Bytes of datagrams that are read before others have been looked at: once there are so many, a
+/// pass reads each socket once at most, and [`UdpReceiver::gather`] none.
+const STORED_MAX: usize = 16 << 20;
 
 impl UdpReceiver {
     /// Takes over bound sockets and makes them non-blocking. Several have to share an address and
-    /// stamp what they receive ([`crate::listen::udp_sockets_to_merge`]); they are read as one: each
-    /// sender's datagrams come in the order in which the kernel received them, whichever socket it
-    /// put them into.
+    /// stamp what they receive ([`crate::listen::udp_sockets_to_merge`]); they are read as one:
+    /// each sender's datagrams come in the order in which the kernel received them, whichever
+    /// socket it put them into.
     ///
     /// # Errors
     /// There is none, one is not bound, or the process has no file descriptor left.
@@ -127,11 +127,11 @@ impl UdpReceiver {
         }
     }
 
-    /// Takes what waits in several sockets out of them, for the next [`Self::receive`]: for a caller
-    /// that has much to do with what the last one gave. A single socket is left as it is.
+    /// Takes what waits in several sockets out of them, for the next [`Self::receive`]: for a
+    /// caller that has much to do with what the last one gave. A single socket is left as it is.
     pub fn gather(&mut self) {
         if let Some(several) = &mut self.several
-            && several.merge.held() < HELD_MAX
+            && several.merge.stored() < STORED_MAX
         {
             // What went wrong, the next `receive` meets too.
             let _ = several.collect(&self.sockets, &mut self.slots);
@@ -194,19 +194,14 @@ impl UdpReceiver {
         }
     }
 
-    /// Makes the receive buffers together as large as this, or as the kernel allows, also smaller
-    /// than they are. What waits in them is kept.
+    /// Makes the receive buffer of each socket as large as this, or as the kernel allows, also
+    /// smaller than it is. What waits in it is kept.
     ///
     /// # Errors
     /// `setsockopt(2)`.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
-        let each = bytes / self.sockets.len();
-        for socket in &self.sockets {
-            // As root or with CAP_NET_ADMIN, past net.core.rmem_max; otherwise up to it.
-            setsockopt(socket, sockopt::RcvBufForce, &each)
-                .or_else(|_| setsockopt(socket, sockopt::RcvBuf, &each))?;
-        }
-        Ok(())
+        let mut sockets = self.sockets.iter();
+        sockets.try_for_each(|socket| set_receive_buffer(socket, bytes))
     }
 
     /// Probes of the sockets' kernel counters that can be used from another thread. A socket stays
@@ -243,6 +238,7 @@ impl Several {
 
     /// Reads every socket that has something until it has nothing.
     fn collect(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut Slots) -> io::Result<()> {
+        self.merge.begin_pass();
         match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
@@ -250,12 +246,12 @@ impl Several {
         for event in &self.events {
             self.ready[event.token().0] = true;
         }
-        self.merge.begin_pass();
         let mut failed = Ok(());
         for (ready, socket) in self.ready.iter_mut().zip(sockets) {
             let mut reads = 0;
             let mut last = 0;
-            while *ready && reads < READS_PER_PASS {
+            let more = |merge: &Merge| merge.stored() < STORED_MAX;
+            while *ready && reads < READS_PER_PASS && (reads == 0 || more(&self.merge)) {
                 let n = slots.receive(socket.as_fd()).unwrap_or_else(|error| {
                     failed = Err(error);
                     0

@@ -1,6 +1,7 @@
 //! Hosts that have less than others, and what only looks like one with more: the process starts,
 //! says what it does without, and takes what comes.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
@@ -121,6 +122,79 @@ fn without_privileges_every_sender_keeps_its_order() {
         bounded.is_none_or(|line| line.contains("sockets=128")),
         "{said}"
     );
+}
+
+/// Two processors that say that they are two nodes: each worker stays on one.
+#[test]
+fn on_two_numa_nodes_workers_stay_on_one_each() {
+    let allowed = allowed_cpus("self");
+    let (Some(first), Some(last)) = (allowed.first(), allowed.last()) else {
+        panic!("no processor")
+    };
+    let nodes = tempfile::tempdir().unwrap();
+    fs::write(nodes.path().join("online"), "0-1\n").unwrap();
+    for (node, cpu) in [(0, first), (1, last)] {
+        let node = nodes.path().join(format!("node{node}"));
+        fs::create_dir(&node).unwrap();
+        fs::write(node.join("cpulist"), format!("{cpu}\n")).unwrap();
+    }
+    let folder = nodes.path().display();
+    let mount = format!("mount --bind {folder} /sys/devices/system/node && exec \"$@\"");
+    let wrapper = words(&["unshare", "-m", "sh", "-ec", &mount, "sh"]);
+    if first == last || !can(&wrapper) {
+        skip!("one processor, or this host lets nobody mount");
+    }
+    let options = Options {
+        wrapper: &wrapper,
+        ..Options::default()
+    };
+    let inrush = Inrush::with(
+        &("workers: 4\n".to_owned() + &to_file(UDP_TCP, "")),
+        options,
+    );
+    let tasks = fs::read_dir(format!("/proc/{}/task", inrush.pid())).unwrap();
+    let mut stays = BTreeMap::new();
+    for task in tasks {
+        let task = task.unwrap().path();
+        let name = fs::read_to_string(task.join("comm")).unwrap();
+        let cpus = allowed_cpus(&format!(
+            "{}/task/{}",
+            inrush.pid(),
+            task.file_name().unwrap().display()
+        ));
+        stays
+            .entry(name.trim().to_owned())
+            .or_insert_with(Vec::new)
+            .push(cpus);
+    }
+    for (name, cpu) in [
+        ("stream-0", first),
+        ("stream-1", last),
+        ("stream-2", first),
+        ("stream-3", last),
+    ] {
+        assert_eq!(stays[name], [[*cpu]], "{stays:?}");
+    }
+    // Two sockets' threads.
+    let mut udp = stays["udp-syslog"].clone();
+    udp.sort();
+    assert_eq!(udp, [[*first], [*last]], "{stays:?}");
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    tcp.send(lines(0..STREAM));
+    inrush.collected(STREAM as u64);
+}
+
+/// The processors that a process or thread may use.
+fn allowed_cpus(id: &str) -> Vec<usize> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let ranges = list.unwrap().trim().split(',').map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        first.parse().unwrap()..=last.parse().unwrap()
+    });
+    ranges.flatten().collect()
 }
 
 #[test]

@@ -5,10 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use inrush_event::{Delivery, Fate, Feed, Next, SourceSnapshot};
 use inrush_queue::DestinationFeed;
+use inrush_transport::nodes::Nodes;
 
 use super::*;
 use crate::config::{Config, SourceConfig};
 use crate::crew::sleepless;
+use crate::near::Near;
 use crate::recognise::Known;
 
 /// Takes events out that a program writes.
@@ -69,6 +71,7 @@ impl Bench {
         let log = Log::new(config.queue.clone(), Arc::clone(&ledger));
         let feed = log.attach(&ledger.destination("out"));
         let source = Source::new("s", settings(&config), &ledger);
+        let near = Near::new(Nodes::of_process(), log.pool());
         let doors = Doors {
             pool: log.pool(),
             log,
@@ -76,6 +79,8 @@ impl Bench {
             room: Room::new(),
             unknown: Unknown::new(),
             crew: Crew::new(workers),
+            near,
+            worker: 0,
         };
         Self {
             filler: Filler::new(doors.clone(), Arc::clone(&source), sleepless()),

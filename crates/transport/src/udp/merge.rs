@@ -30,6 +30,11 @@ struct Held {
     cut: bool,
 }
 
+/// Stores that are kept for reuse, and bytes of room in each of them, at most: what a pass reads
+/// of a million datagrams a second.
+const SPARE_MAX: usize = 8;
+const SPARE_BYTES_MAX: usize = 2 << 20;
+
 /// What the datagrams of one pass say, one after the other.
 #[derive(Default)]
 struct Store {
@@ -59,7 +64,9 @@ impl Merge {
         }
         while let Some(store) = self.stores.pop_front_if(|store| store.datagrams == 0) {
             self.first += 1;
-            self.spare.push(store);
+            if self.spare.len() < SPARE_MAX && store.bytes.capacity() <= SPARE_BYTES_MAX {
+                self.spare.push(store);
+            }
         }
     }
 
@@ -149,6 +156,11 @@ impl Merge {
     /// How many datagrams are handed out.
     pub(super) fn len(&self) -> usize {
         self.out.len()
+    }
+
+    /// Bytes of datagrams that are held or handed out.
+    pub(super) fn stored(&self) -> usize {
+        self.stores.iter().map(|store| store.bytes.len()).sum()
     }
 
     /// How many were read and not handed out.

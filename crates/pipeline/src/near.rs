@@ -1,0 +1,48 @@
+//! What threads of one NUMA node have to themselves: its processors, and arenas in its memory.
+//!
+//! A thread that reads, parses and recognises touches each byte several times. Where memory is
+//! near to some processors and far from others, it stays on one node, and its arenas come from
+//! there and go back there. Inside a node it goes where the scheduler has room for it. Threads of
+//! the crew help whoever needs it, and destinations take from all: they are free.
+
+use std::sync::Arc;
+
+use inrush_event::BatchPool;
+use inrush_transport::nodes::Nodes;
+
+/// The nodes, and the arenas of each.
+pub(crate) struct Near {
+    nodes: Nodes,
+    pools: Vec<Arc<BatchPool>>,
+}
+
+impl Near {
+    /// With `pool` as that of the first node.
+    pub(crate) fn new(nodes: Nodes, pool: Arc<BatchPool>) -> Arc<Self> {
+        let others = (1..nodes.count()).map(|_| BatchPool::new());
+        let pools: Vec<_> = std::iter::once(pool).chain(others).collect();
+        if pools.len() > 1 {
+            let nodes = pools.len();
+            tracing::info!(
+                nodes,
+                "NUMA: threads that take events in stay on one node each"
+            );
+        }
+        Arc::new(Self { nodes, pools })
+    }
+
+    /// The arenas of the `number`-th worker's node.
+    pub(crate) fn pool(&self, number: usize) -> Arc<BatchPool> {
+        Arc::clone(&self.pools[number % self.pools.len()])
+    }
+
+    /// Keeps the calling thread on the `number`-th worker's node.
+    pub(crate) fn keep(&self, number: usize) {
+        self.nodes.keep(number);
+    }
+
+    /// Gives arenas back that nobody needed of late.
+    pub(crate) fn trim(&self) {
+        self.pools.iter().for_each(|pool| pool.trim());
+    }
+}
