@@ -64,6 +64,8 @@ pub(crate) enum Name {
     OneSender,
     /// The order of one sender's events.
     Order,
+    /// The same over UDP as an ordinary user.
+    OrderUser,
     /// UDP: the default configuration beside the best of a grid search.
     GridUdp,
     /// TCP: the same.
@@ -133,6 +135,7 @@ impl Name {
             Self::UdpConserve => conserve::run(lab),
             Self::OneSender => one_sender::run(lab),
             Self::Order => one_sender::run_order(lab),
+            Self::OrderUser => one_sender::run_order_user(lab),
             Self::GridUdp => grid::run_udp(lab),
             Self::GridTcp => grid::run_tcp(lab),
             Self::GridHec => grid::run_hec(lab),

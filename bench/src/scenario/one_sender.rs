@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::rates::{Limit, RMEM_MAX_DEFAULT};
 use super::turns::go_on;
 use super::{REFERENCE, tell};
 use crate::http;
@@ -187,15 +188,25 @@ pub(super) fn run_order(lab: &Lab) -> Result<Scenario> {
     tell(shows);
     let mut scenario = lab.scenario(shows);
     for wire in [Wire::Udp, Wire::Tcp] {
-        scenario.checks.extend(order(lab, wire)?);
+        scenario.checks.extend(order(lab, wire, User::Ours)?);
     }
     Ok(scenario)
 }
 
-fn order(lab: &Lab, wire: Wire) -> Result<Vec<Check>> {
+/// Runs it: the same over UDP as an ordinary user, whose sockets are many, read as one.
+pub(super) fn run_order_user(lab: &Lab) -> Result<Scenario> {
+    let shows = "the order of one sender's events over UDP, an ordinary user, packs on, to a file";
+    tell(shows);
+    let mut scenario = lab.scenario(shows);
+    let _limit = Limit::set(RMEM_MAX_DEFAULT)?;
+    scenario.checks = order(lab, Wire::Udp, User::Nobody)?;
+    Ok(scenario)
+}
+
+fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
     let scheme = scheme(wire);
     let template = ORDER.replace("@LISTEN@", scheme);
-    let inrush = lab.start_inrush(&template, None, User::Ours)?;
+    let inrush = lab.start_inrush(&template, None, user)?;
     let to = format!("{scheme}://{}", inrush.address(wire)?);
     let events = match wire {
         Wire::Udp => ORDERED_EVENTS,

@@ -19,7 +19,7 @@ use crate::subject::User;
 const RATES: [u64; 7] = [4_500, 9_000, 27_000, 67_000, 150_000, 250_000, 350_000];
 
 /// What the kernel allows an ordinary user unless told otherwise.
-const RMEM_MAX_DEFAULT: u64 = 212_992;
+pub(super) const RMEM_MAX_DEFAULT: u64 = 212_992;
 
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 
@@ -142,10 +142,10 @@ fn far_less(cells: &[Cell], rate: u64) -> Check {
 }
 
 /// A limit of the kernel's, set back at the end.
-struct Limit(String);
+pub(super) struct Limit(String);
 
 impl Limit {
-    fn set(bytes: u64) -> Result<Self> {
+    pub(super) fn set(bytes: u64) -> Result<Self> {
         let before = fs::read_to_string(Path::new(RMEM_MAX)).context(RMEM_MAX)?;
         fs::write(RMEM_MAX, bytes.to_string()).context(RMEM_MAX)?;
         Ok(Self(before))
