@@ -32,8 +32,9 @@ use crate::source::Source;
 const LAST_READ: Duration = Duration::from_secs(1);
 
 pub(crate) use open::open;
-/// Datagrams that are looked at before sockets with small buffers are emptied again.
-const GATHER_EVERY: usize = 256;
+/// Datagrams that are looked at before anything else is: sockets with small buffers emptied again,
+/// and others helped.
+const TOGETHER: usize = 256;
 
 pub use open::socket_count;
 
@@ -142,14 +143,19 @@ impl Worker {
                 self.receiver.refuse_more();
             }
             let last = stopping && self.late();
-            let Read { datagrams, more } = match last {
+            let Read {
+                datagrams,
+                mut more,
+            } = match last {
                 true => self.receiver.give_up(),
                 false => self.read(),
             };
-            let now = Now::read();
+            let mut now = Now::read();
             for index in 0..datagrams {
-                if index % GATHER_EVERY == GATHER_EVERY - 1 {
-                    self.receiver.gather();
+                if index % TOGETHER == TOGETHER - 1 && !last {
+                    more |= self.receiver.gather();
+                    now = Now::read();
+                    self.filler.help(now);
                 }
                 self.receiver.fetch(index, self.filler.room());
                 if let Some(datagram) = self.receiver.datagram(index) {

@@ -129,13 +129,17 @@ impl UdpReceiver {
 
     /// Takes what waits in several sockets out of them, for the next [`Self::receive`]: for a
     /// caller that has much to do with what the last one gave. A single socket is left as it is.
-    pub fn gather(&mut self) {
-        if let Some(several) = &mut self.several
-            && several.merge.stored() < STORED_MAX
-        {
+    /// Says whether there was anything.
+    pub fn gather(&mut self) -> bool {
+        let Some(several) = &mut self.several else {
+            return false;
+        };
+        let held = several.merge.held();
+        if several.merge.stored() < STORED_MAX {
             // What went wrong, the next `receive` meets too.
             let _ = several.collect(&self.sockets, &mut self.slots);
         }
+        several.merge.held() > held
     }
 
     /// Whether some were read that the next [`Self::receive`] will give, whatever comes.

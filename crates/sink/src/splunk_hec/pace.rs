@@ -53,7 +53,7 @@ const PAIRS: [usize; 3] = [3, 6, 12];
 const GAIN_MIN: f64 = 0.02;
 
 /// What a doubled one must bring, by two of three pairs.
-const GAIN_DOUBLED_MIN: f64 = 0.15;
+const GAIN_DOUBLED_MIN: f64 = 0.08;
 
 /// By how much more often the collector is busy in the turns of a higher number that is too high.
 const BUSY_TOO_MUCH: u32 = 2;
