@@ -69,6 +69,7 @@ impl Lab {
             .prefix("inrush-bench-")
             .tempdir_in(scratch)?;
         open_to_all(scratch.path())?;
+        write_certificate(&scratch.path().join("tls"))?;
         let inrush = inrush
             .canonicalize()
             .with_context(|| inrush.display().to_string())?;
@@ -265,6 +266,14 @@ fn wrong(
         }
     }
     Ok(wrong)
+}
+
+/// Writes `server.pem` and `server.key`, by which nobody is to be known, into a new folder `dir`.
+fn write_certificate(dir: &Path) -> Result<()> {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;
+    fs::create_dir(dir).with_context(|| dir.display().to_string())?;
+    fs::write(dir.join("server.pem"), made.cert.pem()).context("a certificate")?;
+    fs::write(dir.join("server.key"), made.signing_key.serialize_pem()).context("its key")
 }
 
 fn open_to_all(dir: &Path) -> Result<()> {

@@ -14,6 +14,18 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Wire {
     Tcp,
     Udp,
+    Tls,
+}
+
+impl Wire {
+    /// As an address begins with it.
+    pub(crate) fn scheme(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Tls => "tls",
+        }
+    }
 }
 
 /// The header of the messages, and with it how a stream of them is framed.
@@ -96,10 +108,7 @@ pub(crate) struct Sending {
 
 /// The options of `inrush load`.
 fn words(address: &str, shape: &Shape, amount: Amount, file: Option<&Path>) -> Vec<String> {
-    let scheme = match shape.wire {
-        Wire::Tcp => "tcp",
-        Wire::Udp => "udp",
-    };
+    let scheme = shape.wire.scheme();
     let mut words = vec![
         "load".to_owned(),
         format!("{scheme}://{address}"),
@@ -111,6 +120,9 @@ fn words(address: &str, shape: &Shape, amount: Amount, file: Option<&Path>) -> V
         format!("--rate={}", shape.rate),
         format!("--active-connections={}", shape.connections),
     ];
+    if shape.wire == Wire::Tls {
+        words.push("--insecure".to_owned());
+    }
     if let Some(file) = file.filter(|_| shape.text == Text::File) {
         words.push(format!("--read-file={}", file.display()));
         words.push("--framing=newline".to_owned());
@@ -126,8 +138,8 @@ fn words(address: &str, shape: &Shape, amount: Amount, file: Option<&Path>) -> V
         words.push(r#"--sdata=[test name="value"]"#.to_owned());
     }
     match (shape.wire, shape.header) {
-        (Wire::Tcp, Header::Rfc5424) => words.push("--framing=octet".to_owned()),
-        (Wire::Tcp, Header::Rfc3164 | Header::Rfc3164Iso) => {
+        (Wire::Tcp | Wire::Tls, Header::Rfc5424) => words.push("--framing=octet".to_owned()),
+        (Wire::Tcp | Wire::Tls, Header::Rfc3164 | Header::Rfc3164Iso) => {
             words.push("--framing=newline".to_owned())
         }
         (Wire::Udp, _) => {}

@@ -77,6 +77,23 @@ pub(super) const TCP209: Cost = Cost {
     ..TCP10
 };
 
+/// What a faster way through TLS could save lies between this and [`TCP10`].
+pub(super) const TLS10: Cost = Cost {
+    shows: "full parse of TLS 1.3, 10 connections, 800 B, queue in memory, to a blackhole",
+    shape: Shape {
+        wire: Wire::Tls,
+        ..REFERENCE
+    },
+    limit_us: 1.0,
+    setup: Setup {
+        wire: Wire::Tls,
+        inrush: include_str!("../../inrush/tls-blackhole.yaml"),
+        syslog_ng: include_str!("../../peers/syslog-ng-tls.conf"),
+        rsyslog: None,
+    },
+    ..TCP10
+};
+
 pub(super) const HEC: Cost = Cost {
     shows: "TCP, 10 connections, 800 B, queue in memory, to a HEC endpoint without gzip",
     limit_us: 1.3,

@@ -161,7 +161,7 @@ impl Grid {
     fn search(&self, lab: &Lab) -> Result<(Vec<Cell>, Check)> {
         let mut cells: Vec<Cell> = Vec::new();
         for point in &self.points {
-            let run = self.once(lab, point)?;
+            let run = self.once(lab, point, point.settles)?;
             tell(&format!(
                 "  {:>9.0} events/s  {}  ({})",
                 rate(&run),
@@ -176,12 +176,18 @@ impl Grid {
         }
         let best = self.best(lab, &mut cells)?;
         let mut parts = Vec::new();
-        for _ in 0..lab.terms.runs {
-            let default = self.once(lab, &self.points[0])?;
-            let run = self.once(lab, &self.points[best])?;
-            parts.push(rate(&default) / rate(&run));
-            cells[0].runs.push(default);
-            cells[best].runs.push(run);
+        // Both of one age: what runs for half a minute takes a twentieth less than at its start.
+        let settles = self.points[0].settles;
+        for round in 0..lab.terms.runs {
+            // Who goes first changes: a host that slows down does so for both.
+            let order = if round % 2 == 0 { [0, best] } else { [best, 0] };
+            for at in order {
+                cells[at]
+                    .runs
+                    .push(self.once(lab, &self.points[at], settles)?);
+            }
+            let last = |at: usize| cells[at].runs.last().map_or(0.0, rate);
+            parts.push(last(0) / last(best));
         }
         let part = Spread::of(&parts);
         let check = Check::new(
@@ -211,7 +217,8 @@ impl Grid {
         order.truncate(FINALISTS);
         for _ in 0..lab.terms.runs {
             for at in &order {
-                cells[*at].runs.push(self.once(lab, &self.points[*at])?);
+                let point = &self.points[*at];
+                cells[*at].runs.push(self.once(lab, point, point.settles)?);
             }
         }
         let rates = |at: usize| cells[at].runs[1..].iter().map(rate).collect::<Vec<_>>();
@@ -222,26 +229,26 @@ impl Grid {
         best.context("a grid of one point")
     }
 
-    fn once(&self, lab: &Lab, point: &Point) -> Result<Run> {
+    fn once(&self, lab: &Lab, point: &Point, settles: Duration) -> Result<Run> {
         match self.delay_ms {
             None => {
                 let mut inrush = lab.start_inrush(&point.template, None, User::Ours)?;
                 let amount = Amount::Seconds(lab.terms.seconds.ceil() as u64);
                 lab.measure(&mut inrush, None, &self.shape, amount, None)
             }
-            Some(delay) => self.delivering(lab, point, delay),
+            Some(delay) => self.delivering(lab, point, delay, settles),
         }
     }
 
     /// What arrives at a collector, once the number of requests has settled.
-    fn delivering(&self, lab: &Lab, point: &Point, delay: u64) -> Result<Run> {
+    fn delivering(&self, lab: &Lab, point: &Point, delay: u64, settles: Duration) -> Result<Run> {
         let sink = Sink::start(&[&format!("--delay={delay}")])?;
         let inrush = lab.start_inrush(&point.template, Some(&sink), User::Ours)?;
         let address = inrush.address(self.shape.wire)?;
         let lasts = Duration::from_secs_f64(lab.terms.seconds.ceil());
-        let amount = Amount::Seconds((point.settles + lasts).as_secs() + 1);
+        let amount = Amount::Seconds((settles + lasts).as_secs() + 1);
         let sending = sender::start(&lab.inrush, &address, &self.shape, amount, None)?;
-        wait_until(sending.begun + point.settles);
+        wait_until(sending.begun + settles);
         let (before, begun) = (sink.counts()?.events, Instant::now());
         wait_until(begun + lasts);
         let (after, took) = (sink.counts()?.events, begun.elapsed());

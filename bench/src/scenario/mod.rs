@@ -42,6 +42,8 @@ pub(crate) enum Name {
     Tcp250,
     /// TCP, 10 connections, 209 B.
     Tcp209,
+    /// TLS, 10 connections, 800 B, to a blackhole.
+    Tls10,
     /// TCP, 10 connections, 800 B, to a HEC endpoint.
     Hec,
     /// TCP, 10 connections, real messages mixed, with and without the packs, to a blackhole.
@@ -124,6 +126,7 @@ impl Name {
             Self::Tcp5424 => cost::run(lab, &cost::TCP5424),
             Self::Tcp250 => cost::run(lab, &cost::TCP250),
             Self::Tcp209 => cost::run(lab, &cost::TCP209),
+            Self::Tls10 => cost::run(lab, &cost::TLS10),
             Self::Hec => cost::run(lab, &cost::HEC),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),

@@ -16,6 +16,7 @@ pub(crate) struct Inrush {
     admin: String,
     tcp: Option<String>,
     udp: Option<String>,
+    tls: Option<String>,
     /// Whose account is asked for; the only destination if none is named.
     destination: Option<String>,
 }
@@ -55,12 +56,13 @@ impl Inrush {
             .context("inrush does not say where its admin API is")?
             .trim()
             .to_owned();
-        let (tcp, udp) = (listening("tcp"), listening("udp"));
+        let (tcp, udp, tls) = (listening("tcp"), listening("udp"), listening("tls"));
         Ok(Self {
             process,
             admin,
             tcp,
             udp,
+            tls,
             destination: None,
         })
     }
@@ -133,6 +135,7 @@ impl Subject for Inrush {
         let address = match wire {
             Wire::Tcp => &self.tcp,
             Wire::Udp => &self.udp,
+            Wire::Tls => &self.tls,
         };
         address
             .clone()

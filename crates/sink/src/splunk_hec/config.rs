@@ -35,7 +35,7 @@ pub struct SplunkHecConfig {
     #[serde(default)]
     pub batch: BodyConfig,
     /// Requests in flight at once, each with a thread and a connection of its own; fewer while the
-    /// collector is busy. `auto` finds how many are worth it, up to 64, by what is taken with more
+    /// collector is busy. `auto` finds how many are worth it, up to 128, by what is taken with more
     /// and with fewer: few for a collector nearby, many for a distant one.
     #[serde(default)]
     pub workers: AutoCount,

@@ -183,7 +183,9 @@ fn best(noise: f64, collector: impl Fn(Duration) -> Collector + Copy) -> f64 {
         run.go(10 * SECOND, collector);
         run.go(MINUTE, collector).rate
     };
-    let numbers = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 51, 64];
+    let numbers = [
+        1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 51, 64, 91, 128,
+    ];
     numbers.into_iter().map(of).fold(0.0, f64::max)
 }
 

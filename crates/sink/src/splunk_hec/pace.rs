@@ -18,9 +18,10 @@
 use std::time::{Duration, Instant};
 
 /// What may be in flight: an eighth more from one to the next, one at least. At 100 ms there and
-/// back 64 bodies of 1 MB are 640 MB/s.
-const RUNGS: [u32; 26] = [
+/// back 128 bodies of 1 MB are 1.28 GB/s.
+const RUNGS: [u32; 32] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 51, 57, 64,
+    72, 81, 91, 102, 114, 128,
 ];
 
 const TOP: usize = RUNGS.len() - 1;
