@@ -518,7 +518,8 @@ impl<'a> Run<'_, 'a> {
             return false;
         }
         let plan = self.plan();
-        if plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot)) {
+        let hinted = index.has_hints() && self.event.hint_vendor.is_set();
+        if !hinted && plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot)) {
             return false;
         }
         // The stage that a rule goes on with puts its candidates behind those of this one.
@@ -664,13 +665,24 @@ impl<'a> Run<'_, 'a> {
     fn failing<'w>(&self, when: &'w When) -> Option<&'w When> {
         match when {
             When::All(all) => all.iter().find_map(|one| self.failing(one)),
-            When::Any(any) => {
-                let holds = any.iter().any(|one| self.failing(one).is_none());
-                (!holds).then_some(when)
-            }
+            When::Any(any) => (!self.holds_one(any)).then_some(when),
             When::Not(other) => self.failing(other).is_none().then_some(when),
             when => (!self.holds(when)).then_some(when),
         }
+    }
+
+    /// Whether one of the conditions holds. Often they ask for one part, which is found once.
+    fn holds_one(&self, any: &[When]) -> bool {
+        let mut known: Option<(&Part, &[u8])> = None;
+        any.iter().any(|one| match one {
+            When::Part(test) => {
+                let same = known.filter(|(part, _)| **part == test.part);
+                let text = same.map_or_else(|| self.event.part(&test.part), |(_, text)| text);
+                known = Some((&test.part, text));
+                test.pattern.matches(text)
+            }
+            one => self.failing(one).is_none(),
+        })
     }
 
     fn holds(&self, when: &When) -> bool {

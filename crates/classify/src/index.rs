@@ -227,10 +227,15 @@ impl Index {
         })
     }
 
-    /// Whether no rule can be found by another part of the event than program and listener if it
-    /// is by none of `live`.
+    /// Whether rules can be found by nothing but program, listener and hint if it is by none of
+    /// `live`.
     pub(crate) fn is_closed(&self, live: Parts) -> bool {
-        live == 0 && self.parts.len() <= Parts::BITS as usize && self.hints.is_empty()
+        live == 0 && self.parts.len() <= Parts::BITS as usize
+    }
+
+    /// Whether rules are filed under hints.
+    pub(crate) fn has_hints(&self) -> bool {
+        !self.hints.is_empty()
     }
 
     /// Whether no rule can hold.

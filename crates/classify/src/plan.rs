@@ -68,7 +68,7 @@ impl Candidate {
 struct Plan {
     program: Box<[u8]>,
     format: Format,
-    /// A bit for each of the stages that were found out, and for those without any rule.
+    /// A bit for each of the stages that were found out, and for those without a rule but by hints.
     known: u16,
     closed: u16,
     stages: [Possible; TABLES],
@@ -174,7 +174,8 @@ impl Plans {
         Some(number)
     }
 
-    /// Whether no rule of a stage can hold for that program, as far as is known.
+    /// Whether no rule of a stage can hold for that program, as far as is known, but for those that
+    /// are found by a hint.
     #[inline]
     pub(crate) fn is_closed(&self, number: u32, slot: usize) -> bool {
         self.known[number as usize].closed >> slot & 1 == 1

@@ -327,13 +327,14 @@ fn finish(
     };
     let from = pending.equals + 1;
     let to = from + bytes[from..end.max(from)].trim_ascii_end().len();
-    let text = if pending.escaped {
-        unescaped(&bytes[from..to], event)
-    } else {
-        Span::new(span.start() + from, span.start() + to)
-    };
     let (key, key_at) = (&bytes[pending.key_at..pending.equals], pending.key_at);
-    event.add_there(key, span.start() + key_at, text, keep);
+    if pending.escaped {
+        let text = unescaped(&bytes[from..to], event);
+        event.add(key, text, keep, false);
+    } else {
+        let text = Span::new(span.start() + from, span.start() + to);
+        event.add_there(key, span.start() + key_at, text, keep);
+    }
 }
 
 /// Labels that are looked at: twice what the format has.
