@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
+use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Span};
 
 use crate::compile::{Override, Packs};
 use crate::event::{Event, Slot};
@@ -90,49 +90,40 @@ impl Classes {
         self.generation
     }
 
-    /// The class that has the texts which follow from the event's program.
-    fn of_program(
+    /// The class that has the texts which follow from the event's program, and whether it always
+    /// will be that one for the program.
+    pub(crate) fn of_program(
         &mut self,
         number: u32,
-        plan: u32,
+        plan: Option<u32>,
         plans: &mut Plans,
         event: &mut Event<'_>,
-    ) -> u32 {
+    ) -> (u32, bool) {
+        let Some(plan) = plan.filter(|_| self.all[number as usize].by_program) else {
+            return (number, true);
+        };
         let enough = match plans.class(plan, number) {
-            Ok(special) => return special,
+            Ok(special) => return (special, true),
             Err(enough) => enough && self.all.len() < CLASSES_MAX / 2,
         };
         let special = enough
             .then(|| self.all[number as usize].special(event))
             .flatten();
         let Some(special) = special else {
-            return number;
+            return (number, false);
         };
         self.all.push(special);
         let special = self.all.len() as u32 - 1;
         plans.keep_class(plan, number, special);
-        special
+        (special, true)
     }
 
-    /// The number of the class, the record as it is to be kept, and whether the event's scratch
-    /// bytes must be appended.
-    pub(crate) fn stamp(
-        &mut self,
-        mut number: u32,
-        packs: &Packs,
-        mut event: Event<'_>,
-        plan: Option<u32>,
-        plans: &mut Plans,
-    ) -> (u32, Record, bool) {
-        if self.all[number as usize].by_program
-            && let Some(plan) = plan
-        {
-            number = self.of_program(number, plan, plans, &mut event);
-        }
+    /// Writes what the event has beyond its class; whether its scratch bytes must be appended.
+    pub(crate) fn stamp(&self, number: u32, packs: &Packs, event: &mut Event<'_>) -> bool {
         let class = &self.all[number as usize];
-        event.record.extra = class.extra(packs, &mut event);
+        event.record.extra = class.extra(packs, event);
         let end = event.arena.len();
-        let record = event.record;
+        let record = &event.record;
         let parts = [
             record.host,
             record.app,
@@ -143,7 +134,7 @@ impl Classes {
             record.extra,
         ];
         let beyond = |span: &Span| !span.is_empty() && span.end() > end;
-        (number, record, parts.iter().any(beyond))
+        parts.iter().any(beyond)
     }
 }
 

@@ -216,8 +216,10 @@ fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
     out
 }
 
-/// Numbers branches, and expressions with groups.
+/// Numbers branches, and expressions with groups. Cases that options rule out go.
 fn number(branch: &mut Branch, next: &mut u32, groups: &mut usize) {
+    let possible = |case: &Branch| !matches!(case.when, When::Never);
+    branch.cases.retain(possible);
     branch.id = *next;
     *next += 1;
     for step in &mut branch.read {

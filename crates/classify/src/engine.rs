@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use inrush_event::{Anomalies, ClassInfo, Format, Record, Span};
 use jiff::tz::TimeZone;
+use smallvec::SmallVec;
 
 use crate::class::{Classes, Own, hash};
 use crate::compile::{Packs, Table};
@@ -108,12 +109,15 @@ struct Work {
     after_of: u32,
 }
 
-/// The rules of the last stage that can hold for a way through the packs and a program.
+/// The rules of the last stage that can hold for a way through the packs and a program, and its
+/// class if none of them is taken.
 #[derive(Debug)]
 struct Possible {
-    chain: Box<[u32]>,
+    chain: SmallVec<[u32; 8]>,
     plan: u32,
-    rules: Box<[Candidate]>,
+    /// `None`: not known yet.
+    class: Option<u32>,
+    rules: SmallVec<[Candidate; 4]>,
 }
 
 /// Ways through the packs whose last rules are remembered.
@@ -135,6 +139,8 @@ struct Run<'r, 'a> {
     fell: bool,
     /// What the program decides, and where that lay.
     plan: Option<(Span, Format, u32)>,
+    /// The key of what is known of its way, if no rule of the last stage was taken.
+    way: Option<u64>,
 }
 
 impl Classifier {
@@ -243,6 +249,7 @@ impl Classifier {
             hinted: false,
             fell: false,
             plan: None,
+            way: None,
         };
         run.stages(place.hint.is_some());
         self.fell = run.fell;
@@ -252,18 +259,13 @@ impl Classifier {
         if let Some(hints) = &self.hints {
             run.teach(hints);
         }
-        let plan = run.plan();
-        let Run {
-            mut event,
-            work,
-            group,
-            ..
-        } = run;
-        self.part = group.map(|(rule, group)| PartSpans::read(rule, group, &mut event));
-        let plans = &mut work.plans;
-        let number = self.classes.number(packs, &work.chain, plans);
-        let (number, changed, appended) = self.classes.stamp(number, packs, event, plan, plans);
-        *record = changed;
+        let number = run.class(&mut self.classes);
+        let event = &mut run.event;
+        self.part = run
+            .group
+            .map(|(rule, group)| PartSpans::read(rule, group, event));
+        let appended = self.classes.stamp(number, packs, event);
+        *record = event.record;
         match self.part {
             Some(_) => (Verdict::Part(number), appended),
             None => (Verdict::Class(number), appended),
@@ -393,6 +395,7 @@ impl<'a> Run<'_, 'a> {
             Some(known) => work.candidates.extend_from_slice(&known.rules),
             None => self.possible(plan.map(|plan| (key, plan))),
         }
+        let length = self.work.chain.len();
         for at in base..self.work.candidates.len() {
             let candidate = self.work.candidates[at];
             let rule = &table.rules[candidate.rule()];
@@ -404,6 +407,26 @@ impl<'a> Run<'_, 'a> {
             }
         }
         self.work.candidates.truncate(base);
+        if self.work.chain.len() == length {
+            self.way = plan.map(|_| key);
+        }
+    }
+
+    /// The number of the event's class.
+    fn class(&mut self, classes: &mut Classes) -> u32 {
+        let way = self.way.and_then(|way| self.work.after.get(&way));
+        if let Some(class) = way.and_then(|way| way.class) {
+            return class;
+        }
+        let plan = self.plan();
+        let (work, event) = (&mut *self.work, &mut self.event);
+        let general = classes.number(self.packs, &work.chain, &mut work.plans);
+        let (class, stays) = classes.of_program(general, plan, &mut work.plans, event);
+        let way = self.way.filter(|_| stays);
+        if let Some(way) = way.and_then(|way| work.after.get_mut(&way)) {
+            way.class = Some(class);
+        }
+        class
     }
 
     /// Adds the rules of the last stage that can hold, and remembers them under that key for that
@@ -439,6 +462,7 @@ impl<'a> Run<'_, 'a> {
             let possible = Possible {
                 chain: work.chain.as_slice().into(),
                 plan,
+                class: None,
                 rules: work.candidates[base..].into(),
             };
             work.after.insert(key, possible);
@@ -493,9 +517,14 @@ impl<'a> Run<'_, 'a> {
         if index.is_empty() || self.dropped.is_some() {
             return false;
         }
+        let plan = self.plan();
+        let hinted = index.has_hints() && self.event.hint_vendor.is_set();
+        if !hinted && plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot)) {
+            return false;
+        }
         // The stage that a rule goes on with puts its candidates behind those of this one.
         let base = self.work.candidates.len();
-        self.candidates(slot, table, index);
+        self.candidates(plan, slot, table, index);
         let (mut found, mut last) = (false, None);
         for at in base..self.work.candidates.len() {
             let candidate = self.work.candidates[at];
@@ -516,8 +545,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Adds the rules of a stage that can hold, in their order.
-    fn candidates(&mut self, slot: usize, table: &Table, index: &Index) {
-        let plan = self.plan();
+    fn candidates(&mut self, plan: Option<u32>, slot: usize, table: &Table, index: &Index) {
         let work = &mut *self.work;
         let base = work.candidates.len();
         let live = match plan {
@@ -637,13 +665,24 @@ impl<'a> Run<'_, 'a> {
     fn failing<'w>(&self, when: &'w When) -> Option<&'w When> {
         match when {
             When::All(all) => all.iter().find_map(|one| self.failing(one)),
-            When::Any(any) => {
-                let holds = any.iter().any(|one| self.failing(one).is_none());
-                (!holds).then_some(when)
-            }
+            When::Any(any) => (!self.holds_one(any)).then_some(when),
             When::Not(other) => self.failing(other).is_none().then_some(when),
             when => (!self.holds(when)).then_some(when),
         }
+    }
+
+    /// Whether one of the conditions holds. Often they ask for one part, which is found once.
+    fn holds_one(&self, any: &[When]) -> bool {
+        let mut known: Option<(&Part, &[u8])> = None;
+        any.iter().any(|one| match one {
+            When::Part(test) => {
+                let same = known.filter(|(part, _)| **part == test.part);
+                let text = same.map_or_else(|| self.event.part(&test.part), |(_, text)| text);
+                known = Some((&test.part, text));
+                test.pattern.matches(text)
+            }
+            one => self.failing(one).is_none(),
+        })
     }
 
     fn holds(&self, when: &When) -> bool {

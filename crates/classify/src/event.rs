@@ -69,15 +69,10 @@ pub(crate) struct Scratch {
     pub(crate) spans: Vec<Span>,
     /// Room for the values that count.
     pub(crate) kept: Vec<Value>,
-    slots: Slots,
-    /// Room for the groups of each expression that has no program.
-    rooms: Vec<Option<CaptureLocations>>,
-}
-
-/// Room for the groups of an expression.
-pub(crate) struct Room {
+    /// Where the groups of an expression lie.
     pub(crate) slots: Slots,
-    pub(crate) locations: Option<CaptureLocations>,
+    /// Room for the groups of each expression that has no program.
+    pub(crate) rooms: Vec<Option<CaptureLocations>>,
 }
 
 impl Scratch {
@@ -222,7 +217,14 @@ impl<'a> Event<'a> {
 
     /// Adds a value; beyond the most that are kept it is lost.
     pub(crate) fn add(&mut self, name: &[u8], text: Span, keep: bool, json: bool) {
-        if self.scratch.values.len() < VALUES_MAX && self.wants(name) {
+        if self.wants(name) {
+            self.add_wanted(name, text, keep, json);
+        }
+    }
+
+    /// Adds a value whose name is known to be asked for.
+    pub(crate) fn add_wanted(&mut self, name: &[u8], text: Span, keep: bool, json: bool) {
+        if self.scratch.values.len() < VALUES_MAX {
             let name = &name[..name.len().min(NAME_BYTES_MAX)];
             let value = Value {
                 name: self.keep(name),
@@ -235,24 +237,18 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Room for the groups of the expression of that number.
-    pub(crate) fn room(&mut self, id: usize) -> Room {
-        let rooms = &mut self.scratch.rooms;
-        Room {
-            slots: std::mem::take(&mut self.scratch.slots),
-            locations: rooms.get_mut(id).and_then(Option::take),
-        }
-    }
-
-    /// Keeps the room for the next event.
-    pub(crate) fn give_back(&mut self, id: usize, room: Room) {
-        self.scratch.slots = room.slots;
-        if room.locations.is_some() {
-            let rooms = &mut self.scratch.rooms;
-            if rooms.len() <= id {
-                rooms.resize_with(id + 1, || None);
-            }
-            rooms[id] = room.locations;
+    /// Adds a value whose name lies where `at` says, and stays there.
+    pub(crate) fn add_there(&mut self, name: &[u8], at: usize, text: Span, keep: bool) {
+        if self.scratch.values.len() < VALUES_MAX && self.wants(name) {
+            let name = &name[..name.len().min(NAME_BYTES_MAX)];
+            let value = Value {
+                name: Span::new(at, at + name.len()),
+                mark: mark(name),
+                text,
+                keep,
+                json: false,
+            };
+            self.scratch.values.push(value);
         }
     }
 

@@ -221,10 +221,21 @@ impl Index {
     /// The parts of an event under which a rule is filed that can hold.
     pub(crate) fn live(&self, mut can_hold: impl FnMut(u32) -> bool) -> Parts {
         let rules_of = self.rules_of.iter().enumerate();
-        rules_of.fold(Parts::MAX, |live, (at, rules)| {
-            let dead = !rules.iter().any(|rule| can_hold(*rule));
-            live & !(Parts::from(dead).checked_shl(at as u32).unwrap_or(0))
+        rules_of.fold(0, |live, (at, rules)| {
+            let can = rules.iter().any(|rule| can_hold(*rule));
+            live | Parts::from(can).checked_shl(at as u32).unwrap_or(0)
         })
+    }
+
+    /// Whether rules can be found by nothing but program, listener and hint if it is by none of
+    /// `live`.
+    pub(crate) fn is_closed(&self, live: Parts) -> bool {
+        live == 0 && self.parts.len() <= Parts::BITS as usize
+    }
+
+    /// Whether rules are filed under hints.
+    pub(crate) fn has_hints(&self) -> bool {
+        !self.hints.is_empty()
     }
 
     /// Whether no rule can hold.
@@ -255,19 +266,28 @@ impl Index {
         out.dedup();
     }
 
+    /// Adds the rules that can hold by the part of that number.
+    #[inline]
+    fn look(&self, at: usize, event: &Event<'_>, out: &mut Vec<Candidate>) {
+        if let (Some((part, texts)), Some(gate)) = (self.parts.get(at), self.gates.get(at)) {
+            let text = event.part(part);
+            if gate.passes(text) {
+                texts.find(text, out);
+            }
+        }
+    }
+
     /// Adds the rules that can hold by another part of the event, if it is one of `live`; whether
     /// there are any.
     pub(crate) fn open(&self, live: Parts, event: &Event<'_>, found: &mut Found) -> bool {
         found.rules.clear();
         let mut left = live;
-        for (at, ((part, texts), gate)) in self.parts.iter().zip(&self.gates).enumerate() {
-            if left & 1 == 1 || at >= Parts::BITS as usize {
-                let text = event.part(part);
-                if gate.passes(text) {
-                    texts.find(text, &mut found.rules);
-                }
-            }
-            left >>= 1;
+        while left != 0 {
+            self.look(left.trailing_zeros() as usize, event, &mut found.rules);
+            left &= left - 1;
+        }
+        for at in Parts::BITS as usize..self.parts.len() {
+            self.look(at, event, &mut found.rules);
         }
         if !self.hints.is_empty() && event.hint_vendor.is_set() {
             let hint = &mut found.hint;

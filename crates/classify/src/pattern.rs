@@ -19,8 +19,9 @@ enum Shape {
     Prefix(Box<[u8]>),
     Suffix(Box<[u8]>),
     Contains(Box<[u8]>, Box<Finder<'static>>),
-    /// Literals with anything between them; an empty first or last one: anything goes there.
-    Glob(Box<[Box<[u8]>]>),
+    /// Literals with anything between them; an empty first or last one: anything goes there. Beside
+    /// them what those in between are looked for with.
+    Glob(Box<[Box<[u8]>]>, Box<[Finder<'static>]>),
     Regex(Box<Expression>),
 }
 
@@ -66,7 +67,12 @@ impl Pattern {
                 let finder = Box::new(Finder::new(&part).into_owned());
                 Shape::Contains(part, finder)
             }
-            parts => Shape::Glob(parts.iter_mut().map(boxed).collect()),
+            parts => {
+                let middle = parts.get(1..parts.len() - 1).unwrap_or_default();
+                let finders = middle.iter().map(|part| Finder::new(part).into_owned());
+                let finders = finders.collect();
+                Shape::Glob(parts.iter_mut().map(boxed).collect(), finders)
+            }
         };
         Ok(Self { shape, ignore_case })
     }
@@ -90,7 +96,7 @@ impl Pattern {
             }
             Shape::Contains(_, finder) if !self.ignore_case => finder.find(text).is_some(),
             Shape::Contains(part, _) => self.find(text, part).is_some(),
-            Shape::Glob(parts) => self.glob(text, parts),
+            Shape::Glob(parts, finders) => self.glob(text, parts, finders),
             Shape::Regex(regex) => regex.is_match(text),
         }
     }
@@ -109,7 +115,7 @@ impl Pattern {
         })
     }
 
-    fn glob(&self, text: &[u8], parts: &[Box<[u8]>]) -> bool {
+    fn glob(&self, text: &[u8], parts: &[Box<[u8]>], finders: &[Finder<'_>]) -> bool {
         let (Some((first, rest)), mut at) = (parts.split_first(), 0) else {
             return true;
         };
@@ -131,8 +137,13 @@ impl Pattern {
             return false;
         }
         at += first.len();
-        for part in middle {
-            match self.find(&text[at..end], part) {
+        for (part, finder) in middle.iter().zip(finders) {
+            let rest = &text[at..end];
+            let found = match self.ignore_case {
+                true => self.find(rest, part),
+                false => finder.find(rest),
+            };
+            match found {
                 Some(found) => at += found + part.len(),
                 None => return false,
             }
@@ -147,7 +158,7 @@ impl Pattern {
             Shape::Exact(text) => Some(Anchor::Exact(text)),
             Shape::Prefix(text) if !text.is_empty() => Some(Anchor::Prefix(text)),
             Shape::Contains(text, _) if text.len() >= 2 => Some(Anchor::Contains(text)),
-            Shape::Glob(parts) => {
+            Shape::Glob(parts, _) => {
                 let first = parts.first().filter(|part| !part.is_empty());
                 let longest = parts.iter().max_by_key(|part| part.len());
                 first.map(|part| Anchor::Prefix(part)).or_else(|| {

@@ -68,7 +68,10 @@ impl Candidate {
 struct Plan {
     program: Box<[u8]>,
     format: Format,
-    stages: [Option<Possible>; TABLES],
+    /// A bit for each of the stages that were found out, and for those without a rule but by hints.
+    known: u16,
+    closed: u16,
+    stages: [Possible; TABLES],
     /// How often it was looked for, up to [`USES_ENOUGH`].
     uses: u32,
     /// Classes whose texts follow from the program, by the number of the class without it.
@@ -76,13 +79,16 @@ struct Plan {
 }
 
 /// The rules of a stage that can hold for a program.
-#[derive(Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 struct Possible {
-    /// Those that are found by the program, or are asked for every event.
-    rules: Box<[Candidate]>,
-    /// The parts of an event by which others can be found.
+    /// Where those lie that are found by the program, or are asked for every event.
+    rules: (u32, u32),
+    /// The parts of the event by which others can be found.
     parts: Parts,
 }
+
+// There is a bit for each of the stages.
+const _: () = assert!(TABLES <= u16::BITS as usize);
 
 /// What programs decide, of one worker and one listener.
 #[derive(Debug, Default)]
@@ -96,6 +102,8 @@ pub(crate) struct Plans {
     /// How often all was forgotten: numbers then begin anew.
     generation: u32,
     found: Found,
+    /// The rules of all stages of all programs.
+    rules: Vec<Candidate>,
     /// What is left of conditions.
     left: Vec<When>,
 }
@@ -124,6 +132,7 @@ impl Plans {
     pub(crate) fn clear(&mut self) {
         self.known.clear();
         self.by_hash.clear();
+        self.rules.clear();
         self.left.clear();
         self.generation = self.generation.wrapping_add(1);
         self.last = 0;
@@ -154,6 +163,8 @@ impl Plans {
         self.known.push(Plan {
             program: program.into(),
             format,
+            known: 0,
+            closed: 0,
             stages: Default::default(),
             uses: 0,
             classes: Vec::new(),
@@ -161,6 +172,13 @@ impl Plans {
         self.by_hash.insert(hash, number);
         self.last = number;
         Some(number)
+    }
+
+    /// Whether no rule of a stage can hold for that program, as far as is known, but for those that
+    /// are found by a hint.
+    #[inline]
+    pub(crate) fn is_closed(&self, number: u32, slot: usize) -> bool {
+        self.known[number as usize].closed >> slot & 1 == 1
     }
 
     /// Puts the rules that can hold as far as the program decides into `out`; returns the parts of
@@ -172,11 +190,13 @@ impl Plans {
         (table, index): (&Table, &Index),
         out: &mut Vec<Candidate>,
     ) -> Parts {
-        if let Some(known) = &self.known[number as usize].stages[slot] {
-            out.extend_from_slice(&known.rules);
+        let plan = &self.known[number as usize];
+        if plan.known >> slot & 1 == 1 {
+            let known = plan.stages[slot];
+            let (from, to) = known.rules;
+            out.extend_from_slice(&self.rules[from as usize..to as usize]);
             return known.parts;
         }
-        let plan = &self.known[number as usize];
         let listener = self.listener.as_bytes();
         index.fixed(&plan.program, listener, &mut self.found);
         let known = Known {
@@ -189,9 +209,17 @@ impl Plans {
         let parts = index.live(|rule| !matches!(known.left(when(rule)), When::Never));
         let rules = self.found.fixed.drain(..);
         let rules = rules.filter_map(|rule| candidate(rule, when(rule), &known, &mut self.left));
-        let rules: Box<[Candidate]> = rules.collect();
-        out.extend_from_slice(&rules);
-        self.known[number as usize].stages[slot] = Some(Possible { rules, parts });
+        let from = self.rules.len();
+        self.rules.extend(rules);
+        out.extend_from_slice(&self.rules[from..]);
+        let plan = &mut self.known[number as usize];
+        plan.known |= 1 << slot;
+        let closed = self.rules.len() == from && index.is_closed(parts);
+        plan.closed |= u16::from(closed) << slot;
+        plan.stages[slot] = Possible {
+            rules: (from as u32, self.rules.len() as u32),
+            parts,
+        };
         parts
     }
 
@@ -219,7 +247,10 @@ impl Plans {
     /// The class with the texts that follow from the program: `Ok` if it is known, `Err(true)` if
     /// the program was met often enough to be worth one.
     pub(crate) fn class(&mut self, number: u32, class: u32) -> Result<u32, bool> {
-        let plan = &mut self.known[number as usize];
+        // All was forgotten while the event was at work.
+        let Some(plan) = self.known.get_mut(number as usize) else {
+            return Err(false);
+        };
         let found = plan.classes.iter().find(|(general, _)| *general == class);
         if let Some((_, special)) = found {
             return Ok(*special);

@@ -16,10 +16,18 @@ pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
     kept.extend(event.scratch.values.iter().filter(|value| value.keep));
     let same =
         |a: &Value, b: &Value| a.mark == b.mark && event.bytes(a.name) == event.bytes(b.name);
-    let twice = |at: usize| kept[..at].iter().any(|other| same(other, &kept[at]));
+    // Most marks were not met before: a bit tells.
+    let mut met = [0u64; 4];
+    let twice = |at: usize| {
+        let place = kept[at].mark.wrapping_mul(0x9e37_79b1) >> 24;
+        let bits = &mut met[place as usize >> 6];
+        let known = *bits >> (place & 63) & 1 == 1;
+        *bits |= 1 << (place & 63);
+        known && kept[..at].iter().any(|other| same(other, &kept[at]))
+    };
     let deep = |value: &Value| {
         let name = event.bytes(value.name);
-        !name.is_ascii() || name.contains(&b'.')
+        name.iter().any(|byte| *byte == b'.' || !byte.is_ascii())
     };
     let simple = kept.len() <= SIMPLE_MAX && !(0..kept.len()).any(twice) && !kept.iter().any(deep);
     let span = if simple {
@@ -57,8 +65,13 @@ fn flat(event: &mut Event<'_>, values: &[Value]) -> Span {
 
 /// Appends a text as JSON; what is not UTF-8 is replaced.
 fn string(event: &mut Event<'_>, span: Span) {
-    let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if event.bytes(span).iter().all(plain) {
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~') & !matches!(byte, b'"' | b'\\');
+    // Without a way out before the end it is done for many bytes at once.
+    if event
+        .bytes(span)
+        .iter()
+        .fold(true, |all, byte| all & plain(byte))
+    {
         event.scratch.bytes.push(b'"');
         event.copy(span);
         event.scratch.bytes.push(b'"');

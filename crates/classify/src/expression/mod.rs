@@ -1,8 +1,10 @@
 //! Regular expressions on bytes, with what can be known of them without running them.
 
+mod matcher;
 mod program;
 
-use program::{Found, Program};
+use matcher::Found;
+use program::Program;
 use regex::bytes::{CaptureLocations, Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
@@ -26,6 +28,8 @@ pub(crate) struct Expression {
     written: String,
     /// The bytes that a match can begin with, if it must stand at the beginning of the text.
     first: Option<Box<[bool; 256]>>,
+    /// The same as a bit for each byte, close to the rest of what is asked first.
+    begins: [u64; 4],
     /// Bytes that a match has at least.
     least: usize,
     /// A text that every match has.
@@ -63,12 +67,14 @@ impl Expression {
         let cut = without_rest(written).filter(|_| shorter.is_some());
         let program = hir(cut.as_deref().unwrap_or(written));
         let hir = hir(written);
+        let first = hir.as_ref().and_then(first_bytes);
         Ok(Self {
             regex: shorter.unwrap_or(whole),
             test: program.as_ref().and_then(|hir| Program::new(hir, false)),
             read: program.as_ref().and_then(|hir| Program::new(hir, true)),
             written: written.to_owned(),
-            first: hir.as_ref().and_then(first_bytes),
+            begins: first.as_deref().map_or([u64::MAX; 4], bits),
+            first,
             least: hir
                 .as_ref()
                 .and_then(|hir| hir.properties().minimum_len())
@@ -90,10 +96,8 @@ impl Expression {
         if text.len() < self.least {
             return false;
         }
-        match (&self.first, text.first()) {
-            (Some(first), Some(byte)) => first[usize::from(*byte)],
-            _ => true,
-        }
+        text.first()
+            .is_none_or(|byte| self.begins[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1)
     }
 
     pub(crate) fn is_match(&self, text: &[u8]) -> bool {
@@ -111,13 +115,14 @@ impl Expression {
         }
     }
 
-    /// Puts where the groups lie into `slots`; `false`: it does not match. `room` is used again for
-    /// this expression.
+    /// Puts where the groups lie into `slots`; `false`: it does not match. `rooms` are used again,
+    /// that of this number for this expression.
     pub(crate) fn captures(
         &self,
         text: &[u8],
         slots: &mut Slots,
-        room: &mut Option<CaptureLocations>,
+        rooms: &mut Vec<Option<CaptureLocations>>,
+        id: usize,
     ) -> bool {
         if !self.can_begin(text) {
             return false;
@@ -131,7 +136,10 @@ impl Expression {
             Some(Found::No) => return false,
             Some(Found::Unknown) | None => {}
         }
-        let room = room.get_or_insert_with(|| self.regex.capture_locations());
+        if rooms.len() <= id {
+            rooms.resize_with(id + 1, || None);
+        }
+        let room = rooms[id].get_or_insert_with(|| self.regex.capture_locations());
         if self.regex.captures_read(room, text).is_none() {
             return false;
         }
@@ -270,6 +278,15 @@ fn first_bytes(hir: &Hir) -> Option<Box<[bool; 256]>> {
     (!empty).then_some(set)
 }
 
+/// A bit for each byte of a set.
+fn bits(set: &[bool; 256]) -> [u64; 4] {
+    let mut bits = [0; 4];
+    for (byte, member) in set.iter().enumerate() {
+        bits[byte >> 6] |= u64::from(*member) << (byte & 63);
+    }
+    bits
+}
+
 /// Adds the bytes that `hir` can begin with; whether it can be empty.
 fn first(hir: &Hir, set: &mut [bool; 256]) -> bool {
     match hir.kind() {
@@ -313,7 +330,7 @@ mod tests {
     fn groups(written: &str, text: &str) -> Vec<String> {
         let expression = Expression::new(written, false).expect(written);
         let mut slots = Slots::new();
-        if !expression.captures(text.as_bytes(), &mut slots, &mut None) {
+        if !expression.captures(text.as_bytes(), &mut slots, &mut Vec::new(), 0) {
             return vec!["no match".to_owned()];
         }
         let count = expression.regex().captures_len();

@@ -9,26 +9,23 @@
 //! What remains is bounded by a budget of steps for the whole search. Whoever exceeds it is
 //! answered by the general engine, whose time is linear in the text.
 
-use regex_syntax::hir::{Class, Hir, HirKind, Look};
-use smallvec::SmallVec;
+use memchr::memmem::Finder;
+use regex_syntax::hir::{Capture, Class, Hir, HirKind, Look};
 
 /// Elements of a program; a longer one is left to the general engine.
 const OPS_MAX: usize = 1024;
 
-/// Steps for a search, and for each byte of the text.
-const STEPS: usize = 1024;
-const STEPS_PER_BYTE: usize = 2;
-
-/// Bytes of a run that count as a step.
-const RUN_STEP: usize = 4;
+/// Bytes of a text that every match has, at least, for it to be looked for before all else.
+const TEXT_LEAST: usize = 3;
 
 /// A set of bytes.
 type Set = Box<[bool; 256]>;
 
-#[derive(Clone, Debug)]
-enum Op {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Op {
     Byte(u8),
-    Literal(Box<[u8]>),
+    /// From there to there of the program's texts.
+    Literal(u16, u16),
     One(u16),
     /// A run of bytes of a set, as long as it may be. What can begin nowhere within it follows:
     /// it is not given back.
@@ -37,7 +34,14 @@ enum Op {
         least: u32,
         most: u32,
     },
-    /// The same, given back byte by byte.
+    /// The same as a group of its own, whose beginning has that slot.
+    Group {
+        slot: u16,
+        set: u16,
+        least: u32,
+        most: u32,
+    },
+    /// The same as a run, given back byte by byte.
     Give {
         set: u16,
         least: u32,
@@ -63,36 +67,71 @@ enum Op {
     Match,
 }
 
-/// A program.
+/// A program. What it is made of lies close together: of two events that meet it there were others
+/// in between, so that all of it must be waited for.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    ops: Box<[Op]>,
-    sets: Box<[Set]>,
+    pub(super) ops: Box<[Op]>,
+    /// The texts of all literals.
+    pub(super) texts: Box<[u8]>,
+    pub(super) sets: Sets,
     /// Twice the number of groups, the whole match among them.
-    slots: usize,
-    from: From,
+    pub(super) slots: usize,
+    pub(super) from: From,
+}
+
+/// Sets of bytes: each is a bit of one of the tables.
+#[derive(Clone, Debug)]
+pub(super) struct Sets(Box<[[u8; 256]]>);
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(super) struct Members<'s> {
+    table: &'s [u8; 256],
+    bit: u8,
+}
+
+impl Sets {
+    fn new(sets: &[Set]) -> Self {
+        let mut tables = vec![[0; 256]; sets.len().div_ceil(8)].into_boxed_slice();
+        for (number, set) in sets.iter().enumerate() {
+            let table = tables[number / 8].iter_mut();
+            for (bits, member) in table.zip(set.iter()) {
+                *bits |= u8::from(*member) << (number % 8);
+            }
+        }
+        Self(tables)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u16) -> Members<'_> {
+        Members {
+            table: &self.0[usize::from(number >> 3)],
+            bit: 1 << (number & 7),
+        }
+    }
+}
+
+impl Members<'_> {
+    #[inline]
+    pub(super) fn contains(self, byte: u8) -> bool {
+        self.table[usize::from(byte)] & self.bit != 0
+    }
 }
 
 /// Where a match can begin.
 #[derive(Clone, Debug)]
-enum From {
+pub(super) enum From {
     /// At the beginning of the text only.
     Start,
     Byte(u8),
-    Text(Box<memchr::memmem::Finder<'static>>),
+    Text(Box<Finder<'static>>),
+    /// With a byte of that set, if the text beside it stands anywhere.
+    One(u16, Option<Box<Finder<'static>>>),
 }
 
 /// Where groups lie: `u32::MAX` stands for nowhere.
-pub(crate) type Slots = SmallVec<[u32; 24]>;
-
-/// What a search came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
-    Yes,
-    No,
-    /// The budget is used up.
-    Unknown,
-}
+pub(crate) type Slots = Vec<u32>;
 
 /// What the rest of an expression can begin with. To take more for possible is never wrong.
 #[derive(Clone)]
@@ -216,6 +255,7 @@ fn set_of(hir: &Hir) -> Option<Set> {
 /// Puts a program together.
 struct Builder {
     ops: Vec<Op>,
+    texts: Vec<u8>,
     sets: Vec<Set>,
     /// Whether groups are wanted.
     saves: bool,
@@ -226,253 +266,27 @@ impl Program {
     /// Without `saves` only whether it matches can be asked.
     pub(super) fn new(hir: &Hir, saves: bool) -> Option<Self> {
         let anchored = hir.properties().look_set_prefix().contains(Look::Start);
-        let from = if anchored {
-            From::Start
-        } else {
-            let mut prefix = Vec::new();
-            let _ = super::collect(hir, &mut prefix);
-            match prefix.as_slice() {
-                [] => return None,
-                // A byte is found too often if something longer is looked for.
-                [_] if super::longest(hir).is_some_and(|text| text.len() > 3) => return None,
-                [byte] => From::Byte(*byte),
-                text => From::Text(Box::new(memchr::memmem::Finder::new(text).into_owned())),
-            }
-        };
         let mut builder = Builder {
             ops: Vec::new(),
+            texts: Vec::new(),
             sets: Vec::new(),
             saves,
+        };
+        let from = match anchored {
+            true => From::Start,
+            false => builder.begin(hir)?,
         };
         builder.add(hir, &First::done())?;
         builder.ops.push(Op::Match);
         let groups = hir.properties().explicit_captures_len() + 1;
         Some(Self {
             ops: builder.ops.into(),
-            sets: builder.sets.into(),
+            texts: builder.texts.into(),
+            sets: Sets::new(&builder.sets),
             slots: if saves { 2 * groups } else { 0 },
             from,
         })
     }
-
-    /// Looks for the first match. Where it and its groups lie is put into `slots`.
-    pub(super) fn search(&self, text: &[u8], slots: &mut Slots) -> Found {
-        let mut steps = STEPS + STEPS_PER_BYTE * text.len();
-        let mut at = 0;
-        loop {
-            let Some(rest) = text.get(at..) else {
-                return Found::No;
-            };
-            let found = match &self.from {
-                From::Start if at > 0 => return Found::No,
-                From::Start => Some(0),
-                From::Byte(byte) => memchr::memchr(*byte, rest),
-                From::Text(finder) => finder.find(rest),
-            };
-            let Some(found) = found else {
-                return Found::No;
-            };
-            at += found;
-            slots.clear();
-            slots.resize(self.slots, u32::MAX);
-            match self.run(text, at, slots, &mut steps) {
-                Found::No => at += 1,
-                known => return known,
-            }
-        }
-    }
-
-    fn set(&self, number: u16) -> &[bool; 256] {
-        &self.sets[usize::from(number)]
-    }
-
-    /// How many bytes from `at` on are of the set, up to `most`.
-    fn length(&self, set: u16, rest: &[u8], most: u32, steps: &mut usize) -> usize {
-        let set = self.set(set);
-        let rest = &rest[..rest.len().min(most as usize)];
-        let end = rest.iter().position(|byte| !set[usize::from(*byte)]);
-        let length = end.unwrap_or(rest.len());
-        *steps = steps.saturating_sub(length / RUN_STEP);
-        length
-    }
-
-    fn begins(&self, text: &[u8], set: u16) -> bool {
-        text.first()
-            .is_some_and(|byte| self.set(set)[usize::from(*byte)])
-    }
-
-    /// Takes the run that an element asks for; whether it is long enough.
-    fn repeat(
-        &self,
-        op: usize,
-        text: &[u8],
-        at: &mut usize,
-        later: &mut Later,
-        steps: &mut usize,
-    ) -> bool {
-        let rest = &text[*at..];
-        match &self.ops[op] {
-            Op::Run { set, least, most } => {
-                let length = self.length(*set, rest, *most, steps);
-                *at += length;
-                length >= *least as usize
-            }
-            Op::Give { set, least, most } => {
-                let length = self.length(*set, rest, *most, steps);
-                let shortest = *at + *least as usize;
-                *at += length;
-                if *at > shortest {
-                    later.push(Entry::Shorter(op as u16 + 1, shortest as u32, *at as u32));
-                }
-                *at >= shortest
-            }
-            Op::Lazy { set, least, most } => {
-                let length = self.length(*set, rest, *least, steps);
-                let left = most.saturating_sub(*least);
-                *at += length;
-                if length == *least as usize && left > 0 {
-                    later.push(Entry::Longer(op as u16, *at as u32, left));
-                }
-                length == *least as usize
-            }
-            _ => true,
-        }
-    }
-
-    fn run(&self, text: &[u8], begin: usize, slots: &mut Slots, steps: &mut usize) -> Found {
-        let (mut at, mut next, mut later) = (begin, 0, Later::new());
-        loop {
-            let Some(left) = steps.checked_sub(1) else {
-                return Found::Unknown;
-            };
-            *steps = left;
-            let rest = &text[at..];
-            let on = match &self.ops[next] {
-                Op::Match => {
-                    whole(slots, begin, at);
-                    return Found::Yes;
-                }
-                Op::Byte(byte) => {
-                    at += 1;
-                    rest.first() == Some(byte)
-                }
-                Op::Literal(literal) => {
-                    at += literal.len();
-                    rest.starts_with(literal)
-                }
-                Op::One(set) => {
-                    at += 1;
-                    self.begins(rest, *set)
-                }
-                Op::Run { .. } | Op::Give { .. } | Op::Lazy { .. } => {
-                    self.repeat(next, text, &mut at, &mut later, steps)
-                }
-                Op::Split(other) => {
-                    later.push(Entry::Go(*other, at as u32));
-                    true
-                }
-                Op::Decide(set, other) | Op::Prefer(set, other) => {
-                    if !self.begins(rest, *set) {
-                        next = usize::from(*other);
-                        continue;
-                    }
-                    if matches!(self.ops[next], Op::Prefer(..)) {
-                        later.push(Entry::Go(*other, at as u32));
-                    }
-                    true
-                }
-                Op::Jump(to) => {
-                    next = usize::from(*to);
-                    continue;
-                }
-                Op::Save(slot) => {
-                    let old = std::mem::replace(&mut slots[usize::from(*slot)], at as u32);
-                    if !later.is_empty() {
-                        later.push(Entry::Restore(*slot, old));
-                    }
-                    true
-                }
-                Op::Start => at == 0,
-                Op::End => rest.is_empty(),
-                Op::Boundary(wanted) => {
-                    let before = at.checked_sub(1).and_then(|at| text.get(at));
-                    (is_word(before) != is_word(rest.first())) == *wanted
-                }
-            };
-            if on {
-                next += 1;
-                continue;
-            }
-            match self.back(text, &mut later, slots) {
-                Some(place) => (next, at) = place,
-                None => return Found::No,
-            }
-        }
-    }
-
-    /// Where to go on after a failure.
-    fn back(&self, text: &[u8], later: &mut Later, slots: &mut Slots) -> Option<(usize, usize)> {
-        loop {
-            match later.pop()? {
-                Entry::Go(next, at) => return Some((usize::from(next), at as usize)),
-                Entry::Restore(slot, old) => slots[usize::from(slot)] = old,
-                Entry::Shorter(next, shortest, at) => {
-                    let mut at = at - 1;
-                    // Only where the next element can begin is worth a try.
-                    if let Some(Op::Byte(byte)) = self.ops.get(usize::from(next)) {
-                        let given = &text[shortest as usize..text.len().min(at as usize + 1)];
-                        let Some(found) = memchr::memrchr(*byte, given) else {
-                            continue;
-                        };
-                        at = shortest + found as u32;
-                    }
-                    if at > shortest {
-                        later.push(Entry::Shorter(next, shortest, at));
-                    }
-                    return Some((usize::from(next), at as usize));
-                }
-                Entry::Longer(op, at, left) => {
-                    let Op::Lazy { set, .. } = &self.ops[usize::from(op)] else {
-                        continue;
-                    };
-                    let byte = text.get(at as usize);
-                    if !byte.is_some_and(|b| self.set(*set)[usize::from(*b)]) {
-                        continue;
-                    }
-                    if left > 1 {
-                        later.push(Entry::Longer(op, at + 1, left - 1));
-                    }
-                    return Some((usize::from(op) + 1, at as usize + 1));
-                }
-            }
-        }
-    }
-}
-
-/// The whole match is the first group.
-fn whole(slots: &mut Slots, begin: usize, end: usize) {
-    if let [from, to, ..] = slots.as_mut_slice() {
-        (*from, *to) = (begin as u32, end as u32);
-    }
-}
-
-fn is_word(byte: Option<&u8>) -> bool {
-    byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-}
-
-/// What can be tried when something fails, the last first.
-type Later = SmallVec<[Entry; 32]>;
-
-#[derive(Clone, Copy)]
-enum Entry {
-    /// From that element and place on.
-    Go(u16, u32),
-    /// A group had that place.
-    Restore(u16, u32),
-    /// The run that ends there may be shorter, down to the first place.
-    Shorter(u16, u32, u32),
-    /// The run of that element may be longer by so much.
-    Longer(u16, u32, u32),
 }
 
 impl Builder {
@@ -485,6 +299,48 @@ impl Builder {
         u16::try_from(number).ok()
     }
 
+    /// Where a match that may stand anywhere can begin.
+    fn begin(&mut self, hir: &Hir) -> Option<From> {
+        let mut prefix = Vec::new();
+        let _ = super::collect(hir, &mut prefix);
+        let text = super::longest(hir).filter(|text| text.len() >= TEXT_LEAST);
+        let finder = |text: &[u8]| Box::new(Finder::new(text).into_owned());
+        Some(match (prefix.as_slice(), text) {
+            ([byte], None) => From::Byte(*byte),
+            // A byte is found too often if something longer is looked for.
+            ([_], Some(_)) => return None,
+            (prefix @ [_, _, ..], _) => From::Text(finder(prefix)),
+            (_, text) => {
+                let mut set = Box::new([false; 256]);
+                if super::first(hir, &mut set) {
+                    return None;
+                }
+                From::One(self.set(set)?, text.as_deref().map(finder))
+            }
+        })
+    }
+
+    /// Adds a literal's text.
+    fn text(&mut self, text: &[u8]) -> Option<Op> {
+        let from = u16::try_from(self.texts.len()).ok()?;
+        self.texts.extend_from_slice(text);
+        Some(Op::Literal(from, u16::try_from(self.texts.len()).ok()?))
+    }
+
+    /// A group that is nothing but a run which is not given back.
+    fn group(&mut self, capture: &Capture, slot: u16, rest: &First) -> Option<Op> {
+        let HirKind::Repetition(again) = capture.sub.kind() else {
+            return None;
+        };
+        let set = set_of(&again.sub).filter(|set| again.greedy && rest.is_disjoint(set))?;
+        Some(Op::Group {
+            slot,
+            set: self.set(set)?,
+            least: again.min,
+            most: again.max.unwrap_or(u32::MAX),
+        })
+    }
+
     fn here(&self) -> Option<u16> {
         (self.ops.len() < OPS_MAX).then_some(self.ops.len() as u16)
     }
@@ -494,10 +350,13 @@ impl Builder {
         self.here()?;
         match hir.kind() {
             HirKind::Empty => {}
-            HirKind::Literal(text) => self.ops.push(match &*text.0 {
-                [byte] => Op::Byte(*byte),
-                text => Op::Literal(text.into()),
-            }),
+            HirKind::Literal(text) => {
+                let op = match &*text.0 {
+                    [byte] => Op::Byte(*byte),
+                    text => self.text(text)?,
+                };
+                self.ops.push(op);
+            }
             HirKind::Class(Class::Unicode(_)) => return None,
             HirKind::Class(Class::Bytes(_)) => {
                 let set = self.set(set_of(hir)?)?;
@@ -512,6 +371,12 @@ impl Builder {
             }),
             HirKind::Capture(capture) => {
                 let slot = u16::try_from(2 * capture.index).ok()?;
+                if let Some(group) = self.group(capture, slot, rest)
+                    && self.saves
+                {
+                    self.ops.push(group);
+                    return Some(());
+                }
                 if self.saves {
                     self.ops.push(Op::Save(slot));
                 }
@@ -634,6 +499,7 @@ mod tests {
     use regex_syntax::ParserBuilder;
 
     use super::*;
+    use crate::expression::Found;
 
     fn program(written: &str) -> Option<Program> {
         let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();

@@ -47,7 +47,8 @@ impl Csv {
             read += 1;
             if !name.is_empty() {
                 let text = Span::new(span.start() + from, span.start() + to);
-                event.add(name.as_bytes(), text, keep, false);
+                // What nothing asks for was taken out before.
+                event.add_wanted(name.as_bytes(), text, keep, false);
             }
             match next {
                 Some(next) => at = next,

@@ -1,5 +1,7 @@
 //! Common Event Format (ArcSight, version 25) and Log Event Extended Format (IBM QRadar).
 
+use std::sync::LazyLock;
+
 use inrush_event::Span;
 use memchr::{memchr, memmem};
 
@@ -15,13 +17,16 @@ const CEF_NAMES: [&str; 7] = [
     "cef.severity",
 ];
 
+static CEF: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("CEF:"));
+static LEEF: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("LEEF:"));
+
 /// Reads `CEF:0|vendor|product|version|class|name|severity|extension`. The prefix may be missing:
 /// where a header was read, `CEF` was taken for the program.
 pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
     let mut at = match bytes {
         // The program was `CEF`.
         [digit, b'|', ..] if digit.is_ascii_digit() => 0,
-        _ => memmem::find(bytes, b"CEF:").map_or(0, |found| found + 4),
+        _ => CEF.find(bytes).map_or(0, |found| found + 4),
     };
     at += blanks(&bytes[at..]);
     if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
@@ -65,7 +70,8 @@ impl Pairs {
     /// none.
     pub(crate) fn find(&self, name: &[u8], bytes: &[u8]) -> Span {
         let mut at = 0;
-        while let Some(found) = memmem::find(&bytes[at..], name).map(|n| at + n) {
+        // Few pairs, asked for seldom: to get a faster search ready costs more than it saves.
+        while let Some(found) = find(&bytes[at..], name).map(|n| at + n) {
             at = found + name.len();
             let before = found.checked_sub(1).map(|before| bytes[before]);
             let begins = before.is_none_or(|byte| byte == self.separator.unwrap_or(b' '));
@@ -83,6 +89,15 @@ impl Pairs {
         }
         Span::EMPTY
     }
+}
+
+/// Where a name stands first.
+fn find(bytes: &[u8], name: &[u8]) -> Option<usize> {
+    let Some(first) = name.first() else {
+        return Some(0);
+    };
+    let mut begins = memchr::memchr_iter(*first, bytes);
+    begins.find(|at| bytes[*at..].starts_with(name))
 }
 
 /// Where a value that begins at `from` ends: before the blank in front of the next key.
@@ -106,7 +121,7 @@ fn value_end(bytes: &[u8], from: usize) -> usize {
 /// Reads `LEEF:1.0|vendor|product|version|event|attributes`, or 2.0 with the separator before the
 /// attributes.
 pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
-    let mut at = match memmem::find(bytes, b"LEEF:") {
+    let mut at = match LEEF.find(bytes) {
         Some(found) => found + 5,
         None => 0,
     };
@@ -135,9 +150,11 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
         separator = given.unwrap_or(separator);
         at = end + 1;
     }
-    let hex = format!("{separator:02x}");
-    let hex = event.keep(hex.as_bytes());
-    event.add(b"leef.separator", hex, false, false);
+    if event.wants(b"leef.separator") {
+        let hex = format!("{separator:02x}");
+        let hex = event.keep(hex.as_bytes());
+        event.add_wanted(b"leef.separator", hex, false, false);
+    }
     let ext = Span::new(span.start() + at, span.start() + bytes.len());
     event.add(b"leef.attributes", ext, false, false);
     if event.only.is_some() {
@@ -208,17 +225,21 @@ fn bar(bytes: &[u8], mut at: usize) -> Option<usize> {
 }
 
 fn add(event: &mut Event<'_>, name: &str, bytes: &[u8], (from, to): (usize, usize), span: Span) {
+    if !event.wants(name.as_bytes()) {
+        return;
+    }
     let text = if memchr(b'\\', &bytes[from..to]).is_some() {
-        let plain = unescaped(&bytes[from..to]);
-        event.keep(&plain)
+        unescaped(&bytes[from..to], event)
     } else {
         Span::new(span.start() + from, span.start() + to)
     };
-    event.add(name.as_bytes(), text, false, false);
+    event.add_wanted(name.as_bytes(), text, false, false);
 }
 
-fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
+/// Keeps the text without the backslashes that take the meaning from what follows.
+fn unescaped(text: &[u8], event: &mut Event<'_>) -> Span {
+    let start = event.here();
+    let plain = &mut event.scratch.bytes;
     let mut bytes = text.iter();
     while let Some(byte) = bytes.next() {
         match (byte, bytes.as_slice().first()) {
@@ -233,33 +254,61 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
             _ => plain.push(*byte),
         }
     }
-    plain
+    Span::new(start, event.here())
+}
+
+/// Bytes that a key can have.
+const KEY: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let known = byte as u8;
+        table[byte] = known.is_ascii_alphanumeric() || matches!(known, b'_' | b'.' | b'-');
+        byte += 1;
+    }
+    table
+};
+
+/// A key that was found: where it begins, where its `=` stands, and whether there is a backslash
+/// behind that.
+#[derive(Clone, Copy)]
+struct Pending {
+    key_at: usize,
+    equals: usize,
+    escaped: bool,
 }
 
 /// Reads `key=value` pairs whose values may hold blanks: a value ends where the next key begins.
 /// `cs1Label=User cs1=ann` makes `User`.
 fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Event<'_>) {
     let first = event.scratch.values.len();
-    let mut pending: Option<(usize, usize, usize)> = None;
-    let mut at = start;
-    while let Some(equals) = memchr(b'=', &bytes[at..]).map(|n| at + n) {
-        at = equals + 1;
+    let mut pending: Option<Pending> = None;
+    for at in memchr::memchr2_iter(b'=', b'\\', &bytes[start..]) {
+        let at = start + at;
+        if bytes[at] == b'\\' {
+            pending
+                .iter_mut()
+                .for_each(|pending| pending.escaped = true);
+            continue;
+        }
+        let equals = at;
         if bytes[equals.saturating_sub(1)] == b'\\' {
             continue;
         }
-        let part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
         let before = &bytes[start..equals];
-        let key_at = before
-            .iter()
-            .rposition(|byte| !part(byte))
-            .map_or(0, |n| n + 1);
+        let others = before.iter().rposition(|byte| !KEY[usize::from(*byte)]);
+        let key_at = others.map_or(0, |n| n + 1);
         let boundary = key_at == 0 || before[key_at - 1].is_ascii_whitespace();
         if key_at == before.len() || !boundary {
             continue;
         }
         let key_at = start + key_at;
         finish(bytes, pending, key_at, span, keep, event);
-        pending = Some((key_at, equals, at));
+        pending = Some(Pending {
+            key_at,
+            equals,
+            escaped: false,
+        });
     }
     finish(bytes, pending, bytes.len(), span, keep, event);
     labels(first, event);
@@ -267,24 +316,25 @@ fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Eve
 
 fn finish(
     bytes: &[u8],
-    pending: Option<(usize, usize, usize)>,
+    pending: Option<Pending>,
     end: usize,
     span: Span,
     keep: bool,
     event: &mut Event<'_>,
 ) {
-    let Some((key_at, equals, from)) = pending else {
+    let Some(pending) = pending else {
         return;
     };
+    let from = pending.equals + 1;
     let to = from + bytes[from..end.max(from)].trim_ascii_end().len();
-    let value = &bytes[from..to];
-    let text = if memchr(b'\\', value).is_some() {
-        let plain = unescaped(value);
-        event.keep(&plain)
+    let (key, key_at) = (&bytes[pending.key_at..pending.equals], pending.key_at);
+    if pending.escaped {
+        let text = unescaped(&bytes[from..to], event);
+        event.add(key, text, keep, false);
     } else {
-        Span::new(span.start() + from, span.start() + to)
-    };
-    event.add(&bytes[key_at..equals], text, keep, false);
+        let text = Span::new(span.start() + from, span.start() + to);
+        event.add_there(key, span.start() + key_at, text, keep);
+    }
 }
 
 /// Labels that are looked at: twice what the format has.
@@ -298,6 +348,10 @@ fn labels(first: usize, event: &mut Event<'_>) {
             return;
         }
         let label = event.scratch.values[index];
+        // The last byte of the name is the mark's last.
+        if label.mark >> 24 != u32::from(b'l') {
+            continue;
+        }
         let name = event.bytes(label.name);
         let Some(of) = name.strip_suffix(b"Label") else {
             continue;

@@ -1,5 +1,7 @@
 //! Headers that rules have laid bare: `program[pid]: message`, or all of RFC 3164 (section 4.1).
 
+use std::sync::LazyLock;
+
 use inrush_event::{Format, Span};
 
 use crate::event::Event;
@@ -43,13 +45,15 @@ const TIMES: [&str; 5] = [
     "%Y-%m-%dT%H:%M:%S%f",
 ];
 
+/// The same, ready to be read with.
+static FORMATS: LazyLock<Formats> = LazyLock::new(|| Formats::fixed(&TIMES));
+
 /// Reads time, host, tag and message; `false` if there is no time.
 pub(super) fn whole(bytes: &[u8], span: Span, event: &mut Event<'_>) -> bool {
     let at = bytes.iter().take_while(|byte| **byte == b' ').count();
     let zone = event.zone.unwrap_or(event.source_zone);
-    let formats = Formats::fixed(&TIMES);
     let received = event.record.received;
-    let Some((time, end)) = formats.prefix(&bytes[at..], zone, received) else {
+    let Some((time, end)) = FORMATS.prefix(&bytes[at..], zone, received) else {
         return false;
     };
     time.stamp(&mut event.record, event.zone.is_some());

@@ -22,21 +22,21 @@ impl Kv {
         let mut at = 0;
         let mut found = false;
         while let Some(equals) = memchr(self.value, &bytes[at..]).map(|n| at + n) {
-            let key = self.key(&bytes[at..equals]);
+            let (key, key_at) = self.key(&bytes[at..equals]);
             let value_at = equals + 1;
             let (from, to, next) = self.value(bytes, value_at);
             if !key.is_empty() {
                 found = true;
                 let text = Span::new(span.start() + from, span.start() + to);
-                event.add(key, text, keep, false);
+                event.add_there(key, span.start() + at + key_at, text, keep);
             }
             at = next.max(value_at).min(bytes.len());
         }
         found
     }
 
-    /// The key at the end of what stands before the separator.
-    fn key<'t>(&self, before: &'t [u8]) -> &'t [u8] {
+    /// The key at the end of what stands before the separator, and where it begins there.
+    fn key<'t>(&self, before: &'t [u8]) -> (&'t [u8], usize) {
         let mut before = before.trim_ascii_end();
         if let Some(inner) = before
             .split_last()
@@ -48,7 +48,8 @@ impl Kv {
             byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'@' | b'$')
         };
         let start = before.iter().rposition(|byte| !part(byte));
-        &before[start.map_or(0, |at| at + 1)..]
+        let start = start.map_or(0, |at| at + 1);
+        (&before[start..], start)
     }
 
     /// Where the next separator of pairs stands.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use inrush_event::Span;
 
 use crate::PackError;
-use crate::event::{Event, Room};
+use crate::event::{Event, Scratch};
 use crate::expression::Expression;
 use crate::needs::Names;
 use crate::pack::Part;
@@ -105,7 +105,7 @@ pub enum Action {
 /// A regular expression and what its groups stand for.
 #[derive(Clone, Debug)]
 pub struct Groups {
-    regex: Expression,
+    regex: Box<Expression>,
     groups: Vec<(usize, Part)>,
     /// Its number among all expressions with groups; given when packs are compiled.
     pub(crate) id: usize,
@@ -127,7 +127,7 @@ impl Groups {
     /// # Errors
     /// It is none, or is too large.
     pub fn new(expression: &str) -> Result<Self, PackError> {
-        let regex = Expression::new(expression, false)?;
+        let regex = Box::new(Expression::new(expression, false)?);
         let named = regex.regex().capture_names().enumerate();
         let groups = named
             .filter_map(|(index, name)| Some((index, Part::named(name?))))
@@ -151,22 +151,24 @@ impl Step {
                 if groups.groups.is_empty() {
                     return groups.regex.is_match(&bytes);
                 }
-                let mut room = event.room(groups.id);
-                let Room { slots, locations } = &mut room;
-                let found = groups.regex.captures(&bytes, slots, locations);
-                for (index, part) in groups.groups.iter().filter(|_| found) {
-                    let Some((from, to)) = groups.regex.group(*index, &room.slots, &bytes) else {
+                let Scratch { slots, rooms, .. } = &mut *event.scratch;
+                if !groups.regex.captures(&bytes, slots, rooms, groups.id) {
+                    return false;
+                }
+                for (index, part) in &groups.groups {
+                    let slots = &event.scratch.slots;
+                    let Some((from, to)) = groups.regex.group(*index, slots, &bytes) else {
                         continue;
                     };
                     match part {
                         Part::Value(name) => {
-                            event.add(name.as_bytes(), within(from, to), self.keep, false);
+                            // What nothing asks for was taken out before.
+                            event.add_wanted(name.as_bytes(), within(from, to), self.keep, false);
                         }
                         part => event.set_part(part, within(from, to)),
                     }
                 }
-                event.give_back(groups.id, room);
-                found
+                true
             }
             Action::Kv(kv) => kv.read(&bytes, span, self.keep, event),
             Action::Csv(csv) => csv.read(&bytes, span, self.keep, event),

@@ -1,0 +1,308 @@
+//! Runs a program along a text.
+
+use smallvec::SmallVec;
+
+use super::program::{From, Op, Program, Slots};
+
+/// Steps for a search, and for each byte of the text.
+const STEPS: usize = 1024;
+const STEPS_PER_BYTE: usize = 2;
+
+/// Bytes of a run that count as a step.
+const RUN_STEP: usize = 4;
+
+/// What a search came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    Yes,
+    No,
+    /// The budget is used up.
+    Unknown,
+}
+
+/// The way of a program along a text.
+struct Way<'p> {
+    program: &'p Program,
+    text: &'p [u8],
+    slots: &'p mut [u32],
+    later: Later,
+    steps: usize,
+}
+
+impl Program {
+    /// Looks for the first match. Where it and its groups lie is put into `slots`.
+    pub(super) fn search(&self, text: &[u8], slots: &mut Slots) -> Found {
+        slots.clear();
+        slots.resize(self.slots, u32::MAX);
+        let mut way = Way {
+            program: self,
+            text,
+            slots: slots.as_mut_slice(),
+            later: Later::new(),
+            steps: STEPS + STEPS_PER_BYTE * text.len(),
+        };
+        let mut at = 0;
+        match &self.from {
+            From::Start => return way.run(0),
+            From::One(_, Some(finder)) if finder.find(text).is_none() => return Found::No,
+            _ => {}
+        }
+        while let Some(rest) = text.get(at..) {
+            let found = match &self.from {
+                From::Start => None,
+                From::Byte(byte) => memchr::memchr(*byte, rest),
+                From::Text(finder) => finder.find(rest),
+                From::One(set, _) => {
+                    let set = self.sets.get(*set);
+                    rest.iter().position(|byte| set.contains(*byte))
+                }
+            };
+            let Some(found) = found else {
+                return Found::No;
+            };
+            at += found;
+            match way.run(at) {
+                Found::No => at += 1,
+                known => return known,
+            }
+            way.slots.fill(u32::MAX);
+        }
+        Found::No
+    }
+}
+
+impl Way<'_> {
+    /// How many bytes from `at` on are of the set, up to `most`.
+    #[inline]
+    fn length(&mut self, set: u16, at: usize, most: u32) -> usize {
+        let set = self.program.sets.get(set);
+        let rest = &self.text[at..];
+        let rest = &rest[..rest.len().min(most as usize)];
+        let end = rest.iter().position(|byte| !set.contains(*byte));
+        let length = end.unwrap_or(rest.len());
+        self.steps = self.steps.saturating_sub(length / RUN_STEP);
+        length
+    }
+
+    /// Whether a byte of the set comes next.
+    #[inline]
+    fn begins(&self, at: usize, set: u16) -> bool {
+        let byte = self.text.get(at);
+        byte.is_some_and(|byte| self.program.sets.get(set).contains(*byte))
+    }
+
+    /// Takes the run of an element that may not be the longest one; whether it is long enough.
+    fn repeat(&mut self, op: usize, at: &mut usize) -> bool {
+        match self.program.ops[op] {
+            Op::Give { set, least, most } => {
+                let length = self.length(set, *at, most);
+                let shortest = *at + least as usize;
+                *at += length;
+                if *at > shortest {
+                    let one = Entry::Shorter(op as u16 + 1, shortest as u32, *at as u32);
+                    self.later.push(one);
+                }
+                *at >= shortest
+            }
+            Op::Lazy { set, least, most } => {
+                let length = self.length(set, *at, least);
+                let left = most.saturating_sub(least);
+                *at += length;
+                if length == least as usize && left > 0 {
+                    self.later.push(Entry::Longer(op as u16, *at as u32, left));
+                }
+                length == least as usize
+            }
+            _ => true,
+        }
+    }
+
+    fn save(&mut self, slot: u16, at: usize) {
+        let old = std::mem::replace(&mut self.slots[usize::from(slot)], at as u32);
+        if !self.later.is_empty() {
+            self.later.push(Entry::Restore(slot, old));
+        }
+    }
+
+    /// Goes along the program from a place of the text on.
+    fn run(&mut self, begin: usize) -> Found {
+        let (program, text) = (self.program, self.text);
+        let (mut at, mut next) = (begin, 0);
+        loop {
+            let Some(left) = self.steps.checked_sub(1) else {
+                return Found::Unknown;
+            };
+            self.steps = left;
+            let on = match program.ops[next] {
+                Op::Match => {
+                    whole(self.slots, begin, at);
+                    return Found::Yes;
+                }
+                Op::Byte(byte) => {
+                    at += 1;
+                    text.get(at - 1) == Some(&byte)
+                }
+                Op::Literal(from, to) => {
+                    let literal = &program.texts[usize::from(from)..usize::from(to)];
+                    let begins = text[at..].starts_with(literal);
+                    at += literal.len();
+                    begins
+                }
+                Op::One(set) => {
+                    at += 1;
+                    self.begins(at - 1, set)
+                }
+                Op::Run { set, least, most } => {
+                    let length = self.length(set, at, most);
+                    at += length;
+                    length >= least as usize
+                }
+                Op::Group {
+                    slot,
+                    set,
+                    least,
+                    most,
+                } => {
+                    let length = self.length(set, at, most);
+                    let enough = length >= least as usize;
+                    if enough {
+                        self.save(slot, at);
+                        self.save(slot + 1, at + length);
+                    }
+                    at += length;
+                    enough
+                }
+                Op::Give { .. } | Op::Lazy { .. } => self.repeat(next, &mut at),
+                Op::Split(other) => {
+                    self.later.push(Entry::Go(other, at as u32));
+                    true
+                }
+                Op::Decide(set, other) | Op::Prefer(set, other) => {
+                    if !self.begins(at, set) {
+                        next = usize::from(other);
+                        continue;
+                    }
+                    if matches!(program.ops[next], Op::Prefer(..)) {
+                        self.later.push(Entry::Go(other, at as u32));
+                    }
+                    true
+                }
+                Op::Jump(to) => {
+                    next = usize::from(to);
+                    continue;
+                }
+                Op::Save(slot) => {
+                    self.save(slot, at);
+                    true
+                }
+                Op::Start => at == 0,
+                Op::End => at == text.len(),
+                Op::Boundary(wanted) => {
+                    let before = at.checked_sub(1).and_then(|at| text.get(at));
+                    (is_word(before) != is_word(text.get(at))) == wanted
+                }
+            };
+            if on {
+                next += 1;
+                continue;
+            }
+            match self.back() {
+                Some(place) => (next, at) = place,
+                None => return Found::No,
+            }
+        }
+    }
+
+    /// Where to go on after a failure.
+    fn back(&mut self) -> Option<(usize, usize)> {
+        let text = self.text;
+        loop {
+            match self.later.pop()? {
+                Entry::Go(next, at) => return Some((usize::from(next), at as usize)),
+                Entry::Restore(slot, old) => self.slots[usize::from(slot)] = old,
+                Entry::Shorter(next, shortest, at) => {
+                    let mut at = at - 1;
+                    // Only where the next element can begin is worth a try.
+                    if let Some(Op::Byte(byte)) = self.program.ops.get(usize::from(next)) {
+                        let given = &text[shortest as usize..text.len().min(at as usize + 1)];
+                        let Some(found) = memchr::memrchr(*byte, given) else {
+                            continue;
+                        };
+                        at = shortest + found as u32;
+                    }
+                    if at > shortest {
+                        self.later.push(Entry::Shorter(next, shortest, at));
+                    }
+                    return Some((usize::from(next), at as usize));
+                }
+                Entry::Longer(op, at, left) => {
+                    let Op::Lazy { set, .. } = &self.program.ops[usize::from(op)] else {
+                        continue;
+                    };
+                    let Some(longer) = self.longer(op, *set, at as usize, left) else {
+                        continue;
+                    };
+                    let (at, left) = (at + longer, left - longer);
+                    if left > 0 {
+                        self.later.push(Entry::Longer(op, at, left));
+                    }
+                    return Some((usize::from(op) + 1, at as usize));
+                }
+            }
+        }
+    }
+
+    /// By how many bytes a run is to be longer, at most by so many: to where the next element can
+    /// begin, and by one where that is not known.
+    fn longer(&mut self, op: u16, set: u16, at: usize, most: u32) -> Option<u32> {
+        let first = match self.program.ops.get(usize::from(op) + 1) {
+            Some(Op::Byte(byte)) => Some(*byte),
+            Some(Op::Literal(from, _)) => self.program.texts.get(usize::from(*from)).copied(),
+            _ => None,
+        };
+        let set = self.program.sets.get(set);
+        let Some(first) = first else {
+            let next = self.text.get(at)?;
+            return set.contains(*next).then_some(1);
+        };
+        let rest = self.text.get(at..)?;
+        let mut length = 0;
+        for byte in rest.iter().take(most as usize) {
+            if !set.contains(*byte) {
+                return None;
+            }
+            length += 1;
+            if rest.get(length) == Some(&first) {
+                self.steps = self.steps.saturating_sub(length / RUN_STEP);
+                return Some(length as u32);
+            }
+        }
+        None
+    }
+}
+
+/// The whole match is the first group.
+fn whole(slots: &mut [u32], begin: usize, end: usize) {
+    if let [from, to, ..] = slots {
+        (*from, *to) = (begin as u32, end as u32);
+    }
+}
+
+fn is_word(byte: Option<&u8>) -> bool {
+    byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// What can be tried when something fails, the last first.
+type Later = SmallVec<[Entry; 32]>;
+
+#[derive(Clone, Copy)]
+enum Entry {
+    /// From that element and place on.
+    Go(u16, u32),
+    /// A group had that place.
+    Restore(u16, u32),
+    /// The run that ends there may be shorter, down to the first place.
+    Shorter(u16, u32, u32),
+    /// The run of that element may be longer by so much.
+    Longer(u16, u32, u32),
+}
