@@ -566,7 +566,7 @@ mod tests {
         /// It finds what the general engine finds.
         #[test]
         fn programs_find_the_same(rest in expression(), texts in prop::collection::vec("[ab1\\n]{0,12}", 8)) {
-            for begin in ["^", "a", "(a)b"] {
+            for begin in ["^", "a", "(a)b", "[ab]", "([^a])"] {
                 let written = format!("{begin}{rest}");
                 for text in &texts {
                     check(&written, text.as_bytes());
