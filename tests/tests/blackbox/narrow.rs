@@ -117,11 +117,11 @@ fn without_privileges_every_sender_keeps_its_order() {
     }
     assert_eq!(markers["received"], count("received"), "{report:#}");
     let said = inrush.stderr();
+    // How many there are depends on how far this host's `net.core.rmem_max` is below what is wanted.
     let bounded = said.lines().find(|line| line.contains("net.core.rmem_max"));
-    assert!(
-        bounded.is_none_or(|line| line.contains("sockets=128")),
-        "{said}"
-    );
+    let sockets = bounded.and_then(|line| line.rsplit_once("sockets=")?.1.trim().parse().ok());
+    assert_eq!(bounded.is_some(), sockets.is_some(), "{said}");
+    assert!(sockets.is_none_or(|n| (4..=128).contains(&n)), "{said}");
 }
 
 /// Two processors that say that they are two nodes: each worker stays on one.
