@@ -117,7 +117,7 @@ fn without_privileges_every_sender_keeps_its_order() {
     }
     assert_eq!(markers["received"], count("received"), "{report:#}");
     let said = inrush.stderr();
-    // How many there are depends on how far this host's `net.core.rmem_max` is below what is wanted.
+    // How many depends on how far this host's `net.core.rmem_max` is below what is wanted.
     let bounded = said.lines().find(|line| line.contains("net.core.rmem_max"));
     let sockets = bounded.and_then(|line| line.rsplit_once("sockets=")?.1.trim().parse().ok());
     assert_eq!(bounded.is_some(), sockets.is_some(), "{said}");

@@ -125,6 +125,7 @@ impl Way<'_> {
     }
 
     /// Goes along the program from a place of the text on.
+    // tidy: long because it is one match over the elements of a program, its inner loop.
     fn run(&mut self, begin: usize) -> Found {
         let (program, text) = (self.program, self.text);
         let (mut at, mut next) = (begin, 0);
