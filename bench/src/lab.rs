@@ -112,6 +112,14 @@ impl Lab {
         Inrush::start(&self.inrush, Some(&config), &dir, user)
     }
 
+    /// Starts another one beside it, in a folder of that name.
+    pub(crate) fn start_inrush_in(&self, name: &str, template: &str) -> Result<Inrush> {
+        let dir = self.dir(name)?;
+        let config = dir.join("inrush.yaml");
+        write_config(&config, template, &[("@DIR@", &dir.display().to_string())])?;
+        Inrush::start(&self.inrush, Some(&config), &dir, User::Ours)
+    }
+
     /// Where a running Inrush keeps its data.
     pub(crate) fn inrush_dir(&self) -> PathBuf {
         self.scratch.path().join(INRUSH_DIR)

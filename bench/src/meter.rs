@@ -31,7 +31,8 @@ impl Cpu {
         self.user_us + self.sys_us
     }
 
-    fn since(self, earlier: Self) -> Self {
+    /// What was added since an earlier look.
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user_us: self.user_us - earlier.user_us,
             sys_us: self.sys_us - earlier.sys_us,

@@ -1,4 +1,5 @@
-//! The default configuration beside the best one that a grid search finds, for several loads.
+//! The default configuration beside the best one that a grid search finds, for several loads; UDP is
+//! in `grid_udp.rs`.
 //!
 //! Each point of the grid is tried once. The best few of a load then take turns, which finds the
 //! best one; and that one takes turns with the default, in runs that had no part in its choice: the
@@ -13,24 +14,23 @@ use super::{REFERENCE, tell};
 use crate::child::wait_until;
 use crate::lab::Lab;
 use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{self, Amount, Shape, Wire};
+use crate::sender::{self, Amount, Shape};
 use crate::stats::{Spread, median};
 use crate::subject::{Sink, Subject, User};
 
 /// What the default must reach of the best.
-const PART_MIN: f64 = 0.95;
+pub(super) const PART_MIN: f64 = 0.95;
 
 /// Points of the grid that are compared with the default.
-const FINALISTS: usize = 3;
+pub(super) const FINALISTS: usize = 3;
 
 /// The default's name among the points.
-const DEFAULT: &str = "default";
+pub(super) const DEFAULT: &str = "default";
 
 /// How long the search for the number of requests takes that are worth it: "half a minute or so"
 /// (decision 0015).
 const SEARCH: Duration = Duration::from_secs(30);
 
-const UDP: &str = include_str!("../../inrush/grid-udp.yaml");
 const TCP: &str = include_str!("../../inrush/tcp-packs.yaml");
 const HEC: &str = include_str!("../../inrush/grid-hec.yaml");
 
@@ -56,34 +56,6 @@ fn point(name: String, template: String) -> Point {
         name,
         template,
         settles: Duration::from_secs(1),
-    }
-}
-
-fn udp(senders: u64) -> Grid {
-    let with = |workers: &str, udp: &str| UDP.replace("@WORKERS@", workers).replace("@UDP@", udp);
-    let mut points = vec![point(DEFAULT.to_owned(), with("auto", ""))];
-    for workers in ["1", "2"] {
-        for sockets in [1, 2, 4] {
-            for balance in ["ordered", "random"] {
-                for buffer in ["1MiB", "64MiB"] {
-                    let udp =
-                        format!("sockets: {sockets}, balance: {balance}, receive_buffer: {buffer}");
-                    let name = format!("workers: {workers}, {udp}");
-                    points.push(point(name, with(workers, &udp)));
-                }
-            }
-        }
-    }
-    Grid {
-        load: format!("udp, {senders} senders"),
-        shape: Shape {
-            wire: Wire::Udp,
-            connections: senders,
-            burst: 8,
-            ..REFERENCE
-        },
-        delay_ms: None,
-        points,
     }
 }
 
@@ -127,11 +99,6 @@ fn hec(delay_ms: u64) -> Grid {
         delay_ms: Some(delay_ms),
         points,
     }
-}
-
-/// Runs it over UDP.
-pub(super) fn run_udp(lab: &Lab) -> Result<Scenario> {
-    run(lab, &[udp(1), udp(64)])
 }
 
 /// Runs it over TCP.
@@ -274,12 +241,11 @@ mod tests {
 
     #[test]
     fn the_default_is_the_first_point_and_sets_nothing() {
-        for grid in [udp(1), tcp(1), hec(5)] {
+        for grid in [tcp(1), hec(5)] {
             assert_eq!(grid.points[0].name, DEFAULT);
-            let left = |point: &Point| point.template.contains("@UDP@");
+            let left = |point: &Point| point.template.contains("@WORKERS@");
             assert!(!grid.points.iter().any(left));
         }
-        assert_eq!(udp(1).points.len(), 25);
         assert_eq!(hec(0).points.len(), 19);
         assert_eq!(hec(0).points[0].settles, SEARCH);
     }

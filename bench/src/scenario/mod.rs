@@ -6,6 +6,7 @@ mod cost;
 mod dead;
 mod durable;
 mod grid;
+mod grid_udp;
 mod noloss;
 mod one_sender;
 mod rates;
@@ -139,7 +140,7 @@ impl Name {
             Self::OneSender => one_sender::run(lab),
             Self::Order => one_sender::run_order(lab),
             Self::OrderUser => one_sender::run_order_user(lab),
-            Self::GridUdp => grid::run_udp(lab),
+            Self::GridUdp => grid_udp::run(lab),
             Self::GridTcp => grid::run_tcp(lab),
             Self::GridHec => grid::run_hec(lab),
             Self::Soak => soak::run(lab),

@@ -26,7 +26,7 @@ const RUNGS: [u32; 32] = [
 
 const TOP: usize = RUNGS.len() - 1;
 
-/// In flight at most.
+/// In flight at most, however small bodies are.
 pub(super) const MOST: u32 = RUNGS[TOP];
 
 /// In flight at first: the rung.
@@ -53,15 +53,17 @@ const PAIRS: [usize; 3] = [3, 6, 12];
 /// What the higher number must bring: the natural logarithm of the quotient of throughputs.
 const GAIN_MIN: f64 = 0.02;
 
-/// What a doubled one must bring, by two of three pairs.
-const GAIN_DOUBLED_MIN: f64 = 0.08;
+/// What a doubled one must bring; and what by each of the first two pairs, so that no more are
+/// wanted.
+const GAIN_DOUBLED_MIN: f64 = 0.03;
+const GAIN_DOUBLED_SURE: f64 = 0.16;
 
 /// By how much more often the collector is busy in the turns of a higher number that is too high.
 const BUSY_TOO_MUCH: u32 = 2;
 
 /// Rungs that a trial goes at most, after others in the same direction that were taken; and by how
 /// much the higher number then exceeds the lower one at most.
-const STRIDE_MAX: usize = 3;
+const STRIDE_MAX: usize = 4;
 const STRIDE_RATIO_MAX: f64 = 1.5;
 
 /// Turns are so many times as long at most, where shorter ones leave all unsure.
@@ -94,6 +96,8 @@ pub(super) struct Change {
 /// Finds the number. It knows no clock and no thread.
 pub(super) struct Pace {
     rung: usize,
+    /// The highest rung, as far as bodies are not too large for so many.
+    top: usize,
     work: Work,
     turn: Turn,
     /// Turns so far, for their length.
@@ -130,6 +134,7 @@ impl Pace {
     pub(super) fn new() -> Self {
         Self {
             rung: FIRST,
+            top: TOP,
             work: Work::Rest(None),
             turn: Turn::default(),
             turns: 0,
@@ -162,6 +167,15 @@ impl Pace {
             Work::Trial { other, .. } => self.settled().max(RUNGS[*other]),
             _ => self.settled(),
         }
+    }
+
+    /// Bodies have another size now, with which so many may be in flight at most: what was measured
+    /// tells nothing. With smaller ones many more may be worth it.
+    pub(super) fn resized(&mut self, most: u32, smaller: bool) {
+        self.top = RUNGS.iter().rposition(|n| *n <= most).unwrap_or(0);
+        self.rung = self.rung.min(self.top);
+        self.doubling |= smaller;
+        (self.turn, self.work) = (Turn::default(), Work::Rest(None));
     }
 
     /// A request failed: what was measured of this turn tells nothing.
@@ -200,7 +214,7 @@ impl Pace {
         // one, both tell nothing.
         let is_lower = is_others(rates.len()) == (*other < self.rung);
         if is_lower && !measured.wanted {
-            if self.rung == TOP {
+            if self.rung >= self.top {
                 self.rest(answer.now);
             } else {
                 // With a higher one to compare, the lower is this one, and nothing alternates.
@@ -220,7 +234,7 @@ impl Pace {
         let (from, other) = (self.rung, *other);
         let mut gains = gains(rates, other > from)?;
         let (verdict, gain) = match self.doubling {
-            true => vote(&gains)?,
+            true => doubled(&mut gains)?,
             false => {
                 let (verdict, gain) = compare(&mut gains)?;
                 let moves = match verdict {
@@ -255,7 +269,9 @@ impl Pace {
             Verdict::Unsure => self.rung,
         };
         if std::mem::take(&mut self.doubling) {
-            (self.rung, self.doubling) = (better, better == other && other < TOP);
+            (self.rung, self.doubling) = (better, better == other && other < self.top);
+            // Then half as many more at most; single ones bring too little to be seen.
+            self.taken = STRIDE_MAX;
             return self.begin_trial();
         }
         if !matches!(verdict, Verdict::Unsure) {
@@ -286,9 +302,9 @@ impl Pace {
     }
 
     fn begin_trial(&mut self) {
-        self.up = self.rung == 0 || self.up && self.rung < TOP;
+        self.up = self.rung == 0 || self.up && self.rung < self.top;
         let reach = |stride: usize| match self.up {
-            true => (self.rung + stride).min(TOP),
+            true => (self.rung + stride).min(self.top),
             false => self.rung.saturating_sub(stride),
         };
         let is_near = |rung: usize| {
@@ -301,7 +317,7 @@ impl Pace {
             .find(|rung| is_near(*rung));
         let twice = || RUNGS.iter().position(|n| *n >= 2 * RUNGS[self.rung]);
         let other = match self.doubling {
-            true => twice().unwrap_or(TOP),
+            true => twice().map_or(self.top, |rung| rung.min(self.top)),
             false => far.unwrap_or_else(|| reach(1)),
         };
         let rates = Vec::with_capacity(2 * PAIRS[2]);
@@ -385,18 +401,33 @@ fn gains(rates: &[f64], up: bool) -> Option<Vec<f64>> {
     is_even.then(|| rates.chunks_exact(2).enumerate().map(gain).collect())
 }
 
-/// What two of up to three pairs say of twice as many; `None` while another one is wanted.
-fn vote(gains: &[f64]) -> Option<(Verdict, f64)> {
-    let gain = gains.iter().sum::<f64>() / gains.len() as f64;
-    let worth_it = gains
-        .iter()
-        .filter(|gain| **gain >= GAIN_DOUBLED_MIN)
-        .count();
-    match (worth_it, gains.len() - worth_it) {
-        (2, _) => Some((Verdict::Higher, gain)),
-        (_, 2) => Some((Verdict::Lower, gain)),
-        _ => None,
+/// What up to six pairs say of twice as many, two if they leave no doubt; `None` while another one
+/// is wanted. What is not sure then is decided by the mean: it is the first look, and is looked at
+/// again.
+fn doubled(gains: &mut [f64]) -> Option<(Verdict, f64)> {
+    if gains.len() == 2 && gains.iter().all(|gain| *gain >= GAIN_DOUBLED_SURE) {
+        return Some((Verdict::Higher, (gains[0] + gains[1]) / 2.0));
     }
+    if !PAIRS[..2].contains(&gains.len()) {
+        return None;
+    }
+    let (gain, spread) = middle_half(gains);
+    let verdict = match gain >= GAIN_DOUBLED_MIN {
+        true => Verdict::Higher,
+        false => Verdict::Lower,
+    };
+    let is_sure = (gain - GAIN_DOUBLED_MIN).abs() > spread;
+    (is_sure || gains.len() == PAIRS[1]).then_some((verdict, gain))
+}
+
+/// The mean of the middle half, and about two standard errors of it.
+fn middle_half(gains: &mut [f64]) -> (f64, f64) {
+    let pairs = gains.len();
+    gains.sort_unstable_by(f64::total_cmp);
+    let middle = &gains[pairs / 4..pairs - pairs / 4];
+    let gain = middle.iter().sum::<f64>() / middle.len() as f64;
+    let spread = 2.0 * (middle[middle.len() - 1] - middle[0]) / (pairs as f64).sqrt();
+    (gain, spread)
 }
 
 /// What the pairs say, and the gain; `None` while more of them are wanted.
@@ -405,11 +436,7 @@ fn compare(gains: &mut [f64]) -> Option<(Verdict, f64)> {
     if !PAIRS.contains(&pairs) {
         return None;
     }
-    gains.sort_unstable_by(f64::total_cmp);
-    let middle = &gains[pairs / 4..pairs - pairs / 4];
-    let gain = middle.iter().sum::<f64>() / middle.len() as f64;
-    // About two standard errors of the mean of the middle half.
-    let spread = 2.0 * (middle[middle.len() - 1] - middle[0]) / (pairs as f64).sqrt();
+    let (gain, spread) = middle_half(gains);
     let verdict = if gain - spread >= GAIN_MIN {
         Verdict::Higher
     } else if gain + spread < GAIN_MIN {
