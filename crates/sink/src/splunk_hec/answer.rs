@@ -31,8 +31,6 @@ pub(super) enum Action {
     Hold(ErrorReason),
     /// Too much at once: halve it. A single event that is too much is refused.
     Halve,
-    /// Perhaps it was too much at once: send it in smaller ones. No answer says so; it is concluded.
-    Smaller,
     /// The event at this index is refused, those before it are taken, those after it are not.
     Event(usize),
     /// The index of the event at this place is not taken, or of the one behind it; those before it

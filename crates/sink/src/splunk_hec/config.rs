@@ -35,7 +35,7 @@ pub struct SplunkHecConfig {
     #[serde(default)]
     pub batch: BodyConfig,
     /// Requests in flight at once, each with a thread and a connection of its own; fewer while the
-    /// collector is busy. `auto` finds how many are worth it, up to 128 (and 128 MB), by what is taken with more
+    /// collector is busy. `auto` finds how many are worth it, up to 128, by what is taken with more
     /// and with fewer: few for a collector nearby, many for a distant one.
     #[serde(default)]
     pub workers: AutoCount,
@@ -109,8 +109,7 @@ pub enum HecCompression {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BodyConfig {
-    /// Size of the body before compression, at most 4MiB. Bodies begin with 1 MB and grow to this
-    /// while the collector takes them. A larger single event is sent alone.
+    /// Size of the body before compression, at most 4MiB. A larger single event is sent alone.
     pub max_bytes: ByteSize,
     /// Events in the body.
     pub max_events: u32,
@@ -121,8 +120,8 @@ pub struct BodyConfig {
 impl Default for BodyConfig {
     fn default() -> Self {
         Self {
-            max_bytes: ByteSize(4_000_000),
-            max_events: 20_000,
+            max_bytes: ByteSize(1_000_000),
+            max_events: 5000,
             timeout: Period(Duration::from_millis(200)),
         }
     }

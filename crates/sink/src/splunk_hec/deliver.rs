@@ -114,11 +114,7 @@ impl SplunkHec {
             endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
             stranger_refusals_left: AtomicU32::new(0),
             taken: AtomicU64::new(0),
-            gate: Gate::new(
-                config.workers,
-                config.batch.max_bytes.0 as usize,
-                Arc::clone(&status),
-            ),
+            gate: Gate::new(config.workers, Arc::clone(&status)),
             acks: config.acknowledgements.then(acks),
             refuser,
             status,
@@ -281,11 +277,10 @@ impl<'a> Worker<'a> {
     /// Fills and sends bodies, as worker `number`, whenever that many are wanted.
     fn run(&mut self, number: u32) {
         let shared = self.shared;
-        while shared.gate.await_turn(number, self.feed) && !self.feed.stopping() {
-            self.body.limit(shared.gate.body_bytes());
-            if !shared.desks.fill(&mut self.body, self.feed) {
-                break;
-            }
+        while shared.gate.await_turn(number, self.feed)
+            && !self.feed.stopping()
+            && shared.desks.fill(&mut self.body, self.feed)
+        {
             self.deliver_body();
             self.reroute();
         }
@@ -326,7 +321,6 @@ impl<'a> Worker<'a> {
                     self.refuse(range, RefuseReason::TooLarge, words);
                 }
                 Some((Action::Halve, _)) => self.push_around(range, None),
-                Some((Action::Smaller, _)) => self.push_smaller(range),
                 Some((
                     Action::Search {
                         suspect,
@@ -387,17 +381,6 @@ impl<'a> Worker<'a> {
         self.push(range.start..from);
     }
 
-    /// Has a range sent again in parts of the size that bodies have now.
-    fn push_smaller(&mut self, range: Range<usize>) {
-        let bytes = self.body.slice(&range).len();
-        let parts = bytes.div_ceil(self.shared.gate.body_bytes()).max(2);
-        let events = range.len().div_ceil(parts).max(1);
-        let starts = range.clone().step_by(events);
-        for start in starts.rev() {
-            self.push(start..range.end.min(start + events));
-        }
-    }
-
     /// Sends the events until an answer says what to do about them, and which endpoint gave it;
     /// `None` if the process stops first.
     fn send(&mut self, range: &Range<usize>) -> Option<(Action, Words, usize)> {
@@ -428,10 +411,6 @@ impl<'a> Worker<'a> {
                     }
                     let wrong = (error.reason, error.text.as_str());
                     shared.failed(index, Failure::Passing, begun, wrong);
-                    let was_sent = matches!(error.reason, ErrorReason::Timeout | ErrorReason::Io);
-                    if was_sent && self.is_too_much(range) {
-                        return Some((Action::Smaller, Words::default(), index));
-                    }
                     continue;
                 }
                 Ok(answer) => answer,
@@ -446,9 +425,6 @@ impl<'a> Worker<'a> {
                 let wanted = last || self.body.is_half_full(range);
                 shared.gate.taken(begun.elapsed(), bytes, wanted);
             }
-            if answer.status == 413 && range.len() > 1 {
-                shared.gate.body_too_large(self.body.slice(range).len());
-            }
             let sent = Sent {
                 index,
                 begun,
@@ -461,9 +437,6 @@ impl<'a> Worker<'a> {
                     return Some((Action::Hold(ErrorReason::Http400), judged.1, index));
                 }
                 Verdict::Again if busy => {}
-                Verdict::Again if answer.status != 503 && self.is_too_much(range) => {
-                    return Some((Action::Smaller, judged.1, index));
-                }
                 Verdict::Again => {
                     failures += 1;
                     if self.is_stubborn(failures, taken_before) {
@@ -472,11 +445,6 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-    }
-
-    /// Whether a request that failed for whatever reason is to be sent in smaller ones.
-    fn is_too_much(&self, range: &Range<usize>) -> bool {
-        range.len() > 1 && self.shared.gate.body_failed(self.body.slice(range).len())
     }
 
     /// Whether it is the body that fails, not the endpoint. The parts of one that was taken apart
@@ -620,7 +588,7 @@ impl Shared {
                 return Verdict::PutBack;
             }
             Action::Halve => self.status.noted(ErrorReason::Http413, &text()),
-            Action::Event(_) | Action::Index(_) | Action::Search { .. } | Action::Smaller => {
+            Action::Event(_) | Action::Index(_) | Action::Search { .. } => {
                 self.status.noted(ErrorReason::Http400, &text());
             }
         }

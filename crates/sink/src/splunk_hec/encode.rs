@@ -84,11 +84,6 @@ impl Body {
         }
     }
 
-    /// Has it take so many bytes from now on.
-    pub(super) fn limit(&mut self, bytes_max: usize) {
-        self.bytes_max = bytes_max;
-    }
-
     /// Empties it, for events that go to their own index or to another.
     pub(super) fn clear(&mut self, rerouted: bool) {
         self.rerouted = rerouted;

@@ -1,4 +1,4 @@
-//! Where workers wait until they may send, as many as `limit` allows, bodies as large as `size` says.
+//! Where workers wait until they may send: as many may as `limit` allows.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,6 @@ use inrush_event::{AutoCount, Feed};
 
 use super::limit::{Change, Limit, Reason};
 use super::pace::Answer;
-use super::size::BodySize;
 use crate::{IDLE_WAIT, SinkStatus};
 
 /// The gate before the collector, shared by the workers.
@@ -19,7 +18,6 @@ pub(super) struct Gate {
 
 struct State {
     limit: Limit,
-    size: BodySize,
     inside: u32,
     /// There is nothing more to fill.
     closed: bool,
@@ -33,14 +31,12 @@ pub(super) struct Place<'a> {
 }
 
 impl Gate {
-    /// An open gate for this many workers, with bodies of at most so many bytes.
-    pub(super) fn new(workers: AutoCount, bytes_max: usize, status: Arc<SinkStatus>) -> Self {
-        let (mut limit, size) = (Limit::new(workers), BodySize::new(bytes_max));
-        limit.resized(size.requests_max(), false);
+    /// An open gate for this many workers.
+    pub(super) fn new(workers: AutoCount, status: Arc<SinkStatus>) -> Self {
+        let limit = Limit::new(workers);
         status.set_concurrency(limit.settled());
         let state = State {
             limit,
-            size,
             inside: 0,
             closed: false,
         };
@@ -95,7 +91,6 @@ impl Gate {
     /// answer.
     pub(super) fn taken(&self, took: Duration, bytes: usize, wanted: bool) {
         let now = Instant::now();
-        self.resize(|size| size.taken(bytes, took, now));
         self.change(|limit| {
             limit.taken(Answer {
                 now,
@@ -110,39 +105,6 @@ impl Gate {
     /// `begun`.
     pub(super) fn busy(&self, begun: Instant) {
         self.change(|limit| limit.busy(begun, Instant::now()));
-    }
-
-    /// Bytes of a body at most.
-    pub(super) fn body_bytes(&self) -> usize {
-        self.state().size.bytes()
-    }
-
-    /// A request of so many bytes failed, and nobody knows why; whether it is to be sent in smaller
-    /// ones.
-    pub(super) fn body_failed(&self, bytes: usize) -> bool {
-        self.resize(|size| size.failed(bytes, Instant::now()))
-    }
-
-    /// The collector said that so many bytes, of several events, are too many.
-    pub(super) fn body_too_large(&self, bytes: usize) {
-        self.resize(|size| size.too_large(bytes));
-    }
-
-    /// Has the size of bodies follow what was heard, and the number of requests follow the size.
-    fn resize<T>(&self, how: impl FnOnce(&mut BodySize) -> T) -> T {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        let before = state.size.bytes();
-        let heard = how(&mut state.size);
-        let bytes = state.size.bytes();
-        if bytes != before {
-            let most = state.size.requests_max();
-            state.limit.resized(most, bytes < before);
-            drop(guard);
-            let destination = self.status.name();
-            tracing::info!(destination, from = before, to = bytes, "bytes of a body");
-        }
-        heard
     }
 
     /// A request failed for another reason.
@@ -226,7 +188,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_turn_ends_when_there_is_nothing_more() {
         let status = Arc::new(SinkStatus::new("splunk", "splunk_hec"));
-        let gate = Arc::new(Gate::new(AutoCount::of(2), 1_000_000, status));
+        let gate = Arc::new(Gate::new(AutoCount::of(2), status));
         assert!(gate.await_turn(2, &Ended), "one fills its body meanwhile");
         let (done, is_done) = channel();
         let waiting = Arc::clone(&gate);

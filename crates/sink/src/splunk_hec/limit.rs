@@ -189,13 +189,6 @@ impl Limit {
         self.say(now)
     }
 
-    /// Bodies have another size now, with which so many may be in flight at most.
-    pub(super) fn resized(&mut self, most: u32, smaller: bool) {
-        if let Wanted::Found(pace) = &mut self.wanted {
-            pace.resized(most, smaller);
-        }
-    }
-
     /// A request failed for another reason.
     pub(super) fn failed(&mut self) {
         if let Wanted::Found(pace) = &mut self.wanted {

@@ -48,7 +48,6 @@ mod pace;
 mod pack;
 mod probe;
 mod proxy;
-mod size;
 mod tls;
 
 pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};

@@ -7,7 +7,8 @@
 //! spread says how sure it is. Only what is sure is a reason to move. The higher number is worth it
 //! if it brings 2 % more.
 //!
-//! At first it doubles, as long as that brings something. Then it goes from rung to rung, one up or
+//! At first it doubles, as long as that brings something, and looks beyond a stretch where it neither
+//! brings nor costs anything. Then it goes from rung to rung, one up or
 //! down at a time, so that trials themselves swing the number little. When neither brings anything
 //! it rests, ever longer.
 //!
@@ -18,19 +19,20 @@
 use std::time::{Duration, Instant};
 
 /// What may be in flight: an eighth more from one to the next, one at least. At 100 ms there and
-/// back 128 bodies of 1 MB are 1.28 GB/s.
-const RUNGS: [u32; 32] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 51, 57, 64,
-    72, 81, 91, 102, 114, 128,
+/// back 128 bodies of 1 MB are 1.28 GB/s. One alone would have the collector wait for the next body,
+/// and trying that would cost half of all; a busy collector has it all the same.
+const RUNGS: [u32; 31] = [
+    2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 51, 57, 64, 72,
+    81, 91, 102, 114, 128,
 ];
 
 const TOP: usize = RUNGS.len() - 1;
 
-/// In flight at most, however small bodies are.
+/// In flight at most.
 pub(super) const MOST: u32 = RUNGS[TOP];
 
 /// In flight at first: the rung.
-const FIRST: usize = 1;
+const FIRST: usize = 0;
 
 /// A number is measured for so long, and for so many times what an answer takes: answers come in
 /// bursts, since requests that were sent together are answered together.
@@ -57,6 +59,10 @@ const GAIN_MIN: f64 = 0.02;
 /// wanted.
 const GAIN_DOUBLED_MIN: f64 = 0.03;
 const GAIN_DOUBLED_SURE: f64 = 0.16;
+
+/// A doubled one that takes off no more than this may stand on a level stretch of the way: four
+/// times as many are tried too.
+const LOSS_LEVEL_MAX: f64 = 0.04;
 
 /// By how much more often the collector is busy in the turns of a higher number that is too high.
 const BUSY_TOO_MUCH: u32 = 2;
@@ -96,14 +102,12 @@ pub(super) struct Change {
 /// Finds the number. It knows no clock and no thread.
 pub(super) struct Pace {
     rung: usize,
-    /// The highest rung, as far as bodies are not too large for so many.
-    top: usize,
     work: Work,
     turn: Turn,
     /// Turns so far, for their length.
     turns: usize,
-    /// Trials are of twice as many.
-    doubling: bool,
+    /// Trials are of so many times as many; `None` once that is over.
+    leap: Option<u32>,
     /// By how much they are longer than usual.
     patience: u32,
     up: bool,
@@ -134,11 +138,10 @@ impl Pace {
     pub(super) fn new() -> Self {
         Self {
             rung: FIRST,
-            top: TOP,
             work: Work::Rest(None),
             turn: Turn::default(),
             turns: 0,
-            doubling: true,
+            leap: Some(2),
             patience: 1,
             up: true,
             taken: 0,
@@ -167,15 +170,6 @@ impl Pace {
             Work::Trial { other, .. } => self.settled().max(RUNGS[*other]),
             _ => self.settled(),
         }
-    }
-
-    /// Bodies have another size now, with which so many may be in flight at most: what was measured
-    /// tells nothing. With smaller ones many more may be worth it.
-    pub(super) fn resized(&mut self, most: u32, smaller: bool) {
-        self.top = RUNGS.iter().rposition(|n| *n <= most).unwrap_or(0);
-        self.rung = self.rung.min(self.top);
-        self.doubling |= smaller;
-        (self.turn, self.work) = (Turn::default(), Work::Rest(None));
     }
 
     /// A request failed: what was measured of this turn tells nothing.
@@ -214,7 +208,7 @@ impl Pace {
         // one, both tell nothing.
         let is_lower = is_others(rates.len()) == (*other < self.rung);
         if is_lower && !measured.wanted {
-            if self.rung >= self.top {
+            if self.rung == TOP {
                 self.rest(answer.now);
             } else {
                 // With a higher one to compare, the lower is this one, and nothing alternates.
@@ -233,9 +227,9 @@ impl Pace {
         };
         let (from, other) = (self.rung, *other);
         let mut gains = gains(rates, other > from)?;
-        let (verdict, gain) = match self.doubling {
-            true => doubled(&mut gains)?,
-            false => {
+        let (verdict, gain) = match self.leap {
+            Some(_) => leaped(&mut gains)?,
+            None => {
                 let (verdict, gain) = compare(&mut gains)?;
                 let moves = match verdict {
                     Verdict::Higher => other > from,
@@ -249,7 +243,7 @@ impl Pace {
                 (verdict, gain)
             }
         };
-        self.decide(other, verdict, now);
+        self.decide(other, verdict, gain, now);
         (from != self.rung).then(|| Change {
             from: RUNGS[from],
             to: RUNGS[self.rung],
@@ -258,7 +252,7 @@ impl Pace {
     }
 
     /// Moves to the rung that was tried, or looks elsewhere, or rests.
-    fn decide(&mut self, other: usize, verdict: Verdict, now: Instant) {
+    fn decide(&mut self, other: usize, verdict: Verdict, gain: f64, now: Instant) {
         let better = match verdict {
             Verdict::Higher => self.rung.max(other),
             Verdict::Lower => self.rung.min(other),
@@ -268,9 +262,14 @@ impl Pace {
             }
             Verdict::Unsure => self.rung,
         };
-        if std::mem::take(&mut self.doubling) {
-            (self.rung, self.doubling) = (better, better == other && other < self.top);
-            // Then half as many more at most; single ones bring too little to be seen.
+        if let Some(times) = self.leap.take() {
+            self.rung = better;
+            self.leap = match better == other {
+                true => Some(2),
+                false => (times == 2 && gain >= -LOSS_LEVEL_MAX).then_some(4),
+            };
+            self.leap.take_if(|_| self.rung == TOP);
+            // After leaps half as many more at most; single ones bring too little to be seen.
             self.taken = STRIDE_MAX;
             return self.begin_trial();
         }
@@ -296,15 +295,15 @@ impl Pace {
 
     fn rest(&mut self, now: Instant) {
         (self.in_vain, self.taken) = (0, 0);
-        (self.rested, self.doubling) = (true, false);
+        (self.rested, self.leap) = (true, None);
         self.work = Work::Rest(Some(now + self.rest));
         self.rest = (self.rest * 2).min(REST[1]);
     }
 
     fn begin_trial(&mut self) {
-        self.up = self.rung == 0 || self.up && self.rung < self.top;
+        self.up = self.rung == 0 || self.up && self.rung < TOP;
         let reach = |stride: usize| match self.up {
-            true => (self.rung + stride).min(self.top),
+            true => (self.rung + stride).min(TOP),
             false => self.rung.saturating_sub(stride),
         };
         let is_near = |rung: usize| {
@@ -315,10 +314,10 @@ impl Pace {
             .rev()
             .map(reach)
             .find(|rung| is_near(*rung));
-        let twice = || RUNGS.iter().position(|n| *n >= 2 * RUNGS[self.rung]);
-        let other = match self.doubling {
-            true => twice().map_or(self.top, |rung| rung.min(self.top)),
-            false => far.unwrap_or_else(|| reach(1)),
+        let times_as_many = |times| RUNGS.iter().position(|n| *n >= times * RUNGS[self.rung]);
+        let other = match self.leap {
+            Some(times) => times_as_many(times).unwrap_or(TOP),
+            None => far.unwrap_or_else(|| reach(1)),
         };
         let rates = Vec::with_capacity(2 * PAIRS[2]);
         let busy = [0; 2];
@@ -401,10 +400,10 @@ fn gains(rates: &[f64], up: bool) -> Option<Vec<f64>> {
     is_even.then(|| rates.chunks_exact(2).enumerate().map(gain).collect())
 }
 
-/// What up to six pairs say of twice as many, two if they leave no doubt; `None` while another one
+/// What up to six pairs say of a leap, two if they leave no doubt; `None` while another one
 /// is wanted. What is not sure then is decided by the mean: it is the first look, and is looked at
 /// again.
-fn doubled(gains: &mut [f64]) -> Option<(Verdict, f64)> {
+fn leaped(gains: &mut [f64]) -> Option<(Verdict, f64)> {
     if gains.len() == 2 && gains.iter().all(|gain| *gain >= GAIN_DOUBLED_SURE) {
         return Some((Verdict::Higher, (gains[0] + gains[1]) / 2.0));
     }

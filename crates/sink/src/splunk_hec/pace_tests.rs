@@ -53,3 +53,32 @@ fn one_turn_that_is_off_says_nothing() {
         assert_eq!(matches!(verdict, Verdict::Higher), higher);
     }
 }
+
+/// The number that is settled on after half a minute, where `rate` says how many requests a second
+/// are taken with so many in flight.
+fn found(rate: impl Fn(u32) -> f64) -> u32 {
+    let mut pace = Pace::new();
+    let begun = Instant::now();
+    let mut now = begun;
+    while now < begun + Duration::from_secs(30) {
+        let in_flight = pace.allowed();
+        now += Duration::from_secs_f64(1.0 / rate(in_flight));
+        let answer = Answer {
+            now,
+            took: Duration::from_secs_f64(f64::from(in_flight) / rate(in_flight)),
+            bytes: 1_000_000,
+            wanted: true,
+        };
+        pace.answered(answer);
+    }
+    pace.settled()
+}
+
+#[test]
+fn it_looks_beyond_a_level_stretch_and_not_over_an_edge() {
+    let in_proportion = |n: u32| 50.0 * f64::from(n.min(16));
+    let level = found(|n| in_proportion(n) * if n >= 64 { 1.1 } else { 1.0 });
+    assert!((57..=MOST).contains(&level), "{level}");
+    let edge = found(|n| in_proportion(n) * if n > 16 { 0.9 } else { 1.0 });
+    assert!((14..=16).contains(&edge), "{edge}");
+}

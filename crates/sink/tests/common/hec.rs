@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -99,7 +99,6 @@ impl HecServer {
         });
         let app = Router::new()
             .fallback(answer)
-            .layer(DefaultBodyLimit::disable())
             .with_state(Arc::clone(&collector));
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
