@@ -73,8 +73,12 @@ pub(crate) enum Name {
     GridUdp,
     /// TCP: the same.
     GridTcp,
-    /// HEC out: the same.
-    GridHec,
+    /// HEC out, answers at once: the same.
+    GridHec0,
+    /// HEC out, answers after 5 ms: the same.
+    GridHec5,
+    /// HEC out, answers after 50 ms: the same.
+    GridHec50,
     /// TCP at 500,000/s for minutes, memory flat.
     Soak,
     /// A reload each second under full load.
@@ -142,7 +146,9 @@ impl Name {
             Self::OrderUser => one_sender::run_order_user(lab),
             Self::GridUdp => grid_udp::run(lab),
             Self::GridTcp => grid::run_tcp(lab),
-            Self::GridHec => grid::run_hec(lab),
+            Self::GridHec0 => grid::run_hec(lab, 0),
+            Self::GridHec5 => grid::run_hec(lab, 5),
+            Self::GridHec50 => grid::run_hec(lab, 50),
             Self::Soak => soak::run(lab),
             Self::Reload => reload::run(lab),
             Self::Durable => durable::run(lab),
