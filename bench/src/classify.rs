@@ -1,9 +1,11 @@
 //! Reads and recognises messages in a loop, without sockets: for a profiler, and for counting
 //! instructions (`make instructions`).
 
+mod outcomes;
+
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::net::IpAddr;
+use std::io::{BufWriter, Write as _};
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,6 +66,13 @@ pub(crate) struct Classify {
     /// How often the messages are read
     #[arg(long, default_value_t = 1)]
     passes: usize,
+    /// Says of each message what it took: the median of the passes, one JSON object a line
+    #[arg(long)]
+    by_message: bool,
+    /// Says in place of the time what came of each message and of so many broken ones made from
+    /// them, one line each: two builds that recognise alike say the same
+    #[arg(long, value_name = "BROKEN")]
+    outcomes: Option<usize>,
 }
 
 /// The messages' bytes one behind the other, and where each lies.
@@ -115,9 +124,18 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
         }
         None => Messages::new(samples.iter().map(String::as_str)),
     };
+    if let Some(broken) = args.outcomes {
+        return outcomes::write(&messages, packs, broken);
+    }
     let rules = packs.len();
     let begin = Instant::now();
-    let recognised = work(&messages, packs, args);
+    let mut times = args
+        .by_message
+        .then(|| vec![Vec::new(); messages.spans.len()]);
+    let recognised = work(&messages, packs, args, times.as_deref_mut());
+    if let Some(times) = times {
+        return by_message(&messages, times);
+    }
     let events = messages.spans.len() * args.passes;
     let ns = begin.elapsed().as_nanos() as f64 / events.max(1) as f64;
     writeln!(
@@ -129,29 +147,57 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
     Ok(())
 }
 
-/// Reads every message so many times; how many were recognised.
-fn work(messages: &Messages, packs: Packs, args: &Classify) -> usize {
-    let received = Timestamp(1_714_979_289_123_456_000);
+/// When all messages are received.
+const RECEIVED: Timestamp = Timestamp(1_714_979_289_123_456_000);
+
+/// Where they come from.
+const PLACE: SenderPlace<'static> = SenderPlace {
+    sender: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+    listener: "default",
+    hint: None,
+    zone: &TimeZone::UTC,
+};
+
+/// Reads every message so many times; how many were recognised. What each took is added to
+/// `times`, in nanoseconds.
+fn work(
+    messages: &Messages,
+    packs: Packs,
+    args: &Classify,
+    mut times: Option<&mut [Vec<u32>]>,
+) -> usize {
     let mut parser = Parser::new(Zone::utc());
     let mut classifier = Classifier::new(Arc::new(packs), None);
-    let place = SenderPlace {
-        sender: Some(IpAddr::from([192, 0, 2, 1])),
-        listener: "default",
-        hint: None,
-        zone: &TimeZone::UTC,
-    };
     let mut recognised = 0;
     for _ in 0..args.passes {
-        for span in &messages.spans {
-            let mut record = Record::unparsed(*span, received, 0, Anomalies::NONE);
+        for (number, span) in messages.spans.iter().enumerate() {
+            let begin = times.is_some().then(Instant::now);
+            let mut record = Record::unparsed(*span, RECEIVED, 0, Anomalies::NONE);
             parser.parse(&messages.arena, &mut record);
             if args.packs != Which::None {
-                let (verdict, _) = classifier.classify(&messages.arena, &mut record, place);
+                let (verdict, _) = classifier.classify(&messages.arena, &mut record, PLACE);
                 recognised += usize::from(verdict != inrush_classify::Verdict::Dropped(0));
+            }
+            if let (Some(times), Some(begin)) = (times.as_deref_mut(), begin) {
+                times[number].push(begin.elapsed().as_nanos() as u32);
             }
         }
     }
     recognised
+}
+
+/// Writes what each message took.
+fn by_message(messages: &Messages, times: Vec<Vec<u32>>) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    for (span, mut times) in messages.spans.iter().zip(times) {
+        times.sort_unstable();
+        let line = serde_json::json!({
+            "ns": times.get(times.len() / 2),
+            "message": String::from_utf8_lossy(span.of(&messages.arena)),
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Rules that no message meets, as many users' own would be.
