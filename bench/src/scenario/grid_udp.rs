@@ -181,11 +181,10 @@ impl Search<'_> {
     /// The default and a point beside each other.
     fn round(&self, at: usize, found: &mut [Found]) -> Result<()> {
         // Who is started first changes.
-        let round = found[at].parts.len();
-        let order = if round % 2 == 0 { [0, at] } else { [at, 0] };
-        let runs = self.both(order.map(|at| &self.points[at]))?;
-        let [first, second] = runs;
-        let (default, other) = if round % 2 == 0 {
+        let default_first = found[at].parts.len().is_multiple_of(2);
+        let order = if default_first { [0, at] } else { [at, 0] };
+        let [first, second] = self.both(order.map(|at| &self.points[at]))?;
+        let (default, other) = if default_first {
             (first, second)
         } else {
             (second, first)
