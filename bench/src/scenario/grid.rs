@@ -1,5 +1,5 @@
-//! The default configuration beside the best one that a grid search finds, for several loads; UDP is
-//! in `grid_udp.rs`.
+//! The default configuration beside the best one that a grid search finds, for several loads; UDP
+//! is in `grid_udp.rs`.
 //!
 //! Each point of the grid is tried once. The best few of a load then take turns, which finds the
 //! best one; and that one takes turns with the default, in runs that had no part in its choice: the

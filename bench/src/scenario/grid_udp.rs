@@ -3,12 +3,12 @@
 //! Two processes run at the same time on the same cores, each with a sender of its own at the same
 //! rate: the default, and a point of the grid. A host that is slower in one second than in the next
 //! is so for both, which no number of turns makes up for: by turns the same two differ by a quarter
-//! from one round to the next, at once by a few per cent. What is compared is CPU-µs per event, at a
-//! rate that leaves little of the cores free and at which nothing is lost: what a host can take is
-//! its cores divided by that.
+//! from one round to the next, at once by a few per cent. What is compared is CPU-µs per event, at
+//! a rate that leaves little of the cores free and at which nothing is lost: what a host can take
+//! is its cores divided by that.
 //!
-//! Each point is tried once, the best few again, and the best of them once more in rounds that had no
-//! part in its choice: the best of many is always in part the luckiest.
+//! Each point is tried once, the best few again, and the best of them once more in rounds that had
+//! no part in its choice: the best of many is always in part the luckiest.
 
 use std::time::{Duration, Instant};
 

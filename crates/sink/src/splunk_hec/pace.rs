@@ -7,10 +7,10 @@
 //! spread says how sure it is. Only what is sure is a reason to move. The higher number is worth it
 //! if it brings 2 % more.
 //!
-//! At first it doubles, as long as that brings something, and looks beyond a stretch where it neither
-//! brings nor costs anything. Then it goes from rung to rung, one up or
-//! down at a time, so that trials themselves swing the number little. When neither brings anything
-//! it rests, ever longer.
+//! At first it doubles, as long as that brings something, and looks beyond a stretch where it
+//! neither brings nor costs anything. Then it goes from rung to rung, one up or down at a time, so
+//! that trials themselves swing the number little. When neither brings anything it rests, ever
+//! longer.
 //!
 //! How long answers take says only how long to measure. It is no measure of waiting: where answers
 //! vary by themselves, as over any real network, the shortest one beside the mean (as in TCP Vegas)
@@ -19,8 +19,8 @@
 use std::time::{Duration, Instant};
 
 /// What may be in flight: an eighth more from one to the next, one at least. At 100 ms there and
-/// back 128 bodies of 1 MB are 1.28 GB/s. One alone would have the collector wait for the next body,
-/// and trying that would cost half of all; a busy collector has it all the same.
+/// back 128 bodies of 1 MB are 1.28 GB/s. One alone would have the collector wait for the next
+/// body, and trying that would cost half of all; a busy collector has it all the same.
 const RUNGS: [u32; 31] = [
     2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 51, 57, 64, 72,
     81, 91, 102, 114, 128,
