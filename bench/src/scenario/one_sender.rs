@@ -21,12 +21,10 @@ const GAIN_MIN: f64 = 1.7;
 
 /// What the sender offers over UDP, in terms of what one worker takes over TCP: more than two can.
 /// What is too much waits in the receive buffer, which has room for seconds.
-const OFFERED: f64 = 2.1;
+const OFFERED: f64 = 2.3;
 
-/// Transforms: 6 to 8 CPU-µs for each event each. The sender and the kernel's part of its datagrams
-/// take 1.5 µs of the same two cores: with four transforms that was a tenth of them where a core is
-/// fast, and two workers had no more than 1.8 cores to share (1.64 times one's throughput).
-const TRANSFORMS: usize = 8;
+/// Transforms: some 10 CPU-µs for each event each.
+const TRANSFORMS: usize = 4;
 
 /// Events of the run that looks at the order alone.
 const ORDERED_EVENTS: u64 = 100_000_000;

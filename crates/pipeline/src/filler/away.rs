@@ -26,6 +26,9 @@ const STEP: usize = 4;
 const RECORDS_MIN: usize = 8;
 const BYTES_MIN: usize = 8 * 1024;
 
+/// Batches that are away, done ones among them, at most: so many times those that may be unfinished.
+const HELD: usize = 4;
+
 /// After parts of events were seen, the worker does all itself for so long.
 const HOME_AFTER_PARTS: Duration = Duration::from_secs(10);
 
@@ -114,16 +117,26 @@ impl Away {
         self.slots.iter().filter(waits).count()
     }
 
-    /// Batches that may be away.
-    fn window(&self) -> usize {
-        2 * (self.crew.size() + 1)
+    /// Whether so many batches are unfinished, two for each core, that no more are wanted. What is
+    /// done but waits for its turn counts only towards the most of all: else the batches that the
+    /// worker studies itself would leave nothing for the others to do.
+    fn is_full(&self) -> bool {
+        let window = 2 * (self.crew.size() + 1);
+        let unfinished = |sent: &&Sent| !sent.slot.is_done();
+        self.slots.len() > window
+            && (self.slots.len() > HELD * window
+                || self.slots.iter().filter(unfinished).count() > window)
     }
 
     /// Learns from a batch how large the next ones should be.
     fn learn(&mut self, events: usize, bytes: usize, took: Duration) {
         let share = STUDY.as_secs_f64() / took.as_secs_f64().max(1e-6);
         let scaled = |n: usize| (n as f64 * share).min(limits::ARENA_BYTES as f64) as usize;
-        let slowly = |known: usize, new: usize| (3 * known + new) / 4;
+        // A quarter of the way, and one at least: rounded down, batches would end too small.
+        let slowly = |known: usize, new: usize| match known < new {
+            true => known + (new - known).div_ceil(4),
+            false => known - (known - new).div_ceil(4),
+        };
         let records = scaled(events).clamp(RECORDS_MIN, limits::BATCH_FLUSH_RECORDS);
         let bytes = scaled(bytes).clamp(BYTES_MIN, limits::READ_BYTES);
         self.records_max = slowly(self.records_max, records);
@@ -203,7 +216,7 @@ impl Filler {
         self.source.shared_batches.add(1);
         self.begin(0);
         self.collect(now);
-        while self.away.slots.len() > self.away.window() {
+        while self.away.is_full() {
             self.wait_for_one(now);
         }
         self.choose(now);
@@ -268,29 +281,34 @@ impl Filler {
         self.away.own.is_some()
     }
 
-    /// Studies so many events of a batch that others have not begun.
-    fn study_own(&mut self, events: usize) {
+    /// Studies so many events of a batch that others have not begun; `false`: there is none.
+    fn study_own(&mut self, events: usize) -> bool {
         let began = Instant::now();
         if self.away.own.is_none() {
-            // The last one: others take the first.
-            let mut slots = self.away.slots.iter().rev().map(|sent| &sent.slot);
-            let begun = slots.find_map(|slot| Some((Arc::clone(slot), slot.begin()?)));
+            let begin = |sent: &Sent| Some((Arc::clone(&sent.slot), sent.slot.begin()?));
+            let mut slots = self.away.slots.iter();
+            // One that is studied in steps keeps those behind it waiting: the last, then. Others
+            // take the first.
+            let begun = match events {
+                usize::MAX => slots.find_map(begin),
+                _ => slots.rev().find_map(begin),
+            };
             let Some((slot, job)) = begun else {
-                return;
+                return false;
             };
             self.study.begin();
             let took = Duration::ZERO;
             self.away.own = Some(Own { slot, job, took });
         }
         let Some(own) = &mut self.away.own else {
-            return;
+            return false;
         };
         let whole = self
             .study
             .go_on(&mut own.job.open, events, None, own.job.now);
         own.took += began.elapsed();
         if whole && own.job.open.studied < own.job.open.rows.len() {
-            return;
+            return true;
         }
         if whole {
             self.study.end(&mut own.job.open, own.job.now);
@@ -303,6 +321,7 @@ impl Filler {
                 elsewhere: false,
             });
         }
+        true
     }
 
     /// Ends what the worker has begun itself. It comes back in its turn.
@@ -312,10 +331,11 @@ impl Filler {
         }
     }
 
-    /// Goes on until the oldest batch was studied.
+    /// Studies a batch that nobody has begun, or else waits for the oldest.
     fn wait_for_one(&mut self, now: Now) {
-        self.study_own(usize::MAX);
-        if let Some(sent) = self.away.slots.front() {
+        if !self.study_own(usize::MAX)
+            && let Some(sent) = self.away.slots.front()
+        {
             sent.slot.wait();
         }
         self.collect(now);
