@@ -70,6 +70,19 @@ impl Needs {
         needs
     }
 
+    /// What the rules of a stage ask of who enters it. One that reads the event's format itself
+    /// has all values from there: the others need not pay for it.
+    fn of_entered(stage: Stage, rules: &[Rule]) -> Self {
+        let mut needs = Self::default();
+        for rule in rules {
+            let mut one = Self::of(std::slice::from_ref(rule));
+            let reads = |step: &Step| step.keeps() && reads_format(stage, &step.action);
+            one.all &= !rule.branch.read.iter().any(reads);
+            needs.extend(&one);
+        }
+        needs
+    }
+
     fn extend(&mut self, other: &Self) {
         self.names.extend(&other.names);
         self.all |= other.all;
@@ -138,15 +151,23 @@ impl Needs {
     }
 }
 
+/// Whether a step reads the format that a stage is for.
+fn reads_format(stage: Stage, action: &Action) -> bool {
+    matches!(
+        (stage, action),
+        (Stage::Cef, Action::Cef) | (Stage::Leef, Action::Leef) | (Stage::Json, Action::Json)
+    )
+}
+
 /// Tells every step what is asked for of what it finds.
 pub(crate) fn prune(stages: &mut [(Stage, Vec<Rule>)]) {
-    let of = |stage: Stage, stages: &[(Stage, Vec<Rule>)]| {
+    let rules_of = |stage: Stage| {
         let rules = stages.iter().find(|(known, _)| *known == stage);
-        Needs::of(rules.map_or(&[][..], |(_, rules)| rules))
+        rules.map_or(&[][..], |(_, rules)| rules)
     };
     let mut later = Needs::default();
     for stage in [Stage::Listener, Stage::Fallback, Stage::After] {
-        let needs = of(stage, stages);
+        let needs = Needs::of(rules_of(stage));
         later.names.extend(&needs.names);
     }
     let entered: Vec<_> = Stage::ALL
@@ -155,7 +176,7 @@ pub(crate) fn prune(stages: &mut [(Stage, Vec<Rule>)]) {
         .collect();
     let entered: Vec<_> = entered
         .into_iter()
-        .map(|stage| (stage, of(stage, stages)))
+        .map(|stage| (stage, Needs::of_entered(stage, rules_of(stage))))
         .collect();
     let mut everything = Needs::default();
     for (_, rules) in stages.iter() {

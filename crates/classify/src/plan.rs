@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use inrush_event::Format;
+use smallvec::SmallVec;
 
 use crate::compile::Table;
 use crate::index::{Found, Index, Parts};
@@ -66,7 +67,8 @@ impl Candidate {
 /// What one program decides.
 #[derive(Debug)]
 struct Plan {
-    program: Box<[u8]>,
+    /// In place, since it is compared for every event.
+    program: SmallVec<[u8; 24]>,
     format: Format,
     /// A bit for each of the stages that were found out, and for those without a rule but by hints.
     known: u16,

@@ -44,7 +44,16 @@ impl Program {
         let mut at = 0;
         match &self.from {
             From::Start => return way.run(0),
-            From::One(_, Some(finder)) if finder.find(text).is_none() => return Found::No,
+            From::One {
+                text: Some(finder), ..
+            } if finder.find(text).is_none() => return Found::No,
+            From::One { start: true, .. } => match way.run(0) {
+                Found::No => {
+                    at = 1;
+                    way.slots.fill(u32::MAX);
+                }
+                known => return known,
+            },
             _ => {}
         }
         while let Some(rest) = text.get(at..) {
@@ -52,7 +61,7 @@ impl Program {
                 From::Start => None,
                 From::Byte(byte) => memchr::memchr(*byte, rest),
                 From::Text(finder) => finder.find(rest),
-                From::One(set, _) => {
+                From::One { set, .. } => {
                     let set = self.sets.get(*set);
                     rest.iter().position(|byte| set.contains(*byte))
                 }

@@ -126,8 +126,13 @@ pub(super) enum From {
     Start,
     Byte(u8),
     Text(Box<Finder<'static>>),
-    /// With a byte of that set, if the text beside it stands anywhere.
-    One(u16, Option<Box<Finder<'static>>>),
+    /// With a byte of that set, if the text beside it stands anywhere. With `start` also at the
+    /// beginning of the text, whatever stands there.
+    One {
+        set: u16,
+        text: Option<Box<Finder<'static>>>,
+        start: bool,
+    },
 }
 
 /// Where groups lie: `u32::MAX` stands for nowhere.
@@ -252,6 +257,23 @@ fn set_of(hir: &Hir) -> Option<Set> {
     Some(set)
 }
 
+/// Adds the bytes that a match can begin with which does not begin where the text does; whether it
+/// can be empty.
+fn first_within(hir: &Hir, set: &mut [bool; 256]) -> bool {
+    if hir.properties().look_set_prefix().contains(Look::Start) {
+        return false;
+    }
+    match hir.kind() {
+        HirKind::Capture(capture) => first_within(&capture.sub, set),
+        HirKind::Repetition(again) => first_within(&again.sub, set) || again.min == 0,
+        HirKind::Concat(parts) => parts.iter().all(|part| first_within(part, set)),
+        HirKind::Alternation(parts) => parts
+            .iter()
+            .fold(false, |empty, part| first_within(part, set) | empty),
+        _ => super::first(hir, set),
+    }
+}
+
 /// Puts a program together.
 struct Builder {
     ops: Vec<Op>,
@@ -312,10 +334,14 @@ impl Builder {
             (prefix @ [_, _, ..], _) => From::Text(finder(prefix)),
             (_, text) => {
                 let mut set = Box::new([false; 256]);
-                if super::first(hir, &mut set) {
+                if first_within(hir, &mut set) {
                     return None;
                 }
-                From::One(self.set(set)?, text.as_deref().map(finder))
+                From::One {
+                    set: self.set(set)?,
+                    text: text.as_deref().map(finder),
+                    start: hir.properties().look_set().contains(Look::Start),
+                }
             }
         })
     }
@@ -566,7 +592,7 @@ mod tests {
         /// It finds what the general engine finds.
         #[test]
         fn programs_find_the_same(rest in expression(), texts in prop::collection::vec("[ab1\\n]{0,12}", 8)) {
-            for begin in ["^", "a", "(a)b", "[ab]", "([^a])"] {
+            for begin in ["^", "a", "(a)b", "[ab]", "([^a])", "(?:^|a)", "(^|b)", "(?:^b|[1a])?a"] {
                 let written = format!("{begin}{rest}");
                 for text in &texts {
                     check(&written, text.as_bytes());

@@ -66,16 +66,24 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Where the value of that name lies in `bytes`, which are those of the span; empty if there is
-    /// none.
+    /// Where the value of that name lies in `bytes`, which are those of the span; the last one
+    /// counts. Empty if there is none.
     pub(crate) fn find(&self, name: &[u8], bytes: &[u8]) -> Span {
-        let mut at = 0;
+        let Some(first) = name.first() else {
+            return Span::EMPTY;
+        };
         // Few pairs, asked for seldom: to get a faster search ready costs more than it saves.
-        while let Some(found) = find(&bytes[at..], name).map(|n| at + n) {
-            at = found + name.len();
+        for found in memchr::memrchr_iter(*first, bytes) {
+            let at = found + name.len();
+            if bytes.get(at) != Some(&b'=') || bytes[found..at] != *name {
+                continue;
+            }
             let before = found.checked_sub(1).map(|before| bytes[before]);
-            let begins = before.is_none_or(|byte| byte == self.separator.unwrap_or(b' '));
-            if !begins || bytes.get(at) != Some(&b'=') {
+            let begins = |byte: u8| match self.separator {
+                Some(separator) => byte == separator,
+                None => byte.is_ascii_whitespace(),
+            };
+            if !before.is_none_or(begins) {
                 continue;
             }
             let from = at + 1;
@@ -89,15 +97,6 @@ impl Pairs {
         }
         Span::EMPTY
     }
-}
-
-/// Where a name stands first.
-fn find(bytes: &[u8], name: &[u8]) -> Option<usize> {
-    let Some(first) = name.first() else {
-        return Some(0);
-    };
-    let mut begins = memchr::memchr_iter(*first, bytes);
-    begins.find(|at| bytes[*at..].starts_with(name))
 }
 
 /// Where a value that begins at `from` ends: before the blank in front of the next key.
