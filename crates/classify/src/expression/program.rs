@@ -611,6 +611,8 @@ mod tests {
             (r"^1,[^,]+,[^,]+,[A-Z]+,", "1,2020/01/01,0099,TRAFFIC,start"),
             (r"\|product=(?<p>[^|]*)", "a|prod|product=x y|z"),
             (r"^.+-v_(?<h>.+)$", "fw-v_a-v_b"),
+            (r"(?:^|\s)(?<h>[\w.-]+),v\d+ ", "<x fw1,v4 up"),
+            (r"(?:^|\t)product=(?<p>\w+)", "product=a"),
             (r"^(?:\d+: )?(?<h>[\w.]+)? ?: %", "12: host : %"),
         ] {
             assert_eq!(check(written, text.as_bytes()), Found::Yes, "{written}");

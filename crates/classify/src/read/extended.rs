@@ -375,7 +375,33 @@ fn labels(first: usize, event: &mut Event<'_>) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::value_end;
+    use inrush_event::Span;
+
+    use super::{Pairs, value_end};
+
+    #[test]
+    fn of_pairs_with_one_name_the_last_counts() {
+        let find = |separator: Option<u8>, text: &str, name: &str| {
+            let span = Span::new(100, 100 + text.len());
+            let found = Pairs { span, separator }.find(name.as_bytes(), text.as_bytes());
+            text.get(found.start().saturating_sub(100)..found.end().saturating_sub(100))
+                .map(str::to_owned)
+        };
+        for (text, value) in [
+            ("rt=1 src=a rt=2 dst=b", "2"),
+            ("rt=one two src=a", "one two"),
+            ("art=1 rt=2", "2"),
+            ("rt=1 art=2 start=3", "1"),
+            ("src=a\trt=7", "7"),
+            ("msg=rt rt = 3 rt=4 ", "4"),
+            ("rt", ""),
+            ("src=a", ""),
+        ] {
+            assert_eq!(find(None, text, "rt").as_deref(), Some(value), "{text}");
+        }
+        let leef = find(Some(b'^'), "rt=1^x rt=3^rt=2", "rt");
+        assert_eq!(leef.as_deref(), Some("2"));
+    }
 
     /// The same as it is defined: before the blank in front of the first key behind it.
     fn defined(text: &[u8]) -> usize {

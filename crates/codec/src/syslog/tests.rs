@@ -279,7 +279,15 @@ fn rfc3164_times() {
 fn rfc3164_hosts() {
     let at = |rest: &str| format!("<38>Nov 21 19:00:00 {rest}");
     let none = format!("no_host {BSD}");
-    for host in ["web-1", "10.0.0.1", "fe80::1", "::1", "[]", "h\u{f6}st"] {
+    for host in [
+        "web-1",
+        "10.0.0.1",
+        "fe80::1",
+        "2001:db8::1",
+        "::1",
+        "[]",
+        "h\u{f6}st",
+    ] {
         let text = at(&format!("{host} sshd[77]: hello"));
         match host {
             "[]" => check_3164(&text, ["", "", "", "[] sshd[77]: hello"], &none),

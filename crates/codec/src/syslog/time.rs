@@ -479,9 +479,14 @@ fn year_after(bytes: &[u8], at: usize) -> (Option<i64>, usize) {
         Some([b' ', b'1', b'9', ..] | [b' ', b'2', b'0', ..]) => digits(bytes, at + 1, 4),
         _ => None,
     };
-    match bytes.get(at + 5) {
-        None | Some(b' ' | b':') if year.is_some() => (year, at + 5),
-        _ => (None, at),
+    let ends = match bytes.get(at + 5..) {
+        None | Some([] | [b' ', ..] | [b':'] | [b':', b' ', ..]) => true,
+        // `2001:db8::1` is a host.
+        Some(_) => false,
+    };
+    match year.is_some() && ends {
+        true => (year, at + 5),
+        false => (None, at),
     }
 }
 

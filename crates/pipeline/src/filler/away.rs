@@ -368,3 +368,27 @@ impl super::Study {
         whole
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+
+    /// Events of 50 µs: ten of them take what a batch should.
+    #[test]
+    fn batches_become_as_large_as_they_should_be() {
+        let poll = Poll::new().expect("a poll");
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
+        let mut away = Away::new(Crew::new(2), Wake::new(&waker));
+        for size in [limits::BATCH_FLUSH_RECORDS, 8, 11, 9] {
+            away.records_max = size;
+            away.read_bytes = 800 * size;
+            for _ in 0..100 {
+                let events = away.records_max;
+                away.learn(events, 1000 * events, STUDY * events as u32 / 10);
+            }
+            assert_eq!((away.records_max, away.read_bytes), (10, 10_000), "{size}");
+        }
+    }
+}
