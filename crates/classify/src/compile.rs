@@ -97,16 +97,17 @@ impl Packs {
     pub fn compile(packs: Vec<Pack>, overrides: Overrides) -> (Self, Vec<Warning>) {
         let mut warnings = Vec::new();
         let disabled = disabled(&packs, &mut warnings);
-        let mut seen: HashMap<String, String> = HashMap::new();
+        // The number of the pack that each rule was met in.
+        let mut seen: HashMap<String, usize> = HashMap::new();
         let mut stages: Vec<Vec<(String, Rule)>> = Stage::ALL.iter().map(|_| Vec::new()).collect();
-        for pack in packs {
+        for (number, pack) in packs.into_iter().enumerate() {
             for rule in pack.rules {
                 if disabled.contains(&rule.name) {
                     continue;
                 }
                 // A rule of the same name in an earlier pack stands in for it.
                 if let Some(first) = seen.get(&rule.name) {
-                    if *first == pack.file {
+                    if *first == number {
                         warnings.push(Warning {
                             file: pack.file.clone(),
                             at: rule.at,
@@ -118,7 +119,7 @@ impl Packs {
                     }
                     continue;
                 }
-                seen.insert(rule.name.clone(), pack.file.clone());
+                seen.insert(rule.name.clone(), number);
                 stages[rule.stage as usize].push((pack.file.clone(), rule));
             }
         }

@@ -29,6 +29,8 @@ pub struct Pack {
     pub rules: Vec<Rule>,
     /// Names of rules of other packs that do not count.
     pub disable: Vec<(String, Place)>,
+    /// Whether it comes with Inrush. A user's own file may have the same name.
+    pub builtin: bool,
 }
 
 /// How one product, or one kind of its events, is recognised and what follows from it.

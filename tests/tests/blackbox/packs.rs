@@ -45,11 +45,18 @@ pub(crate) fn inrush(args: &[&str], dir: &Path, stdin: &str) -> Output {
 
 /// A configuration with one pack, `own.yaml`, beside it.
 fn with_pack(pack: &str) -> tempfile::TempDir {
+    with_pack_in("own.yaml", pack)
+}
+
+fn with_pack_in(file: &str, pack: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let config = "sources: { s: { type: syslog, listen: [\"tcp://127.0.0.1:0\"] } }\n\
-        destinations: { d: { type: blackhole } }\npacks: { enabled: true, files: [own.yaml] }\n";
+    let config = format!(
+        "sources: {{ s: {{ type: syslog, listen: [\"tcp://127.0.0.1:0\"] }} }}\n\
+        destinations: {{ d: {{ type: blackhole }} }}\n\
+        packs: {{ enabled: true, files: [{file}] }}\n"
+    );
     std::fs::write(dir.path().join("inrush.yaml"), config).unwrap();
-    std::fs::write(dir.path().join("own.yaml"), pack).unwrap();
+    std::fs::write(dir.path().join(file), pack).unwrap();
     dir
 }
 
@@ -357,6 +364,21 @@ fn check_runs_samples_and_warns_of_rules_that_are_never_taken() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0));
     assert!(said.contains("`never` is never taken: `mine`"), "{said}");
+}
+
+/// Who changes one of the packs that come with Inrush copies its file, with its name.
+#[test]
+fn a_pack_with_the_name_of_one_that_comes_with_inrush_is_checked_too() {
+    let pack = "about: ours\nrules:\n  - name: zscaler_lss\n    stage: program\n    \
+        when: { program: gadget }\n    set: { sourcetype: mine }\n    samples:\n      \
+        - raw: \"<13>May  6 07:08:09 h1 gadget: hi\"\n        expect: { sourcetype: other }\n";
+    let dir = with_pack_in("zscaler.yaml", pack);
+    let output = inrush(&["check", "-c", "inrush.yaml"], dir.path(), "");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wanted = "zscaler.yaml:9:19: a sample of `zscaler_lss`: sourcetype is \"mine\"";
+    assert!(said.contains(wanted), "{said}");
+    assert!(!said.contains("does not count"), "{said}");
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

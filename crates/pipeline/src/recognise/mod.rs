@@ -89,7 +89,11 @@ fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pac
         }
     }
     for (name, text) in inrush_packs::BUILTIN {
-        add(inrush_packs::read(name, text, &options));
+        let ours = |pack| Pack {
+            builtin: true,
+            ..pack
+        };
+        add(inrush_packs::read(name, text, &options).map(ours));
     }
     if let Some(problems) = problems {
         return Err(problems);

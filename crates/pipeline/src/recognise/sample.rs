@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use inrush_classify::pack::{Expectation, Place, Sample};
-use inrush_classify::{Packs, Warning};
+use inrush_classify::{Pack, Packs, Warning};
 use inrush_event::{Anomalies, Timestamp};
 use inrush_yaml::Problems;
 use serde_json::Value;
@@ -41,11 +41,8 @@ pub fn samples(config: &Config, whose: Whose) -> Result<(Vec<Warning>, usize), P
         by_options: BTreeMap::new(),
     };
     let (mut failed, mut count) = (Vec::new(), 0);
-    let builtin = |file: &str| inrush_packs::BUILTIN.iter().any(|(name, _)| *name == file);
-    for pack in own
-        .iter()
-        .filter(|pack| builtin(&pack.file) == (whose == Whose::Builtin))
-    {
+    let wanted = |pack: &&Pack| pack.builtin == (whose == Whose::Builtin);
+    for pack in own.iter().filter(wanted) {
         for rule in &pack.rules {
             for sample in &rule.samples {
                 count += 1;
