@@ -21,12 +21,13 @@ const GAIN_MIN: f64 = 1.7;
 
 /// What the sender offers over UDP, in terms of what one worker takes over TCP: more than two can.
 /// What is too much waits in the receive buffer, which has room for seconds.
-const OFFERED: f64 = 2.3;
+const OFFERED: f64 = 2.05;
 
 /// Transforms: some 10 CPU-µs for each event each.
 const TRANSFORMS: usize = 4;
 
-/// Events of the run that looks at the order alone.
+/// Events of the run that looks at the order alone which must arrive. Over UDP a tenth more are
+/// sent: some may be lost.
 const ORDERED_EVENTS: u64 = 100_000_000;
 
 /// Of the batches that other cores studied, this part may have been late: p99.
@@ -198,14 +199,18 @@ pub(super) fn run_order_user(lab: &Lab) -> Result<Scenario> {
 
 fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
     let scheme = wire.scheme();
-    let rate = (one_worker(lab)? * ORDER_OFFERED) as u64;
+    let offered = match wire {
+        Wire::Udp => ORDER_OFFERED_UDP,
+        Wire::Tcp | Wire::Tls => ORDER_OFFERED_TCP,
+    };
+    let rate = (one_worker(lab)? * offered) as u64;
     let template = ORDER.replace("@LISTEN@", scheme);
     let template = template.replace("@WORKERS@", "auto");
     let inrush = lab.start_inrush(&template, None, user)?;
     let to = format!("{scheme}://{}", inrush.address(wire)?);
-    let events = match wire {
-        Wire::Udp => ORDERED_EVENTS,
-        Wire::Tcp | Wire::Tls => ORDERED_EVENTS / 10,
+    let (events, least) = match wire {
+        Wire::Udp => (ORDERED_EVENTS / 10 * 11, ORDERED_EVENTS),
+        Wire::Tcp | Wire::Tls => (ORDERED_EVENTS / 10, ORDERED_EVENTS / 10),
     };
     let mut load = Command::new(&lab.inrush);
     load.args(["load", &to, "--json", "--drain-timeout=120s"])
@@ -244,9 +249,9 @@ fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
     lab.clear_inrush_dir()?;
     Ok(vec![
         Check::new(
-            format!("0 of {events} events out of order ({scheme})"),
+            format!("0 of {least} events out of order ({scheme})"),
             found,
-            clean && received + dropped == events && shared.batches > 0,
+            clean && received + dropped == events && received >= least && shared.batches > 0,
         ),
         Check::new(
             format!("ledger balanced ({scheme})"),
@@ -259,9 +264,11 @@ fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
 /// Bytes of an event of the run that looks at the order alone.
 const ORDER_BYTES: u64 = 128;
 
-/// What the sender offers there, in terms of what one worker takes: a fixed number was too much for
-/// the cores of one host, and on another too little to share at all.
-const ORDER_OFFERED: f64 = 1.25;
+/// What the sender offers there, in terms of what one worker takes over TCP: more than one worker
+/// takes, and, since a datagram costs it more than a line, as much as two take. A fixed number was
+/// too much for the cores of one host, and on another too little to share at all.
+const ORDER_OFFERED_TCP: f64 = 1.25;
+const ORDER_OFFERED_UDP: f64 = 0.8;
 
 /// Events a second that one worker recognises and changes.
 fn one_worker(lab: &Lab) -> Result<f64> {
