@@ -26,7 +26,8 @@ const STEP: usize = 4;
 const RECORDS_MIN: usize = 8;
 const BYTES_MIN: usize = 8 * 1024;
 
-/// Batches that are away, done ones among them, at most: so many times those that may be unfinished.
+/// Batches that are away, done ones among them, at most: so many times those that may be
+/// unfinished.
 const HELD: usize = 2;
 
 /// After parts of events were seen, the worker does all itself for so long.
