@@ -14,10 +14,14 @@ fuzz_target!(|input: &[u8]| {
     };
     let limit = usize::from(*limit) % 96 + 1;
     let piece = usize::from(*piece);
-    frames::check(
-        Framing::Auto,
-        limit,
-        stream,
-        &[piece % 7 + 1, piece % 31 + 1, piece + 1],
-    );
+    let pieces = [piece % 7 + 1, piece % 31 + 1, piece + 1];
+    frames::check(Framing::Auto, limit, stream, &pieces);
+    let line: Vec<u8> = stream
+        .iter()
+        .copied()
+        .filter(|byte| !matches!(byte, b'\n' | b'\r' | 0))
+        .collect();
+    let before = [b"<13>first\n", &line[..], b"\n"].concat();
+    let honest: [&[u8]; 3] = [b"<13>one\n", b"<14>two\n", b"<15>three\n"];
+    frames::check_honest(limit + 16, &before, &honest, &pieces);
 });

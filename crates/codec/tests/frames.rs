@@ -53,6 +53,23 @@ proptest! {
     }
 
     #[test]
+    fn what_is_written_at_the_start_of_a_line_takes_no_other_line(
+        forged in prop::collection::vec(token(), 0..6),
+        count in 1usize..2000,
+        honest in 2usize..20,
+        pieces in prop::collection::vec(1usize..200, 1..5),
+    ) {
+        let forged = forged.concat().into_iter().filter(|b| !matches!(b, b'\n' | b'\r' | 0));
+        let forged: Vec<u8> = forged.collect();
+        let lines: Vec<String> = (0..honest).map(|n| format!("<13>line number {n}\n")).collect();
+        let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
+        for start in [format!("{count} <13>"), format!("{count} "), String::new()] {
+            let before = [b"<13>first\n", start.as_bytes(), &forged, b"\n"].concat();
+            frames::check_honest(600, &before, &lines, &pieces);
+        }
+    }
+
+    #[test]
     fn lines_come_out_as_they_went_in(
         lines in prop::collection::vec("[^\n\r\0]{1,40}", 0..20),
         pieces in prop::collection::vec(1usize..50, 1..5),

@@ -35,6 +35,17 @@ reasons! {
 }
 
 reasons! {
+    /// Why bytes that came over the network are in no event.
+    CutReason {
+        Oversize "oversize" "The end of a message longer than `max_message_bytes`.",
+        Unfinished "unfinished" "A RELP frame that was not complete when its connection ended: it was \
+            not answered, so its sender has it and sends it again.",
+        Unframed "unframed" "What a RELP sender sent beside its session: after a broken frame or its end, \
+            or as a message that was refused.",
+    }
+}
+
+reasons! {
     /// Why a destination dropped an event for good.
     DropReason {
         QueueFull "queue_full" "The queue was full and its policy is to drop the oldest.",

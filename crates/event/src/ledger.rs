@@ -7,6 +7,7 @@
 //!   `pending` is counted by the queue as it hands out and settles, not derived from the others;
 //! * over the process: every event accepted by a source was put before every destination.
 //!
+//! Bytes of a stream are in events, or are framing, or are in `cut_bytes` with a reason.
 //! `kernel_dropped` stands beside `received`: datagrams that the kernel dropped never reached us.
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{DropReason, RefuseReason, RejectReason, Timestamp};
+use crate::{CutReason, DropReason, RefuseReason, RejectReason, Timestamp};
 
 /// A counter that several workers add to. Relaxed: the ledger's gate orders what must agree.
 #[derive(Default, Debug)]
@@ -60,12 +61,18 @@ pub struct SourceCounters {
     /// Datagrams that the kernel dropped, over all sockets the source ever had.
     pub kernel_dropped: Counter,
     rejected: [Counter; RejectReason::ALL.len()],
+    cut: [Counter; CutReason::ALL.len()],
 }
 
 impl SourceCounters {
     /// The counter of one reason.
     pub fn rejected(&self, reason: RejectReason) -> &Counter {
         &self.rejected[reason as usize]
+    }
+
+    /// The counter of bytes that are in no event for one reason. They are not framing either.
+    pub fn cut_bytes(&self, reason: CutReason) -> &Counter {
+        &self.cut[reason as usize]
     }
 }
 
@@ -234,6 +241,11 @@ fn source_row(counters: &SourceCounters) -> SourceSnapshot {
             .collect(),
         accepted: counters.accepted.get(),
         held: counters.held.get(),
+        cut_bytes: CutReason::ALL
+            .iter()
+            .map(|r| (r.name().to_owned(), counters.cut_bytes(*r).get()))
+            .filter(|(_, n)| *n > 0)
+            .collect(),
     }
 }
 
@@ -294,6 +306,9 @@ pub struct SourceSnapshot {
     /// Parts of events that wait in memory for the others.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held: u64,
+    /// Bytes that came over the network and are in no event, by reason.
+    #[serde(default)]
+    pub cut_bytes: BTreeMap<String, u64>,
 }
 
 /// One destination at one moment.

@@ -35,7 +35,7 @@ pub use anomaly::Anomalies;
 pub use arena::Arena;
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
-pub use fate::{DropReason, Fate, RefuseReason, RejectReason};
+pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next, Origin};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,

@@ -46,6 +46,7 @@ metrics! {
     SourceAccepted Counter "inrush_source_accepted_events_total" "Events that the queue took, by source.";
     SourceHeld Gauge "inrush_source_held_events" "Parts of events that wait in memory for the others, by source.";
     SourceRejected Counter "inrush_source_rejected_events_total" "Events received but not accepted, by source and reason.";
+    SourceCutBytes Counter "inrush_source_cut_bytes_total" "Bytes that came over the network and are in no event, by source and reason.";
     SourceKernelDropped Counter "inrush_source_kernel_dropped_datagrams_total" "Datagrams that the kernel dropped before they could be read, by source.";
     SourceAnomalies Counter "inrush_source_anomalies_total" "Oddities of accepted events, by source and anomaly.";
     ZoneGuesses Counter "inrush_source_zone_guesses_total" "Guesses of the zone of a sender, by source and whether one was made, changed or ended.";

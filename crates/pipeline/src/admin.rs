@@ -142,6 +142,8 @@ pub struct SourceStatus {
     pub certificate_not_after: Option<i64>,
     /// Oddities of accepted events, by name.
     pub anomalies: BTreeMap<String, u64>,
+    /// Bytes that came over the network and are in no event, by reason.
+    pub cut_bytes: BTreeMap<String, u64>,
     /// Connections refused or ended early, by reason.
     pub connection_errors: BTreeMap<String, u64>,
 }

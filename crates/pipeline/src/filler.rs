@@ -19,7 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_codec::{Frame, FrameDecoder, datagram};
-use inrush_event::{Anomalies, BatchPool, Ledger, Peer, Protocol, Record, Span, Timestamp, limits};
+use inrush_event::{
+    Anomalies, BatchPool, CutReason, Ledger, Peer, Protocol, Record, SourceCounters, Span,
+    Timestamp, limits,
+};
 use inrush_queue::Log;
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
@@ -101,10 +104,19 @@ impl Doors {
     }
 }
 
+/// Why bytes of a connection are in no event, as [`Debt::cut_bytes`] gives them.
+const CUT_REASONS: [CutReason; 3] = [
+    CutReason::Oversize,
+    CutReason::Unframed,
+    CutReason::Unfinished,
+];
+
 /// The bytes of a connection that no frame has taken yet, and where its framing stands.
 pub(crate) struct StreamState {
     framer: Framer,
     carry: Vec<u8>,
+    /// Bytes cut that the ledger has been told of, by [`CUT_REASONS`].
+    cut_told: [u64; 3],
 }
 
 /// How the stream is cut into messages.
@@ -126,6 +138,7 @@ impl StreamState {
         Self {
             framer,
             carry: Vec::new(),
+            cut_told: [0; 3],
         }
     }
 
@@ -147,6 +160,20 @@ impl StreamState {
     /// Bytes to read at once, at most.
     fn window_bytes(&self) -> usize {
         self.debt().map_or(limits::READ_BYTES, Debt::window_bytes)
+    }
+
+    /// Tells the ledger what has been cut since the last time.
+    fn tell_cut(&mut self, counters: &SourceCounters) {
+        let cut = match &self.framer {
+            Framer::Syslog(decoder) => [decoder.cut_bytes(), 0, 0],
+            Framer::Relp(debt) => debt.cut_bytes(),
+        };
+        for ((reason, cut), told) in CUT_REASONS.iter().zip(cut).zip(&mut self.cut_told) {
+            if cut > *told {
+                counters.cut_bytes(*reason).add(cut - *told);
+                *told = cut;
+            }
+        }
     }
 
     /// Keeps `rest` for the next read; gives memory back once nothing is kept.
@@ -353,6 +380,7 @@ impl Filler {
             self.finish(connection, state, keep, now);
             keep = self.open.builder.filled();
         }
+        state.tell_cut(&self.source.counters);
         state.keep(&self.open.builder.bytes()[keep..]);
         self.open.builder.truncate(keep);
         self.recognise(1, now);
@@ -461,6 +489,8 @@ impl Filler {
             return (span, anomalies);
         }
         anomalies.insert(Anomalies::OVERSIZE);
+        let cut = (span.len() - max) as u64;
+        self.source.counters.cut_bytes(CutReason::Oversize).add(cut);
         (Span::new(span.start(), span.start() + max), anomalies)
     }
 

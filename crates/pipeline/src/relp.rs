@@ -164,6 +164,8 @@ pub(crate) struct Debt {
     written: usize,
     /// The stream ended inside a frame.
     cut_short: bool,
+    /// Bytes of the frame in which it ended.
+    unfinished_bytes: u64,
     /// Not read because too much is unanswered.
     pub(crate) paused: bool,
     /// Has answers to write that came in this round.
@@ -181,6 +183,7 @@ impl Debt {
             out: Vec::new(),
             written: 0,
             cut_short: false,
+            unfinished_bytes: 0,
             paused: false,
             touched: false,
         }
@@ -227,6 +230,18 @@ impl Debt {
     /// The stream has ended, with so many bytes kept of what was not complete.
     pub(crate) fn end_stream(&mut self, kept_bytes: usize) {
         self.cut_short = !self.session.is_between_frames(kept_bytes);
+        if self.session.end().is_none() {
+            self.unfinished_bytes += kept_bytes as u64;
+        }
+    }
+
+    /// Bytes so far that are in no event: cut off, beside the session, unfinished.
+    pub(crate) fn cut_bytes(&self) -> [u64; 3] {
+        [
+            self.session.cut_bytes(),
+            self.session.unframed_bytes(),
+            self.unfinished_bytes,
+        ]
     }
 
     /// Whether the sender has opened its session.

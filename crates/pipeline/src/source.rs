@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_codec::{SyslogOptions, Zone};
-use inrush_event::{Anomalies, Batch, Counter, Ledger, SourceCounters, SourceInfo, Timestamp};
+use inrush_event::{
+    Anomalies, Batch, Counter, CutReason, Ledger, SourceCounters, SourceInfo, Timestamp,
+};
 use inrush_transport::config::{ListenAddr, StreamOptions};
 use inrush_transport::stream::EndReason;
 use inrush_transport::tls::ServerTls;
@@ -186,6 +188,15 @@ impl Source {
                 one.names()
                     .map(|name| (name.to_owned(), self.anomaly_count(*one)))
             })
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+
+    /// Bytes that are in no event, by reason, without those that never happened.
+    pub(crate) fn cut_bytes(&self) -> BTreeMap<String, u64> {
+        CutReason::ALL
+            .iter()
+            .map(|one| (one.name().to_owned(), self.counters.cut_bytes(*one).get()))
             .filter(|(_, n)| *n > 0)
             .collect()
     }

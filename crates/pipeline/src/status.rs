@@ -296,6 +296,7 @@ fn source_status(running: &RunningSource) -> SourceStatus {
         receive_buffer_bytes,
         certificate_not_after: source.settings().1.tls.as_ref().map(|tls| tls.not_after()),
         anomalies: source.anomaly_counts(),
+        cut_bytes: source.cut_bytes(),
         connection_errors: source.connection_errors(),
     }
 }
@@ -414,6 +415,10 @@ impl Page {
             for (reason, n) in &row.rejected {
                 let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
                 self.add(Metric::SourceRejected, labels, *n as f64);
+            }
+            for (reason, n) in &row.cut_bytes {
+                let labels = vec![("source", name.as_str()), ("reason", reason.as_str())];
+                self.add(Metric::SourceCutBytes, labels, *n as f64);
             }
         }
         for (rule, n) in &ledger.filtered {

@@ -190,6 +190,9 @@ fn lost(ledger: &LedgerSnapshot) -> Vec<(String, u64)> {
         for (reason, n) in &row.rejected {
             all.push((format!("{name}: rejected ({reason})"), *n));
         }
+        for (reason, n) in &row.cut_bytes {
+            all.push((format!("{name}: bytes cut ({reason})"), *n));
+        }
     }
     for (name, row) in &ledger.destinations {
         for (reason, n) in &row.quarantined {

@@ -154,9 +154,13 @@ fn the_longest_messages_are_cut_flagged_and_counted() {
     let long = format!("<13>1 - h a - LONG - {}", "x".repeat(5000));
     let mut tcp = Tcp::connect(inrush.address("tcp"));
     tcp.send(newline(&long)).send(newline(&numbered(1)));
-    tcp.send(octets(&long)).send(octets(&numbered(2)));
+    let mut counted = Tcp::connect(inrush.address("tcp"));
+    counted
+        .send(octets(&numbered(4)))
+        .send(octets(&long))
+        .send(octets(&numbered(2)));
     send_udp(inrush.address("udp"), [long.as_str(), &numbered(3)]);
-    let events = inrush.collected(6);
+    let events = inrush.collected(7);
     let cut: Vec<_> = events
         .iter()
         .filter(|event| event["msg_id"] == "LONG")
@@ -180,7 +184,49 @@ fn the_longest_messages_are_cut_flagged_and_counted() {
         .into_iter()
         .filter(|id| id != "LONG")
         .collect();
-    assert_eq!(sorted(whole), ["ID1", "ID2", "ID3"]);
+    assert_eq!(sorted(whole), ["ID1", "ID2", "ID3", "ID4"]);
+    let cut_bytes = 3 * (long.len() as u64 - 1024);
+    assert_eq!(inrush.source()["cut_bytes"]["oversize"], cut_bytes);
+    let ledger = inrush.ledger();
+    let source = ledger.sources.values().next().expect("a source");
+    assert_eq!(source.cut_bytes["oversize"], cut_bytes);
+    let metrics = inrush.http("GET", "/metrics").body;
+    let metric = format!("reason=\"oversize\"}} {cut_bytes}");
+    assert!(metrics.contains(&metric), "{metrics}");
+    inrush.wait_until("the alarm", |_| {
+        inrush
+            .json("/api/v1/flow")
+            .to_string()
+            .contains("bytes-cut:")
+    });
+}
+
+/// A relay's connection of lines, in which somebody else has written the start of one.
+fn swallows_nothing(forged: &str) {
+    let inrush = Inrush::start(&to_file(TCP, ""));
+    let mut tcp = Tcp::connect(inrush.address("tcp"));
+    tcp.send(newline(&numbered(0))).send(newline(forged));
+    // Nothing waits for what the count claims.
+    for n in 1..=500 {
+        tcp.send(newline(&numbered(n)));
+    }
+    let events = inrush.collected(502);
+    let ids: Vec<_> = (0..=500).map(|n| format!("ID{n}")).collect();
+    let honest = field(&events, "msg_id");
+    let honest: Vec<_> = honest.into_iter().filter(|id| !id.is_empty()).collect();
+    assert_eq!(honest, ids);
+    let odd: Vec<_> = events.iter().filter(|one| one["raw"] == forged).collect();
+    assert_eq!(odd.len(), 1, "{forged}");
+    assert!(odd[0]["anomalies"].to_string().contains("bad_frame"));
+    assert_eq!(inrush.source()["cut_bytes"], serde_json::json!({}));
+}
+
+#[test]
+fn a_forged_count_takes_none_of_the_lines_that_follow() {
+    swallows_nothing("16000000 <13>Oct 11 22:14:15 attacker app: x");
+    swallows_nothing("65537 <13>a byte more than is kept");
+    swallows_nothing("65530 <13>as much as is kept");
+    swallows_nothing("30 <13>into the next line");
 }
 
 #[test]

@@ -116,6 +116,8 @@ fn what_was_not_answered_is_sent_again_and_arrives_at_least_once() {
     relp.acked([2]);
     assert_eq!(relp.rest(), []);
     inrush.connection_errors("relp_cut_short", 1);
+    let cut = &inrush.source()["cut_bytes"];
+    assert_eq!(cut["unfinished"], "3 syslog 40 only the sta".len());
     let mut again = Relp::open(inrush.address("relp"));
     for n in [1, 2] {
         let txnr = again.syslog(&numbered(n));
@@ -146,6 +148,11 @@ fn broken_streams_are_closed_with_a_reason_after_their_good_frames_are_answered(
     }
     inrush.connection_errors("bad_relp_frame", 5);
     inrush.connection_errors("relp_protocol", 1);
+    // Of the second one the header could be read.
+    let unframed: usize = bad.iter().map(|bytes| bytes.len()).sum();
+    let header = "0 syslog 3 \n".len();
+    let cut = &inrush.source()["cut_bytes"];
+    assert_eq!(cut["unframed"], unframed - header);
     inrush.collected(bad.len() as u64);
 }
 

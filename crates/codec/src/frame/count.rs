@@ -73,7 +73,7 @@ pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> Start {
 }
 
 /// Whether `bytes` begin with `<`, one to three digits and `>`; `None` while that is open.
-fn opens_pri(bytes: &[u8]) -> Option<bool> {
+pub(super) fn opens_pri(bytes: &[u8]) -> Option<bool> {
     for (index, &byte) in bytes.iter().enumerate().skip(1) {
         match byte {
             b'0'..=b'9' if index <= 3 => {}

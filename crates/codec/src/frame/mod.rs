@@ -15,7 +15,20 @@
 //! * **Octet counting**: `MSG-LEN SP MSG`. The body is not looked at, except that terminators at
 //!   its end, and between two messages, are taken for framing.
 //! * **Auto**, decided message by message: digits, a space and `<` begin an octet-counted
-//!   message; after the first of these, digits and a space suffice. Everything else is a line.
+//!   message; while a connection has sent nothing else, digits and a space suffice. Everything
+//!   else is a line.
+//!
+//! # Counts that are not believed
+//! Whoever has bytes of its own at the start of a line that others relay can write a count there.
+//! It must not take the lines that follow. So in **auto** a count is broken
+//! * if it is larger than `max_message_bytes`, unless the connection has only ever counted;
+//! * where the connection has sent lines before, if a line begins inside its message: with a PRI,
+//!   with another count, or, where a line had no PRI, with anything but a blank.
+//!
+//! The first count of a connection is believed up to `max_message_bytes`: who counts may send what
+//! looks like a line inside a message, and others must not make an event of it.
+//!
+//! A broken count costs its own line, which is kept as a record with [`Anomalies::BAD_FRAME`].
 
 mod count;
 #[cfg(test)]
@@ -25,7 +38,7 @@ use inrush_event::{Anomalies, Span};
 use memchr::{memchr2, memchr3};
 
 use crate::config::Framing;
-use count::{Count, Start, read_count, start_before};
+use count::{Count, Start, opens_pri, read_count, start_before};
 
 /// Bytes beyond `max_message_bytes` that an octet count may claim and still be waited for whole:
 /// a CRLF inside the count does not make a message oversize.
@@ -52,14 +65,14 @@ enum State {
     Start,
     /// A line that has not ended.
     Line,
-    /// Bytes where a count should be.
-    Garbage,
+    /// Bytes where a count should be; `broken` if there was one that is too large.
+    Garbage { broken: bool },
     /// A count of `header` bytes (with its space) before a message of `body` bytes.
     Counted { header: usize, body: usize },
     /// The rest of an oversize line.
     SkipLine,
-    /// The rest of oversize garbage.
-    SkipGarbage,
+    /// The rest of oversize garbage; `first` is its first byte, if it may have been a line, or 0.
+    SkipGarbage { first: u8 },
     /// The rest of an oversize counted message, `left` bytes.
     SkipCounted { left: usize },
 }
@@ -82,6 +95,13 @@ enum Resync {
     Open(usize),
 }
 
+/// Whether a line begins inside a counted message.
+enum Inner {
+    Line,
+    /// Not in what is there; all before this offset has been searched.
+    Not(usize),
+}
+
 /// Cuts the stream of one connection into messages.
 #[derive(Debug)]
 pub struct FrameDecoder {
@@ -89,6 +109,12 @@ pub struct FrameDecoder {
     max_message_bytes: usize,
     /// Auto: whether this connection has sent an octet-counted message.
     counted_seen: bool,
+    /// Auto: whether it has sent a line, and one that does not begin with `<`.
+    lines_seen: bool,
+    bare_lines_seen: bool,
+    /// The last frame was a counted message, and no terminator came after it.
+    after_counted: bool,
+    glued: bool,
     state: State,
     /// Bytes from the start of the undecoded part in which no terminator was found.
     searched: usize,
@@ -102,6 +128,10 @@ impl FrameDecoder {
             framing,
             max_message_bytes,
             counted_seen: false,
+            lines_seen: false,
+            bare_lines_seen: false,
+            after_counted: false,
+            glued: false,
             state: State::Start,
             searched: 0,
             cut_bytes: 0,
@@ -127,17 +157,23 @@ impl FrameDecoder {
         }
         match self.state {
             State::Start | State::Line => self.line(arena, at, arena.len(), flags, &mut emit),
-            State::Garbage => self.garbage(arena, at, arena.len(), flags, &mut emit),
+            State::Garbage { broken } => {
+                if broken {
+                    flags.insert(Anomalies::BAD_FRAME);
+                }
+                self.garbage(arena, at, arena.len(), flags, &mut emit);
+            }
             State::Counted { header, .. } => {
                 let body = (at + header).min(arena.len());
                 self.counted(arena, body, arena.len(), Anomalies::UNTERMINATED, &mut emit);
             }
-            State::SkipGarbage => self.cut_bytes += (arena.len() - at) as u64,
+            State::SkipGarbage { .. } => self.cut_bytes += (arena.len() - at) as u64,
             State::SkipLine | State::SkipCounted { .. } => {}
         }
-        self.state = State::Start;
-        self.searched = 0;
-        self.counted_seen = false;
+        *self = Self {
+            cut_bytes: self.cut_bytes,
+            ..Self::new(self.framing, self.max_message_bytes)
+        };
     }
 
     /// Bytes cut off oversize messages so far, their terminators not counted.
@@ -151,10 +187,10 @@ impl FrameDecoder {
             let step = match self.state {
                 State::Start => self.begin(arena, at),
                 State::Line => self.lines(arena, at, emit),
-                State::Garbage => self.resync(arena, at, emit),
+                State::Garbage { broken } => self.resync(arena, at, broken, emit),
                 State::Counted { header, body } => self.message(arena, at, header, body, emit),
                 State::SkipLine => self.skip_line(arena, at),
-                State::SkipGarbage => self.skip_garbage(arena, at),
+                State::SkipGarbage { first } => self.skip_garbage(arena, at, first),
                 State::SkipCounted { left } => self.skip_counted(arena, at, left),
             };
             match step {
@@ -165,9 +201,17 @@ impl FrameDecoder {
         at
     }
 
-    /// Whether a frame must begin with a count, `<` after it or not.
+    /// Whether a frame must begin with a count, `<` after it or not, and the count is believed.
     fn counting(&self) -> bool {
-        self.framing == Framing::OctetCounting || self.counted_seen
+        self.framing == Framing::OctetCounting || (self.counted_seen && !self.lines_seen)
+    }
+
+    /// A line that begins with this byte has been seen where lines begin.
+    #[inline]
+    fn note_line(&mut self, first: u8) {
+        let empty = is_terminator(first);
+        self.lines_seen |= !empty;
+        self.bare_lines_seen |= !empty && first != b'<';
     }
 
     fn enter(&mut self, state: State, at: usize) -> Step {
@@ -181,24 +225,54 @@ impl FrameDecoder {
         if self.framing == Framing::Newline {
             return self.enter(State::Line, at);
         }
-        let at = if self.counting() {
-            skip_terminators(arena, at)
-        } else {
-            at
+        let at = self.skip_terminators(arena, at);
+        let (header, body) = match read_count(&arena[at..]) {
+            Count::Of { header, body } => (header, body),
+            Count::Open => return Step::Wait(at),
+            Count::Broken => return self.uncounted(at),
         };
-        match read_count(&arena[at..]) {
-            Count::Open => Step::Wait(at),
-            Count::Of { header, body } if self.counting() => {
+        if self.counting() {
+            return self.enter(State::Counted { header, body }, at);
+        }
+        match arena.get(at + header) {
+            None => Step::Wait(at),
+            Some(b'<') if body <= self.max_message_bytes + COUNTED_SLACK => {
                 self.enter(State::Counted { header, body }, at)
             }
-            Count::Of { header, body } => match arena.get(at + header) {
+            Some(b'<') => match opens_pri(&arena[at + header..]) {
                 None => Step::Wait(at),
-                Some(b'<') => self.enter(State::Counted { header, body }, at),
-                Some(_) => self.enter(State::Line, at),
+                Some(true) => {
+                    self.after_counted = false;
+                    self.enter(State::Garbage { broken: true }, at)
+                }
+                Some(false) => self.uncounted(at),
             },
-            Count::Broken if self.counting() => self.enter(State::Garbage, at),
-            Count::Broken => self.enter(State::Line, at),
+            Some(_) => self.uncounted(at),
         }
+    }
+
+    /// No count is here.
+    fn uncounted(&mut self, at: usize) -> Step {
+        // What follows a counted message without a terminator is its rest, if its count lied.
+        let state = match self.counting() || self.glued {
+            true => State::Garbage { broken: false },
+            false => State::Line,
+        };
+        self.after_counted = false;
+        self.enter(state, at)
+    }
+
+    /// Terminators between counted messages are framing.
+    fn skip_terminators(&mut self, arena: &[u8], at: usize) -> usize {
+        if !self.counting() && !self.after_counted {
+            return at;
+        }
+        let next = arena[at..]
+            .iter()
+            .position(|&byte| !is_terminator(byte))
+            .map_or(arena.len(), |n| at + n);
+        self.glued &= next == at;
+        next
     }
 
     /// The hot loop of newline framing: one search a record.
@@ -208,6 +282,7 @@ impl FrameDecoder {
         let mut from = at + self.searched;
         while let Some(found) = memchr2(b'\n', 0, &arena[from..]) {
             self.line(arena, frame, from + found, Anomalies::NONE, emit);
+            self.note_line(arena[frame]);
             frame = from + found + 1;
             from = frame;
             // Only a digit can begin a count; at the end of the bytes it is not yet known.
@@ -220,21 +295,31 @@ impl FrameDecoder {
         if self.searched <= self.max_message_bytes + 1 {
             return Step::Wait(frame);
         }
+        self.note_line(arena[frame]);
         self.emit_cut(frame, Anomalies::NONE, emit);
         self.enter(State::SkipLine, frame + self.max_message_bytes)
     }
 
     /// Garbage up to where framing can be found again.
-    fn resync(&mut self, arena: &[u8], at: usize, emit: &mut impl FnMut(Frame)) -> Step {
-        let octets = self.framing == Framing::OctetCounting;
+    fn resync(
+        &mut self,
+        arena: &[u8],
+        at: usize,
+        broken: bool,
+        emit: &mut impl FnMut(Frame),
+    ) -> Step {
+        let bad = broken || self.framing == Framing::OctetCounting;
+        let is_line = !broken && (!self.glued || arena[at] == b'<');
+        let first = if is_line { arena[at] } else { 0 };
         match find_resync(arena, at, at + self.searched) {
             Resync::Terminator(end) => {
                 // Where lines are allowed, this was one.
-                let flags = if octets {
+                let flags = if bad {
                     Anomalies::BAD_FRAME
                 } else {
                     Anomalies::NONE
                 };
+                self.end_garbage(first);
                 self.garbage(arena, at, end, flags, emit);
                 self.enter(State::Start, end + 1)
             }
@@ -250,7 +335,7 @@ impl FrameDecoder {
             }
             Resync::Open(_) => {
                 self.emit_cut(at, Anomalies::BAD_FRAME, emit);
-                self.enter(State::SkipGarbage, at + self.max_message_bytes)
+                self.enter(State::SkipGarbage { first }, at + self.max_message_bytes)
             }
         }
     }
@@ -271,10 +356,18 @@ impl FrameDecoder {
             body
         };
         let begin = at + header;
+        if self.lines_seen && !self.counting() {
+            match self.inner_line(arena, at, begin, body) {
+                Inner::Line => return self.disbelieve(arena, at, begin, emit),
+                Inner::Not(searched) => self.searched = searched - at,
+            }
+        }
         if arena.len() < begin + wanted {
             return Step::Wait(at);
         }
         self.counted_seen = true;
+        self.after_counted = true;
+        self.glued = !is_terminator(arena[begin + wanted - 1]);
         if oversize {
             self.emit_cut(begin, Anomalies::NONE, emit);
             return self.enter(
@@ -286,6 +379,59 @@ impl FrameDecoder {
         }
         self.counted(arena, begin, begin + body, Anomalies::NONE, emit);
         self.enter(State::Start, begin + body)
+    }
+
+    /// Looks for a line that begins inside the counted message at `begin`.
+    fn inner_line(&self, arena: &[u8], at: usize, begin: usize, body: usize) -> Inner {
+        let end = (begin + body).min(arena.len());
+        let whole = arena.len() >= begin + body;
+        let mut from = begin.max(at + self.searched);
+        while let Some(found) = memchr2(b'\n', 0, &arena[from..end]) {
+            let next = from + found + 1;
+            match self.begins_line(&arena[next..end]) {
+                Some(true) => return Inner::Line,
+                Some(false) => from = next,
+                None if !whole => return Inner::Not(next - 1),
+                // Of a line that begins with `<` not a byte is taken.
+                None if arena[next..end].first() == Some(&b'<') => return Inner::Line,
+                None => from = next,
+            }
+        }
+        Inner::Not(end)
+    }
+
+    /// Whether `bytes`, which follow a terminator, begin a line as this connection sends them;
+    /// `None` while that is open.
+    fn begins_line(&self, bytes: &[u8]) -> Option<bool> {
+        let first = *bytes.first()?;
+        if is_terminator(first) {
+            return Some(false);
+        }
+        if self.bare_lines_seen && !matches!(first, b' ' | b'\t') {
+            return Some(true);
+        }
+        if first == b'<' {
+            return opens_pri(bytes);
+        }
+        match read_count(bytes) {
+            Count::Open => None,
+            Count::Of { header, .. } => bytes.get(header).map(|&byte| byte == b'<'),
+            Count::Broken => Some(false),
+        }
+    }
+
+    /// The count at `at` would take lines that follow: its own line alone is a record.
+    fn disbelieve(
+        &mut self,
+        arena: &[u8],
+        at: usize,
+        begin: usize,
+        emit: &mut impl FnMut(Frame),
+    ) -> Step {
+        let end = memchr2(b'\n', 0, &arena[begin..]).map_or(arena.len(), |n| begin + n);
+        (self.after_counted, self.glued) = (false, false);
+        self.line(arena, at, end, Anomalies::BAD_FRAME, emit);
+        self.enter(State::Start, arena.len().min(end + 1))
     }
 
     fn skip_line(&mut self, arena: &[u8], at: usize) -> Step {
@@ -301,9 +447,16 @@ impl FrameDecoder {
         }
     }
 
-    fn skip_garbage(&mut self, arena: &[u8], at: usize) -> Step {
+    /// A terminator ends garbage: it was a line if `first` is not 0.
+    fn end_garbage(&mut self, first: u8) {
+        self.note_line(first);
+        self.glued = false;
+    }
+
+    fn skip_garbage(&mut self, arena: &[u8], at: usize, first: u8) -> Step {
         match find_resync(arena, at, at + self.searched) {
             Resync::Terminator(end) => {
+                self.end_garbage(first);
                 self.cut_bytes += (end - at) as u64;
                 self.enter(State::Start, end + 1)
             }
@@ -323,6 +476,7 @@ impl FrameDecoder {
     fn skip_counted(&mut self, arena: &[u8], at: usize, left: usize) -> Step {
         let skipped = left.min(arena.len() - at);
         self.cut_bytes += skipped as u64;
+        self.glued = skipped > 0 && !is_terminator(arena[at + skipped - 1]);
         let left = left - skipped;
         let next = if left == 0 {
             State::Start
@@ -428,13 +582,6 @@ fn trimmed_len(message: &[u8]) -> usize {
         .iter()
         .rposition(|&byte| !is_terminator(byte))
         .map_or(0, |last| last + 1)
-}
-
-fn skip_terminators(arena: &[u8], at: usize) -> usize {
-    arena[at..]
-        .iter()
-        .position(|&byte| !is_terminator(byte))
-        .map_or(arena.len(), |n| at + n)
 }
 
 /// Where the garbage that begins at `at` and is searched up to `from` ends.

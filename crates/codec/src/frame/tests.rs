@@ -129,13 +129,14 @@ fn auto_decides_message_by_message() {
     );
     check(
         auto,
-        b"12 monkeys\n5 <34>b2 hi7",
-        &[
-            ("12 monkeys", ""),
-            ("<34>b", ""),
-            ("hi", ""),
-            ("7", "unterminated"),
-        ],
+        b"5 <34>b2 hi7",
+        &[("<34>b", ""), ("hi", ""), ("7", "unterminated")],
+    );
+    // A connection that sends lines too has no counts without a `<`: `12 monkeys` is a line.
+    check(
+        auto,
+        b"12 monkeys\n5 <34>b\n12 monkeys\n",
+        &[("12 monkeys", ""), ("<34>b", ""), ("12 monkeys", "")],
     );
     check(
         auto,
@@ -165,6 +166,172 @@ fn auto_recovers_after_a_count_that_lied() {
         b"4 <34>rest of it5 <34>b",
         &[("<34>", ""), ("rest of it", "bad_frame"), ("<34>b", "")],
     );
+}
+
+#[test]
+fn a_count_beyond_the_limit_costs_one_line_unless_the_connection_has_only_counted() {
+    let (auto, bad) = (Framing::Auto, "bad_frame");
+    check(
+        auto,
+        b"<13>a\n9000 <13>x\n<13>b\n<13>c\n",
+        &[
+            ("<13>a", ""),
+            ("9000 <13>x", bad),
+            ("<13>b", ""),
+            ("<13>c", ""),
+        ],
+    );
+    check(
+        auto,
+        b"9000 <13>x\n<13>b\n",
+        &[("9000 <13>x", bad), ("<13>b", "")],
+    );
+    // One counted message makes no counting connection of one that sends lines.
+    check(
+        auto,
+        b"<13>a\n5 <13>y\n9000 <13>x\n<13>b\n",
+        &[
+            ("<13>a", ""),
+            ("<13>y", ""),
+            ("9000 <13>x", bad),
+            ("<13>b", ""),
+        ],
+    );
+    check(
+        auto,
+        b"5 <13>y\n<13>a\n9000 <13>x\n<13>b\n",
+        &[
+            ("<13>y", ""),
+            ("<13>a", ""),
+            ("9000 <13>x", bad),
+            ("<13>b", ""),
+        ],
+    );
+    // A number before a tag is text.
+    check(
+        auto,
+        b"9000 <b>x\n<13>b\n",
+        &[("9000 <b>x", ""), ("<13>b", "")],
+    );
+    // Where messages are counted, the next one is found.
+    let long = "x".repeat(60);
+    let first = format!("64 <13>{long}8 <13>next6 <13>hi");
+    check(
+        auto,
+        first.as_bytes(),
+        &[
+            (&first[..LIMIT], "oversize bad_frame"),
+            ("<13>next", ""),
+            ("<13>hi", ""),
+        ],
+    );
+    let later = format!("5 <13>a64 <13>{long}8 <13>next");
+    check(
+        auto,
+        later.as_bytes(),
+        &[
+            ("<13>a", ""),
+            (&later[10..10 + LIMIT], "oversize"),
+            ("<13>next", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_count_within_the_limit_takes_no_lines_of_others() {
+    let (auto, bad) = (Framing::Auto, "bad_frame");
+    check(
+        auto,
+        b"<13>a\n30 <13>x\n<13>b\n<13>c\n<13>d\n<13>e\n<13>f\n",
+        &[
+            ("<13>a", ""),
+            ("30 <13>x", bad),
+            ("<13>b", ""),
+            ("<13>c", ""),
+            ("<13>d", ""),
+            ("<13>e", ""),
+            ("<13>f", ""),
+        ],
+    );
+    // Not one byte of the next line.
+    for count in 7..=10 {
+        let stream = format!("<13>a\n{count} <13>x\n<13>b\n<13>c\n");
+        let forged = format!("{count} <13>x");
+        check(
+            auto,
+            stream.as_bytes(),
+            &[("<13>a", ""), (&forged, bad), ("<13>b", ""), ("<13>c", "")],
+        );
+    }
+    // Lines without a PRI, where there were such before, and NUL as their end.
+    check(
+        auto,
+        b"line one\n20 <13>x\nline two\nline three\n",
+        &[
+            ("line one", ""),
+            ("20 <13>x", bad),
+            ("line two", ""),
+            ("line three", ""),
+        ],
+    );
+    check(
+        auto,
+        b"<13>a\020 <13>x\0<13>b\0<13>c\0",
+        &[
+            ("<13>a", ""),
+            ("20 <13>x", bad),
+            ("<13>b", ""),
+            ("<13>c", ""),
+        ],
+    );
+    // Forged counts one after the other are seen through one by one.
+    check(
+        auto,
+        b"<13>a\n38 <13>x\n30 <13>y\n20 <13>z\n<13>b\n<13>c\n",
+        &[
+            ("<13>a", ""),
+            ("38 <13>x", bad),
+            ("30 <13>y", bad),
+            ("20 <13>z", bad),
+            ("<13>b", ""),
+            ("<13>c", ""),
+        ],
+    );
+}
+
+#[test]
+fn what_looks_like_a_line_inside_a_counted_message_is_no_event_where_all_are_counted() {
+    check(
+        Framing::Auto,
+        b"12 <13>a\n<14>bc5 <13>d11 <13>e\n<14>f",
+        &[("<13>a\\n<14>bc", ""), ("<13>d", ""), ("<13>e\\n<14>f", "")],
+    );
+}
+
+#[test]
+fn a_counted_message_of_several_lines_is_one_where_lines_have_a_pri() {
+    check(
+        Framing::Auto,
+        b"<13>a\n23 <13>one\n two\nthree\n12 4\n<13>b\n",
+        &[
+            ("<13>a", ""),
+            ("<13>one\\n two\\nthree\\n12 4", ""),
+            ("<13>b", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_broken_count_does_not_wait_for_the_bytes_that_it_claims() {
+    for stream in [
+        &b"<13>a\n38 <13>x\n<13>b\n"[..],
+        b"<13>a\n9000 <13>x\n<13>b\n",
+    ] {
+        let mut decoder = FrameDecoder::new(Framing::Auto, LIMIT);
+        let mut frames = 0;
+        let kept = decoder.decode(stream, 0, |_| frames += 1);
+        assert_eq!((frames, kept), (3, stream.len()));
+    }
 }
 
 #[test]

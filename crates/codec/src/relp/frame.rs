@@ -109,6 +109,8 @@ pub struct Decoder {
     max_message_bytes: usize,
     skip: Option<Skip>,
     cut_bytes: u64,
+    /// Where in the arena of the last call the bytes began that are no frame.
+    broken_at: usize,
 }
 
 impl Decoder {
@@ -118,6 +120,7 @@ impl Decoder {
             max_message_bytes,
             skip: None,
             cut_bytes: 0,
+            broken_at: 0,
         }
     }
 
@@ -137,6 +140,7 @@ impl Decoder {
     ) -> Result<usize, FrameError> {
         let mut at = start;
         loop {
+            self.broken_at = at;
             let step = match self.skip {
                 Some(skip) => self.skip(arena, at, skip)?,
                 None => self.frame(arena, at)?,
@@ -154,6 +158,11 @@ impl Decoder {
     /// Whether the stream may end here, given how many bytes were kept.
     pub fn is_between_frames(&self, kept_bytes: usize) -> bool {
         kept_bytes == 0 && self.skip.is_none()
+    }
+
+    /// After an error: where in `arena` the bytes begin that are no frame.
+    pub fn broken_at(&self) -> usize {
+        self.broken_at
     }
 
     /// Bytes cut off messages so far.
@@ -209,6 +218,7 @@ impl Decoder {
         let skipped = left.min(arena.len() - at);
         self.cut_bytes += skipped as u64;
         let (left, at) = (left - skipped, at + skipped);
+        self.broken_at = at;
         self.skip = Some(Skip { txnr, left });
         match arena.get(at) {
             None => Ok(Step::Wait(at)),

@@ -109,6 +109,8 @@ pub struct Session {
 struct Rules {
     state: State,
     refusals: u32,
+    /// Bytes that came after the end of the session, or in messages that were refused.
+    unframed_bytes: u64,
 }
 
 impl Session {
@@ -119,6 +121,7 @@ impl Session {
             rules: Rules {
                 state: State::New,
                 refusals: 0,
+                unframed_bytes: 0,
             },
         }
     }
@@ -135,6 +138,7 @@ impl Session {
     ) -> usize {
         let Self { decoder, rules } = self;
         if rules.end().is_some() {
+            rules.unframed_bytes += (arena.len() - start) as u64;
             return arena.len();
         }
         let outcome = decoder.decode(arena, start, |item| {
@@ -142,12 +146,27 @@ impl Session {
         });
         match outcome {
             Ok(keep) if rules.end().is_none() => keep,
-            Ok(_) => arena.len(),
+            Ok(keep) => {
+                rules.unframed_bytes += (arena.len() - keep) as u64;
+                arena.len()
+            }
             Err(error) => {
                 rules.state = State::Ended(End::Frame(error));
+                rules.unframed_bytes += (arena.len() - decoder.broken_at()) as u64;
                 arena.len()
             }
         }
+    }
+
+    /// Bytes cut off messages that are too long, so far.
+    pub fn cut_bytes(&self) -> u64 {
+        self.decoder.cut_bytes()
+    }
+
+    /// Bytes that are in no message so far because they followed a broken frame or the end of the
+    /// session, or because the message was refused.
+    pub fn unframed_bytes(&self) -> u64 {
+        self.rules.unframed_bytes
     }
 
     /// Whether the sender has opened it.
@@ -181,27 +200,50 @@ impl Rules {
         replies: &mut Vec<u8>,
         emit: &mut impl FnMut(Taken),
     ) -> ControlFlow<()> {
+        let open = self.state == State::Open;
         match item {
-            Item::Frame { txnr, .. } | Item::Cut { txnr, .. } if txnr == 0 => {
+            Item::Frame {
+                txnr,
+                command,
+                data,
+            } if txnr == 0 => {
+                self.waste(command, data);
+                self.state = State::Ended(End::Protocol);
+            }
+            Item::Cut { txnr, data } if txnr == 0 => {
+                self.waste(Command::Syslog, data);
                 self.state = State::Ended(End::Protocol);
             }
             Item::Frame {
                 txnr,
                 command: Command::Syslog,
                 data,
-            } if self.state == State::Open => emit(message(arena, txnr, data)),
-            Item::Cut { data, .. } if self.state == State::Open => emit(Taken::Cut { data }),
+            } if open => emit(message(arena, txnr, data)),
+            Item::Cut { data, .. } if open => emit(Taken::Cut { data }),
             Item::CutEnd { txnr } => emit(Taken::CutEnd { txnr }),
-            Item::Cut { txnr, .. } => self.refuse(txnr, Answer::NotOpen, true, emit),
+            Item::Cut { txnr, data } => {
+                self.waste(Command::Syslog, data);
+                self.refuse(txnr, Answer::NotOpen, true, emit);
+            }
             Item::Frame {
                 txnr,
                 command,
                 data,
-            } => self.control(txnr, command, data.of(arena), replies, emit),
+            } => {
+                self.waste(command, data);
+                self.control(txnr, command, data.of(arena), replies, emit);
+            }
         }
         match self.state {
             State::Ended(_) => ControlFlow::Break(()),
             State::New | State::Open => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Counts the data of a message that is not taken; that of other commands is no message.
+    fn waste(&mut self, command: Command, data: Span) {
+        if command == Command::Syslog {
+            self.unframed_bytes += u64::from(data.len);
         }
     }
 

@@ -9,6 +9,8 @@ pub(crate) struct Outcome {
     pub(crate) seen: Vec<Seen>,
     pub(crate) replies: Vec<u8>,
     pub(crate) end: Option<End>,
+    /// Bytes cut off messages, and bytes in no message.
+    pub(crate) cut: (u64, u64),
     /// Whether the last byte ended a frame.
     pub(crate) whole: bool,
 }
@@ -49,6 +51,7 @@ pub(crate) fn decode(limit: usize, stream: &[u8], pieces: &[usize]) -> Outcome {
         (taken, turn) = (next, turn + 1);
     }
     Outcome {
+        cut: (session.cut_bytes(), session.unframed_bytes()),
         whole: session.is_between_frames(kept.len()),
         end: session.end(),
         seen,

@@ -76,6 +76,7 @@ impl Admin for StandIn {
             receive_buffer_bytes: 1 << 26,
             certificate_not_after: Some(1_800_000_000),
             anomalies: BTreeMap::from([("no_pri".to_owned(), 5)]),
+            cut_bytes: BTreeMap::from([("oversize".to_owned(), 7)]),
             connection_errors: BTreeMap::from([("tls_handshake".to_owned(), 6)]),
         }]
     }

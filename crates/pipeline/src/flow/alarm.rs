@@ -364,6 +364,17 @@ pub(super) fn losing(loss: &GrowingLoss) -> Draft {
              `queue.max_bytes`. With `when_full: block` TCP senders wait instead.",
             QUEUE_FULL,
         ),
+        LossKind::Cut => (
+            "bytes-cut",
+            Severity::Warning,
+            format!("Source {name} has cut {count} bytes that are in no event."),
+            "Messages are longer than `max_message_bytes`, or a peer does not keep to the framing. \
+             The loss map has the reasons; the events are flagged `oversize` or `bad_frame`.",
+            "Search for events with `anomalies=oversize` to see who sends them. If they are \
+             honest, raise `max_message_bytes`; if the framing of a source is known, set \
+             `framing`.",
+            FAULTS,
+        ),
         LossKind::Dropped => (
             "events-dropped",
             Severity::Critical,
@@ -513,6 +524,7 @@ mod tests {
         for kind in [
             LossKind::KernelDropped,
             LossKind::Rejected,
+            LossKind::Cut,
             LossKind::Dropped,
             LossKind::Quarantined,
         ] {

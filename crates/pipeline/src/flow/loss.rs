@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use inrush_event::{DropReason, LedgerSnapshot, RefuseReason, RejectReason};
+use inrush_event::{CutReason, DropReason, LedgerSnapshot, RefuseReason, RejectReason};
 use inrush_host::{HostLoss, Reading};
 use inrush_transport::stream::EndReason;
 use serde::Serialize;
@@ -111,6 +111,9 @@ pub(super) fn rows(ledger: &LedgerSnapshot, sources: &[AtSource], host: &Reading
     }
     for (name, row) in &ledger.sources {
         by_reason(&mut rows, name, "rejected", &row.rejected);
+        if !row.cut_bytes.is_empty() {
+            by_reason(&mut rows, name, CUT_BYTES, &row.cut_bytes);
+        }
     }
     for (name, row) in &ledger.destinations {
         by_reason(&mut rows, name, "dropped", &row.dropped);
@@ -128,6 +131,7 @@ const TOO_MANY: &str = "Connections that were refused because `stream.max_connec
     what their senders did with their events is theirs to say.";
 const OVERSIZE: &str = "Events of which the end was cut off: raise `max_message_bytes`.";
 const CUT: &str = "Datagrams of which the end was cut off: raise `max_message_bytes`.";
+const CUT_BYTES: &str = "cut_bytes";
 const FILTERED: &str = "Events that this rule of the configuration takes out, as it was told to.";
 
 fn of_host(loss: &HostLoss, time_squeeze: u64) -> Loss {
@@ -164,6 +168,7 @@ fn of_host(loss: &HostLoss, time_squeeze: u64) -> Loss {
 fn by_reason(rows: &mut Vec<Loss>, name: &str, what: &str, counts: &BTreeMap<String, u64>) {
     let place = match what {
         "quarantined" => Place::Destination,
+        CUT_BYTES => Place::Frame,
         _ => Place::Queue,
     };
     if counts.is_empty() {
@@ -186,6 +191,10 @@ fn by_reason(rows: &mut Vec<Loss>, name: &str, what: &str, counts: &BTreeMap<Str
 fn meaning(what: &str, reason: &str) -> &'static str {
     let found = match what {
         "rejected" => RejectReason::ALL
+            .iter()
+            .find(|one| one.name() == reason)
+            .map(|one| one.describe()),
+        CUT_BYTES => CutReason::ALL
             .iter()
             .find(|one| one.name() == reason)
             .map(|one| one.describe()),

@@ -38,6 +38,8 @@ pub(crate) enum LossKind {
     KernelDropped,
     /// Events, at a source, for want of room.
     Rejected,
+    /// Bytes that are in no event, at a source.
+    Cut,
     /// Events, for a destination, for good.
     Dropped,
     /// Events that a destination refused.
@@ -178,6 +180,7 @@ fn losses(ledger: &LedgerSnapshot) -> impl Iterator<Item = (LossKind, &str, u64)
                 &**name,
                 rejected.map(|(_, n)| n).sum::<u64>(),
             ),
+            (LossKind::Cut, &**name, row.cut_bytes.values().sum::<u64>()),
         ]
     });
     let destinations = ledger.destinations.iter().flat_map(|(name, row)| {
