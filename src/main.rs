@@ -20,6 +20,7 @@ use cmd::{Cli, Usage};
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    inrush_files::keep_private();
     match cmd::dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => report(&error),

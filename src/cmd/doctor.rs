@@ -61,11 +61,8 @@ fn configuration(path: Option<&Path>) -> Result<(Config, Option<String>), Proble
 
 /// What the text of a file says, without a look at the files that it names.
 fn understood(path: &Path) -> Option<Config> {
-    let bytes = std::fs::metadata(path).ok()?.len();
-    if usize::try_from(bytes).ok()? > limits::CONFIG_FILE_BYTES_MAX {
-        return None;
-    }
-    let text = std::fs::read_to_string(path).ok()?;
+    let bytes_max = limits::CONFIG_FILE_BYTES_MAX as u64;
+    let text = inrush_files::read_to_string(path, bytes_max).ok()?;
     let name = path.display().to_string();
     config::parse(&text, &name, &|name| std::env::var(name).ok()).ok()
 }

@@ -95,11 +95,10 @@ fn migrated(env_file: &Path, context: Option<&Path>) -> Result<(String, Migratio
 
 fn read(path: &Path) -> Result<String, String> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let metadata = path.metadata().map_err(|error| said(&error))?;
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(said(&"larger than 16 MiB; is it the right file?"));
-    }
-    std::fs::read_to_string(path).map_err(|error| said(&error))
+    inrush_files::read_to_string(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => said(&"larger than 16 MiB; is it the right file?"),
+        _ => said(&error),
+    })
 }
 
 fn say(made: &Migration) {

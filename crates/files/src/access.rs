@@ -132,10 +132,9 @@ impl AccessOptions {
         })
     }
 
-    /// What cannot work: keys with what is wrong.
+    /// What cannot work on any host: keys with what is wrong.
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
-        problems.extend(self.resolve().err());
         if self.file_mode.is_some_and(|mode| mode.0 & 0o600 != 0o600) {
             let text = "must let its owner read and write: 6 as its first digit".to_owned();
             problems.push(("file_mode", text));
@@ -189,6 +188,9 @@ mod tests {
             ..AccessOptions::default()
         };
         let keys: Vec<_> = unknown.problems().into_iter().map(|p| p.0).collect();
-        assert_eq!(keys, ["group", "file_mode"]);
+        assert_eq!(keys, ["file_mode"]);
+        let (key, message) = unknown.resolve().unwrap_err();
+        assert_eq!(key, "group");
+        assert!(message.contains("no such group"), "{message}");
     }
 }

@@ -46,6 +46,18 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a file that a command line names: a regular one, or a pipe that the shell handed over
+/// (`/dev/stdin`, `<(command)`). A pipe in a folder would be waited for.
+///
+/// # Errors
+/// As for [`open_regular`].
+pub fn open_given(path: &Path) -> io::Result<File> {
+    match path == Path::new("/dev/stdin") || path.starts_with("/dev/fd") {
+        true => File::open(path),
+        false => open_regular(path),
+    }
+}
+
 /// Reads an open file from where it is, at most `bytes_max` bytes.
 ///
 /// # Errors

@@ -290,15 +290,8 @@ fn read_lines(path: &Path, transport: Transport) -> Result<Vec<u8>, LoadError> {
         path: path.to_owned(),
         what,
     };
-    let size = std::fs::metadata(path)
-        .map_err(|error| fail(error.to_string()))?
-        .len();
-    if size > READ_FILE_BYTES_MAX {
-        return Err(fail(format!(
-            "{size} bytes: at most {READ_FILE_BYTES_MAX} are replayed"
-        )));
-    }
-    let file = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
+    let file =
+        inrush_files::read(path, READ_FILE_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
     let most = match transport {
         Transport::Udp => PAYLOAD_BYTES_MAX,
         _ => STREAM_MESSAGE_BYTES_MAX,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use inrush_files::Access;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::args::{Args, Transport};
@@ -142,7 +143,7 @@ fn create(args: &Args) -> Result<Option<(File, &Path)>, LoadError> {
     let Some(path) = args.acked_file.as_deref() else {
         return Ok(None);
     };
-    let file = File::create(path).map_err(|error| LoadError::File {
+    let file = inrush_files::create(path, &Access::PRIVATE).map_err(|error| LoadError::File {
         path: path.to_owned(),
         what: error.to_string(),
     })?;

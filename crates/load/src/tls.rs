@@ -51,7 +51,8 @@ impl TlsSetup {
         };
         let config = match (&args.cert, &args.key) {
             (Some(cert), Some(key)) => {
-                let key_der = PrivateKeyDer::from_pem_file(key).map_err(|e| bad_pem(key, &e))?;
+                let key_der =
+                    PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|e| bad_pem(key, &e))?;
                 builder
                     .with_client_auth_cert(certificates(cert)?, key_der)
                     .map_err(|error| LoadError::File {
@@ -115,9 +116,17 @@ fn bad_pem(path: &Path, error: &rustls_pki_types::pem::Error) -> LoadError {
     }
 }
 
+fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let read = inrush_files::read(path, inrush_files::limits::CERTIFICATES_BYTES_MAX);
+    read.map_err(|error| LoadError::File {
+        path: path.to_owned(),
+        what: error.to_string(),
+    })
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadError> {
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
+    let found: Vec<_> = CertificateDer::pem_slice_iter(&read(path)?)
+        .collect::<Result<_, _>>()
         .map_err(|error| bad_pem(path, &error))?;
     if found.is_empty() {
         return Err(LoadError::File {

@@ -4,7 +4,6 @@
 //! an HTTP address that answers with lines (read whole each time), or a ledger.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -194,7 +193,7 @@ impl Follower<'_> {
     }
 
     fn read(&mut self, path: &Path, tally: &mut Tally) -> std::io::Result<()> {
-        let mut file = match File::open(path) {
+        let mut file = match inrush_files::open_regular(path) {
             // Rotated away since it was listed: it comes again under its new name.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => other?,
@@ -303,7 +302,7 @@ mod tests {
             pattern: &pattern,
             files: HashMap::new(),
         };
-        let mut file = File::create(&path).unwrap();
+        let mut file = std::fs::File::create(&path).unwrap();
         file.write_all(&line(0).as_bytes()[..20]).unwrap();
         follower.poll(&mut tally).unwrap();
         assert_eq!(tally.distinct(), 0);

@@ -3,8 +3,8 @@
 //! A file is written beside and moved over, so that what is there is whole or of before. Losing it
 //! costs what it had, which is learnt again.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -14,15 +14,9 @@ use serde::Serialize;
 /// # Errors
 /// It cannot be read, or is larger than `bytes_max`.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > bytes_max {
-        true => Err(not_ours()),
-        false => Ok(Some(bytes)),
+    match inrush_files::read(path, bytes_max) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -38,7 +32,7 @@ pub(crate) fn not_ours() -> io::Error {
 /// The disk cannot be written; what was there is there still.
 pub(crate) fn write(path: &Path, document: &impl Serialize, sync: bool) -> io::Result<()> {
     let new = path.with_extension("json.new");
-    let mut out = BufWriter::new(File::create(&new)?);
+    let mut out = BufWriter::new(inrush_files::create(&new, &inrush_files::own())?);
     serde_json::to_writer(&mut out, document)?;
     out.flush()?;
     if sync {

@@ -39,6 +39,7 @@ mod busy;
 mod crew;
 mod destination;
 mod filler;
+mod home;
 mod keep;
 mod names;
 mod near;

@@ -24,6 +24,7 @@ use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
 use crate::flow::Meter;
 use crate::flow::trend::Trend;
+use crate::home;
 use crate::names::Names;
 use crate::near::Near;
 use crate::owner::Owner;
@@ -132,11 +133,8 @@ impl Pipeline {
     /// # Errors
     /// One line for each address, certificate or destination that could not be opened.
     pub fn start(config: Config, inherited: Inherited, loader: Loader) -> Result<Self, StartError> {
-        std::fs::create_dir_all(&config.data_dir).map_err(|error| {
-            StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
-        })?;
-        let owner = Owner::take(&config.data_dir).map_err(|error| {
-            StartError::one(format!("data_dir {}: {error}", config.data_dir.display()))
+        let owner = home::open(&config).map_err(|what| {
+            StartError::one(format!("data_dir {}: {what}", config.data_dir.display()))
         })?;
         let known = Known::receiving(&config, None).map_err(StartError)?;
         let shared = Shared::open(&config, known, inherited, loader, owner);
@@ -470,8 +468,11 @@ impl Shared {
         let mut report = ReloadReport::default();
         let mut problems = Vec::new();
         let admin_can_follow = config.admin.can_follow(&graph.config.admin);
-        if config.data_dir != graph.config.data_dir || !admin_can_follow {
-            let words = "data_dir, admin.listen and admin.tls cannot change while running; restart";
+        let same_home = config.data_dir == graph.config.data_dir
+            && config.data_access == graph.config.data_access;
+        if !same_home || !admin_can_follow {
+            let words = "data_dir, data_access, admin.listen and admin.tls cannot change while \
+                         running; restart";
             problems.push(words.to_owned());
             return Err(problems);
         }

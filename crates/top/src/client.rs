@@ -1,7 +1,5 @@
 //! Asks the admin API for a snapshot.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,10 +200,7 @@ fn authorities(path: &PathBuf) -> Result<Vec<Certificate<'static>>, TopError> {
         path: path.clone(),
         what,
     };
-    let mut pem = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(CA_BYTES_MAX).read_to_end(&mut pem))
-        .map_err(|error| fail(error.to_string()))?;
+    let pem = inrush_files::read(path, CA_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
     let certificate = |item: Result<PemItem<'static>, ureq::Error>| match item {
         Ok(PemItem::Certificate(certificate)) => Some(certificate),
         _ => None,

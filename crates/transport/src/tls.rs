@@ -10,9 +10,8 @@
 //! A file is at most [`FILE_BYTES_MAX`] and must be a regular one.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -245,20 +244,13 @@ fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
         path: path.to_owned(),
         problem,
     };
-    let metadata =
-        std::fs::metadata(path).map_err(|source| fail(TlsProblem::Unreadable { source }))?;
-    // Before opening: to open a pipe waits for someone to write to it.
-    if !metadata.is_file() {
-        return Err(fail(TlsProblem::NotAFile));
-    }
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|source| fail(TlsProblem::Unreadable { source }))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(fail(TlsProblem::TooLarge));
-    }
-    Ok(bytes)
+    inrush_files::read(path, FILE_BYTES_MAX).map_err(|source| {
+        fail(match source.kind() {
+            io::ErrorKind::InvalidInput => TlsProblem::NotAFile,
+            io::ErrorKind::FileTooLarge => TlsProblem::TooLarge,
+            _ => TlsProblem::Unreadable { source },
+        })
+    })
 }
 
 fn build(options: &TlsServerOptions, files: Files) -> Result<Loaded, TlsError> {

@@ -1,6 +1,7 @@
 //! The folder for what is written while the rate is measured.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -24,10 +25,13 @@ impl Folder {
         let parent = nearest.unwrap_or(Path::new("/"));
         remove_left(parent);
         let path = parent.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| {
-            let folder = path.display();
-            format!("cannot make {folder}; run it as the user that inrush runs as, or as root")
-        })?;
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| {
+                let folder = path.display();
+                format!("cannot make {folder}; run it as the user that inrush runs as, or as root")
+            })?;
         Ok(Self(path))
     }
 

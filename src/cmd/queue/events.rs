@@ -34,7 +34,8 @@ pub(super) fn export(place: &Where, args: &ExportArgs) -> anyhow::Result<ExitCod
         eprintln!("inrush: {} events exported", found.events);
         return Ok(complain(&found));
     };
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let options = OpenOptions::new().write(true).clone();
+    let file = inrush_files::create_new(path, &options, &inrush_files::Access::PRIVATE);
     let file = file.with_context(|| format!("cannot make {}", path.display()))?;
     let mut out = BufWriter::new(&file);
     let found = show(place, &args.events, args.framing, &mut out)?;

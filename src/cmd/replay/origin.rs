@@ -245,8 +245,8 @@ pub(super) fn from_file(path: &str, range: &Range, take: &mut Take<'_>) -> anyho
     if path == "-" {
         lines::each(std::io::stdin().lock(), &mut each)?;
     } else {
-        let file =
-            std::fs::File::open(path).map_err(|error| Usage(format!("--from {path}: {error}")));
+        let file = inrush_files::open_given(path.as_ref())
+            .map_err(|error| Usage(format!("--from {path}: {error}")));
         let file = std::io::BufReader::new(file.map_err(|usage| anyhow!(usage))?);
         lines::each(file, &mut each)?;
     }

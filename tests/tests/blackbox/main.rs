@@ -35,6 +35,7 @@ mod search;
 mod shape;
 mod store;
 mod store_s3;
+mod strangers;
 mod times;
 mod tls;
 mod top;

@@ -424,6 +424,7 @@ fn format_fault(value: &Value, schema: &Value) -> Option<String> {
         "socket-address" => fault::<super::AdminAddr>(value),
         "dns-server" => fault::<super::DnsServer>(value),
         "password-hash" => fault::<super::PasswordHash>(value),
+        "mode" => fault::<inrush_files::Mode>(value),
         _ => None,
     }
 }
@@ -539,6 +540,7 @@ fn expected_scalar(schema: &Value) -> String {
         (Some("size"), _) => "a size such as 64KiB",
         (Some("duration"), _) => "a duration such as 5s",
         (Some("password"), _) => "a secret, best as \"${VARIABLE}\"",
+        (Some("mode"), _) => "permissions in octal such as 0640",
         (Some("password-hash"), _) => "what `inrush check --hash-password` prints, in quotes",
         (Some("socket-address"), _) => "an address and port such as 127.0.0.1:8686",
         (_, Some("boolean")) => "true or false",

@@ -1,6 +1,5 @@
 //! What the schema cannot say: options that need or contradict each other, and files of the world.
 
-use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -279,7 +278,7 @@ fn all_open(named: &[(&str, Option<&PathBuf>)], node: &Node, findings: &mut Find
     let mut all = true;
     for (option, path) in named {
         let Some(path) = path else { continue };
-        let Err(error) = File::open(path) else {
+        let Err(error) = inrush_files::open_regular(path) else {
             continue;
         };
         all = false;

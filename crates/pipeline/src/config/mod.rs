@@ -31,7 +31,6 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -119,7 +118,7 @@ fn read(path: &Path) -> Result<String, (Location, String)> {
             format!("the configuration cannot be read: {error}; {remedy}"),
         )
     };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = inrush_files::open_given(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     // One byte more than allowed tells a file that is too large from one that just fits.
     let most = limits::CONFIG_FILE_BYTES_MAX;

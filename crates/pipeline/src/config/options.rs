@@ -12,6 +12,7 @@ use std::time::Duration;
 use indexmap::IndexMap;
 use inrush_codec::SyslogOptions;
 use inrush_event::{AutoCount, Period, Secret, text_option};
+use inrush_files::AccessOptions;
 use inrush_queue::QueueOptions;
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions, UdpOptions};
@@ -31,6 +32,10 @@ pub struct Config {
     #[serde(default = "data_dir_default")]
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
+    /// Who besides Inrush may read what it keeps: `data_dir`, and stores in folders elsewhere. By
+    /// default nobody. It cannot change while running.
+    #[serde(default, skip_serializing_if = "AccessOptions::is_default")]
+    pub data_access: AccessOptions,
     /// The admin API and the dashboard.
     #[serde(default)]
     pub admin: AdminOptions,

@@ -112,7 +112,7 @@ fn broken_structure_is_located() {
     finds(
         "- a\n",
         &[
-            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
+            "1:1: `` is a list; give a mapping of options; there are `data_dir`, `data_access`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
         ],
     );
     finds(
@@ -185,7 +185,7 @@ fn unknown_keys_and_types_name_the_nearest() {
     finds(
         &format!("{SOUND}pipelines: []\n"),
         &[
-            "5:1: unknown key `pipelines`; the keys here are `data_dir`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
+            "5:1: unknown key `pipelines`; the keys here are `data_dir`, `data_access`, `admin`, `sources`, `destinations`, `packs`, `hosts`, `transforms`, `routes`, `queue`, `workers` and `shutdown_timeout`",
         ],
     );
 }

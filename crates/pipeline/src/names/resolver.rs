@@ -109,12 +109,7 @@ impl Servers {
 
 /// The `nameserver` lines of a file.
 fn system_servers(path: &Path) -> Vec<SocketAddr> {
-    let text = std::fs::File::open(path).and_then(|file| {
-        let mut text = String::new();
-        let mut file = io::Read::take(file, RESOLV_CONF_BYTES_MAX);
-        io::Read::read_to_string(&mut file, &mut text).map(|_| text)
-    });
-    let text = text.unwrap_or_default();
+    let text = inrush_files::read_to_string(path, RESOLV_CONF_BYTES_MAX).unwrap_or_default();
     let server = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let address = words

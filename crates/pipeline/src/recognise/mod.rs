@@ -154,13 +154,12 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Problems> {
 }
 
 fn text(file: &Path) -> Result<String, String> {
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if metadata.len() > PACK_BYTES_MAX {
-        return Err(format!(
-            "the file is larger than {PACK_BYTES_MAX} bytes; is it a pack?"
-        ));
-    }
-    std::fs::read_to_string(file).map_err(|error| error.to_string())
+    inrush_files::read_to_string(file, PACK_BYTES_MAX).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            format!("the file is larger than {PACK_BYTES_MAX} bytes; is it a pack?")
+        }
+        _ => error.to_string(),
+    })
 }
 
 fn overrides(packs: &PacksOptions) -> Result<Overrides, Problems> {

@@ -31,7 +31,7 @@ impl Disk {
     /// # Errors
     /// It is not there and cannot be created.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        inrush_files::create_dir_all(folder, &inrush_files::own())?;
         Ok(Self {
             folder: folder.to_owned(),
             spare: Spare::default(),
@@ -60,10 +60,10 @@ impl Disk {
     }
 
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
-        let file = options
-            .read(true)
-            .write(!self.read_only)
-            .open(self.folder.join(name))?;
+        let file = regular(
+            options.read(true).write(!self.read_only),
+            &self.folder.join(name),
+        )?;
         Ok(Arc::new(DiskFile { file, direct: None }))
     }
 }
@@ -94,7 +94,10 @@ impl Storage for Disk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.writable()?;
-        let file = self.file(name, OpenOptions::new().create_new(true))?;
+        let path = self.folder.join(name);
+        let options = OpenOptions::new().read(true).write(true).clone();
+        let file = inrush_files::create_new(&path, &options, &inrush_files::own())?;
+        let file: Arc<dyn File> = Arc::new(DiskFile { file, direct: None });
         if !name.ends_with(APPENDED) {
             return Ok(file);
         }
@@ -108,7 +111,7 @@ impl Storage for Disk {
         }
         let path = self.folder.join(name);
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(!self.read_only).open(&path)?;
+        let file = regular(options.read(true).write(!self.read_only), &path)?;
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlag::O_DIRECT.bits());
         let direct = options.open(&path).ok();
@@ -124,7 +127,7 @@ impl Storage for Disk {
         self.writable()?;
         let to = self.folder.join(to);
         if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
+            inrush_files::create_dir_all(parent, &inrush_files::own())?;
         }
         fs::rename(self.folder.join(from), to)
     }
@@ -141,6 +144,18 @@ impl Storage for Disk {
     fn total_bytes(&self) -> io::Result<u64> {
         let stat = nix::sys::statvfs::statvfs(&self.folder)?;
         Ok(stat.blocks() * stat.fragment_size())
+    }
+}
+
+/// Opens what must be a file: a pipe in its place would be waited for.
+fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<fs::File> {
+    let file = options.custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} is no regular file", path.display()),
+        )),
     }
 }
 

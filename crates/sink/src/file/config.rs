@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inrush_event::{ByteSize, Period};
+use inrush_files::{AccessOptions, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,19 @@ pub struct FileConfig {
     /// Files that are open at once; the least recently used one is closed for the next.
     #[serde(default = "max_open_files")]
     pub max_open_files: u32,
+    /// User that owns new files and folders: a name or a number. Only root may give files away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Group of new files and folders: a name or a number. The process must be in it, or be root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Permissions of files in octal, such as `0640`. Without it `0600`: nobody else reads them.
+    /// Files of this destination that are there already lose what is beyond it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_mode: Option<Mode>,
+    /// Permissions of new folders in octal. Without it `0700`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir_mode: Option<Mode>,
 }
 
 fn fsync_interval() -> Period {
@@ -113,6 +127,20 @@ impl FileConfig {
             fsync_interval: fsync_interval(),
             keep_files: None,
             max_open_files: max_open_files(),
+            owner: None,
+            group: None,
+            file_mode: None,
+            dir_mode: None,
+        }
+    }
+
+    /// Owner, group and modes of what it creates.
+    pub(super) fn access(&self) -> AccessOptions {
+        AccessOptions {
+            owner: self.owner.clone(),
+            group: self.group.clone(),
+            file_mode: self.file_mode,
+            dir_mode: self.dir_mode,
         }
     }
 
@@ -148,6 +176,8 @@ impl FileConfig {
             "fsync_interval",
             "must be at least 10ms; use `fsync: batch` to sync every batch",
         );
+        let access = self.access().problems().into_iter();
+        problems.extend(access.map(|(key, message)| Problem::new(key, message)));
         problems
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use inrush_codec::encode::JsonLines;
 use inrush_event::{Batch, Delivery, Fate, Feed, Next, Record, RefuseReason, Timestamp};
+use inrush_files::{Access, Tightened};
 
 use super::open::OpenFile;
 use super::sync::Syncer;
@@ -59,6 +60,9 @@ pub struct FileSink {
     /// Paths whose rotated files want looking after; `None` while the thread does not run.
     rotated: Option<Sender<PathBuf>>,
     syncer: Syncer,
+    access: Access,
+    /// Said in the log already that files were readable for others.
+    told_wide: bool,
 }
 
 /// Encoded events by the file that they go to. The buffers are kept from batch to batch.
@@ -123,6 +127,10 @@ impl FileSink {
         let bad_path = |message| SinkError::Config(Problem::new("path", message));
         let template = Template::parse(&config.path).map_err(bad_path)?;
         let destination = name.to_owned();
+        let access = config
+            .access()
+            .resolve()
+            .map_err(|(key, message)| SinkError::Config(Problem::new(key, message)))?;
         Ok(Self {
             config: config.clone(),
             data_dir: data_dir.to_owned(),
@@ -140,6 +148,8 @@ impl FileSink {
             uses: 0,
             failures: 0,
             rotated: None,
+            access,
+            told_wide: false,
         })
     }
 
@@ -242,12 +252,34 @@ impl FileSink {
         if !self.open.contains_key(path) {
             self.close_oldest();
             let every = self.config.rotate.every.map(|every| every.0);
-            let file = OpenFile::open(&self.data_dir.join(path), every, now)?;
+            let mut wide = Tightened::default();
+            let whole = self.data_dir.join(path);
+            let file = OpenFile::open(&whole, every, now, &self.access, &mut wide)?;
+            self.tell_wide(&whole, &wide);
             self.open.insert(path.to_owned(), file);
         }
         let file = self.open.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
         file.last_used = self.uses;
         Ok(file)
+    }
+
+    /// Says once that files were there which others could read.
+    fn tell_wide(&mut self, path: &Path, wide: &Tightened) {
+        if wide.changed + wide.left == 0 || std::mem::replace(&mut self.told_wide, true) {
+            return;
+        }
+        let (path, destination) = (path.display(), &self.refuser.destination);
+        match wide.left {
+            0 => tracing::warn!(
+                %path, destination,
+                "a file was readable for other users; now it has `file_mode`, as all of this \
+                 destination will; set `file_mode` and `group` where others are to read them"
+            ),
+            _ => tracing::warn!(
+                %path, destination,
+                "a file is readable for other users and belongs to another: chmod it yourself"
+            ),
+        }
     }
 
     /// Makes room for one more open file.
@@ -418,6 +450,7 @@ impl FileSink {
         let tidier = Tidier {
             compression: self.config.compression,
             keep_files: self.config.keep_files,
+            access: self.access,
             abort: Arc::clone(&abort),
             status: Arc::clone(&self.status),
         };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use inrush_event::Timestamp;
+use inrush_files::{Access, Tightened};
 
 use super::tidy;
 
@@ -25,20 +26,28 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens or creates the file and its folders. A last line that a crash tore is ended.
-    pub(super) fn open(path: &Path, every: Option<Duration>, now: Timestamp) -> io::Result<Self> {
+    /// Opens or creates the file and its folders. A last line that a crash tore is ended; what
+    /// `access` does not allow is taken from a file of ours, and noted in `tightened`.
+    pub(super) fn open(
+        path: &Path,
+        every: Option<Duration>,
+        now: Timestamp,
+        access: &Access,
+        tightened: &mut Tightened,
+    ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.create(true).append(true).read(true);
-        let file = match options.open(path) {
+        options.append(true).read(true);
+        let file = match inrush_files::open(path, &options, access) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(folder) = path.parent() {
-                    std::fs::create_dir_all(folder)?;
+                    inrush_files::create_dir_all(folder, access)?;
                 }
-                options.open(path)?
+                inrush_files::open(path, &options, access)?
             }
             opened => opened?,
         };
         let metadata = file.metadata()?;
+        tightened.one(path, &metadata, access);
         let mut open = Self {
             path: path.to_owned(),
             file,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
 
 use inrush_event::Timestamp;
+use inrush_files::Access;
 
 use super::Compression;
 use crate::{ErrorReason, SinkStatus};
@@ -24,6 +25,7 @@ const ZSTD_LEVEL: i32 = 3;
 pub(super) struct Tidier {
     pub(super) compression: Compression,
     pub(super) keep_files: Option<u32>,
+    pub(super) access: Access,
     /// Set to end in the middle of a file, which is then left as it was.
     pub(super) abort: Arc<AtomicBool>,
     pub(super) status: Arc<SinkStatus>,
@@ -76,7 +78,7 @@ impl Tidier {
             ".zst"
         };
         let (whole, torn) = (with_end(path, end), with_end(path, &format!("{end}.tmp")));
-        let compressed = self.compress_into(path, File::create(&torn)?);
+        let compressed = self.compress_into(path, inrush_files::create(&torn, &self.access)?);
         if !matches!(compressed, Ok(true)) {
             fs::remove_file(&torn)?;
             return compressed.map(|_| ());

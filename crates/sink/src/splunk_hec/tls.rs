@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use inrush_files::limits::CERTIFICATES_BYTES_MAX;
 use inrush_transport::any_server::AnyServer;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -56,7 +57,7 @@ fn roots(options: &HecTlsConfig) -> Result<RootCertStore, SinkError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SinkError> {
-    std::fs::read(path).map_err(|cause| SinkError::Unreadable {
+    inrush_files::read(path, CERTIFICATES_BYTES_MAX).map_err(|cause| SinkError::Unreadable {
         path: path.to_owned(),
         cause,
     })
