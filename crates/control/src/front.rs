@@ -77,7 +77,11 @@ async fn watchman(State(front): State<Front>, request: Request, next: Next) -> R
 impl Front {
     async fn pass(&self, request: Request, next: Next) -> Response {
         let (method, headers) = (request.method(), request.headers());
-        if let Err(why) = guard::check(method, headers, self.loopback, self.access.asks()) {
+        let path = request.uri().path();
+        let page = self.is_page(path);
+        let target = guard::Target { path, page };
+        let asks = self.access.asks();
+        if let Err(why) = guard::check(method, target, headers, self.loopback, asks) {
             return problem(StatusCode::FORBIDDEN, why);
         }
         let pass = match self.access.admit(headers) {
@@ -94,6 +98,11 @@ impl Front {
         auth::held(next.run(request).await, Arc::clone(&self.access), pass)
     }
 
+    /// Whether it is the dashboard or one of its files.
+    fn is_page(&self, path: &str) -> bool {
+        path == "/" || self.assets.iter().any(|asset| asset.path == path)
+    }
+
     /// What strangers get: the page, the login, and whether all is well in one word.
     async fn outside(&self, refused: Refused, request: Request, next: Next) -> Response {
         let path = request.uri().path();
@@ -101,7 +110,7 @@ impl Front {
             return in_one_word(next.run(request).await);
         }
         let login = path == SESSION_PATH || path == LOGIN_PATH;
-        if login || path == "/" || self.assets.iter().any(|asset| asset.path == path) {
+        if login || self.is_page(path) {
             return next.run(request).await;
         }
         self.access.note(refused);

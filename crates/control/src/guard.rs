@@ -4,11 +4,19 @@
 //! reaches it too, so that a page from anywhere could use the browser as its hands:
 //! * **DNS rebinding** (a foreign name made to resolve to our address): on a loopback address the
 //!   `Host` must be an IP address or `localhost`, which no foreign name can be.
-//! * **Cross-site requests**: anything but GET and HEAD must come from no browser (no `Origin`,
-//!   no `Sec-Fetch-Site`), or from our own page: `Origin` names the `Host`, and that again is an
-//!   IP address or `localhost`, whatever the listening address is. GET and HEAD change nothing, but
-//!   a search costs: what a page of another site loads (a picture, a script, `fetch`) is refused; a
-//!   link that somebody follows is not.
+//! * **Cross-site requests**: a browser says of each request which page is behind it
+//!   (`Sec-Fetch-Site`), and in which way (`Sec-Fetch-Mode`). What a page of another site starts is
+//!   refused in every mode: a picture, a frame, a form, `fetch`, a link, a redirect. The dashboard
+//!   itself is the one exception: a link may lead to it, and it does nothing that its address asks
+//!   for without its own script, whose requests are `same-origin`.
+//! * **Browsers that say less**: one without `Sec-Fetch-Site` names the page in `Origin` or
+//!   `Referer`, which then must be our own. Programs such as `curl` send none of the three and pass.
+//! * **Changes** (anything but GET and HEAD) must come from no browser or from our own page:
+//!   `Origin` names the `Host`, and that again is an IP address or `localhost`, whatever the
+//!   listening address is.
+//! * **Addresses that somebody typed** (`Sec-Fetch-Site: none`) may have led elsewhere first, and
+//!   come here by a redirect; browsers say `none` of that too. So what costs (searches and the
+//!   like, [`COSTLY`]) takes no navigation but one from our own page.
 //!
 //! Where a session or token is asked for, a foreign page has neither: a browser sends the cookie to
 //! the name it came from and to no other. So any `Host` will do, as it must behind a proxy or under
@@ -22,11 +30,34 @@ use axum::http::{HeaderMap, HeaderName, Method, header};
 pub(crate) type Refusal = &'static str;
 
 const FOREIGN: Refusal = "a request from a page of another site";
+const ORIGIN: Refusal = "an Origin that is not this page's own";
+const TYPED: Refusal =
+    "a search that a browser was sent to by an address: use the dashboard, or curl";
+
+/// Paths below which a request costs more than a look at counters.
+const COSTLY: [&str; 6] = [
+    "/api/v1/search",
+    "/api/v1/sql",
+    "/api/v1/export",
+    "/api/v1/tail",
+    "/api/v1/unknown",
+    "/api/v1/quarantine",
+];
+
+/// What is asked for, as far as it matters here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// The path of the request.
+    pub(crate) path: &'a str,
+    /// Whether it is the dashboard or one of its files.
+    pub(crate) page: bool,
+}
 
 /// Whether a request may pass. `loopback`: whether we listen on a loopback address; `asks`: whether
 /// a session or token is asked for.
 pub(crate) fn check(
     method: &Method,
+    target: Target<'_>,
     headers: &HeaderMap,
     loopback: bool,
     asks: bool,
@@ -35,22 +66,47 @@ pub(crate) fn check(
     if loopback && !asks && !host.is_none_or(is_address_or_localhost) {
         return Err("this Host is not an address of this machine: ask for 127.0.0.1 or localhost");
     }
-    let fetch = |what: &'static str| text(headers, HeaderName::from_static(what));
-    let site = fetch("sec-fetch-site");
-    if method.is_safe() {
-        let foreign = matches!(site, Some("cross-site" | "same-site"));
-        return match foreign && fetch("sec-fetch-mode") != Some("navigate") {
-            true => Err(FOREIGN),
-            false => Ok(()),
-        };
+    let reads = *method == Method::GET || *method == Method::HEAD;
+    if headers.contains_key(SITE) {
+        by_site(reads, target, headers)?;
     }
-    if site.is_some_and(|site| site != "same-origin") {
-        return Err(FOREIGN);
+    if reads && target.page {
+        return Ok(());
     }
-    match (text(headers, header::ORIGIN), host) {
-        (None, _) if !headers.contains_key(header::ORIGIN) => Ok(()),
-        (Some(origin), Some(host)) if is_own(origin, host, asks) => Ok(()),
-        _ => Err("an Origin that is not this page's own"),
+    for name in [header::ORIGIN, header::REFERER] {
+        let mut pages = headers.get_all(&name).iter();
+        if !pages.all(|page| page.to_str().is_ok_and(|page| is_own(page, host, asks))) {
+            return Err(if name == header::ORIGIN {
+                ORIGIN
+            } else {
+                FOREIGN
+            });
+        }
+    }
+    Ok(())
+}
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// What a browser says of the page behind the request.
+fn by_site(reads: bool, target: Target<'_>, headers: &HeaderMap) -> Result<(), Refusal> {
+    let navigates = text(headers, MODE) == Some("navigate");
+    // A frame, an object and a plugin navigate too.
+    let as_document = text(headers, DEST).is_none_or(|dest| dest == "document");
+    match text(headers, SITE) {
+        Some("same-origin") => Ok(()),
+        Some("none") if reads => {
+            let costly = |path: &&str| target.path.starts_with(*path);
+            match navigates && !target.page && COSTLY.iter().any(|path| costly(&path)) {
+                true => Err(TYPED),
+                false => Ok(()),
+            }
+        }
+        // A link to the dashboard.
+        _ if reads && target.page && navigates && as_document => Ok(()),
+        _ => Err(FOREIGN),
     }
 }
 
@@ -59,11 +115,16 @@ fn text<K: Into<Option<header::HeaderName>>>(headers: &HeaderMap, name: K) -> Op
     headers.get(name.into()?)?.to_str().ok()
 }
 
-fn is_own(origin: &str, host: &str, asks: bool) -> bool {
-    let same = origin
+/// Whether the address of a page, or an origin, is that of this `host`.
+fn is_own(page: &str, host: Option<&str>, asks: bool) -> bool {
+    let Some(host) = host else {
+        return false;
+    };
+    let rest = page
         .strip_prefix("http://")
-        .or_else(|| origin.strip_prefix("https://"));
-    same == Some(host) && (asks || is_address_or_localhost(host))
+        .or_else(|| page.strip_prefix("https://"));
+    let name = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    name == Some(host) && (asks || is_address_or_localhost(host))
 }
 
 fn is_address_or_localhost(host: &str) -> bool {
@@ -88,12 +149,25 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn verdict(method: Method, pairs: &[(&'static str, &'static str)], loopback: bool) -> bool {
+    const LEDGER: Target<'_> = Target {
+        path: "/api/v1/ledger",
+        page: false,
+    };
+    const PAGE: Target<'_> = Target {
+        path: "/",
+        page: true,
+    };
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
-            headers.insert(*name, HeaderValue::from_static(value));
+            headers.append(*name, HeaderValue::from_static(value));
         }
-        check(&method, &headers, loopback, false).is_ok()
+        headers
+    }
+
+    fn verdict(method: Method, pairs: &[(&'static str, &'static str)], loopback: bool) -> bool {
+        check(&method, LEDGER, &headers(pairs), loopback, false).is_ok()
     }
 
     #[test]
@@ -122,22 +196,114 @@ mod tests {
         ));
     }
 
+    /// What browsers send, in each way in which a page can make them ask: site, mode, destination.
+    /// As Fetch Metadata has it; a typed address that redirects here may have `none`.
+    const FOREIGN_WAYS: [(&str, &str, &str, &str); 22] = [
+        ("link", "cross-site", "navigate", "document"),
+        ("link of another port", "same-site", "navigate", "document"),
+        ("form, GET", "cross-site", "navigate", "document"),
+        ("window.open", "cross-site", "navigate", "document"),
+        ("redirect", "cross-site", "navigate", "document"),
+        ("prerender", "cross-site", "navigate", "document"),
+        ("frame", "cross-site", "navigate", "iframe"),
+        ("old frame", "cross-site", "navigate", "frame"),
+        ("frame of another port", "same-site", "navigate", "iframe"),
+        ("object", "cross-site", "navigate", "object"),
+        ("embed", "cross-site", "navigate", "embed"),
+        ("picture", "cross-site", "no-cors", "image"),
+        ("script", "cross-site", "no-cors", "script"),
+        ("style", "cross-site", "no-cors", "style"),
+        ("video", "cross-site", "no-cors", "video"),
+        ("fetch without CORS", "cross-site", "no-cors", "empty"),
+        ("prefetch", "cross-site", "no-cors", "empty"),
+        ("ping", "cross-site", "no-cors", "empty"),
+        ("fetch", "cross-site", "cors", "empty"),
+        ("module, font", "cross-site", "cors", "script"),
+        ("EventSource", "cross-site", "cors", "empty"),
+        ("WebSocket", "cross-site", "websocket", "websocket"),
+    ];
+
     #[test]
-    fn reading_takes_links_from_anywhere_and_nothing_that_a_foreign_page_loads() {
-        let host = ("host", "127.0.0.1:8686");
-        for (site, mode, ok) in [
-            ("same-origin", "cors", true),
-            ("same-origin", "no-cors", true),
-            ("none", "navigate", true),
-            ("cross-site", "navigate", true),
-            ("cross-site", "no-cors", false),
-            ("cross-site", "cors", false),
-            ("same-site", "no-cors", false),
-        ] {
-            let pairs = [host, ("sec-fetch-site", site), ("sec-fetch-mode", mode)];
-            assert_eq!(verdict(Method::GET, &pairs, true), ok, "{site} {mode}");
-            assert_eq!(verdict(Method::HEAD, &pairs, false), ok, "{site} {mode}");
+    fn nothing_that_a_foreign_page_starts_reaches_more_than_the_dashboard() {
+        let paths = [
+            "/api/v1/sql",
+            "/api/v1/ledger",
+            "/api/v1/session",
+            "/metrics",
+            "/healthz",
+            "/ledger",
+            "/nosuch",
+        ];
+        for (way, site, mode, dest) in FOREIGN_WAYS {
+            let headers = headers(&[
+                ("host", "127.0.0.1:8686"),
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", mode),
+                ("sec-fetch-dest", dest),
+            ]);
+            for path in paths {
+                let target = Target { path, page: false };
+                for method in [Method::GET, Method::HEAD, Method::POST, Method::OPTIONS] {
+                    for (loopback, asks) in [(true, false), (true, true), (false, true)] {
+                        let verdict = check(&method, target, &headers, loopback, asks);
+                        assert!(verdict.is_err(), "{way}: {method} {path}");
+                    }
+                }
+            }
+            let link = mode == "navigate" && dest == "document";
+            let verdict = check(&Method::GET, PAGE, &headers, true, false);
+            assert_eq!(verdict.is_ok(), link, "{way}: the dashboard");
         }
+    }
+
+    #[test]
+    fn our_own_page_and_addresses_that_somebody_typed_are_answered() {
+        let of = |path, site, mode| {
+            let headers = headers(&[
+                ("host", "127.0.0.1:8686"),
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", mode),
+                ("sec-fetch-dest", "empty"),
+            ]);
+            let target = Target { path, page: false };
+            check(&Method::GET, target, &headers, true, false).is_ok()
+        };
+        for path in ["/api/v1/sql", "/api/v1/export", "/api/v1/ledger"] {
+            assert!(of(path, "same-origin", "cors"), "{path}");
+            assert!(of(path, "same-origin", "navigate"), "{path}: a download");
+        }
+        for path in ["/api/v1/ledger", "/metrics", "/healthz"] {
+            assert!(of(path, "none", "navigate"), "{path}");
+        }
+        // Somebody may have typed the address of a page that redirects here.
+        for path in COSTLY {
+            assert!(!of(path, "none", "navigate"), "{path}");
+            assert!(of(path, "none", "cors"), "{path}: an extension");
+        }
+    }
+
+    #[test]
+    fn browsers_without_fetch_metadata_name_the_page_in_other_headers() {
+        let host = ("host", "127.0.0.1:8686");
+        for (more, ok) in [
+            (("origin", "http://127.0.0.1:8686"), true),
+            (("origin", "http://127.0.0.1:9999"), false),
+            (("origin", "http://evil.example"), false),
+            (("origin", "null"), false),
+            (("referer", "http://127.0.0.1:8686/search?q=x"), true),
+            (("referer", "http://127.0.0.1:9999/"), false),
+            (("referer", "http://evil.example/127.0.0.1:8686"), false),
+            (("referer", "http://127.0.0.1:8686.evil.example/"), false),
+        ] {
+            assert_eq!(verdict(Method::GET, &[host, more], true), ok, "{more:?}");
+        }
+        let two = [
+            host,
+            ("origin", "http://127.0.0.1:8686"),
+            ("origin", "http://evil.example"),
+        ];
+        assert!(!verdict(Method::POST, &two, true), "two origins");
+        assert!(verdict(Method::GET, &[host], true), "curl");
     }
 
     #[test]
@@ -176,11 +342,7 @@ mod tests {
     #[test]
     fn with_a_password_names_will_do_and_other_sites_still_not() {
         let post = |pairs: &[(&'static str, &'static str)]| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in pairs {
-                headers.insert(*name, HeaderValue::from_static(value));
-            }
-            check(&Method::POST, &headers, true, true).is_ok()
+            check(&Method::POST, LEDGER, &headers(pairs), true, true).is_ok()
         };
         let host = ("host", "inrush.corp.example");
         assert!(post(&[host, ("origin", "https://inrush.corp.example")]));
@@ -198,7 +360,7 @@ mod tests {
             "origin",
             HeaderValue::from_bytes(b"http://\xff").expect("legal bytes"),
         );
-        assert!(check(&Method::POST, &headers, true, false).is_err());
-        assert!(check(&Method::POST, &headers, true, true).is_err());
+        assert!(check(&Method::POST, LEDGER, &headers, true, false).is_err());
+        assert!(check(&Method::POST, LEDGER, &headers, true, true).is_err());
     }
 }
