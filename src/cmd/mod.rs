@@ -79,6 +79,9 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     /// Make a configuration of what another collector was configured with
     Migrate(migrate::MigrateArgs),
+    /// Answer the searches of the process that started it, over stdin and stdout
+    #[command(hide = true)]
+    SearchWorker,
 }
 
 /// Arguments of `run`.
@@ -307,6 +310,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::SearchWorker => Ok(inrush_search::worker::serve()),
     }
 }
 

@@ -34,7 +34,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let config = read(args)?;
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
-    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(pipeline.admin())?);
+    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(
+        pipeline.admin(),
+        &inrush_search::Options::default(),
+    )?);
     let admin = match inrush_control::start(&admin_options, pipeline.admin(), Some(searcher)) {
         Ok(admin) => admin,
         Err(error) => {

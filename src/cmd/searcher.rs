@@ -1,24 +1,45 @@
 //! Who answers the admin API's questions: the engine, over the stores of the running pipeline.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use inrush_control::{Question, Replies, Searcher};
 use inrush_pipeline::Admin;
-use inrush_search::{Engine, SearchRequest};
+use inrush_search::{Engine, Options, SearchRequest, Workers};
 use inrush_sink::Store;
 use inrush_store::reply::Failure;
 
-/// The engine, and where the stores are found.
+/// The workers, and where the stores are found.
 pub(crate) struct Searching {
-    engine: Arc<Engine>,
+    workers: Workers,
+    /// Follows what comes in, once somebody wants to: conditions over the newest events alone.
+    engine: OnceLock<Arc<Engine>>,
     admin: Arc<dyn Admin>,
 }
 
 impl Searching {
-    /// Starts the engine's threads.
-    pub(crate) fn start(admin: Arc<dyn Admin>) -> std::io::Result<Self> {
-        let engine = Arc::new(Engine::start(&inrush_search::Options::default())?);
-        Ok(Self { engine, admin })
+    /// Gets ready. `options` bound the searches; their memory is that of all workers together.
+    pub(crate) fn start(admin: Arc<dyn Admin>, options: &Options) -> std::io::Result<Self> {
+        Ok(Self {
+            workers: Workers::start(options)?,
+            engine: OnceLock::new(),
+            admin,
+        })
+    }
+
+    /// The threads of followers.
+    fn engine(&self) -> Result<Arc<Engine>, Failure> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(Arc::clone(engine));
+        }
+        let options = Options {
+            threads: 1,
+            ..Options::default()
+        };
+        let engine = Engine::start(&options).map_err(|error| Failure {
+            message: format!("no thread to follow with: {error}"),
+            ..Failure::default()
+        })?;
+        Ok(Arc::clone(self.engine.get_or_init(|| Arc::new(engine))))
     }
 
     /// The store of that name, or the first.
@@ -55,20 +76,20 @@ impl Searcher for Searching {
             fields: question.fields,
             ..SearchRequest::new(question.query)
         };
-        Ok(Box::pin(self.engine.search(store.snapshot(), request)?))
+        Ok(Box::pin(self.workers.search(&store, request)?))
     }
 
     fn sql(&self, statement: &str, limit: u64) -> Result<Replies, Failure> {
         let store = self.store(None)?;
-        Ok(Box::pin(self.engine.sql(
-            store.snapshot(),
-            statement,
-            limit,
-        )))
+        Ok(Box::pin(self.workers.sql(&store, statement, limit)))
     }
 
     fn tail(&self, query: &str) -> Result<Replies, Failure> {
         let store = self.store(None)?;
-        Ok(Box::pin(inrush_search::tail(&self.engine, &store, query)?))
+        Ok(Box::pin(inrush_search::tail(
+            &self.engine()?,
+            &store,
+            query,
+        )?))
     }
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use inrush_store::reply::Reply;
+use inrush_store::reply::{Failure, Reply};
 use tokio::sync::mpsc;
 
 /// What is found and not yet taken: a search waits while so many lie here.
@@ -23,6 +23,20 @@ impl Answer {
     pub(crate) fn new() -> (Replies, Self) {
         let (sender, replies) = mpsc::channel(WAITING_MAX);
         (sender, Self { replies })
+    }
+
+    /// An answer that is an error.
+    pub(crate) fn failed(failure: Failure) -> Self {
+        let (sender, answer) = Self::new();
+        // There is room for one.
+        let _ = sender.try_send(Reply::Error(failure));
+        answer
+    }
+
+    /// The next object, and whether another one is there already. For threads that may block.
+    pub(crate) fn next_and_more(&mut self) -> Option<(Reply, bool)> {
+        let reply = self.replies.blocking_recv()?;
+        Some((reply, !self.replies.is_empty()))
     }
 
     /// The next object; none after the last.

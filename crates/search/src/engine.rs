@@ -23,7 +23,7 @@ use crate::statement::Rows;
 use crate::stop::Stop;
 
 /// Searches that wait for their turn at most; more are refused.
-const WAITING_MAX: usize = 32;
+pub(crate) const WAITING_MAX: usize = 32;
 
 /// Followers of what comes in at most.
 const FOLLOWERS_MAX: usize = 16;
@@ -33,7 +33,7 @@ const THREADS_MAX: usize = 4;
 
 /// Bytes of stack of a thread: deep conditions make DataFusion recurse deeply where nothing is
 /// optimised.
-const STACK_BYTES: usize = 8 << 20;
+pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// Bounds of searching.
 #[derive(Debug, Clone)]
@@ -95,6 +95,11 @@ impl Engine {
     /// # Errors
     /// If the system gives no threads.
     pub fn start(options: &Options) -> io::Result<Self> {
+        Self::start_with(options, Arc::new(Footers::new(options.footers_bytes)))
+    }
+
+    /// [`Self::start`] with footers that were read before.
+    pub(crate) fn start_with(options: &Options, footers: Arc<Footers>) -> io::Result<Self> {
         let threads = options.threads.max(1);
         let nice = options.nice;
         let number = std::sync::atomic::AtomicUsize::new(0);
@@ -120,7 +125,7 @@ impl Engine {
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             runtime: Some(runtime),
             bounds: Arc::new(Bounds {
-                footers: Arc::new(Footers::new(options.footers_bytes)),
+                footers,
                 memory: Arc::new(GreedyMemoryPool::new(options.memory_bytes)),
                 threads,
                 time_max: options.time_max,
@@ -139,6 +144,13 @@ impl Engine {
         let time_max = request.time_max.unwrap_or(self.bounds.time_max);
         let question = Question::Search(query, request);
         Ok(self.answer(snapshot, time_max, question))
+    }
+
+    /// Ends, and waits for what runs, but not for longer than `wait`.
+    pub(crate) fn stop(mut self, wait: Duration) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(wait);
+        }
     }
 
     /// Room for one more who follows what comes in.

@@ -8,6 +8,8 @@
 //! * **It only reads.** No statement changes the store, or touches a file or a host: SQL is parsed
 //!   into a plan, and the plan is looked through before it runs (`session`).
 //! * **Whoever goes away is not searched for**: an [`Answer`] that is dropped ends its search.
+//! * **What does not yield ends too**: [`worker::Workers`] run each search in a process of its own,
+//!   which is killed at its bounds, whatever it does. An [`Engine`] alone bounds what yields.
 //! * A damaged file is set aside and named in [`End`](inrush_store::reply::End); the rest is
 //!   searched.
 //!
@@ -20,7 +22,8 @@
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
 //! (SQL) · `session` (what SQL may do) · `table/` · `scan` (all of it, unsorted) · `work` (pieces,
-//! newest first, shared by threads) · `turn` · `has` · `cells` · `memory`.
+//! newest first, shared by threads) · `turn` · `has` · `cells` · `memory` · [`worker`] (a process
+//! for each search).
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -39,9 +42,11 @@ mod table;
 mod tail;
 mod turn;
 mod work;
+pub mod worker;
 
 pub use answer::Answer;
 pub use engine::{Engine, Options};
 pub use request::{BUCKETS_MAX, ROWS_MAX, SearchRequest};
 pub use scan::{Row, Scan, Scanned};
 pub use tail::tail;
+pub use worker::Workers;

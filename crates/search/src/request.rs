@@ -134,8 +134,10 @@ fn bounds(snapshot: &Snapshot) -> (i64, i64) {
         .iter()
         .map(|file| (file.entry.from_ns, file.entry.to_ns));
     let tail = snapshot.tail.iter().map(|c| (c.from_ns, c.to_ns));
+    let far = snapshot.far.iter().map(|c| (c.from_ns, c.to_ns));
     files
         .chain(tail)
+        .chain(far)
         .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
         .unwrap_or((0, 0))
 }

@@ -80,6 +80,7 @@ impl Tail {
             storage: self.store.home().storage(),
             files: Arc::new([]),
             tail: chunks.into(),
+            far: Arc::new([]),
         };
         let request = SearchRequest {
             limit: AT_ONCE,

@@ -52,6 +52,6 @@ mod upkeep;
 pub mod writer;
 
 pub use follow::Follower;
-pub use home::{BucketOptions, Home, Listed, check_url};
+pub use home::{BucketOptions, Home, Listed, Reader, Reading, check_url};
 pub use options::{Retention, WriteOptions};
 pub use store::{Counters, Levels, Store};

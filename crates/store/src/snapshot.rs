@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrow_array::RecordBatch;
+use futures::future::BoxFuture;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
+
+use crate::read::{Fault, Selection};
 
 /// A Parquet file that a commit has made part of the store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -71,6 +74,34 @@ pub struct Chunk {
     pub to_ns: i64,
 }
 
+/// Events of a tail that lie in the memory of another process: rows are asked for when they are
+/// read.
+#[derive(Clone, Debug)]
+pub struct FarChunk {
+    /// Its number among those of its snapshot.
+    pub number: usize,
+    /// Events in it.
+    pub rows: usize,
+    /// The least `time` in it, in nanoseconds since 1970.
+    pub from_ns: i64,
+    /// The greatest `time` in it, in nanoseconds since 1970.
+    pub to_ns: i64,
+    /// Who has them.
+    pub source: Arc<dyn FarRows>,
+}
+
+/// A process that has the rows of [`FarChunk`]s.
+pub trait FarRows: std::fmt::Debug + Send + Sync {
+    /// Asks for `columns` (numbers in [`STORED`](crate::schema::STORED), in order) of `rows` of a
+    /// chunk. At least the first of the rows comes, as far as a reply has room.
+    fn ask(
+        &self,
+        chunk: usize,
+        columns: &[usize],
+        rows: &Selection,
+    ) -> BoxFuture<'static, Result<RecordBatch, Fault>>;
+}
+
 /// What was in the store at one moment. Every event that the store had is in it once.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -80,4 +111,6 @@ pub struct Snapshot {
     pub files: Arc<[Arc<DataFile>]>,
     /// What is in no file yet, the oldest first.
     pub tail: Arc<[Arc<Chunk>]>,
+    /// What is in no file yet and in another process. A snapshot has this or a tail.
+    pub far: Arc<[Arc<FarChunk>]>,
 }

@@ -202,6 +202,7 @@ impl Store {
             storage: self.home.storage(),
             files,
             tail,
+            far: Arc::new([]),
         }
     }
 

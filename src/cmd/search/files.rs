@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use inrush_pipeline::config::Config;
-use inrush_search::{Answer, Engine, Options, SearchRequest};
+use inrush_search::{Answer, Options, SearchRequest, Workers};
 use inrush_sink::SinkConfig;
 use inrush_store::Store;
 use inrush_store::reply::Failure;
@@ -16,7 +16,7 @@ use crate::cmd::Usage;
 
 /// The files of a store.
 pub(super) struct Files {
-    engine: Engine,
+    workers: Workers,
     store: Arc<Store>,
 }
 
@@ -39,8 +39,8 @@ impl Files {
         let home = options.home(&config.data_dir);
         let home = home.with_context(|| format!("cannot open {shown}"))?;
         let store = Store::open_read_only(home).with_context(|| format!("cannot read {shown}"))?;
-        let engine = Engine::start(&Options::default()).context("cannot start threads")?;
-        Ok(Self { engine, store })
+        let workers = Workers::start(&Options::default()).context("cannot start threads")?;
+        Ok(Self { workers, store })
     }
 }
 
@@ -50,12 +50,12 @@ fn replies(mut answer: Answer) -> Replies<'static> {
 
 impl Searcher for Files {
     fn search(&self, request: SearchRequest) -> Result<Replies<'_>, Failure> {
-        let answer = self.engine.search(self.store.snapshot(), request)?;
+        let answer = self.workers.search(&self.store, request)?;
         Ok(replies(answer))
     }
 
     fn sql(&self, statement: &str, limit: u64) -> Result<Replies<'_>, Failure> {
-        let answer = self.engine.sql(self.store.snapshot(), statement, limit);
+        let answer = self.workers.sql(&self.store, statement, limit);
         Ok(replies(answer))
     }
 }

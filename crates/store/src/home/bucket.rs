@@ -56,6 +56,7 @@ pub struct BucketOptions {
 #[derive(Debug)]
 pub(super) struct Bucket {
     url: String,
+    options: BucketOptions,
     storage: Arc<dyn ObjectStore>,
     runtime: Runtime,
 }
@@ -130,9 +131,14 @@ impl Bucket {
         };
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
+            options: options.clone(),
             storage,
             runtime,
         })
+    }
+
+    pub(super) const fn options(&self) -> &BucketOptions {
+        &self.options
     }
 
     pub(super) fn shown(&self) -> &str {

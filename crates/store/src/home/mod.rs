@@ -5,6 +5,7 @@
 
 mod bucket;
 mod folder;
+mod reader;
 
 use std::io;
 use std::path::Path as FsPath;
@@ -19,6 +20,7 @@ pub use bucket::{BucketOptions, check_url};
 
 use bucket::Bucket;
 use folder::Folder;
+pub use reader::{Reader, Reading};
 
 /// Ends the name of what is being written; never read.
 pub(crate) const PART: &str = ".part";
@@ -99,6 +101,14 @@ impl Home {
     /// What [`Self::storage`] calls an object.
     pub fn location(&self, path: &str) -> Path {
         Path::from(path)
+    }
+
+    /// For readers in another process.
+    pub fn reader(&self) -> Reader {
+        match &self.place {
+            Place::Folder(folder) => Reader::Folder(folder.path.clone()),
+            Place::Bucket(bucket) => Reader::bucket(bucket),
+        }
     }
 
     /// For messages.

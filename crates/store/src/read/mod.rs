@@ -15,7 +15,8 @@
 //!   counts.
 //!
 //! # What a piece is
-//! A [`Piece`] is a row group of a file, or a chunk of the tail. Within it rows are named by their
+//! A [`Piece`] is a row group of a file, or a chunk of the tail, which may lie in another process
+//! ([`FarChunk`](crate::snapshot::FarChunk)). Within it rows are named by their
 //! number, from 0.
 //!
 //! # In reading order
@@ -38,7 +39,7 @@ pub use footers::Footers;
 pub use handle::Meter;
 use object_store::ObjectStore;
 pub use prune::{Piece, candidates};
-pub use rows::{BATCH_ROWS, Batches, Columns, Texts, table};
+pub use rows::{BATCH_ROWS, Batches, Columns, Texts, part_of, table};
 pub use selection::Selection;
 pub use wanted::Wanted;
 

@@ -13,7 +13,7 @@ use super::handle::Handle;
 use super::{Fault, Files, Selection, Wanted};
 use crate::grams::{BLOCK_ROWS, Probe};
 use crate::query::Column;
-use crate::snapshot::{Chunk, DataFile, Snapshot};
+use crate::snapshot::{Chunk, DataFile, FarChunk, Snapshot};
 
 /// Columns of the file: `time` is the first.
 const TIME: usize = 0;
@@ -47,6 +47,7 @@ pub(super) enum Place {
         group: usize,
     },
     Tail(Arc<Chunk>),
+    Far(Arc<FarChunk>),
 }
 
 impl Piece {
@@ -54,7 +55,7 @@ impl Piece {
     pub const fn file(&self) -> Option<&Arc<DataFile>> {
         match &self.place {
             Place::Group { file, .. } => Some(file),
-            Place::Tail(_) => None,
+            Place::Tail(_) | Place::Far(_) => None,
         }
     }
 
@@ -68,6 +69,17 @@ impl Piece {
         let some = self.some.as_deref().map(Selection::iter);
         let all = self.some.is_none().then_some(0..self.rows);
         some.into_iter().flatten().chain(all.into_iter().flatten())
+    }
+
+    /// A chunk of a tail in another process.
+    fn of_far(chunk: &Arc<FarChunk>) -> Self {
+        Self {
+            from_ns: chunk.from_ns,
+            to_ns: chunk.to_ns,
+            rows: chunk.rows,
+            some: None,
+            place: Place::Far(Arc::clone(chunk)),
+        }
     }
 
     /// A chunk of the tail.
@@ -96,8 +108,13 @@ pub fn candidates(snapshot: &Snapshot, wanted: &Wanted) -> (Vec<Arc<DataFile>>, 
         .tail
         .iter()
         .filter(|chunk| chunk.rows.num_rows() > 0 && wanted.overlaps(chunk.from_ns, chunk.to_ns))
-        .map(Piece::of_tail)
-        .collect();
+        .map(Piece::of_tail);
+    let far = snapshot
+        .far
+        .iter()
+        .filter(|chunk| chunk.rows > 0 && wanted.overlaps(chunk.from_ns, chunk.to_ns))
+        .map(Piece::of_far);
+    let tail = tail.chain(far).collect();
     (files, tail)
 }
 

@@ -20,7 +20,7 @@ use super::prune::Place;
 use super::{Fault, Files, Piece, Selection, Wanted};
 use crate::query::Column;
 use crate::schema::{MESSAGE_AT, STORED};
-use crate::snapshot::DataFile;
+use crate::snapshot::{Chunk, DataFile, FarChunk};
 
 /// Rows of a batch at most.
 pub const BATCH_ROWS: usize = 8192;
@@ -171,6 +171,8 @@ enum Source {
     File(Box<ParquetRecordBatchStream<Handle>>),
     /// What is left of a chunk.
     Tail(RecordBatch),
+    /// What is left of a chunk in another process.
+    Far(Arc<FarChunk>, Selection),
     Done,
 }
 
@@ -187,6 +189,12 @@ impl Batches {
                 let batch = rest.slice(0, rows);
                 *rest = rest.slice(rows, rest.num_rows() - rows);
                 Ok(batch)
+            }
+            Source::Far(chunk, left) => {
+                if left.is_empty() {
+                    return None;
+                }
+                far(chunk, left, &self.columns.stored).await
             }
             Source::File(stream) => {
                 // A decoder that panics is the file's doing. It is not asked again.
@@ -224,6 +232,11 @@ impl Files {
         let selection = selection.or(piece.some.as_deref());
         let (source, texts) = match &piece.place {
             Place::Tail(chunk) => (of_tail(&chunk.rows, columns, selection)?, Texts::Views),
+            Place::Far(chunk) => {
+                let left = selection.cloned();
+                let left = left.unwrap_or_else(|| Selection::all(chunk.rows));
+                (Source::Far(Arc::clone(chunk), left), Texts::Views)
+            }
             Place::Group {
                 file,
                 footer,
@@ -322,6 +335,70 @@ fn of_tail(
         rows = filter_record_batch(&rows, &mask).map_err(Fault::damaged)?;
     }
     Ok(Source::Tail(rows))
+}
+
+/// The next rows of a chunk in another process.
+async fn far(
+    chunk: &FarChunk,
+    left: &mut Selection,
+    stored: &[usize],
+) -> Result<RecordBatch, Fault> {
+    let wanted = left.first(BATCH_ROWS);
+    let batch = if stored.is_empty() {
+        // Only how many there are is asked for.
+        let options = RecordBatchOptions::new().with_row_count(Some(wanted.rows()));
+        let schema = Arc::new(Schema::empty());
+        RecordBatch::try_new_with_options(schema, Vec::new(), &options).map_err(Fault::damaged)?
+    } else {
+        chunk.source.ask(chunk.number, stored, &wanted).await?
+    };
+    let rows = batch.num_rows();
+    let columns = batch.columns().iter().map(|column| column.data_type());
+    let kinds = stored
+        .iter()
+        .map(|number| STORED.field(*number).data_type());
+    if rows == 0 || rows > wanted.rows() || !columns.eq(kinds) {
+        return Err(Fault::Unreachable(
+            "other rows came than asked for".to_owned(),
+        ));
+    }
+    left.pass(rows);
+    Ok(batch)
+}
+
+/// The `stored` columns of those rows of a chunk that `selection` names: as many of the first as
+/// have `bytes_max` bytes of raw text, one at least. Their texts are copied, so that nothing else
+/// of the chunk is with them.
+///
+/// # Errors
+/// There are no such columns.
+pub fn part_of(
+    chunk: &Chunk,
+    stored: &[usize],
+    selection: &Selection,
+    bytes_max: usize,
+) -> Result<RecordBatch, Fault> {
+    let all = chunk.rows.num_rows();
+    let raw = chunk.rows.column_by_name(Column::Raw.name());
+    let raw = raw.and_then(|raw| raw.as_string_view_opt());
+    let mut bytes = 0;
+    let rows = selection.iter().take_while(|row| {
+        let before = bytes;
+        bytes += raw
+            .filter(|_| *row < all)
+            .map_or(0, |raw| raw.value(*row).len());
+        *row < all && (before == 0 || bytes <= bytes_max)
+    });
+    let some = Selection::of(rows);
+    let columns = chunk.rows.project(stored).map_err(Fault::damaged)?;
+    let rows = filter_record_batch(&columns, &some.mask(all)).map_err(Fault::damaged)?;
+    let compact = |column: &ArrayRef| match column.as_string_view_opt() {
+        Some(texts) => Arc::new(texts.gc()) as ArrayRef,
+        None => Arc::clone(column),
+    };
+    let columns = rows.columns().iter().map(compact).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(rows.schema(), columns, &options).map_err(Fault::damaged)
 }
 
 impl Columns {

@@ -53,6 +53,41 @@ impl Selection {
         self.rows == 0
     }
 
+    /// Its rows as ranges, in order.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
+    }
+
+    /// The first rows of it, so many at most.
+    pub(super) fn first(&self, rows: usize) -> Self {
+        let mut first = Self::default();
+        for range in &self.ranges {
+            let left = rows - first.rows;
+            if left == 0 {
+                break;
+            }
+            first.push(range.start..range.end.min(range.start.saturating_add(left)));
+        }
+        first
+    }
+
+    /// Takes the first rows out.
+    pub(super) fn pass(&mut self, rows: usize) {
+        let mut left = rows;
+        let mut done = 0;
+        for range in &mut self.ranges {
+            let out = range.len().min(left);
+            range.start += out;
+            left -= out;
+            self.rows -= out;
+            if range.start < range.end {
+                break;
+            }
+            done += 1;
+        }
+        self.ranges.drain(..done);
+    }
+
     /// The numbers of its rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.ranges.iter().cloned().flatten()
@@ -90,5 +125,19 @@ mod tests {
         assert_eq!(set, [0, 1, 2, 5, 7, 8]);
         assert_eq!(selection.for_parquet(10).row_count(), 6);
         assert!(Selection::all(0).is_empty());
+    }
+
+    #[test]
+    fn the_first_rows_are_taken_out() {
+        let whole = Selection::of([0, 1, 2, 5, 7, 8]);
+        for rows in 0..=7 {
+            let mut left = whole.clone();
+            let mut all: Vec<usize> = left.first(rows).iter().collect();
+            assert_eq!(all.len(), rows.min(6));
+            left.pass(rows);
+            assert_eq!(left.rows(), left.iter().count());
+            all.extend(left.iter());
+            assert_eq!(all, [0, 1, 2, 5, 7, 8]);
+        }
     }
 }

@@ -248,5 +248,6 @@ pub(crate) fn store_in(
         storage,
         files: files.iter().map(|w| Arc::clone(&w.file)).collect(),
         tail: tail.into(),
+        far: Arc::new([]),
     }
 }

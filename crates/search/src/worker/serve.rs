@@ -1,0 +1,273 @@
+//! The worker's side: one search at a time, until stdin ends.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, BufReader, BufWriter, Stdout, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::RecordBatch;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use inrush_store::read::{Fault, Footers, Selection};
+use inrush_store::reply::{Failure, Reply};
+use inrush_store::snapshot::{DataFile, FarChunk, FarRows, Snapshot};
+use inrush_store::{Reader, Reading};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::sync::oneshot;
+
+use super::wire::{self, FromWorker, Question, Task, TaskBounds, ToWorker};
+use crate::answer::Answer;
+use crate::engine::{Engine, Options, STACK_BYTES};
+use crate::request::SearchRequest;
+
+/// How long what is left of a search may take to end. A worker in which it takes longer ends too.
+const REST_MAX: Duration = Duration::from_millis(500);
+
+/// Bytes of what a worker has beside its search: the program's own data, buffers, and what the
+/// allocator has set aside.
+const BESIDE_BYTES: u64 = 64 << 20;
+
+/// Answers searches until stdin ends, which it does when the process that asks does.
+pub fn serve() -> ExitCode {
+    prepare();
+    let out: Out = Arc::new(Mutex::new(BufWriter::new(io::stdout())));
+    let tail = Arc::new(Tail {
+        out: Arc::clone(&out),
+        next: AtomicU64::new(0),
+        waiting: Mutex::default(),
+    });
+    let mut stdin = BufReader::new(io::stdin().lock());
+    let known = Arc::new(Mutex::new(Known::default()));
+    loop {
+        match wire::read(&mut stdin) {
+            Ok(Some((ToWorker::Task(task), _))) => {
+                let (known, tail, out) = (Arc::clone(&known), Arc::clone(&tail), Arc::clone(&out));
+                let work = move || answer(&known, &tail, &out, *task);
+                let spawned = std::thread::Builder::new().name("search-task".into());
+                if spawned.spawn(work).is_err() {
+                    return ExitCode::FAILURE;
+                }
+            }
+            Ok(Some((ToWorker::Rows { id, failed }, body))) => tail.came(id, failed, &body),
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(_) => return ExitCode::FAILURE,
+        }
+    }
+}
+
+/// The first to go where memory is short, and no dump of events in a core.
+fn prepare() {
+    // Without /proc, or where it may not, it is one of many.
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    limit(Resource::Core, 0);
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        eprintln!("panic: {message}");
+    }));
+}
+
+/// Lowers a limit of this process, or raises it as far as it may.
+fn limit(resource: Resource, bytes: u64) {
+    let before = getrlimit(resource);
+    let bytes = before.maximum.map_or(bytes, |maximum| bytes.min(maximum));
+    let limit = Rlimit {
+        current: Some(bytes),
+        maximum: before.maximum,
+    };
+    // Whoever measures from outside is there all the same.
+    let _ = setrlimit(resource, limit);
+}
+
+type Out = Arc<Mutex<BufWriter<Stdout>>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whoever cannot be told anything has gone.
+fn say(out: &Out, what: &FromWorker, flush: bool) {
+    let mut out = lock(out);
+    let said = wire::write(&mut *out, what, &[]);
+    let said = said.and_then(|()| if flush { out.flush() } else { Ok(()) });
+    if said.is_err() {
+        std::process::exit(1);
+    }
+}
+
+/// What is kept from search to search.
+#[derive(Default)]
+struct Known {
+    place: Option<(Reader, Reading)>,
+    /// By their paths. Footers belong to these.
+    files: HashMap<String, Arc<DataFile>>,
+    footers: Option<Arc<Footers>>,
+}
+
+impl Known {
+    /// The snapshot that a task speaks of.
+    fn snapshot(&mut self, task: &mut Task, tail: &Arc<Tail>) -> io::Result<Snapshot> {
+        if self
+            .place
+            .as_ref()
+            .is_none_or(|(known, _)| *known != task.reader)
+        {
+            self.place = None;
+            self.files.clear();
+            self.place = Some((task.reader.clone(), task.reader.open()?));
+        }
+        let Some((_, reading)) = &self.place else {
+            return Err(io::Error::other("there is no store"));
+        };
+        if self.files.len() > 2 * task.files.len() {
+            self.files.clear();
+        }
+        let files = task.files.drain(..).map(|entry| {
+            let known = self.files.entry(entry.path.clone());
+            let location = entry.path.as_str().into();
+            Arc::clone(known.or_insert_with(|| Arc::new(DataFile::new(entry, location))))
+        });
+        let far = |(number, chunk): (usize, super::wire::TailChunk)| {
+            Arc::new(FarChunk {
+                number,
+                rows: chunk.rows,
+                from_ns: chunk.from_ns,
+                to_ns: chunk.to_ns,
+                source: Arc::clone(tail) as Arc<dyn FarRows>,
+            })
+        };
+        Ok(Snapshot {
+            files: files.collect(),
+            storage: reading.storage(),
+            tail: Arc::new([]),
+            far: task.tail.drain(..).enumerate().map(far).collect(),
+        })
+    }
+
+    fn footers(&mut self, bounds: &TaskBounds) -> Arc<Footers> {
+        let make = || Arc::new(Footers::new(bounds.memory_bytes / 8));
+        Arc::clone(self.footers.get_or_insert_with(make))
+    }
+}
+
+/// Answers, and says when nothing of it runs any more.
+fn answer(known: &Mutex<Known>, tail: &Arc<Tail>, out: &Out, mut task: Task) {
+    let stacks = (task.bounds.threads + 4) * STACK_BYTES;
+    let data = task.bounds.memory_bytes.saturating_add(stacks) as u64;
+    limit(Resource::Data, data.saturating_add(BESIDE_BYTES));
+    match begin(&mut lock(known), tail, &mut task) {
+        Err(failure) => say(out, &FromWorker::Reply(Reply::Error(failure)), true),
+        Ok((engine, mut answer)) => {
+            while let Some((reply, more)) = answer.next_and_more() {
+                say(out, &reply.into(), !more);
+            }
+            drop(answer);
+            let since = Instant::now();
+            engine.stop(REST_MAX);
+            if since.elapsed() >= REST_MAX {
+                std::process::exit(0);
+            }
+        }
+    }
+    say(out, &FromWorker::Done, true);
+}
+
+fn begin(
+    known: &mut Known,
+    tail: &Arc<Tail>,
+    task: &mut Task,
+) -> Result<(Engine, Answer), Failure> {
+    let failed = |error: io::Error| Failure {
+        message: format!("the search cannot begin: {error}"),
+        ..Failure::default()
+    };
+    let bounds = task.bounds;
+    let snapshot = known.snapshot(task, tail).map_err(failed)?;
+    let options = Options {
+        threads: bounds.threads,
+        nice: bounds.nice,
+        searches_max: 1,
+        // The engine counts what grows; texts of expressions, buffers and what the allocator keeps
+        // are the other half.
+        memory_bytes: bounds.memory_bytes / 2,
+        footers_bytes: 0,
+        time_max: Duration::from_millis(bounds.time_ms),
+    };
+    let engine = Engine::start_with(&options, known.footers(&bounds)).map_err(failed)?;
+    let answer = match task.question.clone() {
+        Question::Sql { statement, limit } => engine.sql(snapshot, statement, limit),
+        Question::Search {
+            query,
+            from_ns,
+            to_ns,
+            limit,
+            buckets,
+            fields,
+        } => {
+            let request = SearchRequest {
+                from_ns,
+                to_ns,
+                limit,
+                buckets,
+                fields,
+                ..SearchRequest::new(query)
+            };
+            engine.search(snapshot, request)?
+        }
+    };
+    Ok((engine, answer))
+}
+
+type Came = Result<RecordBatch, Fault>;
+
+/// Rows that lie in the process that asks.
+struct Tail {
+    out: Out,
+    next: AtomicU64,
+    /// Those who wait for rows, by the number of what they said.
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Came>>>,
+}
+
+impl std::fmt::Debug for Tail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tail")
+    }
+}
+
+impl Tail {
+    fn came(&self, id: u64, failed: Option<String>, body: &[u8]) {
+        let Some(waiting) = lock(&self.waiting).remove(&id) else {
+            return;
+        };
+        let rows = match failed {
+            Some(why) => Err(Fault::Unreachable(why)),
+            None => wire::of_ipc(body),
+        };
+        // Whoever waited may have ended.
+        let _ = waiting.send(rows);
+    }
+}
+
+impl FarRows for Tail {
+    fn ask(
+        &self,
+        chunk: usize,
+        columns: &[usize],
+        rows: &Selection,
+    ) -> BoxFuture<'static, Result<RecordBatch, Fault>> {
+        let id = self.next.fetch_add(1, Relaxed);
+        let (sender, came) = oneshot::channel();
+        lock(&self.waiting).insert(id, sender);
+        let asked = FromWorker::Tail {
+            id,
+            chunk,
+            columns: columns.to_vec(),
+            rows: rows.ranges().to_vec(),
+        };
+        say(&self.out, &asked, true);
+        let gone = |_| Fault::Unreachable("the process that has the rows has gone".to_owned());
+        came.map(move |came| came.map_err(gone)?).boxed()
+    }
+}

@@ -1,0 +1,87 @@
+//! Time and memory of the workers, seen from outside.
+
+use std::fs;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use super::pool::{Killed, Shared, Worker};
+
+/// How often workers are looked at while one of them searches: what takes a GiB a second is found
+/// out after 20 MiB.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// How often while none does.
+const EVERY_IDLE: Duration = Duration::from_millis(500);
+
+/// Looks at the workers for as long as anybody has them.
+pub(super) fn watch(shared: &Weak<Shared>) {
+    while let Some(shared) = shared.upgrade() {
+        let busy = look(&shared);
+        shared.pause(if busy { EVERY } else { EVERY_IDLE });
+    }
+}
+
+/// Kills whoever is over a bound, and lets go of workers that idled for long; says whether any
+/// searches.
+fn look(shared: &Shared) -> bool {
+    let now = Instant::now();
+    let running = shared.running();
+    for worker in &running {
+        match &*worker.search() {
+            Some(search) if search.gone() => worker.kill(Killed::Gone),
+            Some(search) if now >= search.deadline => worker.kill(Killed::Time),
+            _ => {}
+        }
+    }
+    shared.end_idle(now);
+    weigh(shared, &running);
+    !running.is_empty()
+}
+
+/// Compares the memory of all workers with their budget.
+fn weigh(shared: &Shared, running: &[Arc<Worker>]) {
+    let mut all = 0;
+    let mut largest: Option<(usize, &Arc<Worker>)> = None;
+    for worker in running {
+        let bytes = memory_of(worker.pid);
+        worker.peak.fetch_max(bytes, Relaxed);
+        all += bytes;
+        if largest.is_none_or(|(most, _)| bytes > most) {
+            largest = Some((bytes, worker));
+        }
+    }
+    let idle = shared.idle_bytes();
+    if all + idle > shared.memory_bytes() {
+        shared.end_all_idle();
+    }
+    if all > shared.memory_bytes()
+        && let Some((_, worker)) = largest
+    {
+        worker.kill(Killed::Memory);
+    }
+}
+
+/// Bytes that a process has for itself; 0 where nobody says.
+pub(super) fn memory_of(pid: u32) -> usize {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return 0;
+    };
+    let kib = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<usize>().ok()
+    };
+    let all = ["RssAnon:", "RssShmem:"].into_iter().filter_map(kib);
+    all.sum::<usize>() * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_of;
+
+    #[test]
+    fn a_process_has_memory_and_none_has_none() {
+        assert!(memory_of(std::process::id()) > 100 * 1024);
+        assert_eq!(memory_of(u32::MAX), 0);
+    }
+}
