@@ -179,13 +179,13 @@ The query language is in docs/guides/search.md. The process that listens at `adm
 asked (INRUSH_TOKEN, or the first of `admin.tokens`, opens its door); where none does, or only over
 TLS, the store's files are read, which lack the newest seconds.")]
 pub(crate) struct SearchArgs {
-    /// The query; `*` finds everything
-    #[arg(value_name = "QUERY")]
+    /// The query; `*` finds everything. It may begin with `-`
+    #[arg(value_name = "QUERY", allow_hyphen_values = true, value_parser = query_word)]
     pub(crate) query: String,
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The earliest time: 15m (the default), 24h, 7d, an RFC 3339 time, or `all`
+    /// The earliest time: 15m (the default), 24h, 7d, an RFC 3339 time, seconds since 1970, or `all`
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// The time before which all lie
@@ -212,7 +212,7 @@ pub(crate) struct SearchArgs {
 Nothing but reading is possible: SELECT, EXPLAIN, SHOW, DESCRIBE.")]
 pub(crate) struct SqlArgs {
     /// The statement
-    #[arg(value_name = "STATEMENT")]
+    #[arg(value_name = "STATEMENT", allow_hyphen_values = true, value_parser = query_word)]
     pub(crate) statement: String,
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]
@@ -280,6 +280,20 @@ pub(crate) struct DoctorArgs {
     /// Set what is safe to set, after writing a script that undoes it
     #[arg(long)]
     pub(crate) apply: bool,
+}
+
+/// A query, unless it is an option that is not known: `--limt=5` is nobody's query.
+pub(crate) fn query_word(word: &str) -> Result<String, String> {
+    let option = word.strip_prefix("--").is_some_and(|rest| {
+        let name = rest.split('=').next().unwrap_or_default();
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    });
+    match option {
+        true => Err(format!(
+            "no option is called so; a text is found in quotes: '\"{word}\"'"
+        )),
+        false => Ok(word.to_owned()),
+    }
 }
 
 /// A command line that names something that is not there.

@@ -76,12 +76,21 @@ impl Searcher for Searching {
             fields: question.fields,
             ..SearchRequest::new(question.query)
         };
-        Ok(Box::pin(self.workers.search(&store, request)?))
+        Ok(Box::pin(self.workers.search(
+            store.home().reader(),
+            store.snapshot(),
+            request,
+        )?))
     }
 
     fn sql(&self, statement: &str, limit: u64) -> Result<Replies, Failure> {
         let store = self.store(None)?;
-        Ok(Box::pin(self.workers.sql(&store, statement, limit)))
+        Ok(Box::pin(self.workers.sql(
+            store.home().reader(),
+            store.snapshot(),
+            statement,
+            limit,
+        )))
     }
 
     fn tail(&self, query: &str) -> Result<Replies, Failure> {

@@ -18,7 +18,8 @@ Without --send nothing is sent. What is read stays where it is, but for refused 
 delivered: these leave quarantine. See docs/guides/replay.md.")]
 pub(crate) struct ReplayArgs {
     /// Which events of the store, in the query language; all without it
-    #[arg(value_name = "QUERY")]
+    #[arg(value_name = "QUERY", allow_hyphen_values = true,
+        value_parser = crate::cmd::query_word)]
     pub(crate) query: Option<String>,
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]

@@ -50,12 +50,19 @@ fn replies(mut answer: Answer) -> Replies<'static> {
 
 impl Searcher for Files {
     fn search(&self, request: SearchRequest) -> Result<Replies<'_>, Failure> {
-        let answer = self.workers.search(&self.store, request)?;
+        let answer =
+            self.workers
+                .search(self.store.home().reader(), self.store.snapshot(), request)?;
         Ok(replies(answer))
     }
 
     fn sql(&self, statement: &str, limit: u64) -> Result<Replies<'_>, Failure> {
-        let answer = self.workers.sql(&self.store, statement, limit);
+        let answer = self.workers.sql(
+            self.store.home().reader(),
+            self.store.snapshot(),
+            statement,
+            limit,
+        );
         Ok(replies(answer))
     }
 }

@@ -113,13 +113,19 @@ export function fromLocalInput(text: string): number | null {
   return text !== "" && Number.isFinite(ms) ? ms : null;
 }
 
+/** Milliseconds as RFC 3339: the API takes a short number for seconds. */
+function exact(time: string): string {
+  const at = new Date(Number(time));
+  return /^\d/.test(time) && Number.isFinite(at.getTime()) ? at.toISOString() : time;
+}
+
 /** The address of a stream or download for this search. */
 export function searchUrl(path: string, state: SearchState, more: Record<string, string>): string {
   const params = new URLSearchParams({ q: state.q });
   if (path !== "tail") {
-    params.set("since", state.since);
+    params.set("since", exact(state.since));
     if (state.until !== "") {
-      params.set("until", state.until);
+      params.set("until", exact(state.until));
     }
   }
   for (const [name, value] of Object.entries(more)) {

@@ -11,9 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use inrush_store::Store;
+use inrush_store::Reader;
 use inrush_store::query::{self, QueryError};
 use inrush_store::reply::{Failure, Reply};
+use inrush_store::snapshot::Snapshot;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::sync::mpsc::WeakSender;
 
@@ -77,11 +78,17 @@ impl Workers {
         Ok(Self { shared })
     }
 
-    /// Answers a question in the query language about what is in `store` now.
+    /// Answers a question in the query language about a snapshot of a store; `reader` says where its
+    /// files lie.
     ///
     /// # Errors
     /// If the query cannot be read.
-    pub fn search(&self, store: &Store, request: SearchRequest) -> Result<Answer, QueryError> {
+    pub fn search(
+        &self,
+        reader: Reader,
+        snapshot: Snapshot,
+        request: SearchRequest,
+    ) -> Result<Answer, QueryError> {
         query::parse(&request.query)?;
         let time_max = request.time_max.unwrap_or(self.shared.options.time_max);
         let question = Question::Search {
@@ -92,12 +99,18 @@ impl Workers {
             buckets: request.buckets,
             fields: request.fields,
         };
-        Ok(self.answer(store, time_max, question))
+        Ok(self.answer(reader, snapshot, time_max, question))
     }
 
     /// Answers a statement in SQL over the table `events`: at most `limit` rows. Whatever is wrong
     /// with it is in the answer.
-    pub fn sql(&self, store: &Store, statement: impl Into<String>, limit: u64) -> Answer {
+    pub fn sql(
+        &self,
+        reader: Reader,
+        snapshot: Snapshot,
+        statement: impl Into<String>,
+        limit: u64,
+    ) -> Answer {
         let (statement, limit) = (statement.into(), limit.min(ROWS_MAX));
         if statement.len() > STATEMENT_BYTES_MAX {
             let bytes = statement.len();
@@ -106,18 +119,24 @@ impl Workers {
             )));
         }
         let question = Question::Sql { statement, limit };
-        self.answer(store, self.shared.options.time_max, question)
+        self.answer(reader, snapshot, self.shared.options.time_max, question)
     }
 
-    fn answer(&self, store: &Store, time_max: Duration, question: Question) -> Answer {
+    fn answer(
+        &self,
+        reader: Reader,
+        snapshot: Snapshot,
+        time_max: Duration,
+        question: Question,
+    ) -> Answer {
         let (replies, answer) = Answer::new();
         let Some(present) = Present::enter(&self.shared) else {
             return Answer::failed(busy());
         };
         let ask = Ask {
             shared: Arc::clone(&self.shared),
-            reader: store.home().reader(),
-            snapshot: store.snapshot(),
+            reader,
+            snapshot,
             question,
             time_max: time_max.min(self.shared.options.time_max),
             replies: Some(replies),
@@ -347,7 +366,7 @@ pub(super) struct Search {
 
 impl Search {
     /// Whether nobody wants the answer any more.
-    pub(super) fn gone(&self) -> bool {
+    fn gone(&self) -> bool {
         self.asker.as_ref().is_some_and(|asker| {
             let asker = asker.upgrade();
             asker.is_none_or(|asker| asker.is_closed())
@@ -406,8 +425,17 @@ impl Worker {
         })
     }
 
-    pub(super) fn search(&self) -> MutexGuard<'_, Option<Search>> {
+    fn search(&self) -> MutexGuard<'_, Option<Search>> {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why its search has to end now, if it has to.
+    pub(super) fn is_over(&self, now: Instant) -> Option<Killed> {
+        match self.search().as_ref()? {
+            search if search.gone() => Some(Killed::Gone),
+            search if now >= search.deadline => Some(Killed::Time),
+            _ => None,
+        }
     }
 
     /// Begins or ends a search.

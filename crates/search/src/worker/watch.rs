@@ -28,10 +28,8 @@ fn look(shared: &Shared) -> bool {
     let now = Instant::now();
     let running = shared.running();
     for worker in &running {
-        match &*worker.search() {
-            Some(search) if search.gone() => worker.kill(Killed::Gone),
-            Some(search) if now >= search.deadline => worker.kill(Killed::Time),
-            _ => {}
+        if let Some(why) = worker.is_over(now) {
+            worker.kill(why);
         }
     }
     shared.end_idle(now);

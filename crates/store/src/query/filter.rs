@@ -9,6 +9,7 @@ use super::ast::{Comparison, Expr, Pattern, Piece, Relation, Value};
 use super::cursor::{Cursor, is_plain_name};
 use super::error::{Fault, nearest, shown};
 use super::field::{Column, Field, Kind};
+use super::when;
 
 /// The words that join terms.
 pub(super) const KEYWORDS: [&str; 3] = ["AND", "OR", "NOT"];
@@ -429,7 +430,7 @@ impl Written {
 
     fn time(&self, column: Column) -> Result<Value, Fault> {
         let ns = match self.text.parse::<i64>() {
-            Ok(ms) => ms.checked_mul(1_000_000),
+            Ok(since) => since.checked_mul(when::unit_ns(since)),
             Err(_) => self
                 .text
                 .parse::<Timestamp>()
@@ -439,7 +440,7 @@ impl Written {
         ns.map(Value::Time).ok_or_else(|| {
             let message = format!("{} is no {}", shown(&self.text), column.name());
             self.fault(message)
-                .hint("write `2026-11-22T10:00:00Z`, or milliseconds since 1970")
+                .hint("write `2026-11-22T10:00:00Z`, or seconds or milliseconds since 1970")
         })
     }
 

@@ -1,18 +1,20 @@
-//! Times as people give them beside a query: `15m`, `24h`, `7d`, an RFC 3339 time, or milliseconds
-//! since 1970.
+//! Times as people give them beside a query: `15m`, `24h`, `7d`, an RFC 3339 time, or a number since
+//! 1970: seconds as `date +%s` prints them, or milliseconds, microseconds or nanoseconds.
 
 use jiff::Timestamp;
 
 /// What [`time`] takes, for messages.
-pub const TIMES: &str =
-    "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or milliseconds since 1970";
+pub const TIMES: &str = "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or seconds or milliseconds since 1970";
 
 /// The time that `text` means, in nanoseconds since 1970; `now_ns` is when it is read. Times
 /// outside of what 64 bits hold are the first and the last that they do.
 pub fn time(text: &str, now_ns: i64) -> Option<i64> {
     let text = text.trim();
-    if let Ok(ms) = text.parse::<i64>() {
-        return Some(ms.saturating_mul(1_000_000));
+    if let Ok(since) = text.parse::<i64>() {
+        return Some(since.saturating_mul(unit_ns(since)));
+    }
+    if let Some(ns) = seconds(text) {
+        return Some(ns);
     }
     if text == "now" {
         return Some(now_ns);
@@ -23,6 +25,31 @@ pub fn time(text: &str, now_ns: i64) -> Option<i64> {
     let time: Timestamp = text.parse().ok()?;
     let ns = time.as_nanosecond();
     Some(i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX }))
+}
+
+/// The nanoseconds of the unit in which somebody has written a number since 1970. Seconds have
+/// eleven digits at most until the year 5138; as milliseconds those would be before March 1973, as
+/// microseconds and nanoseconds what is longer has the same distance.
+pub(super) const fn unit_ns(since: i64) -> i64 {
+    match since.unsigned_abs() {
+        0..100_000_000_000 => 1_000_000_000,
+        0..100_000_000_000_000 => 1_000_000,
+        0..100_000_000_000_000_000 => 1_000,
+        _ => 1,
+    }
+}
+
+/// Seconds since 1970 with a fraction, as `date +%s.%N` prints them.
+fn seconds(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let whole: i64 = whole.parse().ok()?;
+    let ns: i64 = format!("{fraction:0<9}").parse().ok()?;
+    let whole = whole.saturating_mul(unit_ns(whole));
+    (unit_ns(whole / 1_000_000_000) == 1_000_000_000).then_some(whole.saturating_add(ns))
 }
 
 /// A time in nanoseconds since 1970 as RFC 3339 writes it, in UTC with milliseconds.
@@ -64,6 +91,16 @@ mod tests {
             ("99999999999999999999d", Some(NOW.saturating_sub(i64::MAX))),
             ("now", Some(NOW)),
             (" 1795287605000 ", Some(NOW)),
+            ("1795287605", Some(NOW)),
+            ("1795287605.25", Some(NOW + 250_000_000)),
+            ("1795287605000000", Some(NOW)),
+            ("1795287605000000000", Some(NOW)),
+            ("99999999999", Some(i64::MAX)),
+            ("100000000000", Some(100_000_000_000_000_000)),
+            ("-1", Some(-1_000_000_000)),
+            ("1795287605.", None),
+            ("1795287605.x", None),
+            ("1.2.3", None),
             ("2026-11-21T19:00:05Z", Some(NOW)),
             ("2026-11-21T20:00:05+01:00", Some(NOW)),
             ("9999-01-01T00:00:00Z", Some(i64::MAX)),
