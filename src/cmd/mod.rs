@@ -185,7 +185,7 @@ pub(crate) struct SearchArgs {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The earliest time: 15m (the default), 24h, 7d, an RFC 3339 time, seconds since 1970, or `all`
+    /// The earliest time: 15m (the default), 24h, 7d, RFC 3339, seconds since 1970, or `all`
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// The time before which all lie

@@ -1,10 +1,11 @@
-//! Times as people give them beside a query: `15m`, `24h`, `7d`, an RFC 3339 time, or a number since
-//! 1970: seconds as `date +%s` prints them, or milliseconds, microseconds or nanoseconds.
+//! Times as people give them beside a query: `15m`, `24h`, `7d`, an RFC 3339 time, or a number
+//! since 1970: seconds as `date +%s` prints them, or milliseconds, microseconds or nanoseconds.
 
 use jiff::Timestamp;
 
 /// What [`time`] takes, for messages.
-pub const TIMES: &str = "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or seconds or milliseconds since 1970";
+pub const TIMES: &str = "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or \
+    seconds or milliseconds since 1970";
 
 /// The time that `text` means, in nanoseconds since 1970; `now_ns` is when it is read. Times
 /// outside of what 64 bits hold are the first and the last that they do.
