@@ -10,7 +10,7 @@
 //!   itself is the one exception: a link may lead to it, and it does nothing that its address asks
 //!   for without its own script, whose requests are `same-origin`.
 //! * **Browsers that say less**: one without `Sec-Fetch-Site` names the page in `Origin` or
-//!   `Referer`, which then must be our own. Programs such as `curl` send none of the three and pass.
+//!   `Referer`, which then must be our own. Programs such as `curl` send none of the three.
 //! * **Changes** (anything but GET and HEAD) must come from no browser or from our own page:
 //!   `Origin` names the `Host`, and that again is an IP address or `localhost`, whatever the
 //!   listening address is.

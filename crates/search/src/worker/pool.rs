@@ -78,8 +78,8 @@ impl Workers {
         Ok(Self { shared })
     }
 
-    /// Answers a question in the query language about a snapshot of a store; `reader` says where its
-    /// files lie.
+    /// Answers a question in the query language about a snapshot of a store; `reader` says where
+    /// its files lie.
     ///
     /// # Errors
     /// If the query cannot be read.
