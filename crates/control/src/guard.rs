@@ -197,7 +197,8 @@ mod tests {
     }
 
     /// What browsers send, in each way in which a page can make them ask: site, mode, destination.
-    /// As Fetch Metadata has it; a typed address that redirects here may have `none`.
+    /// As Chromium 156 sends it, and Fetch Metadata has it; a typed address that redirects here has
+    /// `none`.
     const FOREIGN_WAYS: [(&str, &str, &str, &str); 22] = [
         ("link", "cross-site", "navigate", "document"),
         ("link of another port", "same-site", "navigate", "document"),

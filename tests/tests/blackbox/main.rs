@@ -32,6 +32,7 @@ mod relp;
 mod replay;
 mod roundtrip;
 mod search;
+mod searches;
 mod shape;
 mod store;
 mod store_s3;

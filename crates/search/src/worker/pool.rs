@@ -403,6 +403,8 @@ impl Worker {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(stderr)
+            // The first words say why it died, and must not be pushed out by what follows.
+            .env("RUST_BACKTRACE", "0")
             // An interrupt at the terminal is for us.
             .process_group(0);
         for name in OURS_ALONE {
