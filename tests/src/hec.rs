@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl Reply {
         let json: Value = serde_json::from_str(body).unwrap_or_default();
         let number = json["invalid-event-number"].as_u64().map(|n| n as usize);
         match (status, json["code"].as_u64(), number) {
-            (200, ..) => events,
+            (200, Some(0 | 24 | 25), _) if json["text"].is_string() => events,
             (400, Some(6 | 12 | 13 | 15), Some(bad)) => bad.min(events),
             (400, Some(7), Some(behind)) => behind.saturating_sub(1).min(events),
             _ => 0,
@@ -52,7 +52,7 @@ impl Reply {
 
 impl Shared {
     /// Takes the events before the first bad one, as Splunk does.
-    fn judge(&self, events: &[Value], channel: &str) -> (Reply, usize) {
+    fn judge(&self, events: &[Value], channel: &str, backend: usize) -> (Reply, usize) {
         let rule = self.rule.lock().unwrap();
         let bad = |event| rule.as_ref().and_then(|rule| rule(event));
         let found = events
@@ -69,7 +69,7 @@ impl Shared {
             }
         };
         if let Some(acks) = self.acks.lock().unwrap().as_mut().filter(|_| indexed > 0) {
-            let next = acks.next.entry(channel.to_owned()).or_default();
+            let next = acks.next.entry((backend, channel.to_owned())).or_default();
             body["ackId"] = (*next).into();
             *next += 1;
         }
@@ -77,12 +77,16 @@ impl Shared {
     }
 
     /// Answers a question for acknowledgements: ids that were never given are false.
-    fn confirmations(&self, channel: &str, body: &[u8]) -> Response {
+    fn confirmations(&self, channel: &str, body: &[u8], backend: usize) -> Response {
+        if let Some((status, page)) = self.ack_page.lock().unwrap().clone() {
+            return (StatusCode::from_u16(status).unwrap(), page).into_response();
+        }
         let question: Value = serde_json::from_slice(body).unwrap();
         let mut acks = self.acks.lock().unwrap();
         let acks = acks.as_mut().unwrap();
         acks.asked += 1;
-        let given = acks.next.get(channel).copied().unwrap_or(0);
+        let given = acks.next.get(&(backend, channel.to_owned()));
+        let given = given.copied().unwrap_or(0);
         let confirmed = |id: &u64| *id < given && acks.asked >= acks.confirmed_from;
         let ids = question["acks"].as_array().unwrap();
         let answers: serde_json::Map<String, Value> = ids
@@ -100,6 +104,8 @@ pub struct HecRequest {
     pub path: String,
     pub authorization: String,
     pub gzip: bool,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
     /// The objects of the body.
     pub events: Vec<Value>,
     /// The status it was answered with; 0 if it was left hanging.
@@ -108,14 +114,45 @@ pub struct HecRequest {
     pub indexed: usize,
 }
 
+/// How a load balancer keeps a client at one server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sticky {
+    /// A connection stays where it was led.
+    Connection,
+    /// A cookie names the server; without it each request goes to the next one.
+    Cookie,
+}
+
+/// Two servers behind one address.
+struct Balancer {
+    sticky: Sticky,
+    turns: usize,
+    connections: HashMap<SocketAddr, usize>,
+}
+
+impl Balancer {
+    fn backend(&mut self, peer: SocketAddr, cookie: &str) -> usize {
+        let turns = &mut self.turns;
+        let next = || {
+            *turns += 1;
+            *turns % 2
+        };
+        let named = |one: &usize| cookie == format!("LB={one}");
+        match self.sticky {
+            Sticky::Connection => *self.connections.entry(peer).or_insert_with(next),
+            Sticky::Cookie => (0..2).find(named).unwrap_or_else(next),
+        }
+    }
+}
+
 /// What is wrong with an event: the code and text to refuse it with.
 type Rule = Box<dyn Fn(&Value) -> Option<(u32, &'static str)> + Send + Sync>;
 
 /// Acknowledgement of requests, as Splunk does it for a token that has it.
 #[derive(Default)]
 struct Acks {
-    /// By channel: the next `ackId`.
-    next: HashMap<String, u64>,
+    /// By server and channel: the next `ackId`.
+    next: HashMap<(usize, String), u64>,
     /// Questions answered so far.
     asked: u64,
     /// From which question on everything is confirmed.
@@ -131,6 +168,9 @@ struct Shared {
     rule: Mutex<Option<Rule>>,
     /// Without it the token has no acknowledgement.
     acks: Mutex<Option<Acks>>,
+    /// What questions for acknowledgements are answered with, in place of HEC's answer.
+    ack_page: Mutex<Option<(u16, String)>>,
+    balancer: Mutex<Option<Balancer>>,
     /// How long an answer takes.
     latency: Mutex<Duration>,
     /// Requests that were not answered yet: now, and the most at once.
@@ -249,6 +289,22 @@ impl Hec {
         acks.confirmed_from = acks.asked + n;
     }
 
+    /// Has questions for acknowledgements answered with this, until `None`.
+    pub fn answer_acks_with(&self, page: Option<(u16, &str)>) {
+        let page = page.map(|(status, body)| (status, body.to_owned()));
+        *self.shared.ack_page.lock().unwrap() = page;
+    }
+
+    /// Becomes two servers behind a load balancer; each counts its own `ackId`s.
+    pub fn balance(&self, sticky: Sticky) {
+        let balancer = Balancer {
+            sticky,
+            turns: 0,
+            connections: HashMap::new(),
+        };
+        *self.shared.balancer.lock().unwrap() = Some(balancer);
+    }
+
     /// Questions for acknowledgements so far.
     pub fn asked(&self) -> u64 {
         self.shared.acks.lock().unwrap().as_ref().unwrap().asked
@@ -267,7 +323,7 @@ impl Drop for Hec {
 async fn serve(listener: TcpListener, app: Router, mut stopped: watch::Receiver<bool>) {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     tokio::select! {
-        _ = axum::serve(listener, app) => {}
+        _ = axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()) => {}
         _ = stopped.wait_for(|stop| *stop) => {}
     }
 }
@@ -291,7 +347,31 @@ impl Drop for Waiting {
 }
 
 async fn answer(
+    shared: State<Arc<Shared>>,
+    peer: ConnectInfo<SocketAddr>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let cookie = headers.get("cookie").and_then(|v| v.to_str().ok());
+    let cookie = cookie.unwrap_or("").to_owned();
+    let led = |balancer: &mut Balancer| (balancer.backend(peer.0, &cookie), balancer.sticky);
+    let led = shared.balancer.lock().unwrap().as_mut().map(led);
+    let backend = led.map_or(0, |(backend, _)| backend);
+    let mut response = answer_as(backend, shared, peer, uri, headers, body).await;
+    if let Some((backend, Sticky::Cookie)) = led {
+        let cookie = format!("LB={backend}; Path=/");
+        response
+            .headers_mut()
+            .insert("set-cookie", cookie.parse().unwrap());
+    }
+    response
+}
+
+async fn answer_as(
+    backend: usize,
     State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -311,7 +391,7 @@ async fn answer(
     }
     let channel = header("x-splunk-request-channel");
     if path.ends_with("/ack") {
-        return shared.confirmations(&channel, &body);
+        return shared.confirmations(&channel, &body, backend);
     }
     let _waiting = Waiting::begin(&shared);
     let latency = *shared.latency.lock().unwrap();
@@ -320,14 +400,13 @@ async fn answer(
     }
     let events = objects(&body, gzip);
     let scripted = shared.script.lock().unwrap().pop_front();
-    let otherwise = || shared.otherwise.lock().unwrap().clone();
-    let scripted = scripted.or_else(otherwise);
+    let scripted = scripted.or_else(|| shared.otherwise.lock().unwrap().clone());
     let (reply, indexed) = match scripted {
         Some(reply) => {
             let indexed = reply.indexed(events.len());
             (reply, indexed)
         }
-        None => shared.judge(&events, &channel),
+        None => shared.judge(&events, &channel, backend),
     };
     let status = match &reply {
         Reply::Status(status, _) => *status,
@@ -339,6 +418,7 @@ async fn answer(
         path,
         authorization,
         gzip,
+        peer,
         events,
         status,
         indexed,

@@ -20,7 +20,7 @@ mod send;
 mod tools;
 
 pub use dns::{Dns, DnsReply};
-pub use hec::{Hec, HecRequest, Reply};
+pub use hec::{Hec, HecRequest, Reply, Sticky};
 pub use http::{HttpAnswer, http, http_with};
 pub use inrush::{Exit, Inrush, Options, binary};
 pub use lines::{field, json_lines, sorted};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inrush_transport::any_server::AnyServer;
+use inrush_transport::trusted_server::TrustedServer;
 use rustls::crypto::ring;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -47,7 +48,15 @@ impl TlsSetup {
                 .dangerous()
                 .with_custom_certificate_verifier(AnyServer::new(provider))
         } else {
-            builder.with_root_certificates(roots(args)?)
+            let pinned = match &args.ca {
+                Some(path) => certificates(path)?,
+                None => Vec::new(),
+            };
+            let verifier = TrustedServer::new(roots(args)?, pinned, provider)
+                .map_err(|error| failed(&args.target, &error, HINT_TRUST))?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
         };
         let config = match (&args.cert, &args.key) {
             (Some(cert), Some(key)) => {

@@ -229,8 +229,7 @@ impl Environment {
 
     /// Whether a variable says yes.
     pub(crate) fn says_yes(&mut self, name: &str) -> bool {
-        let value = self.take(name).unwrap_or_default().to_ascii_lowercase();
-        matches!(value.as_str(), "yes" | "true" | "1" | "t" | "y")
+        self.take(name).is_some_and(|value| is_yes(&value))
     }
 
     /// The names that begin and end so, with what stands between.
@@ -309,6 +308,12 @@ pub(crate) fn hosts(env: &mut Environment, out: &mut String) {
         // Writing to a text cannot fail.
         let _ = writeln!(out, "  reverse_dns: {{ enabled: true{fqdn} }}");
     }
+}
+
+/// Whether a value says yes, as SC4S reads it.
+fn is_yes(value: &str) -> bool {
+    let value = value.trim().to_ascii_lowercase();
+    matches!(value.as_str(), "yes" | "true" | "1" | "t" | "y")
 }
 
 /// Writes `destinations:`.
@@ -412,6 +417,9 @@ fn collector(env: &mut Environment, id: &str, urls: &str, fields: &str, out: &mu
     }
     if let Some(lines) = get("BATCH_LINES").filter(|n| n.parse::<u32>().is_ok()) {
         let _ = writeln!(out, "    batch: {{ max_events: {lines} }}");
+    }
+    if get("CONNECTION_CLOSE").is_some_and(|value| is_yes(&value)) {
+        out.push_str("    connection_max_requests: 1\n");
     }
     let verify = get("TLS_VERIFY").is_none_or(|value| value != "no");
     transport(verify, get("TLS_MOUNT").as_deref(), out);

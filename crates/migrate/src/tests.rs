@@ -7,6 +7,7 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
     let env = "# comment\nSC4S_DEST_SPLUNK_HEC_DEFAULT_URL=https://a:8088,https://b:8088\n\
         SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN=secret-token\n\
         SC4S_DEST_SPLUNK_HEC_DEFAULT_TLS_VERIFY=no\n\
+        SC4S_DEST_SPLUNK_HEC_DEFAULT_CONNECTION_CLOSE=Yes\n\
         SC4S_LISTEN_CISCO_ESA_TCP_PORT=9000,9001\nSC4S_LISTEN_SIMPLE_ACME_GADGET_UDP_PORT=5514\n\
         SC4S_USE_VPS_CACHE=yes\nSC4S_ENABLE_EBPF=yes\nSC4S_SEND_METRICS_TERMINAL=no\nNO_SUCH=1\n\
         SC4S_SOURCE_RICOH_SYSLOG_FIXHOST=yes\nSC4S_DEFAULT_TIMEZONE=Europe/Rome\n";
@@ -18,6 +19,7 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
         "endpoints: [\"https://a:8088\", \"https://b:8088\"]",
         "token: \"${SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN}\"",
         "verify: false",
+        "connection_max_requests: 1",
         "remember_hosts: true",
         "ricoh_syslog_fixhost: \"yes\"",
         "timezone: \"Europe/Rome\"\n    guess_timezone: true",

@@ -31,6 +31,7 @@ mod config;
 mod error;
 pub mod file;
 mod quarantine;
+mod reason;
 pub mod splunk_hec;
 mod status;
 pub mod stdout;
@@ -44,8 +45,9 @@ use inrush_event::Feed;
 pub use inrush_store::Store;
 
 pub use config::{Problem, SinkConfig, validate};
-pub use error::{ErrorReason, SinkError};
+pub use error::SinkError;
 pub use quarantine::{Quarantine, Refusal, Refused};
+pub use reason::ErrorReason;
 pub use status::{LastError, SinkStatus};
 
 /// How long a sink waits for a batch before it looks whether the process is stopping.

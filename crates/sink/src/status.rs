@@ -55,6 +55,16 @@ struct State {
     /// Why refused events cannot be put away, until they can again. It outlasts deliveries that
     /// go well: those are other events.
     quarantine_error: Option<LastError>,
+    /// Why acknowledgements cannot be asked for, until they can again: what is sent meanwhile may
+    /// be taken all the same.
+    ack_error: Option<LastError>,
+}
+
+impl State {
+    /// What lasts although deliveries go well.
+    fn lasting(&self) -> Option<&LastError> {
+        self.quarantine_error.as_ref().or(self.ack_error.as_ref())
+    }
 }
 
 impl SinkStatus {
@@ -75,6 +85,7 @@ impl SinkStatus {
                 rerouted: BTreeMap::new(),
                 last_error: None,
                 quarantine_error: None,
+                ack_error: None,
             }),
         }
     }
@@ -133,17 +144,17 @@ impl SinkStatus {
         self.errors[reason as usize].get()
     }
 
-    /// Whether the last attempt succeeded, or none was made yet, and refused events can be put into
-    /// quarantine.
+    /// Whether the last attempt succeeded, or none was made yet, refused events can be put into
+    /// quarantine, and acknowledgements can be asked for.
     pub fn healthy(&self) -> bool {
         let state = self.state();
-        state.healthy && state.quarantine_error.is_none()
+        state.healthy && state.lasting().is_none()
     }
 
     /// Since when it is healthy, or is not.
     pub fn since(&self) -> Timestamp {
         let state = self.state();
-        match &state.quarantine_error {
+        match state.lasting() {
             Some(error) if state.healthy => error.at,
             _ => state.since,
         }
@@ -157,8 +168,8 @@ impl SinkStatus {
     /// The last attempt that failed.
     pub fn last_error(&self) -> Option<LastError> {
         let state = self.state();
-        let quarantine = state.quarantine_error.as_ref().filter(|_| state.healthy);
-        quarantine.or(state.last_error.as_ref()).cloned()
+        let lasting = state.lasting().filter(|_| state.healthy);
+        lasting.or(state.last_error.as_ref()).cloned()
     }
 
     /// Events that were sent to another index, by the one that they were meant for.
@@ -214,10 +225,35 @@ impl SinkStatus {
         }
     }
 
-    /// A failed attempt that holds events.
-    pub(crate) fn failed(&self, reason: ErrorReason, text: &str) {
+    /// Acknowledgements could not be asked for.
+    pub(crate) fn acks_failed(&self, reason: ErrorReason, text: &str) {
         self.noted(reason, text);
         let mut state = self.state();
+        if state.ack_error.is_none() {
+            state.ack_error = Some(last_error(reason, text));
+            drop(state);
+            let (destination, reason) = (self.name(), reason.name());
+            tracing::warn!(destination, reason, text, "no acknowledgements");
+        }
+    }
+
+    /// Acknowledgements were asked for, and answered.
+    pub(crate) fn acks_work(&self) {
+        if self.state().ack_error.take().is_some() {
+            tracing::info!(destination = self.name, "acknowledgements work again");
+        }
+    }
+
+    /// A failed attempt that holds events.
+    pub(crate) fn failed(&self, reason: ErrorReason, text: &str) {
+        self.errors[reason as usize].add(1);
+        self.holds(reason, text);
+    }
+
+    /// Events are held because of errors that were counted one by one.
+    pub(crate) fn holds(&self, reason: ErrorReason, text: &str) {
+        let mut state = self.state();
+        state.last_error = Some(last_error(reason, text));
         if state.healthy {
             state.healthy = false;
             state.since = Timestamp::now();

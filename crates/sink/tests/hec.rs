@@ -129,15 +129,50 @@ fn several_workers_share_the_work() {
 }
 
 #[test]
-fn a_200_with_rubbish_is_taken_and_counted() {
-    let (server, run) = ten(|_, _| Reply::Rubbish("<html>hello</html>"));
+fn a_200_with_rubbish_took_nothing_and_is_counted() {
+    let (server, run) = ten(|n, _| match n {
+        0 => Reply::Status(200, "<html>hello</html>"),
+        1 => Reply::Status(202, ""),
+        _ => Reply::Success,
+    });
     assert_eq!(server.texts(), texts(10));
     assert_eq!(run.feed.delivered().len(), 10);
+    assert_eq!(run.status.errors(ErrorReason::BadAnswer), 2);
+    let peers: HashSet<_> = server.seen().iter().map(|request| request.peer).collect();
     assert_eq!(
-        run.status.errors(ErrorReason::BadAnswer),
-        server.seen().len() as u64
+        peers.len(),
+        3,
+        "each further try over a connection of its own"
     );
     assert!(run.status.healthy());
+}
+
+#[test]
+fn other_receivers_answers_can_be_allowed() {
+    let server = HecServer::start(|_, _| Reply::Rubbish("OK\n"));
+    let mut config = config(&[server.url()]);
+    config.success_bodies = vec!["OK".to_owned()];
+    let run = run(config, feed_of(&texts(10)));
+    assert_eq!(run.feed.delivered().len(), 10);
+    assert_eq!(run.status.errors(ErrorReason::BadAnswer), 0);
+}
+
+#[test]
+fn connections_are_renewed_after_so_many_requests() {
+    let server = HecServer::start(|_, _| Reply::Success);
+    let mut config = config(&[server.url()]);
+    config.batch.max_events = 1;
+    config.connection_max_requests = std::num::NonZero::new(1);
+    let run = run(config, feed_of(&texts(10)));
+    assert_eq!(run.feed.delivered().len(), 10);
+    let seen = server.seen();
+    let peers: HashSet<_> = seen.iter().map(|request| request.peer).collect();
+    assert_eq!(peers.len(), 10, "one request each");
+    assert!(
+        seen.iter()
+            .all(|request| request.headers["connection"] == "close")
+    );
+    assert_eq!(run.status.requests(), 10);
 }
 
 #[test]
@@ -342,18 +377,19 @@ fn a_collector_that_comes_up_late_gets_everything() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_in_its_head_is_no_answer_and_in_its_body_is_one() {
+fn an_answer_that_breaks_off_before_it_says_success_is_no_answer() {
     let address = raw_server(vec![
         b"HTTP/1.1 20",
         b"",
         b"not http at all\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"text\":",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{\"text\":\"Success\",\"code\":0}",
     ]);
     let mut config = config(&[format!("http://{address}")]);
     config.batch.timeout = Period(Duration::from_secs(1));
     let run = run(config, feed_of(&texts(10)));
     assert_eq!(run.feed.delivered().len(), 10);
-    assert_eq!(run.status.requests(), 4);
+    assert_eq!(run.status.requests(), 5);
     let errors = |reason| run.status.errors(reason);
     assert_eq!(errors(ErrorReason::Io) + errors(ErrorReason::BadAnswer), 4);
 }

@@ -36,7 +36,7 @@ pub(crate) fn numbers(events: &[Value]) -> Vec<usize> {
     numbers
 }
 
-fn errors(inrush: &Inrush, reason: &str) -> u64 {
+pub(crate) fn errors(inrush: &Inrush, reason: &str) -> u64 {
     inrush.destination()["errors"][reason].as_u64().unwrap_or(0)
 }
 
@@ -196,13 +196,14 @@ fn a_400_that_names_no_event_costs_only_the_poison() {
 }
 
 #[test]
-fn rubbish_with_200_counts_as_taken_and_is_noted() {
+fn rubbish_with_200_took_nothing_and_is_noted() {
     let hec = Hec::start();
     hec.script([Reply::Status(200, "<html>welcome</html>".to_owned())]);
     let inrush = Inrush::start(&to_hec(&[hec.url()], ""));
     send(&inrush, 0..1);
     inrush.conserved(1);
     assert_eq!(errors(&inrush, "bad_answer"), 1);
+    assert_eq!(numbers(&hec.taken()), [0]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod flow;
 mod framing;
 mod groups;
 mod hec;
+mod hec_answers;
+mod hec_balanced;
 mod hec_fates;
 mod hec_flight;
 mod hostile;

@@ -18,6 +18,9 @@ use super::text::{self, Put};
 /// each event, so that a flood of forged addresses cannot fill the memory.
 const PEERS_KEPT: usize = 256;
 
+/// The index of events that are sent without one, so that the collector chooses it.
+pub const NO_INDEX: &str = "none";
+
 /// An indexed field that Splunk gets beside the event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -303,9 +306,8 @@ fn names(source: &SourceInfo, options: &HecOptions) -> Vec<u8> {
     }
     text.extend_from_slice(b"\",\"sourcetype\":\"");
     json_escape(source.sourcetype.as_bytes(), &mut text);
-    text.extend_from_slice(b"\",\"index\":\"");
     let index = options.index.as_deref().unwrap_or(&source.index);
-    json_escape(index.as_bytes(), &mut text);
+    push_index(index.as_bytes(), &mut text);
     text.extend_from_slice(b"\",\"event\":\"");
     text
 }
@@ -321,12 +323,19 @@ fn push_class_names(names: &EventNames<'_>, options: &HecOptions, out: &mut Vec<
     }
     out.extend_from_slice(b"\",\"sourcetype\":\"");
     json_escape(names.sourcetype, out);
-    out.extend_from_slice(b"\",\"index\":\"");
-    match &options.index {
-        Some(index) => json_escape(index.as_bytes(), out),
-        None => json_escape(names.index, out),
-    }
+    push_index(
+        options.index.as_deref().map_or(names.index, str::as_bytes),
+        out,
+    );
     out.extend_from_slice(b"\",\"event\":\"");
+}
+
+/// Appends `","index":"…` unless there is none.
+fn push_index(index: &[u8], out: &mut Vec<u8>) {
+    if index != NO_INDEX.as_bytes() {
+        out.extend_from_slice(b"\",\"index\":\"");
+        json_escape(index, out);
+    }
 }
 
 /// Appends what every event of the class says of it.

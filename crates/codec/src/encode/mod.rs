@@ -21,5 +21,5 @@ mod text;
 
 pub use epoch::{push_epoch_ms, push_rfc3339_ms, push_rfc3339_ns};
 pub use escape::json_escape;
-pub use hec::{HecEncoder, HecOptions, IndexedField};
+pub use hec::{HecEncoder, HecOptions, IndexedField, NO_INDEX};
 pub use json_lines::JsonLines;

@@ -1,10 +1,12 @@
 //! Indexer acknowledgement: events whose request was taken wait here until the collector says that
 //! they are indexed, and only then count as delivered.
 //!
-//! Each endpoint has a channel of its own, made up at the start; an `ackId` means something only
-//! on the channel and the server that gave it, so it is asked about at the same endpoint. Where
-//! that is a load balancer, it must be sticky. What is not confirmed within `ack_timeout` is sent
-//! again, and may be indexed twice: Splunk says `true` once only, and forgets all at a restart.
+//! An `ackId` means something only on the channel and the server that gave it. So each connection
+//! has a channel of its own, and is asked itself, with the cookies that came over it: behind a load
+//! balancer the question goes where the events went, whether that follows connections or cookies.
+//! A connection that is given up stays until nothing waits for it. What is not confirmed within
+//! `ack_timeout` is sent again, and may be indexed twice: Splunk says `true` once only, and forgets
+//! all at a restart.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 use inrush_event::{Fate, Feed};
 
 use super::answer::confirmed;
-use super::client::{Client, Line};
+use super::client::{Answer, Client};
+use super::link::Link;
 use crate::{ErrorReason, IDLE_WAIT, SinkStatus};
 
 /// How often it is asked. Splunk confirms about 1.2 seconds after it took a request.
@@ -27,6 +30,10 @@ const POLL_SOON: Duration = Duration::from_millis(200);
 /// Requests that may wait for their confirmation, over all endpoints: enough for 700 MB/s of
 /// bodies of 1 MB at 1.4 seconds each. Workers wait when there are more.
 const WAITING_MAX: usize = 1000;
+
+/// Connections that are kept for their acknowledgements, those of workers included, before none is
+/// given up because of its age.
+const LANES_MAX: usize = 200;
 
 /// Ids in one question.
 const IDS_MAX: usize = 1000;
@@ -43,12 +50,21 @@ pub(super) struct Acks {
 }
 
 struct State {
-    /// By endpoint and `ackId`.
-    waiting: Vec<BTreeMap<u64, Waiting>>,
+    lanes: Vec<Lane>,
     /// Nothing will be added any more.
     closed: bool,
     /// Nothing more is waited for.
     given_up: bool,
+}
+
+/// What waits for one connection.
+struct Lane {
+    link: Arc<Link>,
+    /// By `ackId`.
+    waiting: BTreeMap<u64, Waiting>,
+    asked_at: Instant,
+    /// The last question had no answer of HEC.
+    failing: bool,
 }
 
 struct Waiting {
@@ -58,19 +74,30 @@ struct Waiting {
 
 impl State {
     fn total(&self) -> usize {
-        self.waiting.iter().map(BTreeMap::len).sum()
+        self.lanes.iter().map(|lane| lane.waiting.len()).sum()
+    }
+
+    fn lane(&mut self, link: &Arc<Link>) -> Option<&mut Lane> {
+        self.lanes
+            .iter_mut()
+            .find(|lane| Arc::ptr_eq(&lane.link, link))
+    }
+
+    fn poll(&self, stopping: bool) -> Duration {
+        let filling = self.total() >= WAITING_MAX / 2;
+        match stopping || self.closed || filling {
+            true => POLL_SOON,
+            false => POLL,
+        }
     }
 }
 
 impl Acks {
-    /// Nothing waits, for this many endpoints.
-    pub(super) fn new(endpoints: usize, timeout: Duration, status: Arc<SinkStatus>) -> Self {
-        let waiting = std::iter::repeat_with(BTreeMap::new)
-            .take(endpoints)
-            .collect();
+    /// Nothing waits.
+    pub(super) fn new(timeout: Duration, status: Arc<SinkStatus>) -> Self {
         Self {
             state: Mutex::new(State {
-                waiting,
+                lanes: Vec::new(),
                 closed: false,
                 given_up: false,
             }),
@@ -93,13 +120,47 @@ impl Acks {
         Some(())
     }
 
-    /// Has events wait for the confirmation of `id`. Where that number already waits, the server
-    /// has begun to count anew and will never confirm the earlier one.
-    pub(super) fn add(&self, endpoint: usize, id: u64, events: Events, feed: &dyn Feed) {
-        let since = Instant::now();
-        let earlier = self.state().waiting[endpoint].insert(id, Waiting { events, since });
+    /// Whether connections may be given up although events wait for them.
+    pub(super) fn has_lanes(&self) -> bool {
+        self.state().lanes.len() < LANES_MAX
+    }
+
+    /// An answer of the link gave this id. Where that number already waits, another server has
+    /// given it, or this one has begun to count anew: the earlier one cannot be told apart any
+    /// more, and is sent again. Whoever got the answer has the link's turn.
+    pub(super) fn supersede(&self, link: &Arc<Link>, id: u64, feed: &dyn Feed) -> bool {
+        let earlier = self
+            .state()
+            .lane(link)
+            .and_then(|lane| lane.waiting.remove(&id));
+        let found = earlier.is_some();
         if let Some(earlier) = earlier {
+            let text = "an ackId was given twice; the earlier events are sent again";
+            self.status.noted(ErrorReason::AckFailed, text);
             put_back(earlier, feed);
+        }
+        found
+    }
+
+    /// Has events wait for the confirmation of `id`.
+    pub(super) fn add(&self, link: &Arc<Link>, id: u64, events: Events) {
+        let since = Instant::now();
+        let mut state = self.state();
+        if state.lane(link).is_none() {
+            state.lanes.push(Lane {
+                link: Arc::clone(link),
+                waiting: BTreeMap::new(),
+                asked_at: since,
+                failing: false,
+            });
+        }
+        let waiting = state.lane(link).map(|lane| &mut lane.waiting);
+        if let Some(waiting) = waiting {
+            let entry = waiting.entry(id).or_insert(Waiting {
+                events: Vec::new(),
+                since,
+            });
+            entry.events.extend(events);
         }
     }
 
@@ -117,27 +178,29 @@ impl Acks {
 
     /// Asks until nothing waits and nothing will be added, or it is given up; then puts back what
     /// still waits.
-    pub(super) fn run(&self, client: &Client, line: &Line, feed: &dyn Feed) {
-        let mut asked_at = Instant::now();
+    pub(super) fn run(&self, client: &Client, feed: &dyn Feed) {
         while !self.is_done() {
-            let ends = feed.stopping() || self.state().closed;
-            let filling = self.state().total() >= WAITING_MAX / 2;
-            let poll = if ends || filling { POLL_SOON } else { POLL };
-            let Some(left) = poll.checked_sub(asked_at.elapsed()) else {
-                self.ask_all(client, line, feed);
-                self.expire(feed);
-                asked_at = Instant::now();
-                continue;
-            };
-            self.pause(left.min(IDLE_WAIT));
+            let links: Vec<_> = self
+                .state()
+                .lanes
+                .iter()
+                .map(|l| Arc::clone(&l.link))
+                .collect();
+            for link in links {
+                // While it carries events, its worker asks before the next ones.
+                let asked = match link.try_turn() {
+                    Some(_turn) => self.ask_if_due(client, &link, feed),
+                    None => Some(()),
+                };
+                if asked.is_none() {
+                    break;
+                }
+            }
+            self.expire(feed);
+            self.pause(IDLE_WAIT);
         }
-        let left: Vec<_> = self
-            .state()
-            .waiting
-            .iter_mut()
-            .map(std::mem::take)
-            .collect();
-        for waiting in left.into_iter().flat_map(BTreeMap::into_values) {
+        let lanes = std::mem::take(&mut self.state().lanes);
+        for waiting in lanes.into_iter().flat_map(|l| l.waiting.into_values()) {
             put_back(waiting, feed);
         }
     }
@@ -152,51 +215,91 @@ impl Acks {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn ask_all(&self, client: &Client, line: &Line, feed: &dyn Feed) {
-        let endpoints = self.state().waiting.len();
-        for endpoint in 0..endpoints {
-            let ids: Vec<u64> = self.state().waiting[endpoint].keys().copied().collect();
-            for ids in ids.chunks(IDS_MAX) {
-                match client.ask_acks(line, endpoint, ids) {
-                    None => return,
-                    Some(Err(error)) => {
-                        self.status.noted(error.reason, &error.text);
-                        break;
-                    }
-                    Some(Ok(answer)) if answer.status == 200 => {
-                        self.confirm(endpoint, &confirmed(&answer.body), feed);
-                    }
-                    Some(Ok(answer)) => {
-                        let name = client.name(endpoint);
-                        let text = format!("{name}: asked for acknowledgements: {}", answer.status);
-                        self.status.noted(ErrorReason::AckFailed, &text);
-                        break;
-                    }
+    /// Asks over a link, whose turn the caller has, if it is time; `None` if the process stops.
+    pub(super) fn ask_if_due(
+        &self,
+        client: &Client,
+        link: &Arc<Link>,
+        feed: &dyn Feed,
+    ) -> Option<()> {
+        let ids: Vec<u64> = {
+            let mut state = self.state();
+            let poll = state.poll(feed.stopping());
+            let lane = state.lane(link).filter(|l| l.asked_at.elapsed() >= poll);
+            let Some(lane) = lane else { return Some(()) };
+            lane.asked_at = Instant::now();
+            lane.waiting.keys().copied().collect()
+        };
+        for ids in ids.chunks(IDS_MAX) {
+            let answer = client.ask_acks(link, ids)?;
+            if let Ok(answer) = &answer {
+                link.note(answer);
+            }
+            match answer.map(|answer| (confirmed_by(&answer), answer)) {
+                Ok((Some(ids), _)) => self.confirm(link, &ids, feed),
+                Ok((None, answer)) => {
+                    let text = unanswered(client.name(link.endpoint), &answer);
+                    let reason = match answer.status {
+                        200..=299 => ErrorReason::BadAnswer,
+                        _ => ErrorReason::AckFailed,
+                    };
+                    self.failed(link, reason, &text);
+                    break;
+                }
+                Err(error) => {
+                    self.failed(link, error.reason, &error.text);
+                    break;
                 }
             }
         }
+        Some(())
     }
 
-    fn confirm(&self, endpoint: usize, ids: &[u64], feed: &dyn Feed) {
-        for id in ids {
-            let waiting = self.state().waiting[endpoint].remove(id);
-            for (position, events) in waiting.into_iter().flat_map(|w| w.events) {
-                feed.settle(position, events, Fate::Delivered);
-            }
+    fn failed(&self, link: &Arc<Link>, reason: ErrorReason, text: &str) {
+        if let Some(lane) = self.state().lane(link) {
+            lane.failing = true;
         }
-        self.changed.notify_all();
+        self.status.acks_failed(reason, text);
+    }
+
+    fn confirm(&self, link: &Arc<Link>, ids: &[u64], feed: &dyn Feed) {
+        let mut done = Vec::new();
+        if let Some(lane) = self.state().lane(link) {
+            lane.failing = false;
+            done.extend(ids.iter().filter_map(|id| lane.waiting.remove(id)));
+        }
+        for (position, events) in done.into_iter().flat_map(|waiting| waiting.events) {
+            feed.settle(position, events, Fate::Delivered);
+        }
+        self.tidy(true);
     }
 
     fn expire(&self, feed: &dyn Feed) {
         let mut late = Vec::new();
-        for waiting in &mut self.state().waiting {
+        for lane in &mut self.state().lanes {
             let is_late = |_: &u64, waiting: &mut Waiting| waiting.since.elapsed() > self.timeout;
-            late.extend(waiting.extract_if(.., is_late).map(|(_, waiting)| waiting));
+            late.extend(lane.waiting.extract_if(.., is_late).map(|(_, w)| w));
+        }
+        if late.is_empty() {
+            return;
         }
         for waiting in late {
             let text = "not acknowledged in time; sent again, and perhaps indexed twice";
             self.status.noted(ErrorReason::AckFailed, text);
             put_back(waiting, feed);
+        }
+        self.tidy(false);
+    }
+
+    /// Forgets lanes that nothing waits on. An alarm ends when a question was `answered` and none
+    /// is without an answer.
+    fn tidy(&self, answered: bool) {
+        let mut state = self.state();
+        state.lanes.retain(|lane| !lane.waiting.is_empty());
+        let works = answered && !state.lanes.iter().any(|lane| lane.failing);
+        drop(state);
+        if works {
+            self.status.acks_work();
         }
         self.changed.notify_all();
     }
@@ -204,6 +307,19 @@ impl Acks {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn confirmed_by(answer: &Answer) -> Option<Vec<u64>> {
+    confirmed(&answer.body).filter(|_| answer.status == 200)
+}
+
+/// An answer to a question that is none, in words.
+fn unanswered(name: &str, answer: &Answer) -> String {
+    let kind = answer.content_type.as_deref().unwrap_or("no content type");
+    let words = String::from_utf8_lossy(&answer.body);
+    let words: String = words.chars().take(100).collect();
+    let status = answer.status;
+    format!("{name}: asked for acknowledgements: {status} ({kind}): {words}")
 }
 
 fn put_back(waiting: Waiting, feed: &dyn Feed) {

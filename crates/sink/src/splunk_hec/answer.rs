@@ -9,17 +9,20 @@ use crate::ErrorReason;
 /// The longest `Retry-After` that is obeyed.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
-/// Bytes of a body that is no JSON that are shown.
+/// Characters of a body that is no JSON that are shown.
 const WORDS_CHARS: usize = 200;
+
+/// Characters of a `Content-Type` that are shown.
+const KIND_CHARS: usize = 60;
+
+/// HEC's codes are below this; what proxies write as `code` is mostly a status.
+const CODES_END: u64 = 100;
 
 /// What to do with the request that was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     /// All events are taken.
-    Taken {
-        /// Whether the answer is not one that HEC gives.
-        rubbish: bool,
-    },
+    Taken,
     /// Send the same again, elsewhere or after a pause.
     Retry {
         /// Why, for the counters.
@@ -40,8 +43,6 @@ pub(super) enum Action {
     Search {
         /// The index of the suspect.
         suspect: Option<usize>,
-        /// Whether the answer is HEC's; a stranger's 400 may be about anything.
-        vouched: bool,
         /// Whether the collector does not take the index of some event.
         wrong_index: bool,
     },
@@ -54,6 +55,8 @@ pub(super) struct Words {
     pub(super) code: u32,
     /// `text` of the answer, or the start of whatever the body was.
     pub(super) text: String,
+    /// Whether it is HEC's: a stranger's refusal may be about anything.
+    pub(super) hec: bool,
     /// `ackId` of the answer: what was taken is confirmed under this number.
     pub(super) ack: Option<u64>,
 }
@@ -65,54 +68,114 @@ pub(super) fn is_busy(status: u16, code: u32) -> bool {
 }
 
 /// The ids that an answer to a question for acknowledgements confirms:
-/// `{"acks":{"0":true,"1":false}}`.
-pub(super) fn confirmed(body: &[u8]) -> Vec<u64> {
-    let json: Value = serde_json::from_slice(body).unwrap_or_default();
-    let acks = json.get("acks").and_then(Value::as_object);
-    acks.into_iter()
-        .flatten()
+/// `{"acks":{"0":true,"1":false}}`; `None` for an answer that is not HEC's.
+pub(super) fn confirmed(body: &[u8]) -> Option<Vec<u64>> {
+    let json: Value = serde_json::from_slice(body).ok()?;
+    let acks = json.get("acks")?.as_object()?;
+    let ids = acks
+        .iter()
         .filter(|(_, indexed)| **indexed == Value::Bool(true))
-        .filter_map(|(id, _)| id.parse().ok())
-        .collect()
+        .filter_map(|(id, _)| id.parse().ok());
+    Some(ids.collect())
 }
 
-/// What an answer of this status, `Retry-After` header and body to a request of `events` means.
-pub(super) fn judge(
-    status: u16,
-    retry_after: Option<&str>,
-    body: &[u8],
-    events: usize,
-) -> (Action, Words) {
-    let json: Option<Value> = serde_json::from_slice(body).ok();
+/// An answer as it came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard<'a> {
+    /// HTTP status.
+    pub(super) status: u16,
+    /// `Retry-After`.
+    pub(super) retry_after: Option<&'a str>,
+    /// `Content-Type`.
+    pub(super) content_type: Option<&'a str>,
+    /// As far as it was read.
+    pub(super) body: &'a [u8],
+    /// Why the body has no end, if it has none.
+    pub(super) broken: Option<&'a str>,
+}
+
+/// What an answer to a request of `events` means. Bodies of `success` count as HEC's own
+/// `{"text":"Success","code":0}` does.
+pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Action, Words) {
+    let json: Option<Value> = serde_json::from_slice(heard.body).ok();
     let code = json.as_ref().and_then(|json| json.get("code")?.as_u64());
     let number = json
         .as_ref()
         .and_then(|json| json.get("invalid-event-number")?.as_u64());
-    let words = words(json.as_ref(), code, body);
-    let after = retry_after.and_then(wait_asked);
-    let action = match status {
-        200..=299 => Action::Taken {
-            rubbish: code.is_none(),
-        },
+    let mut words = words(json.as_ref(), code, heard.body);
+    let after = heard.retry_after.and_then(wait_asked);
+    let retry = |reason| Action::Retry { reason, after };
+    let action = match heard.status {
+        200..=299 => {
+            let action = judge_2xx(&heard, json.as_ref(), success, after);
+            if action != Action::Taken {
+                words.text = otherwise(&heard, &words);
+            }
+            action
+        }
         400 => judge_400(code, number.and_then(|n| usize::try_from(n).ok()), events),
         401 | 403 => Action::Hold(ErrorReason::Http401And403),
         404 => Action::Hold(ErrorReason::Http404),
-        408 => Action::Retry {
-            reason: ErrorReason::Timeout,
-            after,
-        },
+        408 => retry(ErrorReason::Timeout),
         413 => Action::Halve,
-        429 => Action::Retry {
-            reason: ErrorReason::Http429,
-            after,
-        },
-        500..=599 => Action::Retry {
-            reason: ErrorReason::Http5xx,
-            after,
-        },
+        429 => retry(ErrorReason::Http429),
+        500..=599 => retry(ErrorReason::Http5xx),
         _ => Action::Hold(ErrorReason::HttpOther),
     };
     (action, words)
+}
+
+/// What a 2xx means. Whoever is on the way (a portal, a proxy's page, the wrong port) may give
+/// one: only who says in HEC's words that the events are taken has taken them.
+///
+/// ```text
+/// {"text":"…","code":N}   0, 24, 25     taken
+///                         9, 23, 26, 27 not taken, again later
+///                         others        held
+/// a body of `success`                   taken
+/// anything else, or none                held
+/// ```
+fn judge_2xx(
+    heard: &Heard<'_>,
+    json: Option<&Value>,
+    success: &[String],
+    after: Option<Duration>,
+) -> Action {
+    let says_text = json.is_some_and(|json| json.get("text").is_some_and(Value::is_string));
+    let code = json.and_then(|json| json.get("code")?.as_u64());
+    let reason = ErrorReason::BadAnswer;
+    match code.filter(|_| says_text) {
+        Some(0 | 24 | 25) => Action::Taken,
+        _ if heard.broken.is_none() && is_one_of(heard.body, success) => Action::Taken,
+        Some(9 | 23 | 26 | 27) => Action::Retry { reason, after },
+        _ => Action::Hold(reason),
+    }
+}
+
+/// Whether a body is one of these, whitespace around it aside; one that ends with `*` is the
+/// beginning of a body.
+fn is_one_of(body: &[u8], these: &[String]) -> bool {
+    let body = body.trim_ascii();
+    let is = |text: &String| match text.strip_suffix('*') {
+        Some(beginning) => body.starts_with(beginning.as_bytes()),
+        None => body == text.trim_ascii().as_bytes(),
+    };
+    these.iter().any(is)
+}
+
+/// A 2xx that took nothing, in words.
+fn otherwise(heard: &Heard<'_>, words: &Words) -> String {
+    let kind = heard.content_type.unwrap_or("no content type");
+    let kind: String = kind.chars().take(KIND_CHARS).collect();
+    match heard.broken {
+        Some(why) => format!(
+            "the answer broke off after {} bytes: {why}",
+            heard.body.len()
+        ),
+        None if heard.body.is_empty() => format!("not HEC's answer ({kind}): it is empty"),
+        None if words.code != 0 => format!("not a success: code {}: {}", words.code, words.text),
+        None => format!("not HEC's answer ({kind}): {}", words.text),
+    }
 }
 
 /// What a 400 to a request of `events` means; objects are numbered from 0. Splunk Enterprise 10.4.3
@@ -144,13 +207,11 @@ fn judge_400(code: Option<u64>, number: Option<usize>, events: usize) -> Action 
             Some(bad) if bad < events => Action::Index(bad),
             _ => Action::Search {
                 suspect: named,
-                vouched: true,
                 wrong_index: true,
             },
         },
-        (code, suspect) => Action::Search {
+        (_, suspect) => Action::Search {
             suspect,
-            vouched: code.is_some(),
             wrong_index: false,
         },
     }
@@ -167,6 +228,7 @@ pub(super) fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Wor
     Words {
         code: code.and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
         text,
+        hec: code.is_some_and(|code| code < CODES_END),
         ack: json.and_then(|json| json.get("ackId")?.as_u64()),
     }
 }
@@ -188,6 +250,54 @@ fn wait_asked(header: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    fn judged(status: u16, retry_after: Option<&str>, body: &[u8]) -> (Action, Words) {
+        let heard = Heard {
+            status,
+            retry_after,
+            body,
+            ..Heard::default()
+        };
+        judge(heard, 10, &[])
+    }
+
+    #[test]
+    fn a_2xx_that_took_nothing_is_named_and_other_receivers_can_be_allowed() {
+        let heard = |body| Heard {
+            status: 200,
+            content_type: Some("text/html"),
+            body,
+            ..Heard::default()
+        };
+        let said = |heard| judge(heard, 10, &[]).1.text;
+        let page = said(heard(b"<html>Welcome</html>"));
+        assert_eq!(page, "not HEC's answer (text/html): <html>Welcome</html>");
+        let empty = said(heard(b""));
+        assert_eq!(empty, "not HEC's answer (text/html): it is empty");
+        let other = said(heard(br#"{"text":"No","code":4}"#));
+        assert_eq!(other, "not a success: code 4: No");
+        let broken = |body| Heard {
+            broken: Some("reset"),
+            ..heard(body)
+        };
+        let cut = said(broken(b"{\"text\""));
+        assert_eq!(cut, "the answer broke off after 7 bytes: reset");
+        let whole = judge(broken(br#"{"text":"Success","code":0}"#), 10, &[]).0;
+        assert_eq!(whole, Action::Taken, "it was said all the same");
+        let allowed = ["OK".to_owned(), "{\"status\":*".to_owned()];
+        for (body, taken) in [
+            (&b"OK\r\n"[..], true),
+            (b"{\"status\":\"success\"}", true),
+            (b"<html>OK</html>", false),
+            (b"", false),
+        ] {
+            let action = judge(heard(body), 10, &allowed).0;
+            assert_eq!(action == Action::Taken, taken, "{action:?}");
+        }
+        assert_eq!(judge(heard(b""), 10, &[String::new()]).0, Action::Taken);
+        let cut = judge(broken(b""), 10, &[String::new()]).0;
+        assert_ne!(cut, Action::Taken);
+    }
+
     #[test]
     // tidy: long because it is one table, a row a case
     fn every_answer_has_its_action() {
@@ -196,28 +306,56 @@ mod tests {
             reason,
             after: seconds.map(Duration::from_secs),
         };
-        let search = |suspect, vouched, wrong_index| Action::Search {
+        let search = |suspect, wrong_index| Action::Search {
             suspect,
-            vouched,
             wrong_index,
         };
         let hold = Hold(ErrorReason::Http400);
+        let bad = Hold(ErrorReason::BadAnswer);
         for (status, after, body, want) in [
-            (
-                200,
-                None,
-                r#"{"text":"Success","code":0}"#,
-                Taken { rubbish: false },
-            ),
+            (200, None, r#"{"text":"Success","code":0}"#, Taken),
             (
                 200,
                 None,
                 r#"{"text":"queue is approaching","code":24}"#,
-                Taken { rubbish: false },
+                Taken,
             ),
-            (200, None, "<html>hello</html>", Taken { rubbish: true }),
-            (200, None, "", Taken { rubbish: true }),
-            (204, None, "", Taken { rubbish: true }),
+            (200, None, "<html>hello</html>", bad.clone()),
+            (200, None, "", bad.clone()),
+            (204, None, "", bad.clone()),
+            (201, None, r#"{"text":"Success","code":0}"#, Taken),
+            (202, None, "{}", bad.clone()),
+            (206, None, r#"{"text":"Succ"#, bad.clone()),
+            (200, None, r#"{"code":0,"msg":"ok"}"#, bad.clone()),
+            (200, None, r#"{"text":"Success"}"#, bad.clone()),
+            (200, None, r#"{"text":"Success","code":"0"}"#, bad.clone()),
+            (200, None, r#"{"text":"Success","code":0.0}"#, bad.clone()),
+            (
+                200,
+                None,
+                r#"{"text":"HEC is healthy","code":17}"#,
+                bad.clone(),
+            ),
+            (200, None, r#"[{"text":"Success","code":0}]"#, bad.clone()),
+            (
+                200,
+                None,
+                r#"{"text":"Success","code":0}{"text":"Success","code":0}"#,
+                bad.clone(),
+            ),
+            (
+                200,
+                None,
+                r#"{"text":"Invalid token","code":4}"#,
+                bad.clone(),
+            ),
+            (
+                200,
+                Some("9"),
+                r#"{"text":"Server is busy","code":9}"#,
+                retry(ErrorReason::BadAnswer, Some(9)),
+            ),
+            (400, None, r#"{"code":400}"#, search(None, false)),
             (302, None, "", Hold(ErrorReason::HttpOther)),
             (
                 400,
@@ -247,21 +385,21 @@ mod tests {
                 400,
                 None,
                 r#"{"code":6,"invalid-event-number":10}"#,
-                search(None, true, false),
+                search(None, false),
             ),
             (
                 400,
                 None,
                 r#"{"code":6,"invalid-event-number":-1}"#,
-                search(None, true, false),
+                search(None, false),
             ),
-            (400, None, r#"{"code":6}"#, search(None, true, false)),
-            (400, None, r#"{"code":5}"#, search(None, true, false)),
+            (400, None, r#"{"code":6}"#, search(None, false)),
+            (400, None, r#"{"code":5}"#, search(None, false)),
             (
                 400,
                 None,
                 r#"{"code":99,"invalid-event-number":2}"#,
-                search(Some(2), true, false),
+                search(Some(2), false),
             ),
             (
                 400,
@@ -279,16 +417,16 @@ mod tests {
                 400,
                 None,
                 r#"{"code":7,"invalid-event-number":0}"#,
-                search(Some(0), true, true),
+                search(Some(0), true),
             ),
             (
                 400,
                 None,
                 r#"{"code":7,"invalid-event-number":11}"#,
-                search(None, true, true),
+                search(None, true),
             ),
-            (400, None, r#"{"code":7}"#, search(None, true, true)),
-            (400, None, "Bad Request", search(None, false, false)),
+            (400, None, r#"{"code":7}"#, search(None, true)),
+            (400, None, "Bad Request", search(None, false)),
             (400, None, r#"{"code":10}"#, hold.clone()),
             (400, None, r#"{"code":11}"#, hold.clone()),
             (400, None, r#"{"code":16}"#, hold.clone()),
@@ -339,7 +477,7 @@ mod tests {
             (504, None, "", retry(ErrorReason::Http5xx, None)),
         ] {
             assert_eq!(
-                judge(status, after, body.as_bytes(), 10).0,
+                judged(status, after, body.as_bytes()).0,
                 want,
                 "{status} {body}"
             );
@@ -348,23 +486,25 @@ mod tests {
 
     #[test]
     fn the_words_are_the_collectors_own() {
-        let (_, words) = judge(403, None, br#"{"text":"Invalid token","code":4}"#, 1);
+        let (_, words) = judged(403, None, br#"{"text":"Invalid token","code":4}"#);
         assert_eq!(
             words,
             Words {
                 code: 4,
                 text: "Invalid token".into(),
+                hec: true,
                 ack: None,
             }
         );
-        let (_, words) = judge(502, None, "<html>".repeat(100).as_bytes(), 1);
+        let (_, words) = judged(502, None, "<html>".repeat(100).as_bytes());
         assert_eq!(words.text.len(), WORDS_CHARS);
-        let (_, words) = judge(200, None, b"[1,2]", 1);
+        let (_, words) = judged(500, None, b"[1,2]");
         assert_eq!(
             words,
             Words {
                 code: 0,
                 text: "[1,2]".into(),
+                hec: false,
                 ack: None,
             }
         );
@@ -372,13 +512,15 @@ mod tests {
 
     #[test]
     fn only_what_is_said_to_be_indexed_is_confirmed() {
-        let (_, words) = judge(200, None, br#"{"text":"Success","code":0,"ackId":7}"#, 1);
+        let (_, words) = judged(200, None, br#"{"text":"Success","code":0,"ackId":7}"#);
         assert_eq!(words.ack, Some(7));
         let body = br#"{"acks":{"0":true,"1":false,"x":true,"3":"true","12":true}}"#;
-        let mut ids = confirmed(body);
+        let mut ids = confirmed(body).unwrap_or_default();
         ids.sort_unstable();
         assert_eq!(ids, [0, 12]);
-        assert!(confirmed(b"<html>").is_empty());
-        assert!(confirmed(br#"{"acks":[0,1]}"#).is_empty());
+        assert_eq!(confirmed(b"<html>"), None);
+        assert_eq!(confirmed(b""), None);
+        assert_eq!(confirmed(br#"{"acks":[0,1]}"#), None);
+        assert_eq!(confirmed(br#"{"acks":{"0":false}}"#), Some(vec![]));
     }
 }

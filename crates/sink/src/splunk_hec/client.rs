@@ -1,21 +1,27 @@
 //! One request to one endpoint over a kept connection.
 //!
-//! A worker has a runtime, a client and so its connections to itself: a request is driven by the
-//! thread that encoded its body, whose cache still holds it, and no lock or wake-up lies between.
-//! The body is lent to the connection, not copied.
+//! A worker has its connections (`link`) to itself: a request is driven by the thread that encoded
+//! its body, whose cache still holds it, and no wake-up lies between. The body is lent to the
+//! connection, not copied.
 
 use std::error::Error;
 use std::io;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper_util::client::legacy::connect::HttpInfo;
+use reqwest::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, HeaderName, HeaderValue,
+    RETRY_AFTER, SET_COOKIE,
+};
 use reqwest::{Proxy, Url};
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::config::{SplunkHecConfig, endpoint_url};
-use super::{proxy, tls};
+use super::link::{Limits, Line, Link};
+use super::{proxy, speech, tls};
 use crate::{ErrorReason, Problem, SinkError};
 
 /// Splunk takes a client without a User-Agent for one that cannot keep a connection.
@@ -27,9 +33,23 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long an idle connection is kept: Splunk closes idle ones after 12 s when it is busy.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// How long an answer to a question for acknowledgements may take at most: the connection carries
+/// no events meanwhile.
+const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(5);
+
+/// How long it is remembered that the other protocol is spoken, or is not.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
+
 /// What came back.
 pub(super) struct Answer {
     pub(super) status: u16,
+    pub(super) content_type: Option<String>,
+    /// Each `Set-Cookie`.
+    pub(super) cookies: Vec<String>,
+    /// Our end of the connection.
+    pub(super) via: Option<SocketAddr>,
+    /// Why the body has no end, if it has none.
+    pub(super) broken: Option<String>,
     /// The certificate that the other side showed, in DER, where the client was made to keep it.
     pub(super) certificate: Option<Vec<u8>>,
     pub(super) retry_after: Option<String>,
@@ -48,12 +68,16 @@ pub(super) const CHANNEL: &str = "x-splunk-request-channel";
 /// Where requests go.
 struct Endpoint {
     url: Url,
-    /// With acknowledgements: the channel, and where they are asked for.
-    acks: Option<(HeaderValue, Url)>,
+    /// With acknowledgements: where they are asked for.
+    acks: Option<Url>,
+    /// It is reached through a proxy.
+    proxied: bool,
+    /// When it was last tried whether the other protocol is spoken, and what was found.
+    tried: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
 
-/// Makes connections that are broken off when told so.
-type NewLine = dyn Fn(&watch::Sender<bool>) -> io::Result<Line> + Send + Sync;
+/// Makes one more client.
+type NewHttp = dyn Fn() -> io::Result<reqwest::Client> + Send + Sync;
 
 /// What all requests have in common.
 pub(super) struct Client {
@@ -63,47 +87,39 @@ pub(super) struct Client {
     stop: watch::Sender<bool>,
     /// The same for questions for acknowledgements, which go on a little longer.
     stop_acks: watch::Sender<bool>,
-    new_line: Box<NewLine>,
-}
-
-/// A worker's connections.
-pub(super) struct Line {
-    http: reqwest::Client,
-    stop: watch::Receiver<bool>,
-    /// `None` only while it is being dropped.
-    runtime: Option<Runtime>,
+    ask_timeout: Duration,
+    limits: Limits,
+    new_http: Box<NewHttp>,
 }
 
 impl Client {
     /// Reads certificates and the proxy environment.
     pub(super) fn new(config: &SplunkHecConfig) -> Result<Self, SinkError> {
         let proxies = ways(config)?;
-        let mut endpoints = Vec::new();
-        for (url, _) in &proxies {
-            let channel = config.acknowledgements.then(new_channel).transpose();
-            let channel = channel.map_err(|e| SinkError::Unstartable(io::Error::other(e)))?;
-            let acks = channel.map(|channel| (channel, beside(url, "ack")));
-            let url = url.clone();
-            endpoints.push(Endpoint { url, acks });
-        }
+        let one = |(url, proxy): &(Url, Option<Url>)| Endpoint {
+            url: url.clone(),
+            acks: config.acknowledgements.then(|| beside(url, "ack")),
+            proxied: proxy.is_some(),
+            tried: Mutex::default(),
+        };
+        let endpoints = proxies.iter().map(one).collect();
         let authorization = authorization(config)?;
         let (tls, proxy) = (tls::client_config(config)?, proxy_of(proxies));
         let (stop, _) = watch::channel(false);
         let (stop_acks, _) = watch::channel(false);
         let options = config.clone();
-        let new_line = move |stop: &watch::Sender<bool>| {
-            let config = &options;
-            {
-                let http = http(config, tls.clone(), proxy.clone()).build();
-                Line::new(http.map_err(io::Error::other)?, stop.subscribe())
-            }
+        let new_http = move || {
+            let http = http(&options, tls.clone(), proxy.clone()).build();
+            http.map_err(io::Error::other)
         };
         Ok(Self {
             endpoints,
             authorization,
             stop,
             stop_acks,
-            new_line: Box::new(new_line),
+            ask_timeout: ASK_TIMEOUT_MAX.min(config.request_timeout.0),
+            limits: Limits::new(config),
+            new_http: Box::new(new_http),
         })
     }
 
@@ -112,56 +128,100 @@ impl Client {
     /// # Errors
     /// The kernel gives no descriptors for them.
     pub(super) fn line(&self) -> io::Result<Line> {
-        (self.new_line)(&self.stop)
+        Line::new(self.endpoints.len(), self.limits)
     }
 
-    /// The connections over which acknowledgements are asked for.
+    /// A client that has no connection yet.
     ///
     /// # Errors
-    /// The kernel gives no descriptors for them.
-    pub(super) fn ack_line(&self) -> io::Result<Line> {
-        (self.new_line)(&self.stop_acks)
+    /// The system does not give what one needs.
+    pub(super) fn http(&self) -> io::Result<reqwest::Client> {
+        (self.new_http)()
+    }
+
+    /// A channel that nobody else has; `None` without acknowledgements.
+    ///
+    /// # Errors
+    /// None that is known of.
+    pub(super) fn channel(&self) -> io::Result<Option<HeaderValue>> {
+        let wanted = self.endpoints.iter().any(|one| one.acks.is_some());
+        let channel = wanted.then(new_channel).transpose();
+        channel.map_err(io::Error::other)
     }
 
     /// Sends a body and reads the answer; `None` if the process stops first.
     pub(super) fn post(
         &self,
-        line: &Line,
-        index: usize,
+        link: &Link,
         body: Bytes,
         encoding: Option<&'static str>,
     ) -> Option<Result<Answer, SendError>> {
-        let url = &self.endpoints[index].url;
-        let mut request = self.request(line, index, url).body(body);
+        let endpoint = &self.endpoints[link.endpoint];
+        let mut request = self.request(link, &endpoint.url).body(body);
         if let Some(encoding) = encoding {
             request = request.header(CONTENT_ENCODING, HeaderValue::from_static(encoding));
         }
-        let answer = line.run(ask(request))?;
-        Some(answer.map_err(|error| send_error(url, error)))
+        // Whoever asks for acknowledgements later needs the connection.
+        if link.count() && link.channel.is_none() {
+            request = request.header(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let answer = link.wheel.run(&self.stop, ask(request))?;
+        match answer {
+            Ok(answer) => Some(Ok(answer)),
+            Err(error) => {
+                let hint = self.hint(link, &error)?;
+                Some(Err(send_error(&endpoint.url, error, hint)))
+            }
+        }
     }
 
     /// Asks which of these are acknowledged; `None` if the process stops first, or without
     /// acknowledgements.
-    pub(super) fn ask_acks(
-        &self,
-        line: &Line,
-        index: usize,
-        ids: &[u64],
-    ) -> Option<Result<Answer, SendError>> {
-        let (_, url) = self.endpoints[index].acks.as_ref()?;
+    pub(super) fn ask_acks(&self, link: &Link, ids: &[u64]) -> Option<Result<Answer, SendError>> {
+        let url = self.endpoints[link.endpoint].acks.as_ref()?;
         let body = serde_json::json!({ "acks": ids }).to_string();
-        let answer = line.run(ask(self.request(line, index, url).body(body)))?;
-        Some(answer.map_err(|error| send_error(url, error)))
+        let request = self.request(link, url).body(body).timeout(self.ask_timeout);
+        let answer = link.wheel.run(&self.stop_acks, ask(request))?;
+        Some(answer.map_err(|error| send_error(url, error, None)))
     }
 
-    fn request(&self, line: &Line, index: usize, url: &Url) -> reqwest::RequestBuilder {
-        let request = line
+    /// Whether the other protocol is spoken at the address of a request that failed, in words;
+    /// `None` if the process stops first.
+    #[allow(clippy::option_option, reason = "a stop is not an answer")]
+    fn hint(&self, link: &Link, error: &reqwest::Error) -> Option<Option<&'static str>> {
+        let endpoint = &self.endpoints[link.endpoint];
+        if endpoint.proxied || !speech::may_be_other(&endpoint.url, reason(error)) {
+            return Some(None);
+        }
+        let lock = || {
+            endpoint
+                .tried
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let known = *lock();
+        if let Some((at, hint)) = known.filter(|(at, _)| at.elapsed() < TRY_AGAIN) {
+            let _ = at;
+            return Some(hint);
+        }
+        let hint = link
+            .wheel
+            .run(&self.stop, speech::other(endpoint.url.clone()))?;
+        *lock() = Some((Instant::now(), hint));
+        Some(hint)
+    }
+
+    fn request(&self, link: &Link, url: &Url) -> reqwest::RequestBuilder {
+        let mut request = link
             .http
             .post(url.clone())
             .header(AUTHORIZATION, self.authorization.clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        match &self.endpoints[index].acks {
-            Some((channel, _)) => request.header(CHANNEL, channel.clone()),
+        if let Some(channel) = &link.channel {
+            request = request.header(CHANNEL, channel.clone());
+        }
+        match link.cookie(url.path()) {
+            Some(cookie) => request.header(COOKIE, cookie),
             None => request,
         }
     }
@@ -179,43 +239,6 @@ impl Client {
     /// Breaks off a question for acknowledgements.
     pub(super) fn shut_down_acks(&self) {
         self.stop_acks.send_replace(true);
-    }
-}
-
-impl Line {
-    fn new(http: reqwest::Client, stop: watch::Receiver<bool>) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            // For names that have to be resolved; one request at a time needs one.
-            .max_blocking_threads(1)
-            .build()?;
-        Ok(Self {
-            http,
-            stop,
-            runtime: Some(runtime),
-        })
-    }
-
-    /// The outcome, or `None` if the process stops first.
-    fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut stop = self.stop.clone();
-        self.runtime.as_ref()?.block_on(async {
-            tokio::select! {
-                biased;
-                _ = stop.wait_for(|stop| *stop) => None,
-                done = work => Some(done),
-            }
-        })
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        // A name that is being resolved cannot be broken off and must not hold up the end.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -292,6 +315,8 @@ pub(super) fn http(
     };
     builder
         .user_agent(USER_AGENT)
+        // As most clients write them: not all on the way read `cookie` as `Cookie`.
+        .http1_title_case_headers()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .timeout(config.request_timeout.0)
@@ -313,30 +338,54 @@ pub(super) async fn ask(request: reqwest::RequestBuilder) -> Result<Answer, reqw
     let certificate = tls
         .and_then(|tls| tls.peer_certificate())
         .map(<[u8]>::to_vec);
-    let retry_after = response.headers().get(RETRY_AFTER);
-    let retry_after = retry_after.and_then(|v| v.to_str().ok()).map(str::to_owned);
-    let mut body = Vec::new();
-    // The status line is the verdict: an answer whose body breaks off is still an answer.
-    while let Ok(Some(part)) = response.chunk().await {
-        let room = ANSWER_BYTES_MAX - body.len();
-        body.extend_from_slice(&part[..part.len().min(room)]);
-        if body.len() == ANSWER_BYTES_MAX {
-            break;
+    let text = |name: HeaderName| {
+        let value = response.headers().get(name)?;
+        Some(value.to_str().ok()?.to_owned())
+    };
+    let (retry_after, content_type) = (text(RETRY_AFTER), text(CONTENT_TYPE));
+    let cookies = response.headers().get_all(SET_COOKIE).iter();
+    let cookies = cookies.filter_map(|v| Some(v.to_str().ok()?.to_owned()));
+    let cookies = cookies.collect();
+    let info = response.extensions().get::<HttpInfo>();
+    let via = info.map(HttpInfo::local_addr);
+    let (mut body, mut broken) = (Vec::new(), None);
+    // A status that says no is an answer even where its body breaks off.
+    loop {
+        match response.chunk().await {
+            Ok(Some(part)) => {
+                let room = ANSWER_BYTES_MAX - body.len();
+                body.extend_from_slice(&part[..part.len().min(room)]);
+                if body.len() == ANSWER_BYTES_MAX {
+                    break;
+                }
+            }
+            Ok(None) => break,
+            Err(error) => {
+                broken = Some(words(&error.without_url()).join(": "));
+                break;
+            }
         }
     }
     Ok(Answer {
         status,
+        content_type,
+        cookies,
+        via,
+        broken,
         certificate,
         retry_after,
         body,
     })
 }
 
-fn send_error(url: &Url, error: reqwest::Error) -> SendError {
+fn send_error(url: &Url, error: reqwest::Error, hint: Option<&str>) -> SendError {
     // Its address may hold the proxy's password; ours is the endpoint's.
     let error = error.without_url();
-    let mut text = format!("{url}: ");
-    text.push_str(&words(&error).join(": "));
+    let words = words(&error).join(": ");
+    let text = match hint {
+        Some(hint) => format!("{url}: {hint} ({words})"),
+        None => format!("{url}: {words}"),
+    };
     SendError {
         reason: reason(&error),
         text,

@@ -1,5 +1,6 @@
 //! The options of the `splunk_hec` destination.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,9 +46,27 @@ pub struct SplunkHecConfig {
     /// To open a connection, TLS included.
     #[serde(default = "connect_timeout")]
     pub connect_timeout: Period,
+    /// How long a connection is used at most; it ends after half of it to all of it, between two
+    /// requests. So a load balancer, and a name with new addresses, can spread connections anew.
+    /// `0s` for as long as it works.
+    #[serde(default = "connection_max_age")]
+    pub connection_max_age: Period,
+    /// Requests with events that a connection carries at most, likewise. `1` for a connection each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_max_requests: Option<NonZeroU32>,
+    /// Answers that count as success beside `{"text":"Success","code":0}`, for receivers that are
+    /// not Splunk's: whole bodies of a 2xx, or their beginning and `*`. `""` is an empty body.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("examples" = [["OK"]]))]
+    pub success_bodies: Vec<String>,
+    /// The index of every event, in place of its own. `none` sends them without an index, so that
+    /// the one of the token counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub index: Option<String>,
     /// Whether an event counts as delivered only when the collector has confirmed that it is
-    /// indexed. The token needs indexer acknowledgement; an endpoint that is a load balancer needs
-    /// sticky sessions.
+    /// indexed. The token needs indexer acknowledgement; a load balancer must keep a connection at
+    /// one indexer, or its cookie.
     #[serde(default)]
     pub acknowledgements: bool,
     /// With `acknowledgements`: what is not confirmed after this time is sent again.
@@ -84,6 +103,10 @@ fn request_timeout() -> Period {
 
 fn connect_timeout() -> Period {
     Period(Duration::from_secs(5))
+}
+
+fn connection_max_age() -> Period {
+    Period(Duration::from_secs(120))
 }
 
 fn ack_timeout() -> Period {
@@ -175,6 +198,10 @@ impl SplunkHecConfig {
             workers: AutoCount::Auto,
             request_timeout: request_timeout(),
             connect_timeout: connect_timeout(),
+            connection_max_age: connection_max_age(),
+            connection_max_requests: None,
+            success_bodies: Vec::new(),
+            index: None,
             acknowledgements: false,
             ack_timeout: ack_timeout(),
             event_id: false,
@@ -227,6 +254,11 @@ impl SplunkHecConfig {
             self.reroute_index.as_deref() != Some(""),
             "reroute_index",
             "is empty",
+        );
+        unless(
+            self.index.as_deref() != Some(""),
+            "index",
+            "is empty; write `none` to send events without an index",
         );
         let pair = self.tls.cert_file.is_some() == self.tls.key_file.is_some();
         unless(

@@ -1,23 +1,26 @@
 //! The workers: fill a body, send it, settle its events by what the answer means.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_event::{Fate, Feed, RefuseReason};
 
 use super::ack::Acks;
-use super::answer::{Action, Words, is_busy, judge};
-use super::client::{Client, Line};
+use super::answer::{Action, Heard, Words, is_busy, judge};
+use super::brake::Brake;
+use super::client::{Answer, Client, SendError};
 use super::config::SplunkHecConfig;
 use super::desk::Desks;
 use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
 use super::gate::Gate;
 use super::index::{Detour, Indexes};
+use super::link::{Line, Link};
 use super::pack::Packer;
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
@@ -32,17 +35,17 @@ const ACK_GRACE: Duration = Duration::from_secs(3);
 /// How often it is looked whether the process stops.
 const STOP_POLL: Duration = Duration::from_millis(200);
 
-/// Events that a stranger's 400 (one without HEC's code) may send to quarantine between two
-/// requests that were taken. Beyond that it is the address that is wrong, not the events.
-const STRANGER_REFUSALS_MAX: u32 = 100;
-
 /// Failures in a row after which a body is taken apart, if others were taken meanwhile: something
 /// in it offends the collector or what stands before it.
 const STUBBORN_FAILURES: u32 = 5;
 
-/// When a single event that alone fails is tried again, while others show whether the address is
-/// right.
-const STRANGER_RETRY: Duration = Duration::from_secs(5);
+/// When events that are not believed to be bad are tried again, and a single event that alone
+/// fails: others show meanwhile whether the address is right.
+const HELD_RETRY: Duration = Duration::from_secs(5);
+
+/// Answers about one body that may be of no use while everything is refused. What is tried of it is
+/// drawn by lot, so that one good event among bad ones is found sooner or later.
+const FRUITLESS_MAX: u32 = 100;
 
 /// Bad events in one body after which the rest is sent in smaller pieces: else a body of nothing
 /// but bad events would be sent as often as it has events.
@@ -55,8 +58,31 @@ enum Verdict {
     Final,
     /// The same is sent again.
     Again,
-    /// The events go back to the feed, so that others get their turn.
-    PutBack,
+}
+
+/// Under which number what was taken will be confirmed.
+pub(super) enum Receipt {
+    /// None was given.
+    None,
+    /// This one, over this link.
+    Id(Arc<Link>, u64),
+    /// One that cannot be told from another's.
+    Void,
+}
+
+/// Why events were not believed to be bad.
+struct Held {
+    endpoint: usize,
+    reason: ErrorReason,
+    text: String,
+}
+
+/// What an answer means, and where it came from.
+struct Outcome {
+    action: Action,
+    words: Words,
+    receipt: Receipt,
+    sent: Sent,
 }
 
 /// The sink that speaks HEC.
@@ -65,7 +91,6 @@ pub struct SplunkHec {
     shared: Shared,
     /// Of the first worker.
     first_line: Line,
-    ack_line: Option<Line>,
 }
 
 /// What the workers share.
@@ -74,8 +99,9 @@ pub(super) struct Shared {
     desks: Desks,
     /// Taken for a moment before and after each request.
     endpoints: Mutex<Endpoints>,
-    /// See [`STRANGER_REFUSALS_MAX`]; nothing is believed before something was taken.
-    stranger_refusals_left: AtomicU32,
+    brake: Brake,
+    /// Bodies that other receivers than Splunk give for success.
+    success: Vec<String>,
     /// Requests that were taken.
     taken: AtomicU64,
     gate: Gate,
@@ -98,21 +124,20 @@ impl SplunkHec {
             quarantine,
             status: Arc::clone(&status),
         };
-        let acks = || {
-            let endpoints = config.endpoints.len();
-            Acks::new(endpoints, config.ack_timeout.0, Arc::clone(&status))
-        };
+        let acks = || Acks::new(config.ack_timeout.0, Arc::clone(&status));
         let client = Client::new(config)?;
-        let acks_wanted = config.acknowledgements;
-        let ack_line = acks_wanted.then(|| client.ack_line()).transpose();
-        let ack_line = ack_line.map_err(SinkError::Unstartable)?;
         // The first one, so that it is known now whether there can be any.
-        let first_line = client.line().map_err(SinkError::Unstartable)?;
+        let mut first_line = client.line().map_err(SinkError::Unstartable)?;
+        for endpoint in 0..config.endpoints.len() {
+            let link = first_line.link(&client, endpoint, false);
+            link.map_err(SinkError::Unstartable)?;
+        }
         let shared = Shared {
             client,
             desks: Desks::new(config),
             endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
-            stranger_refusals_left: AtomicU32::new(0),
+            brake: Brake::new(),
+            success: config.success_bodies.clone(),
             taken: AtomicU64::new(0),
             gate: Gate::new(config.workers, Arc::clone(&status)),
             acks: config.acknowledgements.then(acks),
@@ -123,7 +148,6 @@ impl SplunkHec {
             config: config.clone(),
             shared,
             first_line,
-            ack_line,
         })
     }
 }
@@ -134,15 +158,14 @@ impl Sink for SplunkHec {
             config,
             shared,
             first_line,
-            ack_line,
         } = *self;
         let (shared, feed) = (&shared, &*feed);
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
             let (asking, asker_left) = channel::<()>();
-            if let (Some(acks), Some(line)) = (&shared.acks, ack_line) {
+            if let Some(acks) = &shared.acks {
                 scope.spawn(move || {
-                    acks.run(&shared.client, &line, feed);
+                    acks.run(&shared.client, feed);
                     drop(asking);
                 });
             } else {
@@ -214,7 +237,7 @@ impl SplunkHecConfig {
     pub fn envelope(&self) -> HecOptions {
         HecOptions {
             source: self.source.clone(),
-            index: None,
+            index: self.index.clone(),
             container: host_name(),
             indexed_fields: self.indexed_fields.clone(),
         }
@@ -239,6 +262,10 @@ pub(super) struct Worker<'a> {
     refused: Vec<Refused>,
     /// Bad events that the collector named in this body.
     bad_events: u32,
+    /// Answers since something of the body was taken.
+    fruitless: u32,
+    /// Some of its events were refused, and not believed to be bad.
+    held: Option<Held>,
     /// Events of the body that are sent at once.
     piece: usize,
     pub(super) indexes: Indexes,
@@ -261,13 +288,15 @@ impl<'a> Worker<'a> {
             feed,
             line,
             packer: Packer::new(config.compression),
-            body: Body::new(bytes_max, events_max, config.event_id),
+            body: Body::new(bytes_max, events_max, config),
             todo: Vec::new(),
             searching: false,
             alone: config.workers_max() == 1,
             sent: Vec::new(),
             refused: Vec::new(),
             bad_events: 0,
+            fruitless: 0,
+            held: None,
             piece: usize::MAX,
             indexes: Indexes::default(),
             detour,
@@ -294,61 +323,72 @@ impl<'a> Worker<'a> {
         self.todo.push(0..self.body.len());
         self.searching = false;
         self.bad_events = 0;
+        self.fruitless = 0;
+        self.held = None;
         self.piece = usize::MAX;
         self.indexes.clear();
         while let Some(range) = self.next_range() {
-            let sent = self.send(&range);
-            let receipt = sent
-                .as_ref()
-                .and_then(|(_, words, at)| Some((*at, words.ack?)));
-            match sent.map(|(action, words, _)| (action, words)) {
-                Some((Action::Event(index), words)) => {
-                    let bad = range.start + index;
-                    self.taken(range.start..bad, receipt);
-                    self.refuse(bad..bad + 1, RefuseReason::InvalidEvent, words);
-                    self.push(bad + 1..range.end);
-                    self.bad_events += 1;
-                    if self.bad_events > BAD_EVENTS_FREE {
-                        self.piece = (range.len() / 2).max(1);
-                    }
-                }
-                Some((Action::Index(index), words)) => {
-                    let bad = range.start + index;
-                    self.taken(range.start..bad, receipt);
-                    self.blame_index(bad, range.end, words);
-                }
-                Some((Action::Halve, words)) if range.len() == 1 => {
-                    self.refuse(range, RefuseReason::TooLarge, words);
-                }
-                Some((Action::Halve, _)) => self.push_around(range, None),
-                Some((
-                    Action::Search {
-                        suspect,
-                        wrong_index,
-                        ..
-                    },
-                    words,
-                )) => {
-                    if wrong_index && self.has_one_index(&range) {
-                        self.divert(range, words);
-                    } else if range.len() == 1 {
-                        self.refuse(range, RefuseReason::BadRequest, words);
-                    } else {
-                        self.push_around(range, suspect);
-                    }
-                }
-                Some((Action::Hold(_) | Action::Retry { .. }, _)) => {
-                    self.settle(range, Fate::RetryAfter(STRANGER_RETRY));
-                }
-                Some((Action::Taken { .. }, _)) => {
-                    self.taken(range, receipt);
-                    self.piece = self.piece.saturating_mul(2);
-                }
+            match self.send(&range) {
+                Some(outcome) => self.settle_by(range, outcome),
                 None => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
+            }
+            if self.held.is_some() && self.fruitless >= FRUITLESS_MAX {
+                for range in std::mem::take(&mut self.todo) {
+                    self.settle(range, Fate::RetryAfter(HELD_RETRY));
+                }
             }
         }
         let refused = std::mem::take(&mut self.refused);
         self.shared.refuser.refuse(self.feed, refused);
+        if let Some(held) = self.held.take() {
+            self.shared.refuses_all(&held);
+        }
+    }
+
+    /// Does with the events of a range what the answer says.
+    fn settle_by(&mut self, range: Range<usize>, outcome: Outcome) {
+        let Outcome {
+            action,
+            words,
+            receipt,
+            sent,
+        } = outcome;
+        self.fruitless += 1;
+        match action {
+            Action::Event(index) => {
+                let bad = range.start + index;
+                self.taken(range.start..bad, receipt);
+                self.refuse(bad..bad + 1, RefuseReason::InvalidEvent, words, &sent);
+                self.push_shuffled(bad + 1..range.end);
+                self.bad_events += 1;
+                if self.bad_events > BAD_EVENTS_FREE {
+                    self.piece = (range.len() / 2).max(1);
+                }
+            }
+            Action::Index(index) => {
+                let bad = range.start + index;
+                self.taken(range.start..bad, receipt);
+                self.blame_index(bad, range.end, words, &sent);
+            }
+            Action::Halve if range.len() == 1 => {
+                self.refuse(range, RefuseReason::TooLarge, words, &sent);
+            }
+            Action::Halve => self.push_around(range, None),
+            Action::Search { wrong_index, .. } if wrong_index && self.has_one_index(&range) => {
+                self.divert(range, words, &sent);
+            }
+            Action::Search { .. } if range.len() == 1 => {
+                self.refuse(range, RefuseReason::BadRequest, words, &sent);
+            }
+            Action::Search { suspect, .. } => self.push_around(range, suspect),
+            Action::Hold(_) | Action::Retry { .. } => {
+                self.settle(range, Fate::RetryAfter(HELD_RETRY));
+            }
+            Action::Taken => {
+                self.taken(range, receipt);
+                self.piece = self.piece.saturating_mul(2);
+            }
+        }
     }
 
     /// What is sent next.
@@ -376,14 +416,26 @@ impl<'a> Worker<'a> {
             Some(index) => (range.start + index, range.start + index + 1),
             None => (range.start + range.len() / 2, range.start + range.len() / 2),
         };
-        self.push(to..range.end);
-        self.push(from..to);
-        self.push(range.start..from);
+        let mut parts = [to..range.end, from..to, range.start..from];
+        if self.held.is_some() {
+            fastrand::shuffle(&mut parts);
+        }
+        parts.into_iter().for_each(|part| self.push(part));
     }
 
-    /// Sends the events until an answer says what to do about them, and which endpoint gave it;
-    /// `None` if the process stops first.
-    fn send(&mut self, range: &Range<usize>) -> Option<(Action, Words, usize)> {
+    /// Has a range sent; from any of its events on first, while everything is refused.
+    fn push_shuffled(&mut self, range: Range<usize>) {
+        let middle = match self.held.is_some() && !range.is_empty() {
+            true => fastrand::usize(range.clone()),
+            false => range.start,
+        };
+        self.push(range.start..middle);
+        self.push(middle..range.end);
+    }
+
+    /// Sends the events until an answer says what to do about them; `None` if the process stops
+    /// first.
+    fn send(&mut self, range: &Range<usize>) -> Option<Outcome> {
         let (body, encoding) = self.packer.pack(self.body.slice(range));
         let (shared, mut failures) = (self.shared, 0);
         let taken_before = shared.taken.load(Relaxed);
@@ -399,28 +451,25 @@ impl<'a> Worker<'a> {
                 Some((last, times)) if last == range => *times += 1,
                 _ => self.sent.push((range.clone(), 1)),
             }
-            let answer = shared
-                .client
-                .post(&self.line, index, body.clone(), encoding)?;
+            let answer = self.attempt(index, body.clone(), encoding, range.len())?;
             let last = place.last;
             drop(place);
-            let answer = match answer {
+            let (answer, (action, words), receipt) = match answer {
                 Err(error) => {
                     if error.reason == ErrorReason::Timeout {
                         shared.gate.busy(begun);
                     }
                     let wrong = (error.reason, error.text.as_str());
                     shared.failed(index, Failure::Passing, begun, wrong);
+                    self.line.renew(index);
                     continue;
                 }
                 Ok(answer) => answer,
             };
-            let after = answer.retry_after.as_deref();
-            let judged = judge(answer.status, after, &answer.body, range.len());
-            let busy = is_busy(answer.status, judged.1.code);
+            let busy = is_busy(answer.status, words.code);
             if busy || answer.status == 503 {
                 shared.gate.busy(begun);
-            } else if matches!(judged.0, Action::Taken { .. }) {
+            } else if action == Action::Taken {
                 let bytes = self.body.slice(range).len();
                 let wanted = last || self.body.is_half_full(range);
                 shared.gate.taken(begun.elapsed(), bytes, wanted);
@@ -429,22 +478,67 @@ impl<'a> Worker<'a> {
                 index,
                 begun,
                 status: answer.status,
-                events: range.len(),
             };
-            match shared.digest(&sent, &judged, body.len()) {
-                Verdict::Final => return Some((judged.0, judged.1, index)),
-                Verdict::PutBack => {
-                    return Some((Action::Hold(ErrorReason::Http400), judged.1, index));
-                }
-                Verdict::Again if busy => {}
-                Verdict::Again => {
-                    failures += 1;
-                    if self.is_stubborn(failures, taken_before) {
-                        return Some((self.take_apart(range), judged.1, index));
-                    }
-                }
+            let mut outcome = Outcome {
+                action,
+                words,
+                receipt,
+                sent,
+            };
+            if shared.digest(&outcome, body.len()) == Verdict::Final {
+                return Some(outcome);
+            }
+            self.line.renew(index);
+            failures += u32::from(!busy);
+            if !busy && self.is_stubborn(failures, taken_before) {
+                outcome.action = self.take_apart(range);
+                return Some(outcome);
             }
         }
+    }
+
+    /// Sends a body once; `None` if the process stops first.
+    #[allow(clippy::type_complexity, reason = "its parts go different ways")]
+    fn attempt(
+        &mut self,
+        endpoint: usize,
+        body: Bytes,
+        encoding: Option<&'static str>,
+        events: usize,
+    ) -> Option<Result<(Answer, (Action, Words), Receipt), SendError>> {
+        let (shared, feed) = (self.shared, self.feed);
+        let acks = shared.acks.as_ref();
+        let renewable = acks.is_none_or(Acks::has_lanes);
+        let link = match self.line.link(&shared.client, endpoint, renewable) {
+            Ok(link) => link,
+            Err(error) => {
+                let (reason, text) = (ErrorReason::Io, format!("no connection: {error}"));
+                return Some(Err(SendError { reason, text }));
+            }
+        };
+        let _turn = link.take_turn();
+        if let Some(acks) = acks {
+            acks.ask_if_due(&shared.client, &link, feed)?;
+        }
+        let answer = match shared.client.post(&link, body, encoding)? {
+            Ok(answer) => answer,
+            Err(error) => return Some(Err(error)),
+        };
+        let moved = link.note(&answer);
+        let heard = Heard {
+            status: answer.status,
+            retry_after: answer.retry_after.as_deref(),
+            content_type: answer.content_type.as_deref(),
+            body: &answer.body,
+            broken: answer.broken.as_deref(),
+        };
+        let judged = judge(heard, events, &shared.success);
+        let receipt = match (acks, judged.1.ack) {
+            (Some(acks), Some(id)) if acks.supersede(&link, id, feed) && moved => Receipt::Void,
+            (Some(_), Some(id)) => Receipt::Id(Arc::clone(&link), id),
+            _ => Receipt::None,
+        };
+        Some(Ok((answer, judged, receipt)))
     }
 
     /// Whether it is the body that fails, not the endpoint. The parts of one that was taken apart
@@ -467,17 +561,21 @@ impl<'a> Worker<'a> {
     }
 
     /// Settles events that a collector took, or has them wait for its confirmation.
-    fn taken(&self, range: Range<usize>, receipt: Option<(usize, u64)>) {
+    fn taken(&mut self, range: Range<usize>, receipt: Receipt) {
         if range.is_empty() {
             return;
         }
+        self.fruitless = 0;
+        self.held = None;
+        self.shared.brake.taken();
         match (&self.shared.acks, receipt) {
-            (Some(acks), Some((endpoint, id))) => {
+            (Some(acks), Receipt::Id(link, id)) => {
                 let parts = self.body.parts(&range);
                 let events = parts.map(|(part, events)| (part.position, events));
-                acks.add(endpoint, id, events.collect(), self.feed);
+                acks.add(&link, id, events.collect());
             }
-            (Some(_), None) => {
+            (Some(_), Receipt::Void) => self.settle(range, Fate::RetryAfter(Duration::ZERO)),
+            (Some(_), Receipt::None) => {
                 let text = "no ackId: the token is not set up for acknowledgement";
                 self.shared.status.noted(ErrorReason::AckFailed, text);
                 self.settle(range, Fate::Delivered);
@@ -492,7 +590,25 @@ impl<'a> Worker<'a> {
         }
     }
 
-    pub(super) fn refuse(&mut self, range: Range<usize>, reason: RefuseReason, words: Words) {
+    /// Refuses events as far as that is believed; the others are held.
+    pub(super) fn refuse(
+        &mut self,
+        range: Range<usize>,
+        reason: RefuseReason,
+        words: Words,
+        sent: &Sent,
+    ) {
+        let vouched = words.hec && sent.status == 400;
+        let believed = self.shared.brake.believe(range.len(), vouched);
+        let range = match believed < range.len() {
+            true => {
+                let rest = range.start + believed..range.end;
+                self.settle(rest, Fate::RetryAfter(HELD_RETRY));
+                self.held = Some(self.shared.held(sent, &words));
+                range.start..range.start + believed
+            }
+            false => range,
+        };
         let sent_in = |(sent, times): &(Range<usize>, u32)| {
             let whole = sent.start <= range.start && range.end <= sent.end;
             whole.then_some(*times)
@@ -516,12 +632,12 @@ impl<'a> Worker<'a> {
 }
 
 /// A request that was answered.
-struct Sent {
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
     /// Which endpoint.
     index: usize,
     begun: Instant,
     status: u16,
-    events: usize,
 }
 
 impl Shared {
@@ -554,22 +670,19 @@ impl Shared {
     }
 
     /// Takes note of what an answer says about its endpoint, and of `bytes` if they were taken.
-    fn digest(&self, sent: &Sent, judged: &(Action, Words), bytes: usize) -> Verdict {
-        let (action, words) = judged;
+    fn digest(&self, outcome: &Outcome, bytes: usize) -> Verdict {
+        let Outcome {
+            action,
+            words,
+            sent,
+            ..
+        } = outcome;
         self.status.timed(sent.begun.elapsed());
-        let text = || {
-            let (name, status) = (self.client.name(sent.index), sent.status);
-            format!("{name}: {status}, code {}: {}", words.code, words.text)
-        };
+        let text = || self.said(sent, words);
         match action {
-            Action::Taken { rubbish } => {
-                self.stranger_refusals_left
-                    .store(STRANGER_REFUSALS_MAX, Relaxed);
+            Action::Taken => {
                 self.taken.fetch_add(1, Relaxed);
                 self.status.succeeded(bytes);
-                if *rubbish {
-                    self.status.noted(ErrorReason::BadAnswer, &text());
-                }
             }
             Action::Retry { reason, after } => {
                 let failure = after.map_or(Failure::Passing, Failure::AskedToWait);
@@ -580,13 +693,6 @@ impl Shared {
                 self.failed(sent.index, Failure::Lasting, sent.begun, (*reason, &text()));
                 return Verdict::Again;
             }
-            Action::Search { vouched: false, .. }
-                if sent.events == 1 && !self.believe_stranger() =>
-            {
-                let wrong = (ErrorReason::Http400, &*text());
-                self.failed(sent.index, Failure::Lasting, sent.begun, wrong);
-                return Verdict::PutBack;
-            }
             Action::Halve => self.status.noted(ErrorReason::Http413, &text()),
             Action::Event(_) | Action::Index(_) | Action::Search { .. } => {
                 self.status.noted(ErrorReason::Http400, &text());
@@ -596,11 +702,41 @@ impl Shared {
         Verdict::Final
     }
 
-    fn believe_stranger(&self) -> bool {
-        let take_one = |left: u32| left.checked_sub(1);
-        self.stranger_refusals_left
-            .fetch_update(Relaxed, Relaxed, take_one)
-            .is_ok()
+    /// An answer in words.
+    fn said(&self, sent: &Sent, words: &Words) -> String {
+        let (name, status) = (self.client.name(sent.index), sent.status);
+        match status {
+            // Its words say what it is.
+            200..=299 => format!("{name}: {status}, {}", words.text),
+            _ => format!("{name}: {status}, code {}: {}", words.code, words.text),
+        }
+    }
+
+    /// Why events that were refused are held, and what helps.
+    fn held(&self, sent: &Sent, words: &Words) -> Held {
+        let (reason, help) = match (sent.status, words.code) {
+            (413, _) => (ErrorReason::Http413, "see what limits bodies on the way"),
+            (_, 7) => (
+                ErrorReason::Http400,
+                "create the index, allow it to the token, or send none (`index: none`)",
+            ),
+            _ => (ErrorReason::Http400, "see what stands at this address"),
+        };
+        let said = self.said(sent, words);
+        Held {
+            endpoint: sent.index,
+            reason,
+            text: format!("everything is refused, and held: {help}; {said}"),
+        }
+    }
+
+    /// Nothing of a body was taken, and some of it was refused without being believed.
+    fn refuses_all(&self, held: &Held) {
+        let failure = Failure::AskedToWait(self.brake.pause());
+        let now = Instant::now();
+        self.endpoints().failed(held.endpoint, failure, now, now);
+        self.gate.failed();
+        self.status.holds(held.reason, &held.text);
     }
 
     fn failed(&self, index: usize, failure: Failure, begun: Instant, wrong: (ErrorReason, &str)) {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use inrush_codec::encode::{HecEncoder, json_escape};
 use inrush_event::{Batch, Delivery, Origin};
 
+use super::config::SplunkHecConfig;
 use super::pack::Buffer;
 use crate::file::records;
 
@@ -24,7 +25,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The index that one of the batch's records goes to.
+    /// The index that one of the batch's records is meant for.
     fn index(&self, record: u32) -> Cow<'_, str> {
         let batch = &self.batch;
         let index = match batch.records().get(record as usize) {
@@ -64,6 +65,8 @@ pub(super) struct Body {
     events_max: usize,
     /// Whether events get their `inrush_id`.
     ids: bool,
+    /// The index of all, in place of their own.
+    index: Option<String>,
     /// Whether they are sent to another index than theirs, and get `inrush_index`.
     rerouted: bool,
     /// Further indexed fields of the event that is being encoded.
@@ -71,14 +74,15 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub(super) fn new(bytes_max: usize, events_max: usize, ids: bool) -> Self {
+    pub(super) fn new(bytes_max: usize, events_max: usize, config: &SplunkHecConfig) -> Self {
         Self {
             bytes: Buffer::default(),
             ends: Vec::new(),
             parts: Vec::new(),
             bytes_max,
             events_max,
-            ids,
+            ids: config.event_id,
+            index: config.index.clone(),
             rerouted: false,
             more: Vec::new(),
         }
@@ -174,11 +178,11 @@ impl Body {
     /// The events in `range`, in runs that go to one index each, with which events of the body they
     /// are.
     pub(super) fn runs(&self, range: &Range<usize>) -> impl Iterator<Item = Run<'_>> {
-        self.parts(range).flat_map(|(part, events)| {
+        self.parts(range).flat_map(move |(part, events)| {
             let mut from = events.start;
             std::iter::from_fn(move || {
-                let index = (from < events.end).then(|| part.index(from))?;
-                let same = |at: &u32| part.index(*at) == index;
+                let index = (from < events.end).then(|| self.index(part, from))?;
+                let same = |at: &u32| self.index(part, *at) == index;
                 let to = from + (from..events.end).take_while(same).count() as u32;
                 let first = part.first + (from - part.events.start) as usize;
                 let events = first..first + (to - from) as usize;
@@ -186,6 +190,14 @@ impl Body {
                 Some(Run { events, index })
             })
         })
+    }
+
+    /// The index that a record of a part is sent to.
+    fn index<'b>(&'b self, part: &'b Part, record: u32) -> Cow<'b, str> {
+        match &self.index {
+            Some(index) => Cow::Borrowed(index),
+            None => part.index(record),
+        }
     }
 
     /// Where the events in `range` came from, in order.
@@ -240,6 +252,10 @@ mod tests {
         }
     }
 
+    fn config() -> SplunkHecConfig {
+        SplunkHecConfig::new(vec![], inrush_event::Secret::new("t"))
+    }
+
     fn encoder() -> HecEncoder {
         let options = HecOptions {
             source: None,
@@ -261,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_body_knows_where_its_events_came_from() {
-        let (mut body, mut encoder) = (Body::new(1 << 20, 100, false), encoder());
+        let (mut body, mut encoder) = (Body::new(1 << 20, 100, &config()), encoder());
         let (mut one, mut two) = (delivery(7, &["a", "b", "c"]), delivery(8, &["d", "e"]));
         one.events.start = 1;
         assert!(body.fill(&mut encoder, &mut one));
@@ -282,19 +298,22 @@ mod tests {
 
     #[test]
     fn limits_leave_the_rest_in_the_delivery() {
-        let (mut body, mut encoder) = (Body::new(250, 100, false), encoder());
+        let (mut body, mut encoder) = (Body::new(250, 100, &config()), encoder());
         let mut many = delivery(0, &["a", "b", "c", "d", "e", "f"]);
         assert!(!body.fill(&mut encoder, &mut many));
         assert!(body.slice(&(0..body.len())).len() <= 250);
         assert_eq!(many.events.start as usize, body.len());
-        let (mut body, mut many) = (Body::new(1 << 20, 2, false), delivery(0, &["a", "b", "c"]));
+        let (mut body, mut many) = (
+            Body::new(1 << 20, 2, &config()),
+            delivery(0, &["a", "b", "c"]),
+        );
         assert!(!body.fill(&mut encoder, &mut many));
         assert_eq!(many.events, 2..3);
     }
 
     #[test]
     fn an_event_beyond_the_limit_is_sent_alone() {
-        let (mut body, mut encoder) = (Body::new(250, 100, false), encoder());
+        let (mut body, mut encoder) = (Body::new(250, 100, &config()), encoder());
         let long = "x".repeat(1000);
         let mut two = delivery(0, &[&long, "b"]);
         assert!(!body.fill(&mut encoder, &mut two));

@@ -9,7 +9,7 @@ use inrush_codec::encode::HecEncoder;
 use inrush_event::{Delivery, RefuseReason};
 
 use super::answer::Words;
-use super::deliver::Worker;
+use super::deliver::{Sent, Worker};
 
 /// Where the events of wrong indexes go.
 pub(super) struct Detour {
@@ -27,7 +27,7 @@ impl Detour {
 #[derive(Default)]
 pub(super) struct Indexes {
     /// The ones that are not taken, in the collector's words.
-    wrong: Vec<(String, Words)>,
+    wrong: Vec<(String, Words, Sent)>,
     /// Events that are to be sent to another index.
     moved: Vec<Delivery>,
     /// The body is of such events.
@@ -44,19 +44,19 @@ impl Indexes {
 impl Worker<'_> {
     /// The collector does not take the index of the event at `bad`, or that of the one behind it
     /// if it counts otherwise than Splunk. Nothing from `bad` to `end` was taken.
-    pub(super) fn blame_index(&mut self, bad: usize, end: usize, words: Words) {
+    pub(super) fn blame_index(&mut self, bad: usize, end: usize, words: Words, sent: &Sent) {
         let alone = bad..bad + 1;
         let next = bad + 1..(bad + 2).min(end);
         self.push(bad + 1..end);
         if next.is_empty() || self.has_one_index(&(bad..next.end)) {
-            self.divert(alone, words);
+            self.divert(alone, words, sent);
         } else {
             self.push(alone);
         }
     }
 
     /// Sends events of one wrong index elsewhere, or refuses them.
-    pub(super) fn divert(&mut self, range: Range<usize>, words: Words) {
+    pub(super) fn divert(&mut self, range: Range<usize>, words: Words, sent: &Sent) {
         let Some(run) = self.body.runs(&range).next() else {
             return;
         };
@@ -74,7 +74,7 @@ impl Worker<'_> {
                 text,
                 ..words.clone()
             };
-            self.refuse(range, RefuseReason::BadRequest, told);
+            self.refuse(range, RefuseReason::BadRequest, told, sent);
         } else {
             self.shared.status.reroutes(&index, range.len());
             let moved = self.body.parts(&range).map(|(part, events)| Delivery {
@@ -85,8 +85,8 @@ impl Worker<'_> {
             });
             self.indexes.moved.extend(moved);
         }
-        if !self.indexes.wrong.iter().any(|(wrong, _)| *wrong == index) {
-            self.indexes.wrong.push((index, words));
+        if !self.indexes.wrong.iter().any(|(wrong, ..)| *wrong == index) {
+            self.indexes.wrong.push((index, words, *sent));
         }
     }
 
@@ -98,15 +98,15 @@ impl Worker<'_> {
         }
         let found = self.body.runs(&range).find_map(|run| {
             let mut wrong = self.indexes.wrong.iter();
-            let (_, words) = wrong.find(|(wrong, _)| *wrong == run.index)?;
-            Some((run.events, words.clone()))
+            let (_, words, sent) = wrong.find(|(wrong, ..)| *wrong == run.index)?;
+            Some((run.events, words.clone(), *sent))
         });
-        let Some((span, words)) = found else {
+        let Some((span, words, sent)) = found else {
             return range;
         };
         self.push(span.end..range.end);
         let before = range.start..span.start;
-        self.divert(span, words);
+        self.divert(span, words, &sent);
         before
     }
 

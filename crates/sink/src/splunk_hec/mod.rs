@@ -1,12 +1,14 @@
 //! Splunk's HTTP Event Collector.
 //!
 //! # What it guarantees
-//! * An event counts as delivered when the collector answered 2xx to the request that carried it,
-//!   whatever else the answer says: Splunk has taken the events even when it adds a warning code,
-//!   and sending them again would index them twice. A 2xx that is not HEC's is counted.
+//! * An event counts as delivered when the collector answered 2xx and, in HEC's words, success to
+//!   the request that carried it; a warning code (24, 25) is one too. Any other 2xx took nothing:
+//!   the events are held, and the destination says what it heard.
 //! * An event that the collector names as bad is refused; the ones before it count as taken (that
 //!   is what Splunk does) and the ones after it are sent again. Where it names none, the request
 //!   is halved until the bad event stands alone.
+//! * Refusals are believed while the collector takes others. Who refuses everything, whatever the
+//!   code, is believed a hundred times; then the events are held.
 //! * With `acknowledgements`, an event counts as delivered when the collector has confirmed that it
 //!   is indexed, not before; what is not confirmed in time is sent again. At the end it is asked
 //!   for a little longer; what is not confirmed then stays pending.
@@ -14,16 +16,20 @@
 //!   itself.
 //! * An unreachable, busy or wrongly configured collector holds the events; the other endpoints
 //!   are used meanwhile.
+//! * The next try after a failure goes over a fresh connection, and connections are renewed from
+//!   time to time, between two requests: a load balancer may lead them elsewhere.
 //! * A request without an answer is sent again, so its events may be indexed twice. Order is kept
 //!   within a request, not across workers.
 //!
 //! # Layout
 //! Each worker is a thread with one request in flight: it encodes events straight into a body
 //! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
-//! (`endpoint`), sends (`client`, through `proxy` and `tls`), and turns the answer into what to do
-//! next (`answer`, `index` for wrong indexes); `deliver` ties them together. How many may send at
+//! (`endpoint`), sends (`client`, over its `link`, through `proxy` and `tls`), and turns the answer
+//! into what to do next (`answer`, `index` for wrong indexes, `brake` for refusals of everything);
+//! `deliver` ties them together. `speech` finds out where `http` was written for `https`. How
+//! many may send at
 //! once (`gate`) follows what is worth it (`pace`), and a busy collector (`limit`). With
-//! `acknowledgements`, what was taken waits in `ack`.
+//! `acknowledgements`, what was taken waits in `ack`, with the `cookie`s of its link.
 //!
 //! `probe` tries endpoints and tokens for `inrush doctor`, without any event.
 //!
@@ -35,8 +41,10 @@
 
 mod ack;
 mod answer;
+mod brake;
 mod client;
 mod config;
+mod cookie;
 mod deliver;
 mod desk;
 mod encode;
@@ -44,10 +52,12 @@ mod endpoint;
 mod gate;
 mod index;
 mod limit;
+mod link;
 mod pace;
 mod pack;
 mod probe;
 mod proxy;
+mod speech;
 mod tls;
 
 pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use inrush_codec::encode::NO_INDEX;
 use inrush_event::Period;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
@@ -15,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::config::SplunkHecConfig;
-use super::{answer, client, tls};
+use super::{answer, client, speech, tls};
 use crate::{ErrorReason, SinkError};
 
 /// Indexes of which the collector is asked at each endpoint.
@@ -159,10 +160,20 @@ fn attempts(
         http: http.clone(),
         authorization: authorization.clone(),
         channel: channel.clone(),
-        indexes: indexes.iter().take(INDEXES_MAX).cloned().collect(),
+        indexes: asked_for(config, indexes),
         step,
     };
     Ok(ways.into_iter().map(one).collect())
+}
+
+/// The indexes that events go to; those that are sent without one need no question.
+fn asked_for(config: &SplunkHecConfig, indexes: &[String]) -> Vec<String> {
+    let indexes = config.index.as_slice().iter().chain(match config.index {
+        Some(_) => &[],
+        None => indexes,
+    });
+    let named = indexes.filter(|index| *index != NO_INDEX);
+    named.take(INDEXES_MAX).cloned().collect()
 }
 
 impl Attempt {
@@ -192,6 +203,25 @@ impl Attempt {
             index,
             certificate,
         })
+    }
+
+    /// At which step it failed.
+    async fn fault(&self, error: reqwest::Error) -> Reach {
+        // Its address may hold the proxy's password.
+        let error = error.without_url();
+        let reason = client::reason(&error);
+        let mut text = client::words(&error).join(": ");
+        if self.proxy.is_none() && speech::may_be_other(&self.url, reason) {
+            if let Some(hint) = speech::other(self.url.clone()).await {
+                text = format!("{hint} ({text})");
+            }
+        }
+        match reason {
+            ErrorReason::Tls => Reach::NoTls(text),
+            ErrorReason::ConnectFailed => Reach::NoConnection(text),
+            ErrorReason::Timeout if error.is_connect() => Reach::NoConnection(text),
+            _ => Reach::NoAnswer(text),
+        }
     }
 
     /// Whether the name of the next hop has an address.
@@ -239,9 +269,14 @@ impl Attempt {
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<(Said, Option<Vec<u8>>), Reach> {
-        let answer = client::ask(request).await.map_err(fault)?;
+        let answer = match client::ask(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.fault(error).await),
+        };
         let json: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
-        let code = json.as_ref().and_then(|json| json.get("code")?.as_u64());
+        let is_hec = |json: &&serde_json::Value| json.get("text").is_some_and(|t| t.is_string());
+        let code = json.as_ref().filter(is_hec);
+        let code = code.and_then(|json| json.get("code")?.as_u64());
         let words = answer::words(json.as_ref(), code, &answer.body);
         let said = Said {
             status: answer.status,
@@ -249,18 +284,5 @@ impl Attempt {
             text: words.text,
         };
         Ok((said, answer.certificate))
-    }
-}
-
-/// At which step it failed.
-fn fault(error: reqwest::Error) -> Reach {
-    // Its address may hold the proxy's password.
-    let error = error.without_url();
-    let text = client::words(&error).join(": ");
-    match client::reason(&error) {
-        ErrorReason::Tls => Reach::NoTls(text),
-        ErrorReason::ConnectFailed => Reach::NoConnection(text),
-        ErrorReason::Timeout if error.is_connect() => Reach::NoConnection(text),
-        _ => Reach::NoAnswer(text),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use inrush_files::limits::CERTIFICATES_BYTES_MAX;
 use inrush_transport::any_server::AnyServer;
+use inrush_transport::trusted_server::TrustedServer;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,7 +27,14 @@ pub(super) fn client_config(config: &SplunkHecConfig) -> Result<ClientConfig, Si
             .dangerous()
             .with_custom_certificate_verifier(AnyServer::new(provider))
     } else if config.endpoints.iter().any(is_https) {
-        builder.with_root_certificates(roots(options)?)
+        let (roots, pinned) = trusted(options)?;
+        match TrustedServer::new(roots, pinned, provider) {
+            Ok(verifier) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(verifier),
+            // A system that trusts nobody: every handshake says so.
+            Err(_) => builder.with_root_certificates(RootCertStore::empty()),
+        }
     } else {
         builder.with_root_certificates(RootCertStore::empty())
     };
@@ -46,14 +54,20 @@ pub(super) fn client_config(config: &SplunkHecConfig) -> Result<ClientConfig, Si
         .map_err(|error| bad(format!("does not fit {}: {error}", cert.display())))
 }
 
-fn roots(options: &HecTlsConfig) -> Result<RootCertStore, SinkError> {
-    let found = match &options.ca_file {
-        Some(path) => certificates(path)?,
-        None => rustls_native_certs::load_native_certs().certs,
+/// The authorities to trust, and the certificates that are trusted themselves.
+fn trusted(
+    options: &HecTlsConfig,
+) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), SinkError> {
+    let (found, pinned) = match &options.ca_file {
+        Some(path) => {
+            let found = certificates(path)?;
+            (found.clone(), found)
+        }
+        None => (rustls_native_certs::load_native_certs().certs, Vec::new()),
     };
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found);
-    Ok(roots)
+    Ok((roots, pinned))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SinkError> {

@@ -1,0 +1,224 @@
+//! One connection to one endpoint, and what belongs to it: the channel and the cookies with which
+//! acknowledgements are asked for where the events went.
+//!
+//! Behind a load balancer a connection leads to one of several collectors. So it is given up, and
+//! the next request goes over a fresh one, when a request over it failed, and when it is old or
+//! has carried enough. What still waits for its acknowledgement keeps its link until then.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use reqwest::header::HeaderValue;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use super::client::{Answer, Client};
+use super::config::SplunkHecConfig;
+use super::cookie::Jar;
+
+/// The event loop of a worker's connections. It is driven by who waits for an answer.
+pub(super) struct Wheel(Option<Runtime>);
+
+impl Wheel {
+    pub(super) fn new() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            // For names that have to be resolved; one request at a time needs one.
+            .max_blocking_threads(1)
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    /// The outcome, or `None` if the process stops first.
+    pub(super) fn run<T>(
+        &self,
+        stop: &watch::Sender<bool>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut stop = stop.subscribe();
+        self.0.as_ref()?.block_on(async {
+            tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => None,
+                done = work => Some(done),
+            }
+        })
+    }
+
+    /// Lets connections that nobody needs any more close.
+    fn turn(&self) {
+        if let Some(runtime) = &self.0 {
+            runtime.block_on(async {
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+    }
+}
+
+impl Drop for Wheel {
+    fn drop(&mut self) {
+        // A name that is being resolved cannot be broken off and must not hold up the end.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A connection to one endpoint; opened anew where the other side closed it.
+pub(super) struct Link {
+    pub(super) endpoint: usize,
+    pub(super) http: reqwest::Client,
+    pub(super) wheel: Arc<Wheel>,
+    /// With acknowledgements: a name that no other link has.
+    pub(super) channel: Option<HeaderValue>,
+    cookies: Mutex<Jar>,
+    /// Who uses it: a request with events, or a question for acknowledgements.
+    turn: Mutex<()>,
+    /// When it is to be renewed.
+    ends: Option<Instant>,
+    /// Requests that it may still carry.
+    left: AtomicU32,
+    /// Our end of the connection over which the last answer came.
+    via: Mutex<Option<SocketAddr>>,
+}
+
+impl Link {
+    /// Waits until nobody else uses it.
+    pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same without waiting; `None` while somebody uses it.
+    pub(super) fn try_turn(&self) -> Option<MutexGuard<'_, ()>> {
+        use std::sync::TryLockError::{Poisoned, WouldBlock};
+        match self.turn.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(Poisoned(turn)) => Some(turn.into_inner()),
+            Err(WouldBlock) => None,
+        }
+    }
+
+    /// A request with events is about to be sent; whether it is the last one.
+    pub(super) fn count(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.left.fetch_update(Relaxed, Relaxed, less) == Ok(1)
+    }
+
+    /// Takes note of what an answer says about the connection; whether that is another one than
+    /// before.
+    pub(super) fn note(&self, answer: &Answer) -> bool {
+        if self.channel.is_some() {
+            let mut jar = self.cookies();
+            answer.cookies.iter().for_each(|cookie| jar.set(cookie));
+        }
+        let mut via = self.via.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *via, answer.via);
+        before.is_some() && before != answer.via
+    }
+
+    /// The `Cookie` header of a request to this path.
+    pub(super) fn cookie(&self, path: &str) -> Option<HeaderValue> {
+        let header = self.cookies().header(path)?;
+        HeaderValue::from_str(&header).ok()
+    }
+
+    fn cookies(&self) -> MutexGuard<'_, Jar> {
+        self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_worn(&self) -> bool {
+        self.left.load(Relaxed) == 0 || self.ends.is_some_and(|ends| ends <= Instant::now())
+    }
+}
+
+/// A worker's connections, one to each endpoint.
+pub(super) struct Line {
+    wheel: Arc<Wheel>,
+    links: Vec<Option<Arc<Link>>>,
+    limits: Limits,
+}
+
+/// When connections are renewed.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    age: Option<Duration>,
+    requests: Option<u32>,
+}
+
+impl Limits {
+    pub(super) fn new(config: &SplunkHecConfig) -> Self {
+        let age = Some(config.connection_max_age.0).filter(|age| !age.is_zero());
+        let requests = config.connection_max_requests.map(std::num::NonZero::get);
+        Self { age, requests }
+    }
+
+    /// Half of it to all of it: connections that were opened together do not end together.
+    fn draw(&self) -> (Option<Instant>, u32) {
+        let part = 0.5 + fastrand::f64() / 2.0;
+        let ends = self.age.map(|age| Instant::now() + age.mul_f64(part));
+        let requests = self.requests.map_or(u32::MAX, |requests| {
+            (f64::from(requests) * part).ceil() as u32
+        });
+        (ends, requests)
+    }
+}
+
+impl Line {
+    /// No connection yet.
+    ///
+    /// # Errors
+    /// The kernel gives no descriptors.
+    pub(super) fn new(endpoints: usize, limits: Limits) -> io::Result<Self> {
+        let links = std::iter::repeat_with(|| None).take(endpoints).collect();
+        let wheel = Arc::new(Wheel::new()?);
+        Ok(Self {
+            wheel,
+            links,
+            limits,
+        })
+    }
+
+    /// The connection to an endpoint; another one than before where that is due and `renewable`.
+    ///
+    /// # Errors
+    /// The system gives none.
+    pub(super) fn link(
+        &mut self,
+        client: &Client,
+        endpoint: usize,
+        renewable: bool,
+    ) -> io::Result<Arc<Link>> {
+        let known = self.links[endpoint].as_ref();
+        if let Some(link) = known.filter(|link| !(renewable && link.is_worn())) {
+            return Ok(Arc::clone(link));
+        }
+        self.renew(endpoint);
+        let (ends, requests) = self.limits.draw();
+        let link = Arc::new(Link {
+            endpoint,
+            http: client.http()?,
+            wheel: Arc::clone(&self.wheel),
+            channel: client.channel()?,
+            cookies: Mutex::default(),
+            turn: Mutex::default(),
+            ends,
+            left: AtomicU32::new(requests),
+            via: Mutex::default(),
+        });
+        self.links[endpoint] = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// Has the next request go over a fresh connection.
+    pub(super) fn renew(&mut self, endpoint: usize) {
+        if self.links[endpoint].take().is_some() {
+            self.wheel.turn();
+        }
+    }
+}
