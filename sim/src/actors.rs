@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
-use inrush_queue::Reclaiming;
+use inrush_queue::{Backlog, Reclaiming, WhenFull};
 
 use crate::event::SOURCES;
 use crate::oracle::Verdict;
@@ -55,6 +55,7 @@ impl World {
         let now = self.now();
         let batch = self.maker.batch(source, first, events);
         let counters = self.ledger.source(SOURCES[source]);
+        let full = self.full_destinations();
         let Some(subject) = &self.subject else {
             return Ok(());
         };
@@ -81,6 +82,44 @@ impl World {
                     .add(u64::from(events));
             }
             Append::Full => {}
+        }
+        self.check_limits(&full)
+    }
+
+    /// The destinations whose backlog has reached its own limit, and what is pending there.
+    fn full_destinations(&self) -> Vec<(String, u64)> {
+        let Some(subject) = &self.subject else {
+            return Vec::new();
+        };
+        let backlogs = subject.backlogs().into_iter();
+        let full = backlogs.filter(|backlog| {
+            let sink = self
+                .sinks
+                .iter()
+                .find(|sink| sink.name == backlog.destination);
+            let limit = sink.and_then(|sink| sink.queue.max_bytes);
+            limit.is_some_and(|limit| backlog.bytes > limit.0)
+        });
+        let pending = |backlog: Backlog| {
+            let counters = self.ledger.destination(&backlog.destination);
+            (backlog.destination, counters.pending.get())
+        };
+        full.map(pending).collect()
+    }
+
+    /// A backlog that had reached its limit has not grown: sources waited, the new events were
+    /// turned away, or old ones went. Those in the segment that is being written cannot go.
+    fn check_limits(&self, full: &[(String, u64)]) -> Verdict {
+        for (name, before) in full {
+            let sink = self.sinks.iter().find(|sink| sink.name == *name);
+            let own = sink.and_then(|sink| sink.queue.when_full);
+            let when_full = own.unwrap_or(self.scenario.options.when_full);
+            let pending = self.ledger.destination(name).pending.get();
+            if pending > *before && when_full != WhenFull::DropOldest {
+                return Err(format!(
+                    "{name} had no room, and has {pending} events pending after {before}"
+                ));
+            }
         }
         Ok(())
     }
@@ -282,8 +321,18 @@ impl World {
     /// The sink takes the events, and the log is told so.
     fn take(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> Verdict {
         self.receive(name, &delivery.batch, events.clone())?;
-        self.counts.delivered += events.len() as u64;
-        self.settle(name, delivery, events, Fate::Delivered)
+        let taken = events.len() as u64;
+        self.counts.delivered += taken;
+        let counters = self.ledger.destination(name);
+        let before = counters.delivered.get();
+        self.settle(name, delivery, events, Fate::Delivered)?;
+        let counted = counters.delivered.get() - before;
+        match counted == taken {
+            true => Ok(()),
+            false => Err(format!(
+                "{name} took {taken} events, and {counted} count as delivered"
+            )),
+        }
     }
 
     fn refuse(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> Verdict {
@@ -350,7 +399,7 @@ impl World {
         self.tick();
         let counters = self.ledger.destination(&name);
         if let Some(subject) = &self.subject {
-            subject.attach(&counters);
+            subject.attach(&counters, self.sinks[index].queue);
         }
         Ok(())
     }

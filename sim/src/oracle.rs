@@ -69,6 +69,8 @@ pub(crate) struct Destination {
     dropped_before: u64,
     dropped_now: u64,
     repeats: u64,
+    /// Whether its policy may drop what was accepted.
+    drops: bool,
 }
 
 /// How a process ended.
@@ -92,8 +94,6 @@ pub(crate) struct Oracle {
     pub destinations: BTreeMap<String, Destination>,
     /// Whether bits flip: then a cursor may be lost, and what was on disk too, if it is counted.
     pub unsound_reads: bool,
-    /// Whether the policy may drop what was accepted.
-    pub drops: bool,
 }
 
 impl Destination {
@@ -145,7 +145,6 @@ impl Oracle {
             waiting: VecDeque::new(),
             destinations: BTreeMap::new(),
             unsound_reads: false,
-            drops: false,
         }
     }
 
@@ -196,10 +195,11 @@ impl Oracle {
 
     /// The running process has counted so many events as dropped at a destination.
     pub(crate) fn count_dropped(&mut self, name: &str, events: u64) -> Verdict {
-        let (unsure, may_drop) = (self.unsure(), self.drops || self.unsound_reads);
+        let (unsure, unsound_reads) = (self.unsure(), self.unsound_reads);
         let Some(destination) = self.destinations.get_mut(name) else {
             return Ok(());
         };
+        let may_drop = destination.drops || unsound_reads;
         destination.dropped_now = events;
         match events > unsure && !may_drop && !destination.was_away {
             true => Err(format!(
@@ -209,12 +209,11 @@ impl Oracle {
         }
     }
 
-    /// A destination enters the configuration.
-    pub(crate) fn attach(&mut self, name: &str) {
-        self.destinations
-            .entry(name.to_owned())
-            .or_default()
-            .attached = true;
+    /// A destination enters the configuration, or changes in it.
+    pub(crate) fn attach(&mut self, name: &str, drops: bool) {
+        let destination = self.destinations.entry(name.to_owned()).or_default();
+        destination.attached = true;
+        destination.drops |= drops;
     }
 
     /// A destination leaves it; nothing is owed to it any more, and what it had is forgotten.
@@ -334,7 +333,7 @@ impl Oracle {
         for (name, destination) in self.destinations.iter().filter(|(_, d)| d.attached) {
             let missing: Vec<u32> = self.missing(destination).collect();
             let dropped = destination.dropped();
-            let may = match self.drops || self.unsound_reads {
+            let may = match destination.drops || self.unsound_reads {
                 true => dropped,
                 false => 0,
             };

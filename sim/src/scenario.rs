@@ -4,12 +4,15 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use inrush_event::{ByteSize, Period};
+use inrush_event::{ByteSize, DestinationQueue, Period};
 use inrush_queue::storage::{Call, Faults};
 use inrush_queue::{Durability, QueueOptions, WhenFull};
 
 /// Budgets of disk; segments are an eighth of it.
 const MAX_BYTES: [u64; 4] = [1 << 14, 1 << 15, 1 << 17, 1 << 20];
+
+/// Destinations that there are names for.
+pub(crate) const DESTINATIONS_MAX: usize = 5;
 
 /// Chances in a thousand that a step is of a kind.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,8 @@ pub(crate) struct Scenario {
     pub faults: Faults,
     pub steps: u32,
     pub destinations: usize,
+    /// The limits of destinations, by the order of their names.
+    pub queues: [DestinationQueue; DESTINATIONS_MAX],
     /// Bytes that the disk has.
     pub disk_bytes: u64,
     /// Sinks fail this often, in a hundred.
@@ -47,8 +52,13 @@ impl Scenario {
         let options = options(rng);
         // The disk must hold what memory holds, and any batch, or nothing could ever be written.
         let small = options.max_bytes.0 < MAX_BYTES[2];
+        let queues = match rng.bool() {
+            true => std::array::from_fn(|_| queue(rng, &options)),
+            false => Default::default(),
+        };
         Self {
             options,
+            queues,
             weights: weights(rng, bits_flip),
             faults: faults(rng, bits_flip),
             steps: [60, 150, 300][rng.usize(..3)],
@@ -70,9 +80,24 @@ impl Scenario {
         self.bits_flip || reads.iter().any(fails)
     }
 
-    /// Whether the policy may drop what was accepted.
-    pub(crate) fn drops(&self) -> bool {
-        self.options.when_full == WhenFull::DropOldest
+    /// What happens when a destination has no room.
+    pub(crate) fn when_full(&self, destination: usize) -> WhenFull {
+        let own = self.queues[destination].when_full;
+        own.unwrap_or(self.options.when_full)
+    }
+}
+
+/// The limits of a destination.
+pub(crate) fn queue(rng: &mut Rng, options: &QueueOptions) -> DestinationQueue {
+    let room = match options.durability.has_disk() {
+        true => options.max_bytes.0,
+        false => options.memory_bytes.0,
+    };
+    let max_bytes = [None, Some(room / 2), Some(room / 4), Some(room / 16)];
+    let policies = [WhenFull::Block, WhenFull::DropOldest, WhenFull::DropNewest];
+    DestinationQueue {
+        max_bytes: max_bytes[rng.usize(..4)].map(ByteSize),
+        when_full: policies.get(rng.usize(..4)).copied(),
     }
 }
 

@@ -1,12 +1,14 @@
 //! A destination as it is: slow, moody, and not always honest.
 
-use inrush_event::Delivery;
+use inrush_event::{Delivery, DestinationQueue};
 
 /// A destination that is configured.
 pub(crate) struct Sink {
     pub(crate) name: String,
     /// What it was handed and has not answered, oldest first.
     pub(crate) hand: Vec<Delivery>,
+    /// The limits of its backlog.
+    pub(crate) queue: DestinationQueue,
     /// Steps that it stays silent.
     pub(crate) silent: u32,
 }
@@ -31,10 +33,11 @@ pub(crate) enum Answer {
 }
 
 impl Sink {
-    pub(crate) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str, queue: DestinationQueue) -> Self {
         Self {
             name: name.to_owned(),
             hand: Vec::new(),
+            queue,
             silent: 0,
         }
     }

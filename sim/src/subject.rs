@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use inrush_event::{Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger};
+use inrush_event::{
+    Batch, Delivery, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger,
+};
 use inrush_queue::storage::VirtualDisk;
 use inrush_queue::{
-    AppendError, Done, Log, LogId, QueueOptions, Reclaiming, Syncing, TryAppend, Written,
+    AppendError, Backlog, Done, Log, LogId, QueueOptions, Reclaiming, Syncing, TryAppend, Written,
 };
 
 /// What the writer has in hand.
@@ -111,8 +113,17 @@ impl Subject {
         self.log.settle_now(name, position, events, &fate, now);
     }
 
-    pub(crate) fn attach(&self, counters: &Arc<DestinationCounters>) {
+    pub(crate) fn attach(&self, counters: &Arc<DestinationCounters>, queue: DestinationQueue) {
         self.log.attach(counters);
+        self.log.limit(&counters.name, queue);
+    }
+
+    pub(crate) fn limit(&self, name: &str, queue: DestinationQueue) {
+        self.log.limit(name, queue);
+    }
+
+    pub(crate) fn backlogs(&self) -> Vec<Backlog> {
+        self.log.backlogs()
     }
 
     pub(crate) fn detach(&self, name: &str) {

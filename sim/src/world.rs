@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use inrush_event::{BatchPool, DestinationCounters, DropReason, Ledger, RefuseReason};
-use inrush_queue::Reclaiming;
 use inrush_queue::storage::{Faults, VirtualDisk};
+use inrush_queue::{Reclaiming, WhenFull};
 
 use crate::event::Maker;
 use crate::oracle::{End, Oracle, Step, Verdict};
-use crate::scenario::Scenario;
+use crate::scenario::{DESTINATIONS_MAX, Scenario, queue};
 use crate::sink::Sink;
 use crate::subject::{Round, Subject, cursor_file};
 
 /// Names that destinations may have.
-const NAMES: [&str; 5] = ["alpha", "beta", "gamma", "delta", "new/er"];
+const NAMES: [&str; DESTINATIONS_MAX] = ["alpha", "beta", "gamma", "delta", "new/er"];
 
 /// Steps within which everything must be settled once all faults have stopped.
 const WIND_DOWN_STEPS: u32 = 4_000;
@@ -144,7 +144,6 @@ impl World {
         }
         let mut oracle = Oracle::new(scenario.options.durability);
         oracle.unsound_reads = scenario.has_unsound_reads();
-        oracle.drops = scenario.drops();
         let mut world = Self {
             rng,
             disk,
@@ -454,7 +453,7 @@ impl World {
         }
         for index in 0..self.sinks.len() {
             let counters = self.ledger.destination(&self.sinks[index].name);
-            subject.attach(&counters);
+            subject.attach(&counters, self.sinks[index].queue);
         }
     }
 
@@ -462,12 +461,15 @@ impl World {
     pub(crate) fn add_destination(&mut self, name: &str) {
         self.tick();
         let counters = self.ledger.destination(name);
+        let index = NAMES.iter().position(|known| *known == name).unwrap_or(0);
+        let queue = self.scenario.queues[index];
         if let Some(subject) = &self.subject {
-            subject.attach(&counters);
+            subject.attach(&counters, queue);
         }
-        self.oracle.attach(name);
+        self.oracle
+            .attach(name, self.scenario.when_full(index) != WhenFull::Block);
         self.watch();
-        self.sinks.push(Sink::new(name));
+        self.sinks.push(Sink::new(name, queue));
         self.note(|_| format!("{name} is attached"));
     }
 
@@ -484,6 +486,7 @@ impl World {
                 self.oracle.detach(name);
                 self.note(|_| format!("{name} is detached"));
             }
+            Some(_) if self.rng.bool() => self.change_queue(name),
             Some(_) => {
                 let bytes = self.rng.u64(4_000..16_000);
                 self.scenario.options.memory_bytes.0 = bytes;
@@ -494,6 +497,24 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Another limit, or another policy, for one destination.
+    fn change_queue(&mut self, name: &str) {
+        self.tick();
+        let changed = queue(&mut self.rng, &self.scenario.options);
+        for (index, _) in NAMES.iter().enumerate().filter(|(_, one)| **one == name) {
+            self.scenario.queues[index] = changed;
+            let drops = self.scenario.when_full(index) != WhenFull::Block;
+            self.oracle.attach(name, drops);
+        }
+        for sink in self.sinks.iter_mut().filter(|sink| sink.name == name) {
+            sink.queue = changed;
+        }
+        if let Some(subject) = &self.subject {
+            subject.limit(name, changed);
+        }
+        self.note(|_| format!("the queue of {name} is {changed:?} now"));
     }
 
     /// All faults stop: everything that is owed must be delivered, and nothing else.

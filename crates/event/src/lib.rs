@@ -18,6 +18,7 @@
 
 mod anomaly;
 mod arena;
+mod backlog;
 mod batch;
 mod class;
 mod copy;
@@ -33,6 +34,7 @@ mod zone;
 
 pub use anomaly::Anomalies;
 pub use arena::Arena;
+pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inrush_event::{ByteSize, Period, limits};
+use inrush_event::{ByteSize, Period, WhenFull, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,8 @@ pub struct QueueOptions {
     /// Memory that batches may pin; what is on disk makes room for what is not yet.
     #[schemars(extend("minimum" = limits::QUEUE_BYTES_MIN))]
     pub memory_bytes: ByteSize,
-    /// What happens when disk or, with `durability: memory`, memory is used up.
+    /// What happens when disk or, with `durability: memory`, memory is used up, for destinations
+    /// whose `queue` has no `when_full` of its own.
     pub when_full: WhenFull,
     /// How long the events of a destination that was taken out of the configuration are kept, for
     /// the case that it comes back.
@@ -59,18 +60,4 @@ pub enum Durability {
     Os,
     /// Nothing: it is kept in memory only.
     Memory,
-}
-
-/// What happens to events when the queue is full.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenFull {
-    /// Sources wait: TCP senders are slowed down, and what UDP loses is counted by the kernel.
-    #[default]
-    Block,
-    /// The oldest events make room, a segment of the log at a time; destinations that had not taken
-    /// them count them as dropped.
-    DropOldest,
-    /// The newest batch is not taken; its source counts it as rejected.
-    DropNewest,
 }

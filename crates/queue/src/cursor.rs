@@ -13,8 +13,14 @@ use inrush_event::{Batch, DestinationCounters, DropReason, Fate};
 
 use crate::cursor_file::Place;
 use crate::mutant::{Mutant, is_on};
-use crate::ranges::{overlap, subtract, total};
+use crate::ranges::{subtract, total};
 use crate::reader::OldBatch;
+use crate::settled::Settled;
+
+/// Ranges in a place: so many of what is in hand, and so many behind it. What is more is drawn
+/// together: then some events come twice after a crash, and their segments are kept for longer.
+const IN_HAND_MAX: usize = 510;
+const AHEAD_MAX: usize = 500;
 
 /// A batch that was handed out and is not settled whole.
 struct Out {
@@ -23,6 +29,16 @@ struct Out {
     epoch: u32,
     /// The unsettled ranges.
     left: Vec<Range<u32>>,
+    /// Whether it was given up to make room while it was in flight: it is not in the log any more,
+    /// and counts as what its answer says.
+    given_up: bool,
+}
+
+impl Out {
+    /// The numbers of a range of its events.
+    fn numbers(&self, range: &Range<u32>) -> Range<u64> {
+        self.first_event + u64::from(range.start)..self.first_event + u64::from(range.end)
+    }
 }
 
 pub(crate) struct Cursor {
@@ -34,8 +50,9 @@ pub(crate) struct Cursor {
     /// Number of the first event that was never handed out. Only the log's end moves it past
     /// events, or a batch that begins behind it: then what lies between is lost.
     pub(crate) next_event: u64,
-    /// Events at and behind `next_event` that an earlier process settled.
-    settled_before: Vec<Range<u64>>,
+    /// Events at and behind `next_event` that have their fate: an earlier process settled them,
+    /// they are for others, or they were turned away.
+    settled_before: Settled,
     out: BTreeMap<u64, Out>,
     /// Ranges that were put back, and when they are due.
     retry: VecDeque<(Instant, u64, Range<u32>)>,
@@ -59,7 +76,7 @@ impl Cursor {
             attached: true,
             next,
             next_event,
-            settled_before: Vec::new(),
+            settled_before: Settled::default(),
             out: BTreeMap::new(),
             retry: VecDeque::new(),
             moved: true,
@@ -77,27 +94,27 @@ impl Cursor {
             subtract(&mut settled, range);
         }
         settled.retain(|range| range.start < range.end);
-        cursor.settled_before = settled;
+        cursor.settled_before = settled.into_iter().collect();
         cursor.attached = false;
         cursor
     }
 
     /// Where it stands, to be written down.
     pub(crate) fn place(&self) -> Place {
-        let mut unsettled: Vec<Range<u64>> = Vec::new();
-        for out in self.out.values() {
-            let numbered = |r: &Range<u32>| {
-                out.first_event + u64::from(r.start)..out.first_event + u64::from(r.end)
-            };
-            unsettled.extend(out.left.iter().map(numbered));
-        }
-        // What an earlier process settled ahead of us stays settled; the gaps between are open.
+        let mut unsettled = self.in_hand();
+        // What is settled ahead of us stays settled; the gaps between are open.
         let mut next_event = self.next_event;
-        for range in &self.settled_before {
-            if range.end > next_event {
+        for (index, range) in self.settled_before.iter().enumerate() {
+            if range.end <= next_event {
+                continue;
+            }
+            if index < AHEAD_MAX {
                 let gap = next_event..range.start.max(next_event);
                 unsettled.extend(Some(gap).filter(|gap| gap.start < gap.end));
                 next_event = range.end;
+            } else {
+                // It says less than it could.
+                break;
             }
         }
         Place {
@@ -106,20 +123,67 @@ impl Cursor {
         }
     }
 
-    /// Number of the oldest event that is not settled.
+    /// The events in hand that are not settled, in not too many ranges. Those of what was given up
+    /// too: if the process ends before their answer, the next one finds that they are gone, and
+    /// counts them.
+    fn in_hand(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for out in self.out.values() {
+            ranges.extend(out.left.iter().map(|range| out.numbers(range)));
+        }
+        if let Some(last) = ranges.last().map(|last| last.end)
+            && ranges.len() > IN_HAND_MAX
+        {
+            ranges.truncate(IN_HAND_MAX);
+            ranges[IN_HAND_MAX - 1].end = last;
+        }
+        ranges
+    }
+
+    /// Number of the oldest event in the log that is not settled.
     pub(crate) fn floor(&self) -> u64 {
-        let oldest = self.out.values().filter_map(|out| {
-            let first = out.left.first()?;
-            Some(out.first_event + u64::from(first.start))
-        });
+        let oldest = self.out.values().filter(|out| !out.given_up);
+        let oldest = oldest.filter_map(|out| Some(out.numbers(out.left.first()?).start));
         oldest.min().unwrap_or(self.next_event)
+    }
+
+    /// Whether any of these events is to be kept in the log: it is not settled, or a place that is
+    /// written down could not say that it is.
+    pub(crate) fn keeps(&self, events: &Range<u64>) -> bool {
+        if events.is_empty() {
+            return false;
+        }
+        let ahead = events.start.max(self.next_event)..events.end;
+        if !self.settled_before.covers(&ahead, AHEAD_MAX) {
+            return true;
+        }
+        events.start < self.next_event
+            && self.out.values().any(|out| {
+                let numbers = |range| out.numbers(range);
+                let reach_in = |r: Range<u64>| r.start < events.end && events.start < r.end;
+                !out.given_up && out.left.iter().map(numbers).any(reach_in)
+            })
+    }
+
+    /// The event from which on it keeps everything, if there is one known.
+    pub(crate) fn keeps_from(&self) -> Option<u64> {
+        self.settled_before
+            .iter()
+            .next()
+            .is_none()
+            .then_some(self.next_event)
+    }
+
+    /// Whether it is to be handed out any of these events, which are in memory.
+    pub(crate) fn awaits(&self, events: &Range<u64>) -> bool {
+        let ahead = events.start.max(self.next_event)..events.end;
+        !self.settled_before.covers(&ahead, usize::MAX)
     }
 
     /// Events without a fate, in a log that ends before event `end`.
     pub(crate) fn pending(&self, end: u64) -> u64 {
         let out: u64 = self.out.values().map(|out| total(&out.left)).sum();
-        let ahead = self.next_event..end.max(self.next_event);
-        out + (ahead.end - ahead.start) - overlap(&self.settled_before, &ahead)
+        out + end.saturating_sub(self.next_event) - self.settled_before.behind(self.next_event)
     }
 
     /// What to hand out at `now`. What was put back goes first: it is older.
@@ -158,13 +222,13 @@ impl Cursor {
         let lost = self.skip_to(first_event);
         let from = (self.next_event - first_event) as u32;
         let mut left: Vec<Range<u32>> = std::iter::once(from..batch.len() as u32).collect();
-        for range in &self.settled_before {
+        for (_, range) in self.settled_before.within(first_event..end_event) {
             let start = range.start.clamp(first_event, end_event) - first_event;
             let end = range.end.clamp(first_event, end_event) - first_event;
             subtract(&mut left, &(start as u32..end as u32));
         }
         self.next_event = end_event;
-        self.settled_before.retain(|range| range.end > end_event);
+        self.settled_before.pass(end_event);
         let Some(now_out) = left.first().cloned() else {
             self.moved = true;
             return (None, lost);
@@ -177,6 +241,7 @@ impl Cursor {
             first_event,
             epoch: old.epoch,
             left,
+            given_up: false,
         };
         self.out.insert(position, out);
         (Some(now_out), lost)
@@ -190,12 +255,18 @@ impl Cursor {
             && routed.is_none_or(|names| names.contains(name))
     }
 
-    /// Takes note that these events, the last of the log, are for another destination.
+    /// Takes note that these events, the last of the log, are for other destinations, or were
+    /// turned away.
     pub(crate) fn leave_to_others(&mut self, events: Range<u64>) {
-        match self.settled_before.last_mut() {
-            Some(last) if last.end == events.start => last.end = events.end,
-            _ => self.settled_before.push(events),
-        }
+        self.settled_before.push(events);
+        self.moved = true;
+    }
+
+    /// Passes a batch in memory of which it awaits nothing; returns how many events before it are
+    /// lost.
+    pub(crate) fn pass(&mut self, position: u64, events: &Range<u64>) -> u64 {
+        self.next = position + 1;
+        self.skip_to(events.end)
     }
 
     /// Passes over a batch that is for another destination. Returns how many events before it are
@@ -217,25 +288,31 @@ impl Cursor {
             return 0;
         }
         let between = self.next_event..to;
-        let settled = overlap(&self.settled_before, &between);
+        let settled = self.settled_before.overlap(&between);
         self.next_event = to;
-        self.settled_before.retain(|range| range.end > to);
+        self.settled_before.pass(to);
         self.moved = true;
         between.end - between.start - settled
     }
 
-    /// Puts a range back, to be handed out again after `delay`.
+    /// Puts a range back, to be handed out again after `delay`. One that was given up meanwhile
+    /// is not: then it is `false`.
     pub(crate) fn put_back(
         &mut self,
         position: u64,
         events: Range<u32>,
         now: Instant,
         delay: Duration,
-    ) {
-        if self.out.contains_key(&position) && !events.is_empty() {
+    ) -> bool {
+        let out = self.out.get(&position);
+        if out.is_some_and(|out| out.given_up) {
+            return false;
+        }
+        if out.is_some() && !events.is_empty() {
             self.counters.retried.add(events.len() as u64);
             self.retry.push_back((now + delay, position, events));
         }
+        true
     }
 
     /// Takes `events` off what is unsettled of the batch. Returns it, how many of them were (a
@@ -277,23 +354,45 @@ impl Cursor {
         self.counters.pending.sub(n);
     }
 
-    /// Gives up everything below event `to`; returns how many events had no fate yet.
-    pub(crate) fn forget_below(&mut self, to: u64) -> u64 {
-        let mut forgotten = self.skip_to(to);
-        let gone: Vec<u64> = self
-            .out
-            .iter()
-            .filter(|(_, out)| out.first_event + out.batch.len() as u64 <= to)
-            .map(|(position, _)| *position)
-            .collect();
-        for position in gone {
-            if let Some(out) = self.out.remove(&position) {
-                forgotten += total(&out.left);
+    /// Gives up what lies within these events, a whole number of batches, to make room. Returns
+    /// how many events are dropped by that, and the positions of the batches of which nothing is
+    /// left. What is in flight keeps its place until its answer is known.
+    pub(crate) fn give_up(&mut self, events: &Range<u64>) -> (u64, Vec<u64>) {
+        let mut dropped = self.skip_to_within(events);
+        let mut done = Vec::new();
+        let inside = |out: &Out| {
+            let end = out.first_event + out.batch.len() as u64;
+            out.first_event >= events.start && end <= events.end
+        };
+        for (position, out) in self.out.iter_mut().filter(|(_, out)| inside(out)) {
+            out.given_up = true;
+            for (_, at, range) in &self.retry {
+                if at == position {
+                    dropped += subtract(&mut out.left, range);
+                }
             }
-            self.retry.retain(|(_, at, _)| *at != position);
+            if is_on(Mutant::DropInFlight) {
+                dropped += total(&std::mem::take(&mut out.left));
+            }
+            if out.left.is_empty() {
+                done.push(*position);
+            }
         }
+        self.out.retain(|_, out| !out.left.is_empty());
+        let in_log = |at: &u64| self.out.get(at).is_some_and(|out| !out.given_up);
+        self.retry.retain(|(_, at, _)| in_log(at));
         self.moved = true;
-        forgotten
+        (dropped, done)
+    }
+
+    /// Gives up what was never handed out of `events`; returns how many had no fate yet. Events
+    /// ahead of them stay.
+    fn skip_to_within(&mut self, events: &Range<u64>) -> u64 {
+        match events.start <= self.next_event {
+            true => self.skip_to(events.end),
+            // It is behind what is to be handed out: the log only gives up the oldest that it can.
+            false => self.settled_before.fill(events),
+        }
     }
 
     /// Positions of the batches that it holds unsettled.
@@ -301,14 +400,20 @@ impl Cursor {
         self.out.keys().copied()
     }
 
-    /// Puts back all that a sink left unsettled when it ended.
-    pub(crate) fn reclaim(&mut self, now: Instant) {
+    /// Puts back all that a sink left unsettled when it ended. Returns how many events of what had
+    /// been given up meanwhile are dropped by that, and the positions of their batches: their
+    /// answer will not come.
+    pub(crate) fn reclaim(&mut self, now: Instant) -> (u64, Vec<u64>) {
         self.attached = true;
+        let gone = self.out.extract_if(.., |_, out| out.given_up);
+        let gone: Vec<_> = gone.map(|(at, out)| (at, total(&out.left))).collect();
         self.retry = self
             .out
             .iter()
             .flat_map(|(at, out)| out.left.iter().map(|range| (now, *at, range.clone())))
             .collect();
+        let dropped = gone.iter().map(|(_, events)| events).sum();
+        (dropped, gone.into_iter().map(|(at, _)| at).collect())
     }
 
     /// When the oldest batch in hand was received.

@@ -24,6 +24,7 @@
 
 mod arrival;
 mod aside;
+mod backlog;
 mod config;
 mod cursor;
 mod cursor_file;
@@ -46,15 +47,18 @@ mod rewrite;
 mod rounds;
 mod scan;
 mod segments;
+mod settled;
 mod state;
 #[cfg(feature = "simulation")]
 mod steps;
 pub mod storage;
 mod writer;
 
-pub use config::{Durability, QueueOptions, WhenFull};
+pub use backlog::Backlog;
+pub use config::{Durability, QueueOptions};
 pub use feed::DestinationFeed;
 pub use format::{LogId, Note};
+pub use inrush_event::WhenFull;
 pub use inspect::{
     Aside, CursorInfo, EventQuery, Found, Inspector, Lost, SegmentInfo, SegmentReport, Verified,
     aside,

@@ -8,10 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, BatchPool, DestinationCounters, DropReason, Fate, Ledger, Next, Timestamp, limits,
+    Batch, BatchPool, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, Next,
+    Timestamp, limits,
 };
 
+use crate::QueueOptions;
 use crate::arrival::Arrival;
+use crate::backlog::Asked;
 use crate::cursor::Cursor;
 use crate::cursor_file::Place;
 use crate::feed::DestinationFeed;
@@ -23,7 +26,6 @@ use crate::recover::recover;
 use crate::state::{OnDisk, Slot, Stall, State, Taken};
 use crate::storage::{Disk, Storage};
 use crate::writer::Writer;
-use crate::{QueueOptions, WhenFull};
 
 /// Why a batch was not taken; none of its events was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,6 +153,10 @@ impl Log {
                 read_again_at: None,
                 abandoned_since: cursor.known.abandoned_since,
                 placed: true,
+                queue: DestinationQueue::default(),
+                kept_bytes: 0,
+                front: 0,
+                turns_away: false,
             });
         }
         pending.retain(|(_, events)| *events > 0);
@@ -170,7 +176,9 @@ impl Log {
             synced: None,
             stall: None,
             retry_at: None,
+            room_bytes: u64::MAX,
         });
+        state.measure_backlogs();
         Ok(Arc::new(Self::around(state, ledger, Some(keeper), opened)))
     }
 
@@ -280,13 +288,20 @@ impl Log {
         if state.closed {
             return Some(Err(AppendError::Closed));
         }
+        match state.ask(arrival) {
+            Asked::Room => {}
+            Asked::Wait => return None,
+            Asked::Nobody { counted: true } => return Some(Ok(())),
+            Asked::Nobody { counted: false } => return Some(Err(AppendError::Full)),
+        }
         let late = now.is_some_and(|now| state.is_late(now));
         let fits = !late && state.make_room(arrival.memory_bytes, &self.ledger, freed);
         if fits {
+            state.make_way(arrival, &self.ledger, freed);
             return Some(Ok(()));
         }
         // A writer that is only late is waited for: there is room.
-        let drops = state.options.when_full == WhenFull::DropNewest;
+        let drops = state.all_drop_newest(&arrival.batch);
         (drops && (!late || state.is_stalled())).then_some(Err(AppendError::Full))
     }
 
@@ -302,6 +317,14 @@ impl Log {
         let batch = &arrival.batch;
         let (events, first) = (batch.len() as u64, state.next_event);
         let gone = self.gone(state, batch);
+        let bytes = state.cost(&arrival);
+        let is_meant = |slot: &&Slot| slot.cursor.is_meant(batch);
+        let meant = state.slots.iter().filter(is_meant);
+        let (takers, away) = meant.fold((0, 0), |(takers, away), slot| match slot.turns_away {
+            true => (takers, away + 1),
+            false => (takers + 1, away),
+        });
+        let nobody = takers == 0 && away > 0;
         self.ledger.post(|| {
             accept();
             for counters in &gone {
@@ -311,18 +334,33 @@ impl Log {
             }
             for slot in &mut state.slots {
                 if !slot.cursor.is_meant(batch) {
+                    if nobody {
+                        continue;
+                    }
                     slot.cursor.leave_to_others(first..first + events);
                     continue;
                 }
                 let counters = &slot.cursor.counters;
                 counters.accepted.add(events);
-                counters.pending.add(events);
+                if slot.turns_away {
+                    counters.dropped(DropReason::QueueFull).add(events);
+                } else {
+                    counters.pending.add(events);
+                    slot.kept_bytes += bytes;
+                }
                 if batch.only().is_none() {
                     counters.came_from(&batch.source().name, events);
                 }
+                if slot.turns_away && !nobody {
+                    slot.cursor.leave_to_others(first..first + events);
+                }
             }
         });
-        state.push(arrival, urgent, now)
+        match nobody {
+            // It has its fate; what it waits behind is all that came before.
+            true => state.end().saturating_sub(1),
+            false => state.push(arrival, takers, urgent, now),
+        }
     }
 
     /// The destinations that routes chose for a batch and that have no cursor: a reload took them
@@ -369,8 +407,8 @@ impl Log {
         let mut state = self.lock();
         let known = match state.slot(name) {
             Some(slot) => {
-                slot.cursor.reclaim(Instant::now());
                 slot.abandoned_since = None;
+                state.reclaim_slot(name, Instant::now(), &self.ledger);
                 true
             }
             None => {
@@ -698,19 +736,28 @@ impl Log {
     ) {
         let mut state = self.lock();
         if let Fate::RetryAfter(delay) = fate {
-            if let Some(slot) = state.slot(name) {
-                slot.cursor.put_back(position, events, now, *delay);
+            let kept = state
+                .slot(name)
+                .is_none_or(|slot| slot.cursor.put_back(position, events.clone(), now, *delay));
+            if kept {
+                drop(state);
+                self.arrival.notify_all();
+                return;
             }
-            drop(state);
-            self.arrival.notify_all();
-            return;
         }
+        // It made room while it was in flight, and there is nothing to try again.
+        let given_up = Fate::Dropped(DropReason::QueueFull);
+        let fate = match fate {
+            Fate::RetryAfter(_) => &given_up,
+            other => other,
+        };
         // Nothing: the destination was taken away, or the events were given up meanwhile; they are
         // counted.
         let freed = state.settle(name, position, &events, fate, &self.ledger);
-        let stalled = state.is_stalled() && state.blocked > 0;
+        let (blocked, stalled) = (state.blocked > 0, state.is_stalled());
+        let stalled = stalled && blocked;
         drop(state);
-        if freed.as_ref().is_some_and(|freed| freed.len() > 1) {
+        if blocked || freed.as_ref().is_some_and(|freed| freed.len() > 1) {
             self.room.notify_all();
         }
         if stalled {

@@ -33,6 +33,10 @@ mutants! {
     NewestSynced "newest-synced" "A cursor's sync counts for what was written while it was under way.",
     AheadDurable "ahead-durable" "What was written ahead counts as durable with the sync before it.",
     KeepAhead "keep-ahead" "After a failed sync, what was written ahead of it is not written again.",
+    DropInFlight "drop-in-flight" "What is in flight when its segment makes room counts as dropped at once.",
+    DropForOthers "drop-for-others" "What one destination gives up to make room is dropped for all.",
+    BudgetIgnored "budget-ignored" "The limit of a destination's backlog does not count.",
+    DeleteKept "delete-kept" "A segment is deleted once its last event is settled.",
     ReuseNumbers "reuse-numbers" "Numbers of events that were lost after delivery are given out again.",
 }
 

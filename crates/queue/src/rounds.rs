@@ -9,9 +9,9 @@ use inrush_event::{DropReason, Timestamp, limits};
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
 use crate::segments::Segment;
-use crate::state::{OnDisk, Stall};
+use crate::state::{OnDisk, Stall, State};
 use crate::writer::{Change, Manner, Outcome, Pending, SegmentSync, Writer};
-use crate::{Durability, QueueOptions, WhenFull};
+use crate::{Durability, QueueOptions};
 
 /// How long a batch waits for company before it is written, if nobody waits for it. With the round
 /// itself it stays below the promised 50 ms.
@@ -85,8 +85,12 @@ impl Written {
     }
 }
 
-fn segment_bytes(options: &QueueOptions) -> u64 {
-    limits::QUEUE_SEGMENT_BYTES.min(options.max_bytes.0 / SEGMENTS_MIN)
+/// Bytes that the log may take: its budget, as far as the disk has room for it. `held`: bytes that
+/// it takes now.
+fn room_bytes(options: &QueueOptions, held: u64, space: Option<(u64, u64)>) -> u64 {
+    let reserve = |total: u64| options.reserve_bytes.0.min(total / 20);
+    let room = space.map(|(free, total)| held + free.saturating_sub(reserve(total)));
+    room.unwrap_or(u64::MAX).min(options.max_bytes.0)
 }
 
 /// Bytes of the batches at a position and behind it.
@@ -142,7 +146,9 @@ impl Log {
         let disk = state.disk.as_mut()?;
         let end = batches.last()?.position + 1;
         let written = disk.writer.as_ref()?.ahead_end();
-        let used = disk.segments.bytes() + bytes_from(&batches, 0);
+        let held = disk.segments.bytes();
+        disk.room_bytes = room_bytes(&options, held, space);
+        let used = held + bytes_from(&batches, 0);
         if let Some(what) = lacks_room(&options, used, space, bytes_from(&batches, written)) {
             stalled(disk, what, true, now);
             drop(state);
@@ -152,6 +158,7 @@ impl Log {
         }
         let writer = disk.writer.take()?;
         disk.taken_end = disk.taken_end.max(end);
+        let segment_bytes = state.segment_bytes();
         drop(state);
         // They need not wait for those any more.
         self.room.notify_all();
@@ -160,7 +167,7 @@ impl Log {
             batches,
             manner: Manner {
                 durability: options.durability,
-                segment_bytes: segment_bytes(&options),
+                segment_bytes,
             },
         })
     }
@@ -271,55 +278,50 @@ impl Log {
         }
     }
 
-    /// Deletes the segments that every destination has passed, and the cursors of destinations
-    /// that are gone for good. Where the disk is full and the policy is to drop the oldest, the
-    /// oldest segment goes too.
+    /// Deletes the segments that no destination keeps, and the cursors of destinations that are gone
+    /// for good. Where the disk is full, the oldest segment goes too that may be dropped.
     pub fn reclaim(&self, now: Timestamp) {
-        let floor = self.begin_reclaim(now);
+        let gone = self.begin_reclaim(now);
         // A cursor that a power cut sets back must not find its events gone.
-        let kept = floor.is_some() && (is_on(Mutant::DeleteEarly) || self.sync_cursors().is_ok());
-        self.finish_reclaim(floor.filter(|_| kept));
+        let early = is_on(Mutant::DeleteEarly);
+        let kept = !gone.is_empty() && (early || self.sync_cursors().is_ok());
+        self.finish_reclaim(&if kept { gone } else { Vec::new() });
     }
 
-    /// The event below which segments may be deleted once the cursors are durable, if there are
-    /// any.
-    pub(crate) fn begin_reclaim(&self, now: Timestamp) -> Option<u64> {
+    /// Serials of the segments that may be deleted once the cursors are durable.
+    pub(crate) fn begin_reclaim(&self, now: Timestamp) -> Vec<u64> {
         self.expire(now);
         // Those that could not be written when they moved.
         for name in self.names() {
             self.save_cursor(&name);
         }
-        let floor = self.lock().floor();
-        self.would_reclaim(floor).then_some(floor)
+        self.lock().unneeded_segments()
     }
 
-    pub(crate) fn finish_reclaim(&self, floor: Option<u64>) {
+    pub(crate) fn finish_reclaim(&self, gone: &[u64]) {
         let Some(keeper) = &self.keeper else { return };
-        if let Some(floor) = floor {
+        if !gone.is_empty() {
             let gone = {
                 let mut state = self.lock();
                 let disk = state.disk.as_mut();
-                disk.map(|disk| disk.segments.take_below(floor))
+                disk.map(|disk| disk.segments.take(gone))
             };
             self.delete(gone.unwrap_or_default());
         }
-        self.drop_oldest_segment();
+        self.delete(self.drop_oldest_segment().into_iter().collect());
         let mut state = self.lock();
+        state.measure_backlogs();
         let waits = state.unwritten_since().is_some();
         if let Some(disk) = state.disk.as_mut().filter(|_| !waits) {
             // Nothing waits to be written; whether it could be, the next round finds out.
             disk.stall = None;
         }
+        let blocked = state.blocked > 0;
         drop(state);
+        if blocked {
+            self.room.notify_all();
+        }
         let _ = self.remember(keeper);
-    }
-
-    fn would_reclaim(&self, floor: u64) -> bool {
-        let state = self.lock();
-        let segments = state.disk.as_ref().map(|disk| &disk.segments.0);
-        segments
-            .and_then(|segments| segments.get(1))
-            .is_some_and(|second| second.header.base_event <= floor)
     }
 
     fn delete(&self, gone: Vec<Segment>) {
@@ -342,30 +344,6 @@ impl Log {
             disk.retry_at = None;
         }
         self.work.notify_one();
-    }
-
-    fn drop_oldest_segment(&self) {
-        let mut state = self.lock();
-        if state.options.when_full != WhenFull::DropOldest {
-            return;
-        }
-        let Some(disk) = state.disk.as_mut() else {
-            return;
-        };
-        // A round that is under way was begun because there is room now.
-        let stall = disk.stall.as_mut().filter(|_| disk.writer.is_some());
-        let Some(stall) = stall.filter(|stall| stall.full) else {
-            return;
-        };
-        if disk.segments.0.len() < 2 {
-            return;
-        }
-        stall.full = false;
-        let gone = disk.segments.0.remove(0);
-        let to = disk.segments.0[0].header.base_event;
-        state.forget_below(to, &self.ledger);
-        drop(state);
-        self.delete(vec![gone]);
     }
 
     fn expire(&self, now: Timestamp) {
@@ -438,6 +416,16 @@ pub(crate) fn apply(segments: &mut Vec<Segment>, change: Change) {
         Change::Removed => {
             segments.pop();
         }
+    }
+}
+
+impl State {
+    /// The size of segments: a budget, also one of a destination, is at least some of them.
+    fn segment_bytes(&self) -> u64 {
+        let own = self.slots.iter().filter_map(|slot| slot.queue.max_bytes);
+        let budgets = own.map(|own| own.0).chain([self.options.max_bytes.0]);
+        let least = budgets.min().unwrap_or(u64::MAX);
+        limits::QUEUE_SEGMENT_BYTES.min(least / SEGMENTS_MIN)
     }
 }
 

@@ -79,12 +79,9 @@ impl Segments {
         self.0.partition_point(|s| s.header.serial <= serial)
     }
 
-    /// Takes the segments of which nothing is wanted any more: all whose events lie below `floor`.
-    /// The last one stays, it is being written.
-    pub(crate) fn take_below(&mut self, floor: u64) -> Vec<Segment> {
-        let done = (0..self.0.len().saturating_sub(1))
-            .take_while(|index| self.0[index + 1].header.base_event <= floor)
-            .count();
-        self.0.drain(..done).collect()
+    /// Takes the segments with these serials.
+    pub(crate) fn take(&mut self, serials: &[u64]) -> Vec<Segment> {
+        let taken = |segment: &mut Segment| serials.contains(&segment.header.serial);
+        self.0.extract_if(.., taken).collect()
     }
 }

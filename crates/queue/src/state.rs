@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DropReason, Fate, Ledger, Origin, Timestamp, limits,
+    Batch, Delivery, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, Origin,
+    Timestamp, limits,
 };
 
 use crate::arrival::Arrival;
@@ -70,6 +71,8 @@ pub(crate) struct OnDisk {
     pub(crate) stall: Option<Stall>,
     /// When a failed round may be tried again.
     pub(crate) retry_at: Option<Instant>,
+    /// Bytes that the log may take, as far as the disk had room when last looked at.
+    pub(crate) room_bytes: u64,
 }
 
 /// A cursor and what belongs to it.
@@ -87,6 +90,14 @@ pub(crate) struct Slot {
     /// Whether its first place is durable, or an earlier process has named it: before, it is not
     /// named in `log.json`.
     pub(crate) placed: bool,
+    /// The limits of its backlog.
+    pub(crate) queue: DestinationQueue,
+    /// Bytes of the log that it keeps: counted now and then, and added to between.
+    pub(crate) kept_bytes: u64,
+    /// Where its backlog began when they were counted.
+    pub(crate) front: u64,
+    /// Whether it has no room for the batch that is being taken in.
+    pub(crate) turns_away: bool,
 }
 
 pub(crate) struct State {
@@ -175,6 +186,33 @@ impl State {
         since.is_some_and(|since| now.saturating_duration_since(since) > EXPOSED_MAX)
     }
 
+    /// Whether nothing can be written for want of room.
+    pub(crate) fn is_stalled_full(&self) -> bool {
+        let stall = self.disk.as_ref().and_then(|disk| disk.stall.as_ref());
+        stall.is_some_and(|stall| stall.full)
+    }
+
+    /// The events of the batch at this place in memory, and the bytes that it pins.
+    pub(crate) fn piece_in_memory(&self, index: usize) -> (Range<u64>, u64) {
+        let start = |index| {
+            self.entries
+                .get(index)
+                .map(|entry: &Entry| entry.first_event)
+        };
+        let events = start(index).unwrap_or(self.next_event);
+        let end = start(index + 1).unwrap_or(self.next_event);
+        (
+            events..end,
+            self.entries.get(index).map_or(0, |entry| entry.bytes),
+        )
+    }
+
+    /// Number of the first event at a position in memory or at the end.
+    pub(crate) fn event_at(&self, position: u64) -> u64 {
+        self.entry(position)
+            .map_or(self.next_event, |entry| entry.first_event)
+    }
+
     pub(crate) fn batches(&self) -> usize {
         self.entries.len()
     }
@@ -209,7 +247,7 @@ impl State {
         freed: &mut Vec<Arc<Batch>>,
     ) -> bool {
         while !self.entries.is_empty() && self.bytes + bytes > self.options.memory_bytes.0 {
-            let droppable = self.disk.is_none() && self.options.when_full == WhenFull::DropOldest;
+            let droppable = self.disk.is_none() && self.is_front_droppable();
             if self.disk.is_some() && self.first < self.durable_end() {
                 freed.extend(self.pop());
             } else if droppable {
@@ -221,8 +259,21 @@ impl State {
         true
     }
 
-    /// Appends a batch; returns its position.
-    pub(crate) fn push(&mut self, arrival: Arrival, urgent: bool, now: Instant) -> u64 {
+    /// Whether all that wait for the oldest batch drop the oldest.
+    fn is_front_droppable(&self) -> bool {
+        let (events, _) = self.piece_in_memory(0);
+        let mut keepers = self.slots.iter().filter(|slot| slot.cursor.keeps(&events));
+        keepers.all(|slot| self.when_full(slot) == WhenFull::DropOldest)
+    }
+
+    /// Appends a batch that so many cursors wait for; returns its position.
+    pub(crate) fn push(
+        &mut self,
+        arrival: Arrival,
+        waiting: usize,
+        urgent: bool,
+        now: Instant,
+    ) -> u64 {
         let position = self.end();
         self.bytes += arrival.memory_bytes;
         let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
@@ -232,7 +283,7 @@ impl State {
             disk_bytes,
             first_event: self.next_event,
             came: now,
-            waiting: self.slots.len(),
+            waiting,
         });
         self.next_event += events;
         match &mut self.disk {
@@ -242,7 +293,7 @@ impl State {
                     disk.urgent_end = position + 1;
                 }
             }
-            // No destination at all: nothing to wait for.
+            // Perhaps no destination at all: nothing to wait for.
             None => self.trim(),
         }
         position
@@ -334,13 +385,19 @@ impl State {
                 }
                 return Taken::NothingUntil(slot.cursor.due());
             };
-            let Some(batch) = entry.batch.as_ref().map(Arc::clone) else {
-                slot.cursor.next = position + 1;
+            let batch = entry.batch.as_ref().map(Arc::clone);
+            let first_event = entry.first_event;
+            let events = self.piece_in_memory((position - self.first) as usize).0;
+            let slot = &mut self.slots[index];
+            let Some(batch) = batch.filter(|_| slot.cursor.awaits(&events)) else {
+                slot.advanced_at = Some(now);
+                let lost = slot.cursor.pass(position, &events);
+                ledger.post(|| slot.cursor.post_dropped(lost, DropReason::Corrupt));
                 continue;
             };
             let old = OldBatch {
                 position,
-                first_event: entry.first_event,
+                first_event,
                 epoch: self.epoch,
                 batch,
             };
@@ -415,7 +472,7 @@ impl State {
     /// One more cursor is done with the batch at `position`. Gives the batch back, to be dropped
     /// outside the lock, if it was the last: also from behind one that is still waited for, so
     /// that a single held event does not pin all that came after it.
-    fn settled_position(&mut self, position: u64) -> Option<Arc<Batch>> {
+    pub(crate) fn settled_position(&mut self, position: u64) -> Option<Arc<Batch>> {
         let durable = position < self.durable_end();
         let index = position.checked_sub(self.first)? as usize;
         let entry = self.entries.get_mut(index)?;
@@ -485,9 +542,12 @@ impl State {
     /// need not be written.
     pub(crate) fn needless_end(&self) -> u64 {
         let from = self.durable_end();
-        (from..self.end())
-            .find(|at| self.entry(*at).is_some_and(|entry| entry.waiting > 0))
-            .unwrap_or(self.end())
+        let is_needed = |at: &u64| {
+            let (events, _) = self.piece_in_memory((*at - self.first) as usize);
+            self.entry(*at).is_some_and(|entry| entry.waiting > 0)
+                || self.slots.iter().any(|slot| slot.cursor.keeps(&events))
+        };
+        (from..self.end()).find(is_needed).unwrap_or(self.end())
     }
 
     /// Removes settled entries from the front.
@@ -509,21 +569,16 @@ impl State {
     }
 
     fn drop_oldest_batch(&mut self, ledger: &Ledger) -> Option<Arc<Batch>> {
-        let entry = self.entries.front()?;
-        let end_event = self
-            .entries
-            .get(1)
-            .map_or(self.next_event, |next| next.first_event);
-        debug_assert!(entry.first_event < end_event);
-        self.forget_below(end_event, ledger);
-        self.pop()
-    }
-
-    /// Every cursor gives up what it has not settled below this event.
-    pub(crate) fn forget_below(&mut self, event: u64, ledger: &Ledger) {
-        for slot in &mut self.slots {
-            let forgotten = slot.cursor.forget_below(event);
-            ledger.post(|| slot.cursor.post_dropped(forgotten, DropReason::QueueFull));
+        let (events, _) = self.piece_in_memory(0);
+        let mut freed = Vec::new();
+        let before = self.first;
+        for index in 0..self.slots.len() {
+            self.give_up(index, &events, ledger, &mut freed);
+        }
+        // With the last who waited for it, it has gone already.
+        match self.first == before {
+            true => self.pop(),
+            false => freed.pop(),
         }
     }
 
@@ -537,7 +592,12 @@ impl State {
         let slot = self.slots.swap_remove(index);
         let pending = slot.cursor.pending(self.next_event);
         let mut waited: Vec<u64> = slot.cursor.held().collect();
-        waited.extend(slot.cursor.next.max(self.first)..self.end());
+        let ahead = slot.cursor.next.max(self.first)..self.end();
+        let awaits = |at: &u64| {
+            let (events, _) = self.piece_in_memory((*at - self.first) as usize);
+            slot.cursor.awaits(&events)
+        };
+        waited.extend(ahead.filter(awaits));
         let freed = waited
             .into_iter()
             .filter_map(|position| self.settled_position(position))
@@ -556,13 +616,11 @@ impl State {
             read_again_at: None,
             abandoned_since: None,
             placed: false,
+            queue: DestinationQueue::default(),
+            kept_bytes: 0,
+            front: 0,
+            turns_away: false,
         });
-    }
-
-    /// Number of the oldest event that someone still waits for.
-    pub(crate) fn floor(&self) -> u64 {
-        let floors = self.slots.iter().map(|slot| slot.cursor.floor());
-        floors.min().unwrap_or(self.next_event)
     }
 
     /// How long what came during a sync may wait before it is written; `None`: there is nothing.

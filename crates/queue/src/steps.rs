@@ -57,7 +57,8 @@ impl Syncing {
 /// What the thread that deletes has in hand: cursors are synced, one after the other, and then
 /// segments are deleted.
 pub struct Reclaiming {
-    floor: Option<u64>,
+    /// Serials of the segments that are to go.
+    gone: Vec<u64>,
     cursors: Vec<String>,
     sync: Option<CursorStep>,
 }
@@ -101,10 +102,10 @@ impl Log {
     /// The first step of [`Self::reclaim`]. With `sync`, cursors are synced though there is nothing
     /// to delete.
     pub fn begin_reclaiming(&self, now: Timestamp, sync: bool) -> Reclaiming {
-        let floor = self.begin_reclaim(now);
-        let wanted = (sync || floor.is_some()) && !is_on(Mutant::DeleteEarly);
+        let gone = self.begin_reclaim(now);
+        let wanted = (sync || !gone.is_empty()) && !is_on(Mutant::DeleteEarly);
         Reclaiming {
-            floor,
+            gone,
             cursors: if wanted { self.names() } else { Vec::new() },
             sync: None,
         }
@@ -120,13 +121,15 @@ impl Log {
                 }
                 Some(ok) => {
                     step.sync.finish(ok);
-                    work.floor = work.floor.filter(|_| ok);
+                    if !ok {
+                        work.gone.clear();
+                    }
                 }
             },
             None => {
                 while work.sync.is_none() {
                     let Some(name) = work.cursors.pop() else {
-                        self.finish_reclaim(work.floor);
+                        self.finish_reclaim(&work.gone);
                         return None;
                     };
                     self.save_cursor(&name);
@@ -135,7 +138,7 @@ impl Log {
                             let ok = None;
                             work.sync = sync.map(|sync| CursorStep { name, sync, ok });
                         }
-                        Err(_) => work.floor = None,
+                        Err(_) => work.gone.clear(),
                     }
                 }
             }

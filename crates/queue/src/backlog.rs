@@ -1,0 +1,380 @@
+//! The backlog of each destination: how much room it keeps, and what makes room.
+//!
+//! A destination keeps the pieces of the log that hold an event without a fate there: segments on
+//! disk, batches in memory. What a policy drops is dropped for one destination; others still get
+//! it. Where all is used up though no backlog is too large, the oldest piece goes that only
+//! destinations keep which drop the oldest, or which are not configured any more.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use inrush_event::{Batch, DestinationQueue, DropReason, Ledger};
+
+use crate::WhenFull;
+use crate::arrival::Arrival;
+use crate::log::Log;
+use crate::mutant::{Mutant, is_on};
+use crate::segments::Segment;
+use crate::state::{Slot, State};
+
+/// The room that a destination may use which drops events and has no limit of its own, in quarters
+/// of the whole: the rest is for the others.
+const SHARE_QUARTERS: u64 = 3;
+
+/// The backlog of one destination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Backlog {
+    /// The destination.
+    pub destination: String,
+    /// Bytes of the log that it keeps, of disk if there is one.
+    pub bytes: u64,
+    /// What it may keep: its own limit, or that of the queue.
+    pub bytes_max: u64,
+    /// What happens then.
+    pub when_full: WhenFull,
+    /// Whether it is full.
+    pub full: bool,
+    /// Whether it is not configured any more.
+    pub abandoned: bool,
+}
+
+/// What the destinations that a batch is for say to it.
+pub(crate) enum Asked {
+    /// At least one has room.
+    Room,
+    /// One has none, and has the sources wait.
+    Wait,
+    /// None has room. `counted`: a destination counts it as dropped.
+    Nobody { counted: bool },
+}
+
+impl State {
+    pub(crate) fn when_full(&self, slot: &Slot) -> WhenFull {
+        match slot.abandoned_since {
+            Some(_) => WhenFull::DropOldest,
+            None => slot.queue.when_full.unwrap_or(self.options.when_full),
+        }
+    }
+
+    /// Bytes that all destinations together may keep.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        match &self.disk {
+            Some(disk) => disk.room_bytes.min(self.options.max_bytes.0),
+            None => self.options.memory_bytes.0,
+        }
+    }
+
+    /// What a backlog may keep; `None`: whatever there is.
+    fn limit(&self, slot: &Slot) -> Option<u64> {
+        if is_on(Mutant::BudgetIgnored) || slot.abandoned_since.is_some() {
+            return None;
+        }
+        let own = slot.queue.max_bytes.map(|bytes| bytes.0);
+        let share = self.room_bytes() / 4 * SHARE_QUARTERS;
+        match self.when_full(slot) {
+            WhenFull::Block => own,
+            WhenFull::DropOldest | WhenFull::DropNewest => Some(own.unwrap_or(share).min(share)),
+        }
+    }
+
+    /// The pieces of the log from the one with this event on: their events, and their bytes.
+    fn pieces(&self, from: u64) -> Vec<(Range<u64>, u64)> {
+        let Some(disk) = &self.disk else {
+            let pieces = (0..self.batches()).map(|index| self.piece_in_memory(index));
+            return pieces.filter(|(events, _)| events.end > from).collect();
+        };
+        let segments = &disk.segments.0;
+        let first = disk.segments.index_of_event(from).min(segments.len());
+        let written_end = self.event_at(disk.durable_end);
+        let ends = segments.iter().skip(first + 1);
+        let ends = ends.map(|next| next.header.base_event);
+        let starts = segments[first..].iter();
+        let mut pieces: Vec<_> = starts
+            .zip(ends.chain(Some(written_end)))
+            .map(|(segment, end)| (segment.header.base_event..end, segment.bytes))
+            .collect();
+        pieces.push((written_end..self.next_event, disk.unwritten_bytes));
+        pieces
+    }
+
+    /// Bytes that a destination keeps now.
+    fn kept_bytes(&self, slot: &Slot) -> u64 {
+        let pieces = self.pieces(slot.cursor.floor()).into_iter();
+        let kept = pieces.filter(|(events, _)| slot.cursor.keeps(events));
+        kept.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Counts anew what each destination keeps; between, what comes is added.
+    pub(crate) fn measure_backlogs(&mut self) {
+        for index in 0..self.slots.len() {
+            self.measure_backlog(index);
+        }
+    }
+
+    fn measure_backlog(&mut self, index: usize) {
+        let bytes = self.kept_bytes(&self.slots[index]);
+        let front = self.front(&self.slots[index]);
+        let slot = &mut self.slots[index];
+        (slot.kept_bytes, slot.front) = (bytes, front);
+    }
+
+    /// What tells whether a destination has passed a piece of the log.
+    fn front(&self, slot: &Slot) -> u64 {
+        let floor = slot.cursor.floor();
+        let Some(disk) = &self.disk else { return floor };
+        let index = disk.segments.index_of_event(floor);
+        let segment = disk.segments.0.get(index);
+        segment.map_or(floor, |segment| segment.header.serial)
+    }
+
+    /// Whether a batch of so many bytes is too much for a destination. What it keeps is counted
+    /// anew only if it seems too much and a piece was passed: for one that stands still, nothing
+    /// here grows with its backlog.
+    fn is_over(&mut self, index: usize, bytes: u64) -> bool {
+        let Some(limit) = self.limit(&self.slots[index]) else {
+            return false;
+        };
+        let over = |slot: &Slot| slot.kept_bytes > 0 && slot.kept_bytes + bytes > limit;
+        if over(&self.slots[index]) && self.front(&self.slots[index]) != self.slots[index].front {
+            self.measure_backlog(index);
+        }
+        over(&self.slots[index])
+    }
+
+    /// Bytes that a batch takes of what the limits are for.
+    pub(crate) fn cost(&self, arrival: &Arrival) -> u64 {
+        match self.disk {
+            Some(_) => arrival.disk_bytes,
+            None => arrival.memory_bytes,
+        }
+    }
+
+    /// Asks the destinations that a batch is for; those that turn it away are marked. One that is
+    /// sent again from quarantine is always taken.
+    pub(crate) fn ask(&mut self, arrival: &Arrival) -> Asked {
+        let (bytes, again) = (self.cost(arrival), arrival.batch.only().is_some());
+        let (mut takers, mut away, mut own) = (0, 0, false);
+        for index in 0..self.slots.len() {
+            self.slots[index].turns_away = false;
+            if again || !self.slots[index].cursor.is_meant(&arrival.batch) {
+                continue;
+            }
+            match self.when_full(&self.slots[index]) {
+                WhenFull::Block if self.is_over(index, bytes) => return Asked::Wait,
+                WhenFull::DropNewest if self.is_over(index, bytes) => {
+                    let slot = &mut self.slots[index];
+                    slot.turns_away = true;
+                    own |= slot.queue.when_full.is_some();
+                    away += 1;
+                }
+                _ => takers += 1,
+            }
+        }
+        match takers == 0 && away > 0 {
+            true => Asked::Nobody { counted: own },
+            false => Asked::Room,
+        }
+    }
+
+    /// Whether all destinations that a batch is for drop the newest.
+    pub(crate) fn all_drop_newest(&self, batch: &Batch) -> bool {
+        let meant = self.slots.iter().filter(|slot| slot.cursor.is_meant(batch));
+        let mut policies = meant.map(|slot| self.when_full(slot)).peekable();
+        let whole = policies.peek().is_none() && self.options.when_full == WhenFull::DropNewest;
+        whole || policies.peek().is_some() && policies.all(|one| one == WhenFull::DropNewest)
+    }
+
+    /// A sink has ended, and another takes what it left. What made room meanwhile is dropped.
+    pub(crate) fn reclaim_slot(&mut self, name: &str, now: Instant, ledger: &Ledger) {
+        let Some(slot) = self.slot(name) else { return };
+        let (dropped, gone) = slot.cursor.reclaim(now);
+        ledger.post(|| slot.cursor.post_dropped(dropped, DropReason::QueueFull));
+        for position in gone {
+            drop(self.settled_position(position));
+        }
+    }
+
+    /// Has those destinations give up their oldest that drop the oldest and have no room.
+    pub(crate) fn make_way(
+        &mut self,
+        arrival: &Arrival,
+        ledger: &Ledger,
+        freed: &mut Vec<Arc<Batch>>,
+    ) {
+        let bytes = self.cost(arrival);
+        for index in 0..self.slots.len() {
+            let drops = self.when_full(&self.slots[index]) == WhenFull::DropOldest;
+            let meant = drops && self.slots[index].cursor.is_meant(&arrival.batch);
+            while meant && self.is_over(index, bytes) {
+                let Some(events) = self.oldest_piece(index) else {
+                    break;
+                };
+                for other in 0..self.slots.len() {
+                    if other == index || is_on(Mutant::DropForOthers) {
+                        self.give_up(other, &events, ledger, freed);
+                    }
+                }
+                self.measure_backlog(index);
+            }
+        }
+    }
+
+    /// The oldest piece that a destination keeps and could do without: not what is being written.
+    fn oldest_piece(&self, index: usize) -> Option<Range<u64>> {
+        let cursor = &self.slots[index].cursor;
+        let pieces = self.pieces(cursor.floor()).into_iter();
+        let oldest = pieces.map(|(events, _)| events);
+        let oldest = oldest
+            .filter(|events| cursor.keeps(events))
+            .min_by_key(|e| e.start)?;
+        let complete = match &self.disk {
+            None => true,
+            Some(disk) => {
+                let last = disk.segments.0.last();
+                last.is_some_and(|last| oldest.end <= last.header.base_event)
+            }
+        };
+        complete.then_some(oldest)
+    }
+
+    /// A destination gives up its events of a piece of the log, and counts them.
+    pub(crate) fn give_up(
+        &mut self,
+        index: usize,
+        events: &Range<u64>,
+        ledger: &Ledger,
+        freed: &mut Vec<Arc<Batch>>,
+    ) {
+        let awaited = self.awaited(index, events);
+        let slot = &mut self.slots[index];
+        let reason = slot.drop_reason();
+        let (dropped, done) = slot.cursor.give_up(events);
+        ledger.post(|| slot.cursor.post_dropped(dropped, reason));
+        for position in awaited.into_iter().chain(done) {
+            freed.extend(self.settled_position(position));
+        }
+    }
+
+    /// Positions in memory with events that the destination is still to be handed out.
+    fn awaited(&self, index: usize, events: &Range<u64>) -> Vec<u64> {
+        let cursor = &self.slots[index].cursor;
+        let (first, _) = self.memory_start();
+        let from = cursor.next.max(first);
+        (from..self.end())
+            .map(|position| {
+                (
+                    position,
+                    self.piece_in_memory((position - first) as usize).0,
+                )
+            })
+            .take_while(|(_, batch)| batch.start < events.end)
+            .filter(|(_, batch)| batch.start >= events.start && cursor.awaits(batch))
+            .map(|(position, _)| position)
+            .collect()
+    }
+
+    /// The first segment that only destinations keep which drop the oldest, taken out of the log:
+    /// they give it up.
+    fn take_oldest_droppable(&mut self, ledger: &Ledger) -> Option<Segment> {
+        let segments = &self.disk.as_ref()?.segments.0;
+        let is_droppable = |events: &Range<u64>| {
+            let mut keepers = self.slots.iter().filter(|slot| slot.cursor.keeps(events));
+            keepers.all(|slot| self.when_full(slot) == WhenFull::DropOldest)
+        };
+        let pairs = segments.iter().zip(segments.iter().skip(1));
+        let events = pairs.map(|(one, next)| one.header.base_event..next.header.base_event);
+        let (at, events) = events
+            .enumerate()
+            .find(|(_, events)| is_droppable(events))?;
+        for index in 0..self.slots.len() {
+            self.give_up(index, &events, ledger, &mut Vec::new());
+        }
+        Some(self.disk.as_mut()?.segments.0.remove(at))
+    }
+
+    /// Serials of the segments that nobody keeps; the last one stays, it is being written.
+    pub(crate) fn unneeded_segments(&self) -> Vec<u64> {
+        let Some(disk) = &self.disk else {
+            return Vec::new();
+        };
+        let segments = &disk.segments.0;
+        // One that has nothing settled ahead keeps all that is ahead: there is no need to look.
+        let ends = self
+            .slots
+            .iter()
+            .filter_map(|slot| slot.cursor.keeps_from());
+        let end = ends
+            .min()
+            .map_or(segments.len(), |event| disk.segments.index_of_event(event));
+        let pairs = segments.iter().zip(segments.iter().skip(1)).take(end);
+        let early = is_on(Mutant::DeleteKept);
+        let unneeded = |(one, next): &(&Segment, &Segment)| {
+            let events = one.header.base_event..next.header.base_event;
+            let last = events.end.saturating_sub(1)..events.end;
+            let looked_at = if early { &last } else { &events };
+            !self.slots.iter().any(|slot| slot.cursor.keeps(looked_at))
+        };
+        pairs
+            .filter(unneeded)
+            .map(|(one, _)| one.header.serial)
+            .collect()
+    }
+}
+
+impl Slot {
+    /// Why its events are dropped to make room.
+    fn drop_reason(&self) -> DropReason {
+        match self.abandoned_since {
+            Some(_) => DropReason::Removed,
+            None => DropReason::QueueFull,
+        }
+    }
+}
+
+impl Log {
+    /// Limits the backlog of a destination that has a cursor.
+    pub fn limit(&self, name: &str, queue: DestinationQueue) {
+        if let Some(slot) = self.lock().slot(name) {
+            slot.queue = queue;
+        }
+        self.room.notify_all();
+        self.work.notify_all();
+    }
+
+    /// The backlogs of all destinations that have a cursor.
+    pub fn backlogs(&self) -> Vec<Backlog> {
+        let mut state = self.lock();
+        state.measure_backlogs();
+        let room = state.room_bytes();
+        let whole = state.is_stalled_full();
+        let backlog = |slot: &Slot| {
+            let bytes_max = state.limit(slot).unwrap_or(room);
+            Backlog {
+                destination: slot.cursor.counters.name.clone(),
+                bytes: slot.kept_bytes,
+                bytes_max,
+                when_full: state.when_full(slot),
+                // One more batch may be too large for the rest: a hundredth is nothing.
+                full: slot.kept_bytes + bytes_max / 100 >= bytes_max
+                    || whole && slot.kept_bytes >= bytes_max / 2,
+                abandoned: slot.abandoned_since.is_some(),
+            }
+        };
+        state.slots.iter().map(backlog).collect()
+    }
+
+    /// Where the disk is full, the oldest segment goes that may be dropped.
+    pub(crate) fn drop_oldest_segment(&self) -> Option<Segment> {
+        let mut state = self.lock();
+        let disk = state.disk.as_mut()?;
+        // A round that is under way was begun because there is room now.
+        disk.writer.as_ref()?;
+        disk.stall.as_ref().filter(|stall| stall.full)?;
+        let gone = state.take_oldest_droppable(&self.ledger)?;
+        if let Some(stall) = state.disk.as_mut().and_then(|disk| disk.stall.as_mut()) {
+            stall.full = false;
+        }
+        Some(gone)
+    }
+}
