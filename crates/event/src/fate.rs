@@ -30,7 +30,7 @@ reasons! {
     RejectReason {
         Empty "empty" "A datagram or a RELP message without a byte, or only line ends.",
         Shutdown "shutdown" "Received, but the queue closed before it could be taken.",
-        QueueFull "queue_full" "The queue was full and its policy is to drop the newest.",
+        QueueFull "queue_full" "No destination had room in the queue, and the policy is to drop the newest.",
     }
 }
 
@@ -48,10 +48,11 @@ reasons! {
 reasons! {
     /// Why a destination dropped an event for good.
     DropReason {
-        QueueFull "queue_full" "The queue was full and its policy is to drop the oldest.",
+        QueueFull "queue_full" "Its backlog in the queue was full, and its policy is to drop the oldest or the newest.",
         Shutdown "shutdown" "Still pending when the process stopped, and the queue is in memory.",
         Removed "removed" "Still pending when its destination was taken out of the configuration, or \
-            routed to one that a reload took away or could not open.",
+            routed to one that a reload took away or could not open; also what such a one gave up \
+            because the disk was full.",
         Corrupt "corrupt" "Not in the queue's files: unreadable, lost in a crash before it was durable, \
             or left out of a full disk while its destination was away.",
         QuarantineFailed "quarantine_failed" "Refused, and quarantine could not be written.",

@@ -96,6 +96,8 @@ metrics! {
     DestinationRerouted Counter "inrush_destination_rerouted_events_total" "Events sent to another index, by the index that the destination does not take.";
     DestinationErrors Counter "inrush_destination_errors_total" "Failed attempts at a destination, by reason.";
     DestinationConcurrency Gauge "inrush_destination_concurrency" "Requests that may be in flight at once; lowered while the destination is busy.";
+    DestinationBacklog Gauge "inrush_destination_backlog_bytes" "Bytes of the queue that a destination keeps from being deleted.";
+    DestinationBacklogMax Gauge "inrush_destination_backlog_bytes_max" "What the backlog of a destination may keep: its own limit, or that of the queue.";
     DestinationPending Gauge "inrush_destination_pending_events" "Events neither delivered nor given up.";
     DestinationOldestPending Gauge "inrush_destination_oldest_pending_seconds" "Age of the oldest pending event.";
     LedgerBalanced Gauge "inrush_ledger_balanced" "1 if every event has a fate, else 0.";

@@ -47,6 +47,7 @@ impl Destination {
         let store = sink.store();
         let counters = around.ledger.destination(name);
         let feed = around.log.attach(&counters);
+        around.log.limit(name, config.queue());
         let to_sink: Arc<dyn Feed> = Arc::clone(&feed) as _;
         let spawned: io::Result<_> = thread::Builder::new()
             .name(format!("to-{name}"))

@@ -506,6 +506,9 @@ impl Shared {
             let words = "admin: password, tokens or session_hours changed";
             report.changed.push(words.to_owned());
         }
+        if config.queue != graph.config.queue {
+            report.changed.push("queue".to_owned());
+        }
         self.log.reconfigure(config.queue.clone());
         let log = &self.quarantine.log;
         log.reconfigure(config.queue.quarantine_bytes);
@@ -533,6 +536,14 @@ impl Shared {
                 .iter()
                 .position(|d| d.name == *name)
                 .map(|index| old.remove(index));
+            let known = known.map(|mut one| {
+                if one.config.queue() != sink.queue() {
+                    one.config.set_queue(sink.queue());
+                    self.log.limit(name, sink.queue());
+                    report.changed.push(format!("queue of destination {name}"));
+                }
+                one
+            });
             let before = match known {
                 Some(same) if same.config == *sink && !same.ended() => {
                     graph.destinations.push(same);

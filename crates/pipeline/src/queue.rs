@@ -61,4 +61,13 @@ pub(crate) fn metrics(log: &Log, page: &mut Page) {
     ] {
         page.add(metric, vec![], value);
     }
+    for backlog in log.backlogs() {
+        let labels = || vec![("destination", backlog.destination.as_str())];
+        page.add(Metric::DestinationBacklog, labels(), backlog.bytes as f64);
+        page.add(
+            Metric::DestinationBacklogMax,
+            labels(),
+            backlog.bytes_max as f64,
+        );
+    }
 }

@@ -109,12 +109,12 @@ fn tick(shared: &Shared, losses: &mut Losses) {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .note(&ledger);
-    let levels = shared.log.levels();
+    let (levels, backlogs) = (shared.log.levels(), shared.log.backlogs());
     shared
         .trend
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .note(&ledger, &levels, Instant::now());
+        .note(&ledger, &levels, &backlogs, Instant::now());
     if let Some(line) = losses.line(&ledger, Instant::now()) {
         tracing::warn!("{line}");
     }

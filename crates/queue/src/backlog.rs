@@ -274,13 +274,19 @@ impl State {
             .collect()
     }
 
-    /// The first segment that only destinations keep which drop the oldest, taken out of the log:
-    /// they give it up.
+    /// Has the first segment given up that only destinations keep which drop the oldest. It is
+    /// taken out of the log at once where no other has a cursor that a power cut could set back;
+    /// else it goes as all that nobody keeps, and until that is done no other is given up.
     fn take_oldest_droppable(&mut self, ledger: &Ledger) -> Option<Segment> {
+        let drops = |slot: &Slot| self.when_full(slot) == WhenFull::DropOldest;
+        let all_drop = self.slots.iter().all(drops);
+        if !all_drop && !self.unneeded_segments().is_empty() {
+            return None;
+        }
         let segments = &self.disk.as_ref()?.segments.0;
         let is_droppable = |events: &Range<u64>| {
             let mut keepers = self.slots.iter().filter(|slot| slot.cursor.keeps(events));
-            keepers.all(|slot| self.when_full(slot) == WhenFull::DropOldest)
+            keepers.all(drops)
         };
         let pairs = segments.iter().zip(segments.iter().skip(1));
         let events = pairs.map(|(one, next)| one.header.base_event..next.header.base_event);
@@ -290,7 +296,11 @@ impl State {
         for index in 0..self.slots.len() {
             self.give_up(index, &events, ledger, &mut Vec::new());
         }
-        Some(self.disk.as_mut()?.segments.0.remove(at))
+        let disk = self.disk.as_mut()?;
+        if let Some(stall) = &mut disk.stall {
+            stall.full = false;
+        }
+        all_drop.then(|| disk.segments.0.remove(at))
     }
 
     /// Serials of the segments that nobody keeps; the last one stays, it is being written.
@@ -371,10 +381,6 @@ impl Log {
         // A round that is under way was begun because there is room now.
         disk.writer.as_ref()?;
         disk.stall.as_ref().filter(|stall| stall.full)?;
-        let gone = state.take_oldest_droppable(&self.ledger)?;
-        if let Some(stall) = state.disk.as_mut().and_then(|disk| disk.stall.as_mut()) {
-            stall.full = false;
-        }
-        Some(gone)
+        state.take_oldest_droppable(&self.ledger)
     }
 }

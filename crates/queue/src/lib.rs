@@ -22,6 +22,7 @@
 //! memory starts empty; on an orderly stop it counts what is left as `dropped{shutdown}`.
 #![forbid(unsafe_code)]
 
+mod admit;
 mod arrival;
 mod aside;
 mod backlog;

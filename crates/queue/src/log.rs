@@ -14,7 +14,6 @@ use inrush_event::{
 
 use crate::QueueOptions;
 use crate::arrival::Arrival;
-use crate::backlog::Asked;
 use crate::cursor::Cursor;
 use crate::cursor_file::Place;
 use crate::feed::DestinationFeed;
@@ -47,7 +46,7 @@ pub struct QueueLevels {
     pub batches: usize,
     /// Bytes of the segments on disk.
     pub disk_bytes: u64,
-    /// The budget for them; 0 without a disk.
+    /// The budget for them, as far as the disk has room for it; 0 without a disk.
     pub disk_bytes_max: u64,
     /// Segments on disk.
     pub segments: usize,
@@ -255,124 +254,27 @@ impl Log {
             state.unblock();
         }
         let position = self.take_in(&mut state, arrival, urgent, Instant::now(), accept);
-        let (on_disk, wake_writer) = match &state.disk {
+        // In memory, or with no destination that has room for it.
+        let answered = urgent && position < state.durable_end();
+        let wake_writer = match &state.disk {
             Some(disk) => {
                 // The first that the writer knows nothing of: it rests, or waits for a sync.
                 let first = disk.taken_end == position;
                 let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
-                (true, urgent || first || full)
+                urgent || first || full
             }
-            None => (false, false),
+            None => false,
         };
         drop(state);
         self.arrival.notify_all();
         if wake_writer {
             self.work.notify_one();
         }
-        if urgent && !on_disk {
+        if answered {
             self.wake_waiters();
         }
         drop(freed);
         Ok(position)
-    }
-
-    /// Whether a batch may come in at `now`; `None` if it has to wait. Without a time,
-    /// it may come in though the writer is late: something else keeps it until it is written.
-    pub(crate) fn admit(
-        &self,
-        state: &mut State,
-        arrival: &Arrival,
-        now: Option<Instant>,
-        freed: &mut Vec<Arc<Batch>>,
-    ) -> Option<Result<(), AppendError>> {
-        if state.closed {
-            return Some(Err(AppendError::Closed));
-        }
-        match state.ask(arrival) {
-            Asked::Room => {}
-            Asked::Wait => return None,
-            Asked::Nobody { counted: true } => return Some(Ok(())),
-            Asked::Nobody { counted: false } => return Some(Err(AppendError::Full)),
-        }
-        let late = now.is_some_and(|now| state.is_late(now));
-        let fits = !late && state.make_room(arrival.memory_bytes, &self.ledger, freed);
-        if fits {
-            state.make_way(arrival, &self.ledger, freed);
-            return Some(Ok(()));
-        }
-        // A writer that is only late is waited for: there is room.
-        let drops = state.all_drop_newest(&arrival.batch);
-        (drops && (!late || state.is_stalled())).then_some(Err(AppendError::Full))
-    }
-
-    /// Takes a batch in, and posts it.
-    pub(crate) fn take_in(
-        &self,
-        state: &mut State,
-        arrival: Arrival,
-        urgent: bool,
-        now: Instant,
-        accept: impl FnOnce(),
-    ) -> u64 {
-        let batch = &arrival.batch;
-        let (events, first) = (batch.len() as u64, state.next_event);
-        let gone = self.gone(state, batch);
-        let bytes = state.cost(&arrival);
-        let is_meant = |slot: &&Slot| slot.cursor.is_meant(batch);
-        let meant = state.slots.iter().filter(is_meant);
-        let (takers, away) = meant.fold((0, 0), |(takers, away), slot| match slot.turns_away {
-            true => (takers, away + 1),
-            false => (takers + 1, away),
-        });
-        let nobody = takers == 0 && away > 0;
-        self.ledger.post(|| {
-            accept();
-            for counters in &gone {
-                counters.accepted.add(events);
-                counters.dropped(DropReason::Removed).add(events);
-                counters.came_from(&batch.source().name, events);
-            }
-            for slot in &mut state.slots {
-                if !slot.cursor.is_meant(batch) {
-                    if nobody {
-                        continue;
-                    }
-                    slot.cursor.leave_to_others(first..first + events);
-                    continue;
-                }
-                let counters = &slot.cursor.counters;
-                counters.accepted.add(events);
-                if slot.turns_away {
-                    counters.dropped(DropReason::QueueFull).add(events);
-                } else {
-                    counters.pending.add(events);
-                    slot.kept_bytes += bytes;
-                }
-                if batch.only().is_none() {
-                    counters.came_from(&batch.source().name, events);
-                }
-                if slot.turns_away && !nobody {
-                    slot.cursor.leave_to_others(first..first + events);
-                }
-            }
-        });
-        match nobody {
-            // It has its fate; what it waits behind is all that came before.
-            true => state.end().saturating_sub(1),
-            false => state.push(arrival, takers, urgent, now),
-        }
-    }
-
-    /// The destinations that routes chose for a batch and that have no cursor: a reload took them
-    /// away while it was being filled, or could not open them.
-    fn gone(&self, state: &State, batch: &Batch) -> Vec<Arc<DestinationCounters>> {
-        let is_there = |name: &str| {
-            let mut slots = state.slots.iter();
-            slots.any(|slot| slot.cursor.counters.name == name)
-        };
-        let routed = batch.destinations().unwrap_or_default();
-        let gone = routed.iter().filter(|name| !is_there(name));
-        gone.map(|name| self.ledger.destination(name)).collect()
     }
 
     /// Every batch at a position below is as durable as the mode promises.
@@ -602,7 +504,7 @@ impl Log {
             bytes_max: state.options.memory_bytes.0,
             batches: state.batches(),
             disk_bytes: disk.map_or(0, |disk| disk.segments.bytes()),
-            disk_bytes_max: disk.map_or(0, |_| state.options.max_bytes.0),
+            disk_bytes_max: disk.map_or(0, |_| state.room_bytes()),
             segments: disk.map_or(0, |disk| disk.segments.0.len()),
             stall: disk.and_then(|disk| disk.stall.clone()),
         }

@@ -278,8 +278,8 @@ impl Log {
         }
     }
 
-    /// Deletes the segments that no destination keeps, and the cursors of destinations that are gone
-    /// for good. Where the disk is full, the oldest segment goes too that may be dropped.
+    /// Deletes the segments that no destination keeps, and the cursors of destinations that are
+    /// gone for good. Where the disk is full, the oldest segment goes too that may be dropped.
     pub fn reclaim(&self, now: Timestamp) {
         let gone = self.begin_reclaim(now);
         // A cursor that a power cut sets back must not find its events gone.

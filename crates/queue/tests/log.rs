@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Record,
-    RefuseReason, SourceInfo, Span, Timestamp, limits,
+    Anomalies, Batch, BatchPool, ByteSize, Delivery, DestinationQueue, DropReason, Fate, Feed,
+    Ledger, Next, Record, RefuseReason, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_queue::{AppendError, DestinationFeed, Durability, Log, QueueOptions, WhenFull};
 use proptest::prelude::*;
@@ -208,20 +208,111 @@ fn a_full_queue_counts_what_it_drops() {
     let world = World::new(1, WhenFull::DropOldest);
     let feed = world.attach("a");
     world.append(3).unwrap();
+    let row = || world.ledger.snapshot().destinations["a"].clone();
+    let dropped = || row().dropped.get("queue_full").copied().unwrap_or(0);
+    // What is in flight counts as its answer says.
     let held = take(&feed).unwrap();
     world.append(2).unwrap();
+    assert_eq!((dropped(), row().pending), (0, 5));
     feed.settle(held.position, held.events, Fate::Delivered);
-    let row = world.ledger.snapshot().destinations["a"].clone();
-    assert_eq!(
-        (row.dropped["queue_full"], row.delivered, row.pending),
-        (3, 0, 2)
+    assert_eq!((dropped(), row().delivered, row().pending), (0, 3, 2));
+    // It is gone, so that it cannot be tried again.
+    let held = take(&feed).unwrap();
+    world.append(4).unwrap();
+    feed.settle(held.position, 0..1, Fate::Delivered);
+    feed.settle(held.position, 1..2, Fate::RetryAfter(NOW));
+    assert_eq!((dropped(), row().delivered, row().pending), (1, 4, 4));
+    // What waits to be tried again is not in flight.
+    let held = take(&feed).unwrap();
+    feed.settle(
+        held.position,
+        0..3,
+        Fate::RetryAfter(Duration::from_secs(60)),
     );
+    world.append(1).unwrap();
+    assert_eq!((dropped(), row().pending), (4, 2));
+    // A sink that ends says nothing any more.
+    drop(feed);
+    let _feed = world.attach("a");
+    assert_eq!((dropped(), row().delivered, row().pending), (5, 4, 1));
 
     let world = World::new(1, WhenFull::DropNewest);
     let _feed = world.attach("a");
     world.append(3).unwrap();
     assert_eq!(world.append(2), Err(AppendError::Full));
     assert_eq!(world.ledger.snapshot().sources["s"].accepted, 3);
+}
+
+#[test]
+fn what_one_destination_has_no_room_for_the_others_get() {
+    let limited = |when_full| DestinationQueue {
+        max_bytes: Some(ByteSize(1)),
+        when_full: Some(when_full),
+    };
+    for when_full in [WhenFull::DropOldest, WhenFull::DropNewest] {
+        let world = World::new(64 << 20, WhenFull::Block);
+        let _dead = world.attach("dead");
+        let well = world.attach("well");
+        world.log.limit("dead", limited(when_full));
+        for _ in 0..10 {
+            world.append(2).unwrap();
+            let delivery = take(&well).unwrap();
+            well.settle(delivery.position, delivery.events, Fate::Delivered);
+        }
+        let snapshot = world.ledger.snapshot();
+        let (dead, well) = (
+            &snapshot.destinations["dead"],
+            &snapshot.destinations["well"],
+        );
+        assert_eq!((dead.dropped["queue_full"], dead.pending), (18, 2));
+        assert_eq!((well.delivered, well.dropped.len()), (20, 0));
+        assert_eq!(snapshot.sources["s"].accepted, 20);
+        assert!(world.log.levels().batches <= 10);
+        let full = |name: &str| {
+            let mut backlogs = world.log.backlogs().into_iter();
+            backlogs.find(|one| one.destination == name).unwrap().full
+        };
+        assert!(full("dead") && !full("well"));
+    }
+}
+
+#[test]
+fn what_no_destination_has_room_for_is_counted_where_the_policy_is_given() {
+    let world = World::new(64 << 20, WhenFull::Block);
+    let _feed = world.attach("a");
+    let queue = DestinationQueue {
+        max_bytes: Some(ByteSize(1)),
+        when_full: Some(WhenFull::DropNewest),
+    };
+    world.log.limit("a", queue);
+    let position = world.append(3).unwrap();
+    assert_eq!(world.append(2), Ok(position), "durable as what came before");
+    let row = world.ledger.snapshot().destinations["a"].clone();
+    assert_eq!(
+        (row.accepted, row.dropped["queue_full"], row.pending),
+        (5, 2, 3)
+    );
+}
+
+#[test]
+fn a_destination_that_blocks_has_only_its_own_events_wait() {
+    let world = Arc::new(World::new(64 << 20, WhenFull::DropNewest));
+    let dead = world.attach("dead");
+    let queue = DestinationQueue {
+        max_bytes: Some(ByteSize(1)),
+        when_full: Some(WhenFull::Block),
+    };
+    world.log.limit("dead", queue);
+    world.append(1).unwrap();
+    let waiting = Arc::clone(&world);
+    let sender = thread::spawn(move || waiting.append(1));
+    while world.log.blocked_since().is_none() {
+        thread::yield_now();
+    }
+    let delivery = take(&dead).unwrap();
+    dead.settle(delivery.position, delivery.events, Fate::Delivered);
+    sender.join().unwrap().unwrap();
+    assert_eq!(world.ledger.snapshot().destinations["dead"].pending, 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The options of a destination, by its `type`.
 
+use inrush_event::DestinationQueue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,28 @@ pub enum SinkConfig {
 }
 
 impl SinkConfig {
+    /// The limits of its backlog in the queue.
+    pub fn queue(&self) -> DestinationQueue {
+        match self {
+            Self::Blackhole(options) => options.queue,
+            Self::File(options) => options.queue,
+            Self::Stdout(options) => options.queue,
+            Self::SplunkHec(options) => options.queue,
+            Self::Store(options) => options.queue,
+        }
+    }
+
+    /// Takes over the limits of another's backlog: they can change while it runs.
+    pub fn set_queue(&mut self, queue: DestinationQueue) {
+        match self {
+            Self::Blackhole(options) => options.queue = queue,
+            Self::File(options) => options.queue = queue,
+            Self::Stdout(options) => options.queue = queue,
+            Self::SplunkHec(options) => options.queue = queue,
+            Self::Store(options) => options.queue = queue,
+        }
+    }
+
     /// The `type` in the configuration.
     pub fn kind(&self) -> &'static str {
         match self {

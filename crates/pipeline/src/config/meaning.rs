@@ -29,6 +29,7 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
             findings.add(place(node, error.key), error.to_string());
         }
     }
+    backlogs(config, root, findings);
     for (name, destination) in &config.destinations {
         let node = root.get("destinations").and_then(|node| node.get(name));
         for problem in inrush_sink::validate(destination) {
@@ -36,6 +37,27 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
             let message = inrush_yaml::redacted(&problem.message, node);
             findings.add(at, format!("`{}` of `{name}`: {message}", problem.key));
         }
+    }
+}
+
+/// A destination cannot keep more than the whole queue.
+fn backlogs(config: &Config, root: &Node, findings: &mut Findings) {
+    let written = root.get("queue").and_then(|queue| queue.get("max_bytes"));
+    let (Some(_), true) = (written, config.queue.durability.has_disk()) else {
+        return;
+    };
+    let whole = config.queue.max_bytes;
+    for (name, destination) in &config.destinations {
+        let Some(own) = destination.queue().max_bytes.filter(|own| own.0 > whole.0) else {
+            continue;
+        };
+        let node = root.get("destinations").and_then(|node| node.get(name));
+        let at = node.map_or(Location::START, |node| place(node, "queue.max_bytes"));
+        let words = format!(
+            "`queue.max_bytes` of `{name}` is {own}, and the whole queue has {whole}; lower it, or \
+             raise `queue.max_bytes` beside `destinations`"
+        );
+        findings.add(at, words);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use inrush_event::Timestamp;
-use inrush_queue::Stall;
+use inrush_queue::{Backlog, Stall, WhenFull};
 use inrush_sink::ErrorReason;
 use serde::Serialize;
 
@@ -57,6 +57,10 @@ const CERTIFICATE_SOON_S: i64 = 14 * 86_400;
 
 /// A queue that will be full within this time is an alarm, in seconds.
 const FILLING_SOON_S: u64 = 3600;
+
+/// A queue that will be full within this time is a critical alarm, in seconds: long enough for
+/// somebody to come and look.
+const FULL_SOON_S: u64 = 900;
 
 const QUEUE_FULL: &str = "docs/guides/queue.md#the-queue-is-full";
 const DEAD: &str = "docs/guides/queue.md#a-destination-is-dead";
@@ -127,19 +131,38 @@ pub(super) fn reader_ended(source: &str) -> Draft {
     }
 }
 
-/// How to make room, with the destination for which most is pending.
-fn make_room(slowest: &str) -> String {
+/// The names of the destinations whose backlog takes the room: the largest, and those nearly as
+/// large, for they keep the same events.
+fn keepers(backlogs: &[Backlog]) -> String {
+    let most = backlogs.iter().map(|one| one.bytes).max().unwrap_or(0);
+    let much = |one: &&Backlog| one.bytes > 0 && one.bytes >= most / 10 * 9;
+    let name = |one: &Backlog| match one.abandoned {
+        true => format!("{} (not configured any more)", one.destination),
+        false => one.destination.clone(),
+    };
+    let names: Vec<String> = backlogs.iter().filter(much).map(name).collect();
+    match &names[..] {
+        [] => "a destination".to_owned(),
+        [one] => format!("destination {one}"),
+        [first @ .., last] => format!("destinations {} and {last}", first.join(", ")),
+    }
+}
+
+/// How to make room, with the destinations whose backlog takes it.
+fn make_room(keepers: &str) -> String {
     format!(
-        "Most is pending for {slowest}: see why it takes nothing. To go on at once, raise \
-         `queue.max_bytes` (`queue.memory_bytes` without a disk) and reload (`systemctl reload \
-         inrush`, or SIGHUP), or make room on the disk. `inrush queue ls` shows whose events take \
+        "Most of the room is kept for {keepers}: repair it, or take it out of the configuration. \
+         To go on at once, give it `queue: {{ when_full: drop_oldest }}`, or raise \
+         `queue.max_bytes` (`queue.memory_bytes` without a disk), and reload (`systemctl reload \
+         inrush`, or SIGHUP); or make room on the disk. `inrush queue ls` shows whose events take \
          the room."
     )
 }
 
-pub(super) fn queue_stalled(stall: &Stall, slowest: &str) -> Draft {
+pub(super) fn queue_stalled(stall: &Stall, backlogs: &[Backlog]) -> Draft {
+    let keepers = keepers(backlogs);
     let remedy = match stall.full {
-        true => make_room(slowest),
+        true => make_room(&keepers),
         false => "Look at the disk of the data directory: `dmesg`, `df -h`, its mount options and \
             who may write there. Inrush tries again every second and goes on by itself."
             .to_owned(),
@@ -150,9 +173,10 @@ pub(super) fn queue_stalled(stall: &Stall, slowest: &str) -> Draft {
         what: format!("Nothing is written to the queue: {}.", stall.text),
         since: Some(stall.since),
         cause: match stall.full {
-            true => "More came in than the destinations took, for so long that the room for it is \
-                used up. TCP and RELP senders wait; UDP loses datagrams."
-                .to_owned(),
+            true => format!(
+                "Events came faster than {keepers} accepted them, until the room was used up. TCP \
+                 and RELP senders wait; UDP loses datagrams. No destination gets new events."
+            ),
             false => "The disk under the data directory does not take what is written. Sources \
                 wait; UDP loses datagrams."
                 .to_owned(),
@@ -162,34 +186,94 @@ pub(super) fn queue_stalled(stall: &Stall, slowest: &str) -> Draft {
     }
 }
 
-pub(super) fn queue_full(since: Timestamp, slowest: &str) -> Draft {
+pub(super) fn queue_full(since: Timestamp, backlogs: &[Backlog]) -> Draft {
+    let blocks = |one: &&Backlog| one.full && one.when_full == WhenFull::Block;
+    let blocking: Vec<Backlog> = backlogs.iter().filter(blocks).cloned().collect();
+    let (what, cause, remedy) = match &blocking[..] {
+        [] => (
+            "Sources wait for room in the queue.".to_owned(),
+            "The disk does not keep up with what comes in, or the queue's memory is used up. TCP \
+             and RELP senders wait; UDP loses datagrams."
+                .to_owned(),
+            format!(
+                "If the queue is on disk, look whether that disk is slow or busy (`iostat -x 1`). \
+                 If it is in memory, raise `queue.memory_bytes`, or see why {} takes nothing.",
+                keepers(backlogs)
+            ),
+        ),
+        some => {
+            let keepers = keepers(some);
+            (
+                format!("Sources wait for {keepers}."),
+                "Its backlog has used its room, and its `when_full` is `block`. TCP and RELP \
+                 senders wait; UDP loses datagrams. No destination gets new events."
+                    .to_owned(),
+                make_room(&keepers),
+            )
+        }
+    };
     Draft {
         id: "queue-full".to_owned(),
         severity: Severity::Critical,
-        what: "Sources wait for room in the queue.".to_owned(),
+        what,
         since: Some(since),
-        cause: "The disk does not keep up with what comes in, or the queue's memory is used up. \
-            TCP and RELP senders wait; UDP loses datagrams."
-            .to_owned(),
-        remedy: format!(
-            "If the queue is on disk, look whether that disk is slow or busy (`iostat -x 1`). If \
-             it is in memory, raise `queue.memory_bytes`, or see why {slowest} takes nothing."
-        ),
+        cause,
+        remedy,
         link: QUEUE_FULL,
     }
 }
 
-pub(super) fn queue_filling(seconds: u64, slowest: &str) -> Option<Draft> {
-    (seconds < FILLING_SOON_S).then(|| Draft {
+/// How bad it is that something is full in so many seconds; `None` while that is far off.
+fn urgency(seconds: u64) -> Option<Severity> {
+    match seconds {
+        ..FULL_SOON_S => Some(Severity::Critical),
+        FULL_SOON_S..FILLING_SOON_S => Some(Severity::Warning),
+        _ => None,
+    }
+}
+
+pub(super) fn queue_filling(seconds: u64, backlogs: &[Backlog]) -> Option<Draft> {
+    let severity = urgency(seconds)?;
+    let keepers = keepers(backlogs);
+    Some(Draft {
         id: "queue-filling".to_owned(),
-        severity: Severity::Warning,
+        severity,
         what: format!(
-            "The queue will be full in about {} minutes.",
+            "The queue will be full in about {} minutes, because of {keepers}. Then sources wait.",
             seconds.div_ceil(60).max(1)
         ),
         since: None,
-        cause: format!("More comes in than {slowest} takes."),
-        remedy: make_room(slowest),
+        cause: format!("Events arrive faster than {keepers} accepts them."),
+        remedy: make_room(&keepers),
+        link: QUEUE_FULL,
+    })
+}
+
+/// A destination whose backlog reaches its own limit soon.
+pub(super) fn backlog_filling(seconds: u64, backlog: &Backlog) -> Option<Draft> {
+    let (severity, name) = (urgency(seconds)?, &backlog.destination);
+    let (severity, then) = match backlog.when_full {
+        WhenFull::Block => (
+            severity,
+            "sources wait for it, and no destination gets new events",
+        ),
+        WhenFull::DropOldest => (Severity::Warning, "its oldest events are dropped"),
+        WhenFull::DropNewest => (Severity::Warning, "new events are dropped for it"),
+    };
+    Some(Draft {
+        id: format!("backlog-filling:{name}"),
+        severity,
+        what: format!(
+            "The backlog of destination {name} reaches its limit in about {} minutes. Then {then}.",
+            seconds.div_ceil(60).max(1)
+        ),
+        since: None,
+        cause: format!("Events arrive faster than {name} accepts them."),
+        remedy: format!(
+            "See why {name} accepts nothing, or too little. For more time raise \
+             `destinations.{name}.queue.max_bytes` (or `queue.max_bytes`) and reload (`systemctl \
+             reload inrush`, or SIGHUP); `queue.when_full` there says what happens at the limit."
+        ),
         link: QUEUE_FULL,
     })
 }
@@ -359,7 +443,8 @@ pub(super) fn losing(loss: &GrowingLoss) -> Draft {
             "events-rejected",
             Severity::Critical,
             format!("Source {name} has turned away {count} events."),
-            "The queue was full, and `when_full` is `drop_newest`; or the process was stopping.",
+            "No destination had room in the queue, and `when_full` is `drop_newest`; or the process \
+             was stopping.",
             "Make room in the queue: see which destination is behind (`inrush queue ls`), or raise \
              `queue.max_bytes`. With `when_full: block` TCP senders wait instead.",
             QUEUE_FULL,
@@ -379,11 +464,11 @@ pub(super) fn losing(loss: &GrowingLoss) -> Draft {
             "events-dropped",
             Severity::Critical,
             format!("{count} events for destination {name} were given up."),
-            "The loss map says for which reason: a full queue with `drop_oldest`, damage on the \
-             disk or a crash, a destination that was removed, or a quarantine that could not be \
-             written.",
-            "For damage run `inrush queue verify` and look at the disk; for a full queue make room \
-             in it.",
+            "The loss map says for which reason: a full backlog with `drop_oldest` or \
+             `drop_newest`, damage on the disk or a crash, a destination that was removed, or a \
+             quarantine that could not be written.",
+            "For damage run `inrush queue verify` and look at the disk; for a full backlog see why \
+             the destination accepts nothing, or raise its `queue.max_bytes`.",
             "docs/guides/queue.md#something-is-damaged",
         ),
         LossKind::Quarantined => (
@@ -491,6 +576,22 @@ mod tests {
         }
     }
 
+    fn backlogs(when_full: WhenFull) -> Vec<Backlog> {
+        let backlog = |name: &str, bytes, abandoned| Backlog {
+            destination: name.to_owned(),
+            bytes,
+            bytes_max: 1000,
+            when_full,
+            full: bytes > 900,
+            abandoned,
+        };
+        vec![
+            backlog("splunk", 1000, false),
+            backlog("old", 950, true),
+            backlog("local", 10, false),
+        ]
+    }
+
     /// One of each.
     fn all() -> Vec<Draft> {
         let stall = |full| Stall {
@@ -508,10 +609,14 @@ mod tests {
         let mut all = vec![
             unbalanced("source s: received 1 ≠ accepted 0"),
             reader_ended("syslog"),
-            queue_stalled(&stall(true), "splunk"),
-            queue_stalled(&stall(false), "splunk"),
-            queue_full(AT, "splunk"),
-            queue_filling(61, "splunk").unwrap(),
+            queue_stalled(&stall(true), &backlogs(WhenFull::Block)),
+            queue_stalled(&stall(false), &[]),
+            queue_full(AT, &backlogs(WhenFull::Block)),
+            queue_full(AT, &backlogs(WhenFull::DropOldest)),
+            queue_filling(61, &backlogs(WhenFull::Block)).unwrap(),
+            backlog_filling(61, &backlogs(WhenFull::Block)[0]).unwrap(),
+            backlog_filling(61, &backlogs(WhenFull::DropOldest)[0]).unwrap(),
+            backlog_filling(61, &backlogs(WhenFull::DropNewest)[0]).unwrap(),
             destination("tape", &Trouble::Ended),
             destination("tape", &Trouble::Stalled { since: AT }),
             certificate("syslog", soon).unwrap(),
@@ -597,8 +702,36 @@ mod tests {
     }
 
     #[test]
+    fn a_full_queue_names_all_that_fill_it_and_is_critical_minutes_ahead() {
+        let block = backlogs(WhenFull::Block);
+        let hour = queue_filling(FULL_SOON_S, &block).unwrap();
+        let soon = queue_filling(FULL_SOON_S - 1, &block).unwrap();
+        assert_eq!(
+            (hour.severity, soon.severity),
+            (Severity::Warning, Severity::Critical)
+        );
+        let names = "destinations splunk and old (not configured any more)";
+        for words in [
+            &soon.what,
+            &soon.cause,
+            &soon.remedy,
+            &queue_full(AT, &block).what,
+        ] {
+            assert!(words.contains(names), "{words}");
+        }
+        let dropping = backlog_filling(1, &backlogs(WhenFull::DropOldest)[0]).unwrap();
+        assert_eq!(
+            dropping.severity,
+            Severity::Warning,
+            "it costs nobody else anything"
+        );
+    }
+
+    #[test]
     fn what_is_far_off_is_no_alarm() {
-        assert!(queue_filling(FILLING_SOON_S, "splunk").is_none());
+        let one = &backlogs(WhenFull::Block)[..1];
+        assert!(queue_filling(FILLING_SOON_S, one).is_none());
+        assert!(backlog_filling(FILLING_SOON_S, &one[0]).is_none());
         let now = Timestamp::now().0 / 1_000_000_000;
         assert!(certificate("syslog", now + CERTIFICATE_SOON_S + 60).is_none());
     }

@@ -240,6 +240,27 @@ impl Shared {
         }
     }
 
+    /// What is wrong with the room in the queue.
+    fn queue_drafts(&self, queue: &QueueFlow, levels: &QueueLevels) -> Vec<alarm::Draft> {
+        let backlogs = self.log.backlogs();
+        let whole = match (&levels.stall, self.blocked_since(), queue.full_in_s) {
+            (Some(stall), ..) => Some(alarm::queue_stalled(stall, &backlogs)),
+            (None, Some(since), _) => Some(alarm::queue_full(since, &backlogs)),
+            (None, None, Some(seconds)) => alarm::queue_filling(seconds, &backlogs),
+            (None, None, None) => None,
+        };
+        let room = match levels.disk_bytes_max {
+            0 => levels.bytes_max,
+            max => max,
+        };
+        let own = backlogs
+            .iter()
+            .filter(|one| !one.full && one.bytes_max < room);
+        let trend = lock(&self.trend);
+        let own = own.filter_map(|one| alarm::backlog_filling(trend.backlog_full_in_s(one)?, one));
+        whole.into_iter().chain(own).collect()
+    }
+
     /// Everything that is wrong.
     fn drafts(
         &self,
@@ -253,19 +274,7 @@ impl Shared {
         drafts.extend(ledger.imbalance().map(|words| alarm::unbalanced(&words)));
         let dead = graph.sources.iter().filter(|one| self.is_dead(one));
         drafts.extend(dead.map(|running| alarm::reader_ended(&running.source.name)));
-        let slowest = ledger
-            .destinations
-            .iter()
-            .max_by_key(|(_, row)| row.pending);
-        let slowest = slowest.map_or("", |(name, _)| name.as_str());
-        drafts.extend(
-            match (&levels.stall, self.blocked_since(), queue.full_in_s) {
-                (Some(stall), ..) => Some(alarm::queue_stalled(stall, slowest)),
-                (None, Some(since), _) => Some(alarm::queue_full(since, slowest)),
-                (None, None, Some(seconds)) => alarm::queue_filling(seconds, slowest),
-                (None, None, None) => None,
-            },
-        );
+        drafts.extend(self.queue_drafts(queue, levels));
         let ill = graph.destinations.iter().zip(troubles);
         let ill = ill.filter_map(|(one, trouble)| Some((one, trouble.as_ref()?)));
         drafts.extend(ill.map(|(one, trouble)| alarm::destination(&one.name, trouble)));

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use inrush_event::{LedgerSnapshot, Record, Timestamp};
-use inrush_queue::QueueLevels;
+use inrush_queue::{Backlog, QueueLevels};
 
 /// Samples kept: a minute of them, and the one before.
 const SAMPLES_MAX: usize = 61;
@@ -29,6 +29,8 @@ struct Sample {
     pending: u64,
     /// What an event takes in the queue, about.
     event_bytes: u64,
+    /// What each destination keeps, and what is pending there.
+    backlogs: Vec<(String, u64, u64)>,
 }
 
 /// Something that is lost or put aside.
@@ -86,7 +88,14 @@ fn budget(levels: &QueueLevels) -> (u64, u64) {
 
 impl Trend {
     /// Takes note of one second.
-    pub(crate) fn note(&mut self, ledger: &LedgerSnapshot, levels: &QueueLevels, now: Instant) {
+    pub(crate) fn note(
+        &mut self,
+        ledger: &LedgerSnapshot,
+        levels: &QueueLevels,
+        backlogs: &[Backlog],
+        now: Instant,
+    ) {
+        let pending = |name: &str| ledger.destinations.get(name).map_or(0, |row| row.pending);
         let sum = |of: fn(&inrush_event::SourceSnapshot) -> u64| {
             ledger.sources.values().map(of).sum::<u64>()
         };
@@ -104,6 +113,16 @@ impl Trend {
                 .max()
                 .unwrap_or(0),
             event_bytes: bytes / events.max(1) + size_of::<Record>() as u64,
+            backlogs: backlogs
+                .iter()
+                .map(|one| {
+                    (
+                        one.destination.clone(),
+                        one.bytes,
+                        pending(&one.destination),
+                    )
+                })
+                .collect(),
         });
         for (kind, name, total) in losses(ledger) {
             self.note_loss((kind, name.to_owned()), total, Timestamp(ledger.at_ns), now);
@@ -148,21 +167,42 @@ impl Trend {
     /// halves of the minute are compared, and the level may rise no faster than what is pending
     /// does.
     pub(crate) fn full_in_s(&self, levels: &QueueLevels) -> Option<u64> {
+        let (used, max) = budget(levels);
+        self.reaches_in_s(used, max, &|sample| sample.used, &|sample| sample.pending)
+    }
+
+    /// Seconds until a destination has used its room, if it goes on as in the last minute.
+    pub(crate) fn backlog_full_in_s(&self, backlog: &Backlog) -> Option<u64> {
+        let row = |sample: &Sample| {
+            let mut rows = sample.backlogs.iter();
+            let row = rows.find(|(name, ..)| *name == backlog.destination);
+            row.map_or((0, 0), |(_, bytes, pending)| (*bytes, *pending))
+        };
+        let (bytes, max) = (backlog.bytes, backlog.bytes_max);
+        self.reaches_in_s(bytes, max, &|sample| row(sample).0, &|sample| row(sample).1)
+    }
+
+    fn reaches_in_s(
+        &self,
+        used: u64,
+        max: u64,
+        level: &dyn Fn(&Sample) -> u64,
+        pending: &dyn Fn(&Sample) -> u64,
+    ) -> Option<u64> {
         if self.samples.len() < SAMPLES_MIN {
             return None;
         }
         let half = self.samples.len() / 2;
-        let lowest = |of: fn(&Sample) -> u64| {
+        let lowest = |of: &dyn Fn(&Sample) -> u64| {
             let first = self.samples.range(..half).map(of).min()?;
             let second = self.samples.range(half..).map(of).min()?;
             second.checked_sub(first).filter(|more| *more > 0)
         };
         let event_bytes = self.samples.back()?.event_bytes;
-        let by_level = lowest(|sample| sample.used)?;
-        let by_events = lowest(|sample| sample.pending)?.saturating_mul(event_bytes);
+        let by_level = lowest(level)?;
+        let by_events = lowest(pending)?.saturating_mul(event_bytes);
         let apart = self.samples[half].at - self.samples.front()?.at;
         let bytes_a_second = by_level.min(by_events) as f64 / apart.as_secs_f64().max(0.1);
-        let (used, max) = budget(levels);
         let seconds = max.saturating_sub(used) as f64 / bytes_a_second;
         (seconds <= AHEAD_MAX_S).then_some(seconds as u64)
     }
@@ -232,7 +272,7 @@ mod tests {
         for second in 0..100 {
             destination.pending.set(pending(second));
             let now = start + second as u32 * SECOND;
-            trend.note(&ledger.snapshot(), &levels(level(second)), now);
+            trend.note(&ledger.snapshot(), &levels(level(second)), &[], now);
         }
         assert_eq!(trend.samples.len(), SAMPLES_MAX);
         trend.full_in_s(&levels(level(99)))
@@ -268,6 +308,34 @@ mod tests {
     }
 
     #[test]
+    fn a_backlog_with_a_limit_of_its_own_says_when_it_is_reached() {
+        let ledger = Ledger::new();
+        let destination = ledger.destination("dead");
+        let mut trend = Trend::default();
+        let start = Instant::now();
+        let backlog = |name: &str, bytes| Backlog {
+            destination: name.to_owned(),
+            bytes,
+            bytes_max: 100_000_000,
+            when_full: inrush_queue::WhenFull::Block,
+            full: false,
+            abandoned: false,
+        };
+        for second in 0..60 {
+            destination.pending.set(second * 100_000);
+            let backlogs = [
+                backlog("dead", second * 1_000_000),
+                backlog("well", 5_000_000),
+            ];
+            let now = start + second as u32 * SECOND;
+            trend.note(&ledger.snapshot(), &levels(0), &backlogs, now);
+        }
+        let full_in = |name, bytes| trend.backlog_full_in_s(&backlog(name, bytes));
+        assert_eq!(full_in("dead", 40_000_000), Some(60));
+        assert_eq!(full_in("well", 5_000_000), None);
+    }
+
+    #[test]
     fn nothing_is_foretold_without_a_past() {
         let ledger = Ledger::new();
         let mut trend = Trend::default();
@@ -278,7 +346,8 @@ mod tests {
             let level = levels(second * 1_000_000);
             assert_eq!(trend.full_in_s(&level), None, "after {second} seconds");
             destination.pending.set(second * 100_000);
-            trend.note(&ledger.snapshot(), &level, start + second as u32 * SECOND);
+            let at = start + second as u32 * SECOND;
+            trend.note(&ledger.snapshot(), &level, &[], at);
         }
         assert_eq!(trend.full_in_s(&levels(90_000_000)), Some(10));
     }
@@ -291,7 +360,7 @@ mod tests {
         let start = Instant::now();
         let mut at = |seconds: u32| {
             let now = start + seconds * SECOND;
-            trend.note(&ledger.snapshot(), &levels(0), now);
+            trend.note(&ledger.snapshot(), &levels(0), &[], now);
             trend.growing(now).collect::<Vec<_>>()
         };
         source.rejected(RejectReason::Empty).add(5);

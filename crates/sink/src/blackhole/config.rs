@@ -1,9 +1,14 @@
-//! The options of `blackhole`: none.
+//! The options of `blackhole`: those that every destination has.
 
+use inrush_event::DestinationQueue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Options of the `blackhole` destination: it has none.
+/// Options of the `blackhole` destination.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct BlackholeConfig {}
+pub struct BlackholeConfig {
+    /// The limits of this destination's backlog in the queue.
+    #[serde(default, skip_serializing_if = "DestinationQueue::is_default")]
+    pub queue: DestinationQueue,
+}

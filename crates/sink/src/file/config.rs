@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inrush_event::{ByteSize, Period};
+use inrush_event::{ByteSize, DestinationQueue, Period};
 use inrush_files::{AccessOptions, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,6 +54,9 @@ pub struct FileConfig {
     /// Permissions of new folders in octal. Without it `0700`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir_mode: Option<Mode>,
+    /// The limits of this destination's backlog in the queue.
+    #[serde(default, skip_serializing_if = "DestinationQueue::is_default")]
+    pub queue: DestinationQueue,
 }
 
 fn fsync_interval() -> Period {
@@ -127,6 +130,7 @@ impl FileConfig {
             fsync_interval: fsync_interval(),
             keep_files: None,
             max_open_files: max_open_files(),
+            queue: DestinationQueue::default(),
             owner: None,
             group: None,
             file_mode: None,

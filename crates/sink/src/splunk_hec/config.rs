@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use inrush_codec::encode::IndexedField;
-use inrush_event::{AutoCount, ByteSize, Period, Secret};
+use inrush_event::{AutoCount, ByteSize, DestinationQueue, Period, Secret};
 use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,9 @@ pub struct SplunkHecConfig {
     /// Indexed fields sent with every event, under the names that SC4S gave them.
     #[serde(default = "indexed_fields")]
     pub indexed_fields: Vec<IndexedField>,
+    /// The limits of this destination's backlog in the queue.
+    #[serde(default, skip_serializing_if = "DestinationQueue::is_default")]
+    pub queue: DestinationQueue,
 }
 
 fn request_timeout() -> Period {
@@ -210,6 +213,7 @@ impl SplunkHecConfig {
             proxy: None,
             source: None,
             indexed_fields: indexed_fields(),
+            queue: DestinationQueue::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use inrush_event::{ByteSize, Period, Secret};
+use inrush_event::{ByteSize, DestinationQueue, Period, Secret};
 use inrush_store::{BucketOptions, Home, Retention, WriteOptions, check_url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,9 @@ pub struct StoreConfig {
     /// safe in the queue, but count as pending until then.
     #[serde(default = "flush_after")]
     pub flush_after: Period,
+    /// The limits of this destination's backlog in the queue.
+    #[serde(default, skip_serializing_if = "DestinationQueue::is_default")]
+    pub queue: DestinationQueue,
 }
 
 /// How a bucket is reached. What is not given comes from the environment, by the names of the AWS
@@ -208,6 +211,7 @@ impl Default for StoreConfig {
             free: free(),
             flush_bytes: flush_bytes(),
             flush_after: flush_after(),
+            queue: DestinationQueue::default(),
         }
     }
 }
