@@ -156,12 +156,16 @@ impl State {
         let (bytes, again) = (self.cost(arrival), arrival.batch.only().is_some());
         let (mut takers, mut away, mut own) = (0, 0, false);
         for index in 0..self.slots.len() {
-            self.slots[index].turns_away = false;
+            let slot = &mut self.slots[index];
+            (slot.turns_away, slot.holds_up) = (false, false);
             if again || !self.slots[index].cursor.is_meant(&arrival.batch) {
                 continue;
             }
             match self.when_full(&self.slots[index]) {
-                WhenFull::Block if self.is_over(index, bytes) => return Asked::Wait,
+                WhenFull::Block if self.is_over(index, bytes) => {
+                    self.slots[index].holds_up = true;
+                    return Asked::Wait;
+                }
                 WhenFull::DropNewest if self.is_over(index, bytes) => {
                     let slot = &mut self.slots[index];
                     slot.turns_away = true;
@@ -366,7 +370,8 @@ impl Log {
                 bytes_max,
                 when_full: state.when_full(slot),
                 // One more batch may be too large for the rest: a hundredth is nothing.
-                full: slot.kept_bytes + bytes_max / 100 >= bytes_max
+                full: slot.holds_up
+                    || slot.kept_bytes + bytes_max / 100 >= bytes_max
                     || whole && slot.kept_bytes >= bytes_max / 2,
                 abandoned: slot.abandoned_since.is_some(),
             }

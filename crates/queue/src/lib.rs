@@ -5,9 +5,11 @@
 //!   event of it exactly once. A batch is let go as soon as every cursor has settled it.
 //! * The ledger's destination side is posted here, under the same gate as the source's side, so
 //!   that no snapshot sees an event on one side only. `pending` is counted, not derived.
-//! * A budget of memory and one of disk for all. At the limit the policy applies: `block` makes
-//!   the worker wait, which slows TCP down and leaves UDP to the kernel, whose drops are counted;
-//!   `drop_oldest` and `drop_newest` are counted by reason.
+//! * A budget of memory and one of disk for all, and a limit for the backlog of each destination
+//!   ([`Log::limit`]). At a limit the policy of that destination applies: `block` makes the worker
+//!   wait, which slows TCP down and leaves UDP to the kernel, whose drops are counted;
+//!   `drop_oldest` and `drop_newest` drop events for that destination alone, counted by reason.
+//! * What is in flight counts as its answer says, also when its segment has made room meanwhile.
 //! * A position below [`Log::durable_end`] is as durable as the mode promises; nothing is answered
 //!   before.
 //!

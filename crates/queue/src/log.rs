@@ -156,6 +156,7 @@ impl Log {
                 kept_bytes: 0,
                 front: 0,
                 turns_away: false,
+                holds_up: false,
             });
         }
         pending.retain(|(_, events)| *events > 0);
@@ -239,20 +240,25 @@ impl Log {
         let arrival = Arrival::new(batch);
         let mut freed = Vec::new();
         let mut state = self.lock();
-        loop {
-            match self.admit(&mut state, &arrival, Some(Instant::now()), &mut freed) {
-                Some(Ok(())) => break,
-                Some(Err(error)) => return Err(error),
-                None => {}
+        let mut waits = false;
+        let admitted = loop {
+            let admitted = self.admit(&mut state, &arrival, Some(Instant::now()), &mut freed);
+            if let Some(admitted) = admitted {
+                break admitted;
             }
-            state.block();
+            if !std::mem::replace(&mut waits, true) {
+                state.block();
+            }
             self.work.notify_one();
             state = self
                 .room
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+        };
+        if waits {
             state.unblock();
         }
+        admitted?;
         let position = self.take_in(&mut state, arrival, urgent, Instant::now(), accept);
         // In memory, or with no destination that has room for it.
         let answered = urgent && position < state.durable_end();

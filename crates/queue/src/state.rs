@@ -98,6 +98,8 @@ pub(crate) struct Slot {
     pub(crate) front: u64,
     /// Whether it has no room for the batch that is being taken in.
     pub(crate) turns_away: bool,
+    /// Whether sources wait because it has none.
+    pub(crate) holds_up: bool,
 }
 
 pub(crate) struct State {
@@ -232,10 +234,11 @@ impl State {
 
     pub(crate) fn unblock(&mut self) {
         self.blocked -= 1;
-        // Room was made for one; if it is taken at once, the wait goes on and began anew.
-        if self.blocked == 0 {
-            self.blocked_since = Timestamp::NONE;
-        }
+        // Room was made for one; if others wait, their wait began anew.
+        self.blocked_since = match self.blocked {
+            0 => Timestamp::NONE,
+            _ => Timestamp::now(),
+        };
     }
 
     /// Makes room in memory for a batch of `bytes`, if it can be made: what is on disk may leave,
@@ -620,6 +623,7 @@ impl State {
             kept_bytes: 0,
             front: 0,
             turns_away: false,
+            holds_up: false,
         });
     }
 
