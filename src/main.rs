@@ -10,9 +10,12 @@ mod cmd;
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
 use inrush_pipeline::config::Problems;
+use signal_hook::consts::SIGXFSZ;
 
 use cmd::{Cli, Usage};
 
@@ -21,6 +24,11 @@ const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     inrush_files::keep_private();
+    // A limit on the size of files (RLIMIT_FSIZE) is an error of a write then, not the end.
+    let passed = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, passed) {
+        eprintln!("inrush: a limit on the size of files will end the process: {error}");
+    }
     match cmd::dispatch(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => report(&error),

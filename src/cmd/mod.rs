@@ -6,6 +6,7 @@ mod check;
 mod doctor;
 mod explain;
 mod load;
+mod log;
 mod migrate;
 mod password;
 mod plan;

@@ -1,7 +1,7 @@
 //! `inrush run`: starts the pipeline and the admin API, obeys signals, stops in good order.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, bail};
 use inrush_control::Searcher;
@@ -15,14 +15,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::RunArgs;
+use super::log::{self, say};
 use super::searcher::Searching;
 
 /// Runs until a signal says stop.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // First of all, before anything else opens files under their numbers.
     let inherited = Inherited::from_environment();
+    log::start();
     tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(log::writer)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_target(false)
         .init();
@@ -50,7 +52,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     } else {
         "http"
     };
-    eprintln!("inrush: admin on {scheme}://{}", admin.local_addr());
+    say!("inrush: admin on {scheme}://{}", admin.local_addr());
     if admin_options.tls.is_none() && !admin_options.listen.is_loopback() {
         tracing::warn!(
             "admin: passwords, tokens and events cross the network in clear text; set admin.tls, \
@@ -58,14 +60,15 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     for (source, address) in pipeline.listeners() {
-        eprintln!("inrush: listening on {address} source={source}");
+        say!("inrush: listening on {address} source={source}");
     }
-    eprintln!("inrush: ready");
+    say!("inrush: ready");
     process::notify("READY=1");
     obey(&mut signals, &pipeline, &admin);
     process::notify("STOPPING=1");
     finish(&mut signals, pipeline);
     admin.stop();
+    log::flush();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,11 +107,11 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &Server) {
         let reloaded = pipeline.reload();
         admin.renew();
         match reloaded {
-            Ok(report) if report.changed.is_empty() => eprintln!("inrush: reload: no change"),
-            Ok(report) => eprintln!("inrush: reload: {}", report.changed.join(", ")),
+            Ok(report) if report.changed.is_empty() => say!("inrush: reload: no change"),
+            Ok(report) => say!("inrush: reload: {}", report.changed.join(", ")),
             Err(problems) => {
-                eprintln!("inrush: reload failed, what is named here goes on as it was:");
-                problems.iter().for_each(|problem| eprintln!("  {problem}"));
+                say!("inrush: reload failed, what is named here goes on as it was:");
+                problems.iter().for_each(|problem| say!("  {problem}"));
             }
         }
     }
@@ -116,22 +119,35 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &Server) {
 
 /// Stops in good order; a second signal ends the wait.
 fn finish(signals: &mut Signals, pipeline: Pipeline) {
-    eprintln!("inrush: stopping: taking in what was received and delivering it");
+    say!("inrush: stopping: taking in what was received and delivering it");
     let admin = pipeline.admin();
     let handle = signals.handle();
+    let stopping = Mutex::new(Some(pipeline));
+    let stop = || {
+        let pipeline = stopping
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        pipeline.map(Pipeline::stop);
+        handle.close();
+    };
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            pipeline.stop();
-            handle.close();
-        });
+        // Without a thread to be had it is stopped here, and a second signal is not heard.
+        if std::thread::Builder::new()
+            .spawn_scoped(scope, stop)
+            .is_err()
+        {
+            stop();
+        }
         // Ends when the handle is closed, or at a signal.
         if signals.forever().any(|signal| signal != SIGHUP) {
-            eprintln!("inrush: second signal: stopping at once");
-            eprintln!("{}", summary(&admin.ledger()));
+            say!("inrush: second signal: stopping at once");
+            say!("{}", summary(&admin.ledger()));
+            log::flush();
             std::process::exit(1);
         }
     });
-    eprintln!("{}", summary(&admin.ledger()));
+    say!("{}", summary(&admin.ledger()));
 }
 
 /// The last line: what came in and what became of it.

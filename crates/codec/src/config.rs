@@ -8,6 +8,7 @@ use inrush_event::{ByteSize, Period, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::charset::Charset;
 use crate::syslog::Zone;
 
 /// How a stream is cut into messages.
@@ -48,6 +49,12 @@ pub struct SyslogOptions {
     /// How far the time of an event may be from the time at which it was received. The event is
     /// kept as it is, flagged `time_skewed` and counted. `0s`: it may be anything.
     pub max_time_skew: Period,
+    /// Encoding of messages that are not UTF-8, such as `windows-1252`, `iso-8859-15`,
+    /// `shift_jis`, `gb18030` or `utf-16`: they are converted to UTF-8 and flagged `converted`.
+    /// Without it, and where a message is not valid in it, the event is flagged `not_utf8` and
+    /// `raw_base64` keeps its bytes. UTF-16 needs UDP or octet counting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<Charset>,
 }
 
 /// More than any zone is from UTC, so that a missing zone alone, which has a flag of its own, does
@@ -62,6 +69,7 @@ impl Default for SyslogOptions {
             timezone: "UTC".to_owned(),
             guess_timezone: false,
             max_time_skew: TIME_SKEW_DEFAULT,
+            encoding: None,
         }
     }
 }

@@ -17,12 +17,14 @@
 //! 5. [`encode`]: records as destinations want them.
 #![forbid(unsafe_code)]
 
+pub mod charset;
 pub mod config;
 pub mod encode;
 pub mod frame;
 pub mod relp;
 pub mod syslog;
 
+pub use charset::Charset;
 pub use config::{Framing, OptionsError, SyslogOptions};
 pub use frame::{Frame, FrameDecoder, datagram};
 pub use syslog::{Guess, Guesses, KeptGuess, Parser, Zone, ZoneError};

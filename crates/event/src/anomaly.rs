@@ -38,6 +38,8 @@ anomalies! {
     17 GROUP_INCOMPLETE "group_incomplete" "Parts of the event did not come in time, or there was no room to wait for them.";
     18 TIME_SKEWED "time_skewed" "The event time is further from the receive time than `max_time_skew`.";
     19 ZONE_GUESSED "zone_guessed" "No time zone was sent: the one that earlier events of the sender came in was taken.";
+    20 NOT_UTF8 "not_utf8" "Not UTF-8, and the source has no `encoding` that it is valid in: broken bytes are shown as U+FFFD, and `raw_base64` has the record as it was received.";
+    21 CONVERTED "converted" "The text was converted to UTF-8 from the `encoding` of the source.";
 }
 
 impl Anomalies {
@@ -62,6 +64,16 @@ impl Anomalies {
     /// Whether every bit of `other` is set here.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// What of it was found while the record was framed, and not in its text.
+    #[must_use]
+    pub const fn framed(self) -> Self {
+        const FRAMED: u32 = Anomalies::OVERSIZE.0
+            | Anomalies::UNTERMINATED.0
+            | Anomalies::BAD_FRAME.0
+            | Anomalies::DATAGRAM_CUT.0;
+        Self(self.0 & FRAMED)
     }
 
     /// Adds the bits of `other`.

@@ -29,6 +29,7 @@ pub mod limits;
 mod metric;
 mod record;
 mod sum;
+mod text;
 mod units;
 mod zone;
 
@@ -46,5 +47,6 @@ pub use ledger::{
 pub use metric::{Metric, MetricKind};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sum::{crc32c, crc32c_append};
+pub use text::{is_unprintable, json_printable};
 pub use units::{AutoCount, ByteSize, Period, Secret, UnitError};
 pub use zone::abbreviation_minutes;

@@ -5,6 +5,7 @@ mod answers;
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -205,9 +206,39 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS);
+        // A fault of ours costs the connections at hand, not all that come later.
+        while catch_unwind(AssertUnwindSafe(|| self.work(&mut events))).is_err() {
+            self.start_over();
+        }
+        let now = Now::read();
+        for (_, slot) in &mut self.slots {
+            self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
+        }
+        self.fillers.iter_mut().for_each(|filler| filler.close(now));
+        self.answer_last(&mut events);
+    }
+
+    /// Forgets all connections, which closes them, and what they had not handed on.
+    fn start_over(&mut self) {
+        tracing::error!(
+            connections = self.slots.len(),
+            "a stream worker met a fault of Inrush: its connections are closed, and what they had \
+             sent within the last moment is lost unless it is sent again; please report it"
+        );
+        for (_, slot) in &self.slots {
+            self.fillers[slot.filler].source().connections.sub(1);
+        }
+        self.load.fetch_sub(self.slots.len(), Ordering::Relaxed);
+        self.slots.clear();
+        self.ready.clear();
+        self.fillers.clear();
+        self.helping = false;
+    }
+
+    fn work(&mut self, events: &mut Events) {
         while !self.finished() {
-            self.wait(&mut events);
-            for event in &events {
+            self.wait(events);
+            for event in &*events {
                 match event.token() {
                     WAKE => self.obey(),
                     Token(key) => self.mark_ready(key, event.is_read_closed()),
@@ -220,12 +251,6 @@ impl Worker {
                 self.sweep();
             }
         }
-        let now = Now::read();
-        for (_, slot) in &mut self.slots {
-            self.fillers[slot.filler].end_stream(&slot.connection, &mut slot.state, now);
-        }
-        self.fillers.iter_mut().for_each(|filler| filler.close(now));
-        self.answer_last(&mut events);
     }
 
     fn finished(&self) -> bool {

@@ -3,7 +3,7 @@
 //! The text is copied once, as a whole: rows wait for seconds to be written, and an arena, which
 //! is larger than the text in it, can go back to the pool meanwhile.
 //! Text that is not UTF-8 is copied with U+FFFD for each broken part, as everything that takes
-//! Parquet or SQL demands; the event's anomalies say so.
+//! Parquet or SQL demands: the event is flagged `not_utf8`, and its `fields` have `raw_base64`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
-use inrush_event::{Batch, Origin, Record};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use inrush_event::{Anomalies, Batch, Origin, Record};
 
 use crate::schema::{STORED, time_type};
 use crate::sdata;
@@ -41,6 +43,9 @@ pub(crate) fn of_batch(
     let first = origin.first_event + start as u64;
     rows.finish(first, origin)
 }
+
+/// The entry of `fields` with the bytes of a record that is not UTF-8.
+const RAW_BASE64: &str = "raw_base64";
 
 type TimeBuilder = PrimitiveBuilder<TimestampNanosecondType>;
 
@@ -143,10 +148,16 @@ impl<'a> Rows<'a> {
         push_text(&mut self.app, batch.get(record.app));
         push_text(&mut self.proc_id, batch.get(record.proc_id));
         push_text(&mut self.msg_id, batch.get(record.msg_id));
-        self.push_raw(record);
+        let mut anomalies = record.anomalies;
+        if !self.push_raw(record) {
+            anomalies.insert(Anomalies::NOT_UTF8);
+        }
         self.format.append_value(record.format.name());
-        self.push_anomalies(record);
-        self.push_fields(batch.get(record.sdata));
+        self.push_anomalies(anomalies);
+        let raw = anomalies
+            .contains(Anomalies::NOT_UTF8)
+            .then(|| batch.get(record.raw));
+        self.push_fields(batch.get(record.sdata), raw);
     }
 
     /// Who sent it, by what, and the host that it is about: the sender where none was named.
@@ -167,7 +178,8 @@ impl<'a> Rows<'a> {
         self.protocol.append_value(peer.protocol.name());
     }
 
-    fn push_raw(&mut self, record: &Record) {
+    /// Whether it is UTF-8.
+    fn push_raw(&mut self, record: &Record) -> bool {
         let (raw, message) = (record.raw, record.message);
         let mut before = message.start.saturating_sub(raw.start);
         let at = raw.start - self.begin;
@@ -181,14 +193,15 @@ impl<'a> Rows<'a> {
         let inside = message.start >= raw.start && message.end() <= raw.end();
         let at = (inside && !message.is_empty()).then_some(before);
         self.message_at.append_option(at);
+        in_block.is_ok()
     }
 
-    fn push_anomalies(&mut self, record: &Record) {
-        if record.anomalies.is_empty() {
+    fn push_anomalies(&mut self, anomalies: Anomalies) {
+        if anomalies.is_empty() {
             return self.anomalies.append_null();
         }
         self.names.clear();
-        for name in record.anomalies.names() {
+        for name in anomalies.names() {
             if !self.names.is_empty() {
                 self.names.push(',');
             }
@@ -197,8 +210,14 @@ impl<'a> Rows<'a> {
         self.anomalies.append_value(&self.names);
     }
 
-    fn push_fields(&mut self, sdata: &[u8]) {
+    fn push_fields(&mut self, sdata: &[u8], raw: Option<&[u8]>) {
         let mut any = false;
+        if let Some(raw) = raw {
+            let (keys, values) = self.fields.entries();
+            keys.append_value(RAW_BASE64);
+            values.append_value(STANDARD.encode(raw));
+            any = true;
+        }
         if !sdata.is_empty() {
             let (keys, values) = self.fields.entries();
             sdata::each_param(&String::from_utf8_lossy(sdata), |key, value| {

@@ -71,8 +71,13 @@ pub(crate) fn bars(values: impl Iterator<Item = f64> + Clone) -> String {
 /// Without control characters, and without those that make a line read as something that it is
 /// not (bidirectional overrides).
 pub(crate) fn plain(text: &str) -> String {
-    let bad =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let bad = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
+            || matches!(c, '\u{e0000}'..='\u{e007f}')
+    };
     text.replace(bad, "\u{fffd}")
 }
 

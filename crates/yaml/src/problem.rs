@@ -138,7 +138,13 @@ impl Findings {
 
 /// A problem is one line whatever it quotes, and a terminal sees no control characters of it.
 fn one_line(message: &str) -> String {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let plain = |c: char| {
+        if inrush_event::is_unprintable(c) {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
     message.chars().map(plain).collect()
 }
 

@@ -177,8 +177,7 @@ fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Bidirectional overrides can make a line read as something that it is not.
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        if inrush_event::is_unprintable(c) {
             let _ = write!(out, "{}", c.escape_default());
         } else {
             out.push(c);

@@ -106,7 +106,13 @@ struct Group {
 /// A stranger's words, without what a terminal would obey.
 fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| {
+            if inrush_event::is_unprintable(c) {
+                ' '
+            } else {
+                c
+            }
+        })
         .collect()
 }
 

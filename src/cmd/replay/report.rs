@@ -44,9 +44,7 @@ pub(super) fn print(job: &Job<'_>, done: &Done) -> anyhow::Result<()> {
 /// A text for a terminal, in one line.
 fn printable(text: &str) -> String {
     let plain = |c: char| match c {
-        c if c.is_control() => '\u{fffd}',
-        // They can make a line read as something that it is not.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if inrush_event::is_unprintable(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(plain).collect()

@@ -145,7 +145,13 @@ impl Looker {
         }
         self.complained = Instant::now();
         if let Some((name, text)) = self.delivery.as_ref().and_then(View::trouble) {
-            let plain = |c: char| if c.is_control() { ' ' } else { c };
+            let plain = |c: char| {
+                if inrush_event::is_unprintable(c) {
+                    ' '
+                } else {
+                    c
+                }
+            };
             let text: String = text.chars().map(plain).collect();
             let end = if self.interactive { "\r\x1b[K" } else { "" };
             eprintln!("{end}inrush: {name} takes nothing just now, still trying: {text}");

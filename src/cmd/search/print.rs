@@ -3,6 +3,7 @@
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
+use inrush_event::{is_unprintable, json_printable};
 use inrush_store::reply::{Cell, Event, Progress, Reply, Table};
 use jiff::Timestamp;
 
@@ -21,7 +22,7 @@ pub(super) trait Show {
 /// A text for a terminal: lines stay, other control characters do not.
 pub(super) fn plain(text: &str) -> String {
     let plain = |c: char| {
-        if c.is_control() && c != '\n' {
+        if is_unprintable(c) && c != '\n' {
             '\u{fffd}'
         } else {
             c
@@ -34,7 +35,7 @@ pub(super) fn plain(text: &str) -> String {
 pub(super) fn one_line(c: char) -> char {
     match c {
         '\t' | '\n' | '\r' => ' ',
-        c if c.is_control() => '\u{fffd}',
+        c if is_unprintable(c) => '\u{fffd}',
         c => c,
     }
 }
@@ -87,7 +88,7 @@ impl Show for Json<'_> {
             }
             _ => return Ok(()),
         };
-        writeln!(self.out, "{line}")
+        writeln!(self.out, "{}", json_printable(&line))
     }
 
     fn finish(&mut self) -> io::Result<()> {

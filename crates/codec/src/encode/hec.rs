@@ -4,15 +4,16 @@ use std::io::Write;
 use std::sync::Arc;
 
 use inrush_event::{
-    Batch, ClassInfo, EventNames, ExtraKey, Peer, Protocol, Record, SourceInfo, Timestamp,
-    facility_name, severity_name,
+    Anomalies, Batch, ClassInfo, EventNames, ExtraKey, Peer, Protocol, Record, SourceInfo,
+    Timestamp, facility_name, severity_name,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::epoch::Second;
-use super::json_escape;
+use super::escape::take_broken;
 use super::text::{self, Put};
+use super::{json_escape, push_base64};
 
 /// Senders of a batch whose rendered fields are kept; those of further ones are rendered anew for
 /// each event, so that a flood of forged addresses cannot fill the memory.
@@ -152,8 +153,16 @@ impl HecEncoder {
             .push_epoch_ms(b"{\"time\":\"", time, b"\",\"host\":\"", out);
         push_host(batch, record, out);
         self.push_names(batch, record, out);
+        take_broken();
         let put = text::push(batch, record, out);
-        self.push_fields(batch, record, put, more, out);
+        if !take_broken() {
+            return self.push_fields(batch, record, put, more, out);
+        }
+        let mut broken = *record;
+        broken.anomalies.insert(Anomalies::NOT_UTF8);
+        let mut kept = more.to_vec();
+        push_base64(batch.get(record.raw), &mut kept);
+        self.push_fields(batch, &broken, put, &kept, out);
     }
 
     fn push_names(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {

@@ -5,7 +5,8 @@ use std::io::Write;
 use inrush_event::{Anomalies, Batch, Record, Timestamp, facility_name, severity_name};
 
 use super::epoch::Second;
-use super::json_escape;
+use super::escape::take_broken;
+use super::{json_escape, push_base64};
 
 /// Encodes events as JSON lines. Keep one a thread: it remembers the second it last rendered.
 ///
@@ -14,7 +15,8 @@ use super::json_escape;
 /// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `vendor`,
 /// `product`, `class`, `app`, `proc_id`,
 /// `msg_id`, `facility`, `severity` (keywords), `sdata`, `message`, `raw`, `sender`, `protocol`,
-/// `format`, `anomalies` (a list of names).
+/// `format`, `anomalies` (a list of names), `raw_base64` (the record as it was received, where it
+/// is not UTF-8).
 #[derive(Default)]
 pub struct JsonLines {
     event_second: Second,
@@ -32,9 +34,17 @@ impl JsonLines {
         self.push_times(batch.time(record), record, out);
         push_names(batch, record, out);
         push_header(batch, record, out);
+        take_broken();
         push_text(out, b",\"raw\":\"", batch.get(record.raw));
         push_arrival(batch, record, out);
-        push_anomalies(record.anomalies, out);
+        let mut anomalies = record.anomalies;
+        if take_broken() {
+            anomalies.insert(Anomalies::NOT_UTF8);
+        }
+        push_anomalies(anomalies, out);
+        if anomalies.contains(Anomalies::NOT_UTF8) {
+            push_base64(batch.get(record.raw), out);
+        }
         out.extend_from_slice(b"}\n");
     }
 

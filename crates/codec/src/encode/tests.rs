@@ -252,7 +252,8 @@ fn json_lines_leave_out_what_is_absent_and_show_what_is_odd() {
     let event: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(event["raw"], "\u{fffd}\u{fffd} raw");
     assert_eq!(event["host"], "10.0.0.1");
-    assert_eq!(event["anomalies"], json!(["clock_unsynced"]));
+    assert_eq!(event["anomalies"], json!(["clock_unsynced", "not_utf8"]));
+    assert_eq!(event["raw_base64"], "//4gcmF3");
     assert_eq!(event.get("app"), None);
     assert_eq!(event.get("severity"), None);
 }

@@ -424,6 +424,7 @@ fn format_fault(value: &Value, schema: &Value) -> Option<String> {
         "socket-address" => fault::<super::AdminAddr>(value),
         "dns-server" => fault::<super::DnsServer>(value),
         "password-hash" => fault::<super::PasswordHash>(value),
+        "encoding" => fault::<inrush_codec::Charset>(value),
         "mode" => fault::<inrush_files::Mode>(value),
         _ => None,
     }

@@ -201,6 +201,7 @@ fn scalar_kind(schema: &Value) -> String {
         (Some("listen-address"), _) => "listen address",
         (Some("socket-address"), _) => "address and port",
         (Some("timezone"), _) => "time zone",
+        (Some("encoding"), _) => "encoding",
         (Some("mode"), _) => "octal permissions",
         (Some("uri" | "url"), _) => "URL",
         (_, Some("boolean")) => "true or false",

@@ -169,7 +169,7 @@ fn unknown_keys_and_types_name_the_nearest() {
         &with_source("    lsiten: [udp://0.0.0.0:514]\n    index: x\n    colour: red\n"),
         &[
             "5:5: unknown key `lsiten` in `s`; did you mean `listen`?",
-            "7:5: unknown key `colour` in `s`; the keys here are `type`, `listen`, `tls`, `udp`, `stream`, `framing`, `max_message_bytes`, `timezone`, `guess_timezone`, `max_time_skew`, `index`, `product` and `sourcetype`",
+            "7:5: unknown key `colour` in `s`; the keys here are `type`, `listen`, `tls`, `udp`, `stream`, `framing`, `max_message_bytes`, `timezone`, `guess_timezone`, `max_time_skew`, `encoding`, `index`, `product` and `sourcetype`",
         ],
     );
     finds(

@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_codec::Parser;
-use inrush_event::{Anomalies, Ledger, Record};
+use inrush_codec::charset::Converted;
+use inrush_codec::{Charset, Parser};
+use inrush_event::{Anomalies, Ledger, Record, Span};
 
 use super::open::Open;
 use super::{Doors, Now, RECOGNISE_STEP, SUM_STEP_BYTES};
@@ -33,6 +34,8 @@ pub(crate) struct Study {
     sums: bool,
     /// Nanoseconds that an event's time may be from ours.
     skew_ns_max: u64,
+    /// What texts are in that are not UTF-8.
+    encoding: Option<Charset>,
 }
 
 impl Study {
@@ -50,6 +53,7 @@ impl Study {
             recognised: 0,
             sums: doors.log.has_disk(),
             skew_ns_max: settings.syslog.time_skew_ns_max(),
+            encoding: settings.syslog.encoding,
         }
     }
 
@@ -90,6 +94,9 @@ impl Study {
             return;
         }
         let from = self.recognised;
+        if let Some(encoding) = self.encoding {
+            self.convert(open, from, encoding);
+        }
         if let Some(recogniser) = &mut self.recogniser {
             let taken = recogniser.run(&mut open.builder, from, hold);
             for (sum, more) in [
@@ -112,6 +119,34 @@ impl Study {
             open.tally.bytes -= bytes;
         }
         self.recognised = open.builder.len();
+    }
+
+    /// Converts the events from number `from` on that are not UTF-8. The text goes behind what was
+    /// received, and the header is read again from there.
+    fn convert(&mut self, open: &mut Open, from: usize, encoding: Charset) {
+        for at in from..open.builder.len() {
+            let record = open.builder.records()[at];
+            let text = match encoding.convert(record.raw.of(open.builder.bytes())) {
+                Converted::Not => continue,
+                Converted::Invalid => {
+                    open.tally.add_later(Anomalies::NOT_UTF8, 1);
+                    open.builder.records_mut()[at]
+                        .anomalies
+                        .insert(Anomalies::NOT_UTF8);
+                    continue;
+                }
+                Converted::Text(text) => text,
+            };
+            let start = open.builder.filled();
+            open.builder.append(text.as_bytes());
+            let span = Span::new(start, open.builder.filled());
+            let mut framed = record.anomalies.framed();
+            framed.insert(Anomalies::CONVERTED);
+            let mut anew = Record::unparsed(span, record.received, record.peer, framed);
+            self.parser.parse(open.builder.bytes(), &mut anew);
+            open.tally.add_later(Anomalies::CONVERTED, 1);
+            open.builder.records_mut()[at] = anew;
+        }
     }
 
     /// The last event was put together from parts: all is known of it but its host's name and what

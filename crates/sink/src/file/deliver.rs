@@ -59,6 +59,7 @@ pub struct FileSink {
     failures: u32,
     /// Paths whose rotated files want looking after; `None` while the thread does not run.
     rotated: Option<Sender<PathBuf>>,
+    tidier: Option<(JoinHandle<()>, Arc<AtomicBool>)>,
     syncer: Syncer,
     access: Access,
     /// Said in the log already that files were readable for others.
@@ -141,13 +142,14 @@ impl FileSink {
                 quarantine,
                 status: Arc::clone(&status),
             },
-            syncer: Syncer::start(Arc::clone(&status)),
+            syncer: Syncer::start(Arc::clone(&status)).map_err(SinkError::Unstartable)?,
             status,
             open: HashMap::new(),
             groups: Groups::default(),
             uses: 0,
             failures: 0,
             rotated: None,
+            tidier: None,
             access,
             told_wide: false,
         })
@@ -311,6 +313,10 @@ impl FileSink {
             self.close(file);
             renamed?;
         }
+        // Where no thread could be had before, there may be one now.
+        if self.rotated.is_none() {
+            self.start_tidier();
+        }
         if let Some(rotated) = &self.rotated {
             // The thread is gone only while the process stops; the next run tidies up then.
             let _ = rotated.send(self.data_dir.join(path));
@@ -443,9 +449,8 @@ impl FileSink {
         }
     }
 
-    fn start_tidier(&mut self) -> (JoinHandle<()>, Arc<AtomicBool>) {
+    fn start_tidier(&mut self) {
         let (sender, receiver) = channel();
-        self.rotated = Some(sender);
         let abort = Arc::new(AtomicBool::new(false));
         let tidier = Tidier {
             compression: self.config.compression,
@@ -454,18 +459,31 @@ impl FileSink {
             abort: Arc::clone(&abort),
             status: Arc::clone(&self.status),
         };
-        (std::thread::spawn(move || tidier.run(&receiver)), abort)
+        let named = std::thread::Builder::new().name("file-tidy".into());
+        match named.spawn(move || tidier.run(&receiver)) {
+            Ok(thread) => {
+                self.rotated = Some(sender);
+                self.tidier = Some((thread, abort));
+            }
+            Err(error) => {
+                let text = format!("rotated files wait: no thread to tidy them: {error}");
+                self.status.noted(ErrorReason::Io, &text);
+            }
+        }
     }
 }
 
 impl Sink for FileSink {
     fn run(mut self: Box<Self>, feed: Arc<dyn Feed>) {
-        let (tidier, abort) = self.start_tidier();
+        self.start_tidier();
         self.take_batches(&*feed);
         self.rotated = None;
         if self.config.fsync != FsyncPolicy::Never {
             self.sync_all();
         }
+        let Some((tidier, abort)) = self.tidier.take() else {
+            return;
+        };
         while !tidier.is_finished() {
             abort.store(feed.stopping(), Relaxed);
             std::thread::sleep(Duration::from_millis(5));

@@ -17,6 +17,8 @@ pub(super) struct OpenFile {
     file: File,
     /// Set while the file is known to end in bytes of a failed write, which could not be cut off.
     cut_to: Option<u64>,
+    /// Whether it had a name when it was opened: a memory file never has one.
+    named: bool,
     /// Written since the last sync.
     dirty: bool,
     /// The number of the rotation period that its content belongs to.
@@ -52,6 +54,7 @@ impl OpenFile {
             path: path.to_owned(),
             file,
             cut_to: None,
+            named: metadata.nlink() > 0,
             dirty: false,
             period: period(now, every),
             last_used: 0,
@@ -103,6 +106,9 @@ impl OpenFile {
         if written.is_ok() && sync {
             written = self.file.sync_data();
         }
+        if written.is_ok() && self.named && metadata.is_file() {
+            self.still_there()?;
+        }
         match written {
             Ok(()) => self.dirty = !sync,
             Err(_) if metadata.is_file() => {
@@ -115,6 +121,17 @@ impl OpenFile {
             Err(_) => {}
         }
         written
+    }
+
+    /// What was written into a file without a name is gone when it is closed.
+    fn still_there(&self) -> io::Result<()> {
+        match self.file.metadata()?.nlink() {
+            0 => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "another program deleted it; what was just written is written again",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether nothing of a failed write is left in the file.

@@ -43,7 +43,7 @@ struct Shared {
 }
 
 impl Syncer {
-    pub(super) fn start(status: Arc<SinkStatus>) -> Self {
+    pub(super) fn start(status: Arc<SinkStatus>) -> io::Result<Self> {
         Self::with(status, File::sync_data)
     }
 
@@ -51,7 +51,7 @@ impl Syncer {
     pub(super) fn with(
         status: Arc<SinkStatus>,
         force: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let (rounds, received) = channel();
         let shared = Arc::new(Shared {
             force: Box::new(force),
@@ -60,12 +60,14 @@ impl Syncer {
             closed: AtomicUsize::new(0),
         });
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::spawn(move || theirs.run(&received));
-        Self {
+        let thread = std::thread::Builder::new()
+            .name("file-sync".into())
+            .spawn(move || theirs.run(&received))?;
+        Ok(Self {
             rounds: Some(rounds),
             shared,
             thread: Some(thread),
-        }
+        })
     }
 
     /// Whether the open files given last are still on their way; more of them would only queue up

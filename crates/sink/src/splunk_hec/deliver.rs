@@ -163,14 +163,19 @@ impl Sink for SplunkHec {
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
             let (asking, asker_left) = channel::<()>();
-            if let Some(acks) = &shared.acks {
-                scope.spawn(move || {
+            while let Some(acks) = &shared.acks {
+                let asking = asking.clone();
+                let asker = std::thread::Builder::new().spawn_scoped(scope, move || {
                     acks.run(&shared.client, feed);
                     drop(asking);
                 });
-            } else {
-                drop(asking);
+                match asker {
+                    Err(error) if !feed.stopping() => shared.no_thread(&error),
+                    _ => break,
+                }
+                std::thread::sleep(STOP_POLL);
             }
+            drop(asking);
             let (config, workers_max, mut workers) = (&config, config.workers_max(), 0);
             let mut line = Some(first_line);
             // More are started once there is work for them.
@@ -182,11 +187,14 @@ impl Sink for SplunkHec {
                     };
                     let mut worker = Worker::new(config, line, shared, feed);
                     let (alive, number) = (alive.clone(), workers);
-                    scope.spawn(move || {
+                    let started = std::thread::Builder::new().spawn_scoped(scope, move || {
                         worker.run(number);
                         // Nobody waits for it any more if this fails.
                         let _ = alive.send(());
                     });
+                    if let Err(error) = started {
+                        return shared.no_thread(&error);
+                    }
                     workers += 1;
                 }
             });
@@ -641,6 +649,12 @@ pub(super) struct Sent {
 }
 
 impl Shared {
+    /// Says that the system gave no thread; it is asked again.
+    fn no_thread(&self, error: &std::io::Error) {
+        let text = format!("no thread for requests, tried again: {error}");
+        self.status.failed(ErrorReason::Io, &text);
+    }
+
     /// The connections of one more worker, if there can be one.
     fn line(&self) -> Option<Line> {
         let failed = |error: &std::io::Error| {

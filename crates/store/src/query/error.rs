@@ -79,7 +79,13 @@ impl Fault {
 
 /// Quotes what someone wrote: in one line, without control characters, cut where it is long.
 pub(super) fn shown(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let plain = |c: char| {
+        if inrush_event::is_unprintable(c) {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
     let mut chars = text.chars();
     let begin: String = chars.by_ref().take(SHOWN_CHARS).map(plain).collect();
     let more = if chars.next().is_some() { "…" } else { "" };

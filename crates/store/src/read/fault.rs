@@ -89,6 +89,12 @@ impl From<Fault> for ParquetError {
 
 /// One line of bounded length.
 fn short(message: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let plain = |c: char| {
+        if inrush_event::is_unprintable(c) {
+            ' '
+        } else {
+            c
+        }
+    };
     message.chars().take(MESSAGE_CHARS_MAX).map(plain).collect()
 }

@@ -46,9 +46,12 @@ fn every_column_of_an_event_comes_back_from_its_file() {
     ] {
         assert_eq!(text(rows, column).value(0), value, "{column}");
     }
-    for absent in ["vendor", "app", "msg_id", "anomalies"] {
+    for absent in ["vendor", "app", "msg_id"] {
         assert!(text(rows, absent).is_null(0), "{absent}");
     }
+    let anomalies = text(rows, "anomalies");
+    assert_eq!(anomalies.value(0), "not_utf8");
+    assert!(anomalies.is_null(1));
     assert!(rows.column_by_name("severity").unwrap().is_null(0));
 }
 

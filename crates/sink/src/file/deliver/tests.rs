@@ -38,7 +38,7 @@ impl SlowDisk {
             }
             Ok(())
         });
-        (syncer, Self { begun, let_through })
+        (syncer.unwrap(), Self { begun, let_through })
     }
 
     /// Lets everything through; the inodes of all further syncs, once the syncer is gone.
