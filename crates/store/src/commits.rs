@@ -6,6 +6,12 @@
 //! object tells all that the commits before came to, and those are deleted.
 //!
 //! Both are two lines: JSON, and its CRC-32C in hexadecimal digits.
+//!
+//! # A commit whose outcome is not known
+//! The name may be there though making it durable failed; a request may be carried out though its
+//! answer was lost, or later. So a commit goes forward only: it is read back, recognised as our own,
+//! and made durable, or made again under the same number with the same content. No other commit is
+//! made before. A commit of another writer under our number ends the writing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,17 +22,22 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::covered::{Covered, Stretch};
-use crate::home::Home;
+use crate::decode::insist;
+use crate::home::{CreateError, Created, Home};
 use crate::snapshot::FileEntry;
 
 /// The folder of the log.
-const FOLDER: &str = "_log/";
+pub(crate) const FOLDER: &str = "_log/";
 const COMMIT: &str = ".commit";
 const FULL: &str = ".full";
 /// Commits after which all is told again; or a tenth of the files, where that is more.
 const COMMITS_BETWEEN: u64 = 100;
 /// `full` objects that are kept: if the last cannot be read, the one before it can.
 const FULLS_KEPT: usize = 2;
+/// An object of the log has so many bytes at most: some 500,000 files.
+const OBJECT_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Commits of a former process that may arrive while this one opens the store.
+const LATE_MAX: usize = 16;
 
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -41,6 +52,9 @@ pub(crate) struct Commit {
     pub(crate) removed: Vec<String>,
     /// Events that the added files hold and no file did before.
     pub(crate) covered: Vec<Stretch>,
+    /// The writer, by a number that it drew when it opened the store.
+    #[serde(default)]
+    pub(crate) writer: u64,
 }
 
 /// All that the commits so far came to.
@@ -61,36 +75,72 @@ pub(crate) struct Commits {
     pub(crate) covered: Covered,
     /// Removed files that may still be there.
     pub(crate) doomed: Vec<String>,
-    /// Objects of the log that could not be read, by path, with the reason.
+    /// Objects of the log without which it is not known what belongs to the store, by path, with the
+    /// reason.
     pub(crate) bad: Vec<(String, String)>,
+    /// Objects that cannot be read and are not needed, in the same way.
+    pub(crate) spare: Vec<(String, String)>,
     /// Number of the next commit.
     next: u64,
     since_full: u64,
     fulls: Vec<u64>,
     /// The first commit object that is still there.
     oldest: u64,
+    /// The last commit, as it was read; none if a `full` object tells it.
+    last: Option<Commit>,
+    /// Drawn by this process; 0 where it only reads.
+    writer: u64,
+    /// Whether the outcome of the next commit is not known.
+    in_doubt: bool,
+    /// Why nothing more may be written.
+    fenced: Option<String>,
+    /// Number of the last `full` object.
+    last_told: u64,
+}
+
+/// What is known of files from a log that is not sound.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// Whether it is sound after all.
+    pub(crate) is_sound: bool,
+    /// What any commit said of a file, by its path.
+    pub(crate) entries: BTreeMap<String, FileEntry>,
+    /// Objects of the log that cannot be read.
+    pub(crate) damaged: Vec<String>,
+}
+
+impl Parts {
+    fn add(&mut self, entries: Vec<FileEntry>) {
+        let by_path = |entry: FileEntry| (entry.path.clone(), entry);
+        self.entries.extend(entries.into_iter().map(by_path));
+    }
+}
+
+/// Why a commit is not known to be made.
+#[derive(Debug)]
+pub(crate) enum MakeError {
+    /// It was not made, and will not be unless it is tried again.
+    NotMade(io::Error),
+    /// It may be there: its files must stay, and it must be tried again before any other.
+    Unknown(io::Error),
+}
+
+impl MakeError {
+    pub(crate) fn into_inner(self) -> io::Error {
+        match self {
+            Self::NotMade(error) | Self::Unknown(error) => error,
+        }
+    }
 }
 
 impl Commits {
     /// Reads the log.
     ///
     /// # Errors
-    /// The folder cannot be read. What is in it but cannot be read is in [`Self::bad`].
+    /// The folder or an object in it cannot be read just now. What is there but is not what was
+    /// written is in [`Self::bad`].
     pub(crate) fn load(home: &Home) -> io::Result<Self> {
-        let mut commits = BTreeMap::new();
-        let mut fulls = BTreeMap::new();
-        for listed in home.list(FOLDER)? {
-            let name = listed.path.strip_prefix(FOLDER).unwrap_or_default();
-            let numbered = |end| {
-                name.strip_suffix(end)
-                    .and_then(|digits| digits.parse().ok())
-            };
-            if let Some(number) = numbered(COMMIT) {
-                commits.insert(number, listed.path);
-            } else if let Some(number) = numbered(FULL) {
-                fulls.insert(number, listed.path);
-            }
-        }
+        let (commits, fulls) = numbered(home)?;
         let mut loaded = Self {
             fulls: fulls.keys().copied().collect(),
             oldest: commits.keys().next().copied().unwrap_or(1),
@@ -98,30 +148,145 @@ impl Commits {
         };
         let mut from = 0;
         for (number, path) in fulls.iter().rev() {
-            match read::<Full>(home, path) {
+            match sound(read::<Full>(home, path))? {
                 Ok(full) => {
                     loaded.take_full(full);
                     from = *number;
+                    loaded.last_told = from;
                     break;
                 }
-                Err(error) => loaded.bad.push((path.clone(), error.to_string())),
+                Err(why) => loaded.spare.push((path.clone(), why)),
             }
         }
         let mut expected = from + 1;
         for (number, path) in commits.range(from + 1..) {
             if *number != expected {
-                let missing = format!("commits {expected} to {} are not there", number - 1);
-                loaded.bad.push((path.clone(), missing));
+                loaded.bad.push((path.clone(), missing(expected, *number)));
             }
             expected = number + 1;
-            match read::<Commit>(home, path) {
-                Ok(commit) => loaded.apply(&commit),
-                Err(error) => loaded.bad.push((path.clone(), error.to_string())),
+            match sound(read::<Commit>(home, path))? {
+                Ok(commit) => {
+                    loaded.apply(&commit);
+                    loaded.last = Some(commit);
+                }
+                Err(why) => loaded.bad.push((path.clone(), why)),
             }
+        }
+        // A `full` object that cannot be read tells more than what was found.
+        if let Some((number, path)) = fulls.last_key_value()
+            && *number >= expected
+        {
+            let why = missing(expected, number + 1);
+            loaded.bad.push((path.clone(), why));
+            expected = number + 1;
+        }
+        if home.has(&path(expected)) == Some(true) {
+            let why = "there is something else in its place".to_owned();
+            loaded.bad.push((path(expected), why));
+            expected += 1;
         }
         loaded.next = expected;
         loaded.since_full = expected - 1 - from;
         Ok(loaded)
+    }
+
+    /// Takes the log for this process: from now on no other can commit without this one noticing,
+    /// and what was read is durable.
+    ///
+    /// # Errors
+    /// It is not known whether a power cut would undo the last commit, or another process writes.
+    pub(crate) fn take_over(&mut self, home: &Home, writer: u64) -> io::Result<()> {
+        self.writer = writer;
+        if home.as_folder().is_some() {
+            // The folder is locked. A former process may have ended between the last commit and its
+            // sync.
+            return match &self.last {
+                Some(last) => home.settle(&path(self.next - 1), told(last)?),
+                None => Ok(()),
+            };
+        }
+        // A request of a former process may be on its way yet: the number that it wants is taken.
+        let fence = Commit {
+            at_ms: inrush_event::Timestamp::now().0 / 1_000_000,
+            why: "open".to_owned(),
+            writer,
+            ..Commit::default()
+        };
+        for _ in 0..LATE_MAX {
+            match self.make(home, &fence) {
+                Ok(()) => return Ok(()),
+                Err(error) if self.fenced.take().is_none() => return Err(error.into_inner()),
+                Err(_) => {
+                    let late: Commit = read(home, &path(self.next))?;
+                    self.apply(&late);
+                    self.next += 1;
+                    self.since_full += 1;
+                }
+            }
+        }
+        Err(foreign(&path(self.next)))
+    }
+
+    /// Reads what can be read of a log. Where it is not sound, what every part says is put together:
+    /// files of whatever commit, for their checksums; events that were ever covered; what was removed.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub(crate) fn salvage(home: &Home) -> io::Result<(Self, Parts)> {
+        let sound_log = Self::load(home)?;
+        let mut parts = Parts {
+            is_sound: sound_log.bad.is_empty(),
+            ..Parts::default()
+        };
+        if parts.is_sound {
+            return Ok((sound_log, parts));
+        }
+        let (commits, fulls) = numbered(home)?;
+        let mut salvaged = Self::default();
+        for path in fulls.values() {
+            match sound(read::<Full>(home, path))? {
+                Ok(full) => {
+                    full.covered.iter().for_each(|s| salvaged.covered.add(s));
+                    salvaged.doomed.extend(full.doomed);
+                    parts.add(full.files);
+                }
+                Err(_) => parts.damaged.push(path.clone()),
+            }
+        }
+        for path in commits.values() {
+            match sound(read::<Commit>(home, path))? {
+                Ok(commit) => {
+                    commit.covered.iter().for_each(|s| salvaged.covered.add(s));
+                    salvaged.doomed.extend(commit.removed);
+                    parts.add(commit.added);
+                }
+                Err(_) => parts.damaged.push(path.clone()),
+            }
+        }
+        let last = |all: &Numbered| all.last_key_value().map_or(0, |(number, _)| *number);
+        for (path, _) in sound_log.bad {
+            if home.has(&path) == Some(true) && !parts.damaged.contains(&path) {
+                let listed = commits
+                    .values()
+                    .chain(fulls.values())
+                    .any(|one| *one == path);
+                parts.damaged.extend((!listed).then_some(path));
+            }
+        }
+        // The new list is told under a number that no object had.
+        let last = last(&commits).max(last(&fulls)).max(sound_log.next);
+        salvaged.next = last + 2;
+        salvaged.fulls = fulls.keys().copied().collect();
+        salvaged.oldest = commits.keys().next().copied().unwrap_or(salvaged.next);
+        Ok((salvaged, parts))
+    }
+
+    /// Writes the list as it is here, in place of what was read.
+    ///
+    /// # Errors
+    /// The list is as it was.
+    pub(crate) fn replace_list(&mut self, home: &Home) -> io::Result<()> {
+        self.tell_all(home)
     }
 
     fn take_full(&mut self, full: Full) {
@@ -147,26 +312,94 @@ impl Commits {
             .for_each(|stretch| self.covered.add(stretch));
     }
 
-    /// Makes a commit. When this returns, it is durable and part of what is said here.
+    /// Why nothing more may be written, if so.
+    pub(crate) fn fenced(&self) -> Option<&str> {
+        self.fenced.as_deref()
+    }
+
+    /// This process's number, for commits.
+    pub(crate) fn writer(&self) -> u64 {
+        self.writer
+    }
+
+    /// Makes a commit. When this returns `Ok`, it is durable and part of what is said here. After
+    /// [`MakeError::Unknown`] the same commit has to be tried again before any other.
     ///
     /// # Errors
-    /// It was not made; [`io::ErrorKind::AlreadyExists`]: another process writes to this store.
-    pub(crate) fn make(&mut self, home: &Home, commit: &Commit) -> io::Result<()> {
-        let number = self.next;
-        let path = format!("{FOLDER}{number:020}{COMMIT}");
-        if !home.create(&path, told(commit)?)? {
-            // Perhaps by ourselves: the write may have been reported as failed after it was done.
-            if read::<Commit>(home, &path).ok().as_ref() != Some(commit) {
-                return Err(io::Error::new(
-                    io::ErrorKind::AlreadyExists,
-                    format!("{path} is there: does another process write to this store?"),
-                ));
+    /// See [`MakeError`]. [`io::ErrorKind::AlreadyExists`]: another process writes to this store, and
+    /// nothing can be committed any more.
+    pub(crate) fn make(&mut self, home: &Home, commit: &Commit) -> Result<(), MakeError> {
+        if let Some(why) = &self.fenced {
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, why.clone());
+            return Err(MakeError::NotMade(error));
+        }
+        self.keep_list(home).map_err(MakeError::NotMade)?;
+        let path = path(self.next);
+        let bytes = told(commit).map_err(MakeError::NotMade)?;
+        let created = match self.in_doubt {
+            false => home.create(&path, bytes.clone()),
+            // Perhaps it is there.
+            true => Ok(Created::Taken),
+        };
+        match created {
+            Ok(Created::Made) => {}
+            Err(CreateError::NotMade(error)) => return Err(MakeError::NotMade(error)),
+            Ok(Created::Taken) | Err(CreateError::Unknown(_)) => {
+                self.in_doubt = true;
+                self.find_out(home, &path, commit, bytes)?;
             }
         }
+        self.in_doubt = false;
         self.next += 1;
         self.since_full += 1;
         self.apply(commit);
         Ok(())
+    }
+
+    /// Tells all again where somebody has deleted the list, or a commit would stand alone there.
+    fn keep_list(&mut self, home: &Home) -> io::Result<()> {
+        if self.next < 2 || self.in_doubt || home.has(&path(self.next - 1)) != Some(false) {
+            return Ok(());
+        }
+        if self.last_told == self.next - 1 && home.has(&full_path(self.last_told)) == Some(true) {
+            return Ok(());
+        }
+        tracing::warn!("store: the list of files was deleted by somebody; it is written again");
+        self.tell_all(home)?;
+        self.fulls = vec![self.last_told];
+        Ok(())
+    }
+
+    /// Finds out about a commit that may be there: when this returns `Ok`, it is, and durable.
+    fn find_out(
+        &mut self,
+        home: &Home,
+        path: &str,
+        commit: &Commit,
+        bytes: Bytes,
+    ) -> Result<(), MakeError> {
+        match read::<Commit>(home, path) {
+            Ok(found) if found == *commit => home.settle(path, bytes).map_err(MakeError::Unknown),
+            Ok(_) => {
+                let error = foreign(path);
+                self.fenced = Some(error.to_string());
+                self.in_doubt = false;
+                Err(MakeError::NotMade(error))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match home.create(path, bytes) {
+                    Ok(Created::Made) => Ok(()),
+                    Ok(Created::Taken) => {
+                        let late = io::Error::other(format!("{path} came to be there just now"));
+                        Err(MakeError::Unknown(late))
+                    }
+                    Err(CreateError::NotMade(error) | CreateError::Unknown(error)) => {
+                        Err(MakeError::Unknown(error))
+                    }
+                }
+            }
+            Err(error) => Err(MakeError::Unknown(error)),
+        }
     }
 
     /// Tells all again if enough has come since the last time, and deletes what is told twice.
@@ -177,25 +410,93 @@ impl Commits {
         if self.since_full < COMMITS_BETWEEN.max(self.files.len() as u64 / 10) {
             return Ok(());
         }
+        self.tell_all(home)?;
+        while self.fulls.len() > FULLS_KEPT {
+            let old = self.fulls[0];
+            home.delete(&full_path(old))?;
+            self.fulls.remove(0);
+        }
+        let keep_from = self.fulls.first().copied().unwrap_or(0) + 1;
+        while self.oldest < keep_from.min(self.next) && self.fulls.len() == FULLS_KEPT {
+            home.delete(&path(self.oldest))?;
+            self.oldest += 1;
+        }
+        Ok(())
+    }
+
+    /// Tells all that the commits so far came to.
+    ///
+    /// # Errors
+    /// It is not durable; what was told before is there as it was.
+    pub(crate) fn tell_all(&mut self, home: &Home) -> io::Result<()> {
         let number = self.next - 1;
         let full = Full {
             files: self.files.values().cloned().collect(),
             covered: self.covered.stretches(),
             doomed: self.doomed.clone(),
         };
-        home.put(&format!("{FOLDER}{number:020}{FULL}"), told(&full)?)?;
+        home.put(&full_path(number), told(&full)?)?;
         self.since_full = 0;
-        self.fulls.push(number);
-        while self.fulls.len() > FULLS_KEPT {
-            let old = self.fulls.remove(0);
-            home.delete(&format!("{FOLDER}{old:020}{FULL}"))?;
-        }
-        let keep_from = self.fulls.first().copied().unwrap_or(0) + 1;
-        while self.oldest < keep_from.min(self.next) && self.fulls.len() == FULLS_KEPT {
-            home.delete(&format!("{FOLDER}{:020}{COMMIT}", self.oldest))?;
-            self.oldest += 1;
+        self.last_told = number;
+        if self.fulls.last() != Some(&number) {
+            self.fulls.push(number);
         }
         Ok(())
+    }
+}
+
+/// Commits and `full` objects by their numbers.
+type Numbered = BTreeMap<u64, String>;
+
+fn numbered(home: &Home) -> io::Result<(Numbered, Numbered)> {
+    let mut commits = Numbered::new();
+    let mut fulls = Numbered::new();
+    for listed in home.list(FOLDER)? {
+        let name = listed.path.strip_prefix(FOLDER).unwrap_or_default();
+        let numbered = |end| {
+            let digits: &str = name.strip_suffix(end)?;
+            digits.parse::<u64>().ok().filter(|n| *n < u64::MAX)
+        };
+        if let Some(number) = numbered(COMMIT) {
+            commits.insert(number, listed.path);
+        } else if let Some(number) = numbered(FULL) {
+            fulls.insert(number, listed.path);
+        }
+    }
+    Ok((commits, fulls))
+}
+
+fn path(number: u64) -> String {
+    format!("{FOLDER}{number:020}{COMMIT}")
+}
+
+fn full_path(number: u64) -> String {
+    format!("{FOLDER}{number:020}{FULL}")
+}
+
+fn missing(from: u64, to: u64) -> String {
+    match to - from {
+        1 => format!("commit {from} is not there"),
+        _ => format!("commits {from} to {} are not there", to - 1),
+    }
+}
+
+fn foreign(path: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::AlreadyExists,
+        format!("{path} was made by another process: give each writer a store of its own"),
+    )
+}
+
+/// Tells what is not what was written from what cannot be read just now.
+fn sound<T>(read: io::Result<T>) -> io::Result<Result<T, String>> {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    match read {
+        Ok(read) => Ok(Ok(read)),
+        Err(error) if matches!(error.kind(), InvalidData | NotFound | UnexpectedEof) => {
+            Ok(Err(error.to_string()))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -207,7 +508,7 @@ fn told<T: Serialize>(what: &T) -> io::Result<Bytes> {
 }
 
 fn read<T: DeserializeOwned>(home: &Home, path: &str) -> io::Result<T> {
-    let bytes = home.get(path)?;
+    let bytes = insist(|| home.get(path, OBJECT_BYTES_MAX))?;
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "its checksum is not right");
     let text = bytes.strip_suffix(b"\n").ok_or_else(broken)?;
     let cut = text.iter().rposition(|b| *b == b'\n').ok_or_else(broken)?;
@@ -215,5 +516,6 @@ fn read<T: DeserializeOwned>(home: &Home, path: &str) -> io::Result<T> {
     if sum != format!("{:08x}", crc32c(json)).as_bytes() {
         return Err(broken());
     }
-    Ok(serde_json::from_slice(json)?)
+    let parsed = serde_json::from_slice(json);
+    parsed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

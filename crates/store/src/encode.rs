@@ -20,6 +20,7 @@ use crate::grams::{self, BLOCK_ROWS, Builder, Layout};
 use crate::place::{self, Hour};
 use crate::schema::{EPOCH, FIELDS, LOG, MESSAGE_AT, SEQ, STORED};
 use crate::snapshot::FileEntry;
+use crate::sums::Sums;
 
 /// Rows of a row group: sixteen blocks. Some 40 MB of text are decoded for a row group at most.
 pub(crate) const GROUP_ROWS: usize = 16 * BLOCK_ROWS;
@@ -163,6 +164,7 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
         from_ns: i64::MAX,
         to_ns: i64::MIN,
         received_ns: i64::MIN,
+        sums: Sums::default(),
     };
     let mut grams = Builder::default();
     let mut filters = Vec::new();
@@ -185,6 +187,7 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
     writer.append_key_value_metadata(KeyValue::new(grams::METADATA_KEY.to_owned(), layout));
     let bytes = writer.into_inner().map_err(broken)?;
     entry.bytes = bytes.len() as u64;
+    entry.sums = Sums::of(&bytes);
     Ok(Encoded {
         entry,
         bytes: bytes.into(),

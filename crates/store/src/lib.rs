@@ -32,6 +32,7 @@
 
 mod commits;
 pub mod covered;
+mod decode;
 mod encode;
 mod follow;
 pub mod grams;
@@ -40,18 +41,23 @@ mod options;
 mod place;
 pub mod query;
 pub mod read;
+pub mod rebuild;
 pub mod reply;
 mod rows;
 pub mod schema;
 mod sdata;
 pub mod snapshot;
 mod store;
+pub mod sums;
 #[cfg(test)]
 mod tests;
 mod upkeep;
 pub mod writer;
 
 pub use follow::Follower;
-pub use home::{BucketOptions, Home, Listed, Reader, Reading, check_url};
+pub use home::{
+    BucketOptions, CreateError, Created, Disk, DiskFile, Home, Listed, Objects, Reader, Reading,
+    check_url,
+};
 pub use options::{Retention, WriteOptions};
 pub use store::{Counters, Levels, Store};

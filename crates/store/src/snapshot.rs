@@ -10,6 +10,7 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::read::{Fault, Selection};
+use crate::sums::Sums;
 
 /// A Parquet file that a commit has made part of the store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub struct FileEntry {
     pub to_ns: i64,
     /// The greatest `received` in it, in nanoseconds since 1970: what retention by age goes by.
     pub received_ns: i64,
+    /// Checksums of its bytes.
+    #[serde(default, skip_serializing_if = "Sums::is_empty")]
+    pub sums: Sums,
 }
 
 /// A file of the store. While somebody holds it, it is not deleted.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -10,17 +10,19 @@ use hdrhistogram::Histogram;
 
 use inrush_event::{Counter, Timestamp};
 
-use crate::commits::{Commit, Commits};
+use crate::commits::{Commit, Commits, MakeError};
 use crate::covered::{Covered, Stretch};
 use crate::encode::Encoded;
 use crate::follow::Follower;
-use crate::home::{Home, PART};
+use crate::home::Home;
 use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
+
+mod open;
 
 /// What is written, beside its final name, before the commit: an engine that reads every file
 /// whose name ends in `.parquet` never sees what is not committed.
-const UNCOMMITTED: &str = ".tmp";
-const PARQUET: &str = ".parquet";
+pub(crate) const UNCOMMITTED: &str = ".tmp";
+pub(crate) const PARQUET: &str = ".parquet";
 
 /// What a store has done since the process started.
 #[derive(Debug)]
@@ -88,6 +90,10 @@ pub struct Store {
     state: Mutex<State>,
     /// Held while a commit is made, by ingestion or upkeep.
     commits: Mutex<Commits>,
+    /// The commit whose outcome is not known; it is made before any other. Taken with `commits` held.
+    doubt: Mutex<Option<Arc<Prepared>>>,
+    /// The folder is this writer's for as long as this lives.
+    lock: Option<Box<dyn Send + Sync>>,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
     /// What was done.
@@ -122,64 +128,6 @@ pub struct Levels {
 }
 
 impl Store {
-    /// Opens the store for writing: reads its log, gives committed files their names, and deletes
-    /// what was never committed or was removed.
-    ///
-    /// # Errors
-    /// The folder cannot be read or written, or its log is broken.
-    pub fn open(home: Home) -> io::Result<Arc<Self>> {
-        let commits = Commits::load(&home)?;
-        refuse_broken(&home, &commits)?;
-        let store = Self::with(home, commits);
-        store.clean_up()?;
-        Ok(Arc::new(store))
-    }
-
-    /// Opens the store for reading beside whoever writes to it; shows what is committed now.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
-    pub fn open_read_only(home: Home) -> io::Result<Arc<Self>> {
-        let commits = Commits::load(&home)?;
-        refuse_broken(&home, &commits)?;
-        Ok(Arc::new(Self::with(home, commits)))
-    }
-
-    fn with(home: Home, commits: Commits) -> Self {
-        let mut state = State::default();
-        for file in commits.files.values() {
-            state.add(file, &home);
-        }
-        Self {
-            home,
-            state: Mutex::new(state),
-            commits: Mutex::new(commits),
-            names: AtomicU64::new(0),
-            followers: Mutex::default(),
-            counters: Counters::default(),
-        }
-    }
-
-    /// What a crash has left half done.
-    fn clean_up(&self) -> io::Result<()> {
-        let mut commits = self.commits();
-        for listed in self.home.list("")? {
-            if listed.path.ends_with(PART) {
-                self.home.delete(&listed.path)?;
-            } else if let Some(committed) = listed.path.strip_suffix(UNCOMMITTED) {
-                if commits.files.contains_key(committed) {
-                    self.home.rename(&listed.path, committed)?;
-                } else {
-                    self.home.delete(&listed.path)?;
-                }
-            }
-        }
-        for path in std::mem::take(&mut commits.doomed) {
-            self.home.delete(&path)?;
-        }
-        Ok(())
-    }
-
     /// Where it lies.
     pub fn home(&self) -> &Home {
         &self.home
@@ -262,13 +210,11 @@ impl Store {
         self.commits().covered.clone()
     }
 
-    /// Writes files and makes them part of the store in place of `removed` and of `tail`. When this
-    /// returns, the commit is durable and readers see it.
+    /// Writes the files of a change, which are no part of the store yet.
     ///
     /// # Errors
-    /// Nothing was committed; or another process writes to the store
-    /// ([`io::ErrorKind::AlreadyExists`]).
-    pub(crate) fn commit(&self, change: Change<'_>) -> io::Result<()> {
+    /// A file cannot be written. None is left; the next start deletes what could not be deleted.
+    pub(crate) fn prepare(&self, change: Change<'_>) -> io::Result<Arc<Prepared>> {
         let mut added = Vec::new();
         for file in &change.files {
             let mut entry = file.entry.clone();
@@ -290,39 +236,152 @@ impl Store {
                 .collect(),
             covered: change.covered,
             added,
+            writer: self.commits().writer(),
         };
+        Ok(Arc::new(Prepared {
+            commit,
+            tail: change.tail.to_vec(),
+            made: AtomicBool::new(false),
+        }))
+    }
+
+    /// Makes what was prepared part of the store, in place of what it removes and of the tail. When
+    /// this returns `Ok`, the commit is durable and readers see it, once, however often it is tried.
+    ///
+    /// # Errors
+    /// After [`MakeError::NotMade`] it may be tried again or given up; after
+    /// [`MakeError::Unknown`] it must be tried again, or left as it is for the next start, which reads
+    /// what became of it.
+    pub(crate) fn make(&self, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
         let mut commits = self.commits();
-        if let Err(error) = commits.make(&self.home, &commit) {
-            drop(commits);
-            self.forget(&commit.added);
-            return Err(error);
+        if let Some(doubted) = self.doubted().clone()
+            && let Err(error) = self.attempt(&mut commits, &doubted)
+        {
+            return Err(match Arc::ptr_eq(&doubted, prepared) {
+                true => error,
+                // Nothing was begun for this one.
+                false => MakeError::NotMade(error.into_inner()),
+            });
         }
-        self.name_files(&commit.added);
-        self.show(&commit, change.tail);
+        if prepared.made.load(Relaxed) {
+            return Ok(());
+        }
+        self.attempt(&mut commits, prepared)
+    }
+
+    /// Tries a commit, under the lock of all commits.
+    fn attempt(&self, commits: &mut Commits, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
+        let made = commits.make(&self.home, &prepared.commit);
+        *self.doubted() = match &made {
+            Err(MakeError::Unknown(_)) => Some(Arc::clone(prepared)),
+            _ => None,
+        };
+        made?;
+        prepared.made.store(true, Relaxed);
+        let unnamed = self.name_files(&prepared.commit.added);
+        self.show(&prepared.commit, &unnamed, &prepared.tail);
         if let Err(error) = commits.tell_all_if_due(&self.home) {
-            tracing::warn!(%error, "store: the list of files could not be written; tried again");
+            tracing::debug!(%error, "store: the list of files could not be written; tried again");
         }
         Ok(())
     }
 
-    /// Gives committed files their names. If that fails, readers are shown the other name, and the
-    /// next start gives the right one.
-    fn name_files(&self, added: &[FileEntry]) {
+    /// Writes the files of a change and makes it part of the store: for those who try once. What is
+    /// in doubt is made before the next commit.
+    ///
+    /// # Errors
+    /// It was not made, or is not known to be.
+    pub(crate) fn commit(&self, change: Change<'_>) -> io::Result<()> {
+        let prepared = self.prepare(change)?;
+        match self.make(&prepared) {
+            Ok(()) => Ok(()),
+            Err(MakeError::NotMade(error)) => {
+                self.give_up(&prepared);
+                Err(error)
+            }
+            Err(MakeError::Unknown(error)) => Err(error),
+        }
+    }
+
+    /// Makes a file part of the store that lies in its place already, in place of `removed`.
+    ///
+    /// # Errors
+    /// As for [`Self::make`].
+    pub(crate) fn commit_found(
+        &self,
+        entry: FileEntry,
+        removed: &[Arc<DataFile>],
+        covered: Vec<Stretch>,
+    ) -> io::Result<()> {
+        let commit = Commit {
+            at_ms: Timestamp::now().0 / 1_000_000,
+            why: "found".to_owned(),
+            added: vec![entry],
+            removed: removed.iter().map(|file| file.entry.path.clone()).collect(),
+            covered,
+            writer: self.commits().writer(),
+        };
+        let prepared = Arc::new(Prepared {
+            commit,
+            tail: Vec::new(),
+            made: AtomicBool::new(false),
+        });
+        self.make(&prepared).map_err(MakeError::into_inner)
+    }
+
+    /// Whether the outcome of a commit is not known.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.doubted().is_some()
+    }
+
+    /// Tries again to make the commit whose outcome is not known, if there is one.
+    ///
+    /// # Errors
+    /// It is not known still.
+    pub(crate) fn resolve(&self) -> io::Result<()> {
+        let mut commits = self.commits();
+        let doubted = self.doubted().clone();
+        match doubted {
+            Some(doubted) => self
+                .attempt(&mut commits, &doubted)
+                .map_err(MakeError::into_inner),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives up what was prepared and surely not made.
+    pub(crate) fn give_up(&self, prepared: &Prepared) {
+        self.forget(&prepared.commit.added);
+    }
+
+    /// Gives committed files their names. Returns those that could not be given theirs: readers are
+    /// shown the other name, and the next start gives the right one.
+    fn name_files(&self, added: &[FileEntry]) -> Vec<String> {
+        let mut unnamed = Vec::new();
         for entry in added {
             self.counters.files.add(1);
             self.counters.file_bytes.add(entry.bytes);
             let uncommitted = format!("{}{UNCOMMITTED}", entry.path);
             if let Err(error) = self.home.rename(&uncommitted, &entry.path) {
-                tracing::error!(%error, path = entry.path, "store: a file keeps its first name");
+                tracing::warn!(
+                    %error,
+                    path = uncommitted,
+                    "store: a file has its first name until the next start; other engines miss it"
+                );
+                unnamed.push(entry.path.clone());
             }
         }
+        unnamed
     }
 
     /// Has readers see a commit, the tail that it took over gone in the same moment.
-    fn show(&self, commit: &Commit, tail: &[Arc<Chunk>]) {
+    fn show(&self, commit: &Commit, unnamed: &[String], tail: &[Arc<Chunk>]) {
         let mut state = self.state();
         for entry in &commit.added {
-            state.add(entry, &self.home);
+            match unnamed.contains(&entry.path) {
+                true => state.add_as(entry, &format!("{}{UNCOMMITTED}", entry.path), &self.home),
+                false => state.add_as(entry, &entry.path, &self.home),
+            }
         }
         for path in &commit.removed {
             state.remove(path);
@@ -354,17 +413,27 @@ impl Store {
             .partition(|file| Arc::strong_count(file) > 1);
         state.doomed = held;
         drop(state);
-        for file in free {
-            match self.home.delete(&file.entry.path) {
-                Ok(()) => self
-                    .commits()
-                    .doomed
-                    .retain(|path| *path != file.entry.path),
-                Err(error) => {
-                    tracing::warn!(%error, path = file.entry.path, "store: cannot delete");
-                    self.state().doomed.push(file);
-                }
-            }
+        let (gone, left): (Vec<_>, Vec<_>) =
+            free.into_iter()
+                .partition(|file| match self.home.delete(file.location.as_ref()) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        if file.set_bad() {
+                            let path = file.location.as_ref();
+                            tracing::warn!(%error, path, "store: cannot delete; tried again");
+                        }
+                        false
+                    }
+                });
+        self.state().doomed.extend(left);
+        if gone.is_empty() {
+            return;
+        }
+        // What a power cut brings back must still be known as removed.
+        let paths = gone.iter().map(|file| file.location.as_ref());
+        if self.home.sync(paths).is_ok() {
+            let is_gone = |path: &String| gone.iter().any(|file| file.entry.path == *path);
+            self.commits().doomed.retain(|path| !is_gone(path));
         }
     }
 
@@ -376,6 +445,10 @@ impl Store {
     /// Empties the tail: what was in it will be delivered again.
     pub(crate) fn drop_tail(&self) {
         self.state().tail.clear();
+    }
+
+    fn doubted(&self) -> MutexGuard<'_, Option<Arc<Prepared>>> {
+        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The beginning of a file's name that no other has: when, and which.
@@ -410,9 +483,17 @@ pub(crate) struct Change<'a> {
     pub(crate) tail: &'a [Arc<Chunk>],
 }
 
+/// A change whose files are written, and which is not made yet, or is.
+pub(crate) struct Prepared {
+    pub(crate) commit: Commit,
+    tail: Vec<Arc<Chunk>>,
+    made: AtomicBool,
+}
+
 impl State {
-    fn add(&mut self, entry: &FileEntry, home: &Home) {
-        let location = home.location(&entry.path);
+    /// Adds a file that lies at `place`.
+    fn add_as(&mut self, entry: &FileEntry, place: &str, home: &Home) {
+        let location = home.location(place);
         let file = Arc::new(DataFile::new(entry.clone(), location));
         self.bytes += entry.bytes;
         self.events += entry.rows;
@@ -428,16 +509,4 @@ impl State {
             self.listed = None;
         }
     }
-}
-
-/// A log that cannot be read whole must not be gone on with: files that it does not name would be
-/// taken for leftovers.
-fn refuse_broken(home: &Home, commits: &Commits) -> io::Result<()> {
-    let Some((path, why)) = commits.bad.first() else {
-        return Ok(());
-    };
-    Err(io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("{}/{path}: {why}", home.shown()),
-    ))
 }

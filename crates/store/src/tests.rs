@@ -17,6 +17,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
+use bytes::Bytes;
 use inrush_event::{
     Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Origin, Peer, Protocol, Record,
     SourceInfo, Span, Timestamp, limits,
@@ -24,36 +25,136 @@ use inrush_event::{
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::writer::{self, Observer};
-use crate::{Home, Store, WriteOptions};
+use crate::{Disk, DiskFile, Home, Listed, Store, WriteOptions};
 
 /// 2100-01-01 12:30 UTC: ahead of the clock, so that upkeep finds nothing to be old by itself.
 pub(crate) const NOW: i64 = 4_102_489_800_000_000_000;
 
-/// After so many changes to the disk all others fail, as if the process were dead.
-#[derive(Debug)]
-pub(crate) struct Fuse(AtomicI64);
+/// What happens at a system call, or right behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Trouble {
+    /// The process dies: this and all later calls fail.
+    Death,
+    /// This one fails; behind it, it fails though it was carried out.
+    Error,
+}
 
-impl Default for Fuse {
-    fn default() -> Self {
-        Self(AtomicI64::new(i64::MAX))
-    }
+/// The host's folder, until a call that a test has chosen.
+#[derive(Debug)]
+pub(crate) struct Fuse {
+    disk: Arc<dyn Disk>,
+    /// Calls left until it; negative: behind it.
+    left: AtomicI64,
+    trouble: Trouble,
 }
 
 impl Fuse {
-    pub(crate) fn set(&self, steps: i64) {
-        self.0.store(steps, SeqCst);
+    fn new(folder: &Path, trouble: Trouble) -> Arc<Self> {
+        Arc::new(Self {
+            disk: Home::host_disk(folder),
+            left: AtomicI64::new(i64::MAX),
+            trouble,
+        })
+    }
+
+    pub(crate) fn set(&self, calls: i64) {
+        self.left.store(calls, SeqCst);
     }
 
     pub(crate) fn is_blown(&self) -> bool {
-        self.0.load(SeqCst) < 0
+        self.left.load(SeqCst) < 0
     }
 
-    pub(crate) fn burn(&self) -> io::Result<()> {
-        match self.0.fetch_sub(1, SeqCst) {
-            1.. => Ok(()),
-            _ => Err(io::Error::other("dead")),
+    fn burn(&self) -> io::Result<()> {
+        match (self.left.fetch_sub(1, SeqCst), self.trouble) {
+            (1.., _) | (..0, Trouble::Error) => Ok(()),
+            (_, Trouble::Death) => Err(io::Error::other("dead")),
+            (_, Trouble::Error) => Err(io::Error::from_raw_os_error(5)),
         }
     }
+
+    /// Before a call and behind it.
+    fn around<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.burn()?;
+        let done = call()?;
+        self.burn().map(|()| done)
+    }
+}
+
+struct FusedFile(Box<dyn DiskFile>, Arc<dyn Fn() -> io::Result<()>>);
+
+impl DiskFile for FusedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        (self.1)()?;
+        self.0.write(bytes)?;
+        (self.1)()
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        (self.1)()?;
+        self.0.sync()?;
+        (self.1)()
+    }
+}
+
+/// Shared, so that a test keeps a hold of it.
+#[derive(Debug)]
+struct Fused(Arc<Fuse>);
+
+impl Disk for Fused {
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.0.disk.lock()
+    }
+
+    fn create(&self, path: &str) -> io::Result<Box<dyn DiskFile>> {
+        let fuse = Arc::clone(&self.0);
+        let file = self.0.around(|| self.0.disk.create(path))?;
+        Ok(Box::new(FusedFile(file, Arc::new(move || fuse.burn()))))
+    }
+
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.around(|| self.0.disk.link(from, to))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.around(|| self.0.disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.0.around(|| self.0.disk.remove(path))
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        self.0.around(|| self.0.disk.make_folder(path))
+    }
+
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        self.0.around(|| self.0.disk.remove_folder(path))
+    }
+
+    fn sync_folder(&self, path: &str) -> io::Result<()> {
+        self.0.around(|| self.0.disk.sync_folder(path))
+    }
+
+    fn read(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
+        self.0.around(|| self.0.disk.read(path, bytes_max))
+    }
+
+    fn len(&self, path: &str) -> io::Result<u64> {
+        self.0.around(|| self.0.disk.len(path))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+        self.0.around(|| self.0.disk.list(folder))
+    }
+}
+
+/// A store whose system calls meet trouble once the fuse is set.
+fn fused(folder: &Path, trouble: Trouble) -> (Arc<Store>, Arc<Fuse>) {
+    let fuse = Fuse::new(folder, trouble);
+    let disk = Arc::new(Fused(Arc::clone(&fuse)));
+    let home = Home::on_disk(disk, folder.canonicalize().unwrap()).unwrap();
+    (Store::open(home).unwrap(), fuse)
 }
 
 fn store(folder: &Path) -> Arc<Store> {
@@ -154,6 +255,14 @@ impl Feed for Queue {
     }
 }
 
+/// Lets it be tried again.
+struct Endures;
+
+impl Observer for Endures {
+    fn committed(&self, _bytes: u64) {}
+    fn failed(&self, _error: &io::Error) {}
+}
+
 /// Ends the process at the first failure.
 struct DiesOfIt(Arc<Queue>);
 
@@ -176,6 +285,13 @@ fn options() -> WriteOptions {
 fn take_all(store: &Arc<Store>, queue: &Arc<Queue>) {
     let feed: Arc<dyn Feed> = Arc::clone(queue) as _;
     let observer: Arc<dyn Observer> = Arc::new(DiesOfIt(Arc::clone(queue)));
+    writer::run(store, &options(), &feed, &observer);
+}
+
+/// The same, where failures are tried again.
+fn take_all_enduring(store: &Arc<Store>, queue: &Arc<Queue>) {
+    let feed: Arc<dyn Feed> = Arc::clone(queue) as _;
+    let observer: Arc<dyn Observer> = Arc::new(Endures);
     writer::run(store, &options(), &feed, &observer);
 }
 

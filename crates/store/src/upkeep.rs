@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use inrush_event::Timestamp;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use crate::decode;
 use crate::encode;
 use crate::options::WriteOptions;
+use crate::read::Fault;
 use crate::snapshot::DataFile;
 use crate::store::{Change, Store};
 
@@ -93,8 +94,10 @@ fn round(store: &Store, options: &WriteOptions, stop: &AtomicBool) {
 /// Merges the small files of one folder, if there are enough; says whether it did.
 ///
 /// # Errors
-/// Nothing has changed.
+/// Nothing has changed, or it is not known whether the merge was committed: it is made before the
+/// next commit then.
 pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
+    store.resolve()?;
     let Some(files) = candidates(&store.files(), now_ns) else {
         return Ok(false);
     };
@@ -102,45 +105,41 @@ pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
     for file in &files {
         match read(store, file) {
             Ok(batches) => rows.extend(batches),
-            Err(error) => {
+            Err(Fault::Damaged(reason)) => {
                 if file.set_bad() {
-                    tracing::error!(%error, path = file.entry.path, "store: a file is unreadable");
+                    tracing::error!(
+                        reason,
+                        path = file.entry.path,
+                        "store: a file is unreadable"
+                    );
                 }
                 // Without it, in the next round.
                 return Ok(true);
             }
+            // Nobody's file is blamed for a process without descriptors or memory.
+            Err(fault) => return Err(fault.into()),
         }
     }
-    let change = Change {
+    store.commit(Change {
         why: "compact",
         files: encode::files(&rows)?,
         removed: &files,
         covered: Vec::new(),
         tail: &[],
-    };
-    store.commit(change)?;
+    })?;
     store.counters.compacted.add(files.len() as u64);
     Ok(true)
 }
 
 /// All rows of a file.
-fn read(store: &Store, file: &DataFile) -> io::Result<Vec<RecordBatch>> {
-    let bytes = store.home().get(&file.entry.path)?;
-    let decode = move || {
-        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)?.with_batch_size(8192);
-        reader.build()?.collect::<Result<Vec<_>, _>>()
-    };
-    // What lies on a disk may be anything, and a decoder that trusts it too far must cost a file,
-    // not the process.
-    let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode));
-    let batches = decoded
-        .map_err(|_| io::Error::other("the decoder failed"))?
-        .map_err(io::Error::other)?;
+fn read(store: &Store, file: &DataFile) -> Result<Vec<RecordBatch>, Fault> {
+    let bytes = decode::bytes(store.home(), file.location.as_ref(), &file.entry)?;
+    let batches = decode::rows(bytes)?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows as u64 != file.entry.rows {
-        return Err(io::Error::other(format!(
-            "{rows} of {} rows",
-            file.entry.rows
+        let committed = file.entry.rows;
+        return Err(Fault::Damaged(format!(
+            "it has {rows} rows and was committed with {committed}"
         )));
     }
     Ok(batches)

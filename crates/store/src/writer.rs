@@ -16,13 +16,14 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat_batches;
 use inrush_event::{Delivery, Fate, Feed, Next, Timestamp};
 
+use crate::commits::MakeError;
 use crate::covered::{Covered, Stretch};
 use crate::encode;
 use crate::options::WriteOptions;
 use crate::rows;
 use crate::schema::STORED;
 use crate::snapshot::Chunk;
-use crate::store::{Change, Store};
+use crate::store::{Change, Prepared, Store};
 use crate::upkeep::Upkeep;
 
 /// How long a wait for a batch lasts at most.
@@ -282,8 +283,9 @@ impl Committer {
             thread::sleep(DURABLE_WAIT);
         }
         let mut pause = PAUSES.0;
+        let mut prepared = None;
         loop {
-            match self.try_commit(open) {
+            match self.try_commit(open, &mut prepared) {
                 Ok(bytes) => {
                     self.observer.committed(bytes);
                     return true;
@@ -301,20 +303,33 @@ impl Committer {
         }
     }
 
-    fn try_commit(&self, open: &Open) -> std::io::Result<u64> {
+    /// Writes the files, once, and tries to commit them. What could not be committed stays prepared:
+    /// perhaps it was, and then only the same commit may be tried again.
+    fn try_commit(
+        &self,
+        open: &Open,
+        prepared: &mut Option<Arc<Prepared>>,
+    ) -> std::io::Result<u64> {
+        let prepared = match prepared {
+            Some(prepared) => prepared,
+            none => none.insert(self.prepare(open)?),
+        };
+        self.store.make(prepared).map_err(MakeError::into_inner)?;
+        let added = &prepared.commit.added;
+        let events: u64 = added.iter().map(|entry| entry.rows).sum();
+        self.store.counters.events.add(events);
+        self.store.counters.text_bytes.add(open.text_bytes);
+        Ok(added.iter().map(|entry| entry.bytes).sum())
+    }
+
+    fn prepare(&self, open: &Open) -> std::io::Result<Arc<Prepared>> {
         let rows: Vec<RecordBatch> = open.chunks.iter().map(|chunk| chunk.rows.clone()).collect();
-        let files = encode::files(&rows)?;
-        let bytes = files.iter().map(|file| file.entry.bytes).sum();
-        let events: u64 = files.iter().map(|file| file.entry.rows).sum();
-        self.store.commit(Change {
+        self.store.prepare(Change {
             why: "ingest",
-            files,
+            files: encode::files(&rows)?,
             removed: &[],
             covered: open.covered.clone(),
             tail: &open.chunks,
-        })?;
-        self.store.counters.events.add(events);
-        self.store.counters.text_bytes.add(open.text_bytes);
-        Ok(bytes)
+        })
     }
 }

@@ -22,7 +22,8 @@ use object_store::{
 use tokio::runtime::Runtime;
 use url::Url;
 
-use super::{Listed, Step};
+use super::objects::Objects;
+use super::{CreateError, Created, Listed};
 
 /// Objects of more bytes are sent in parts of so many. A part, not the object, is tried again.
 const PART_BYTES: usize = 16 * 1024 * 1024;
@@ -149,16 +150,6 @@ impl Bucket {
         Arc::clone(&self.storage)
     }
 
-    pub(super) fn put(&self, path: &str, bytes: Bytes) -> io::Result<()> {
-        let path = Path::from(path);
-        if bytes.len() <= PART_BYTES {
-            let put = self.storage.put(&path, PutPayload::from_bytes(bytes));
-            return self.runtime.block_on(put).map(|_| ()).map_err(plain);
-        }
-        let whole = self.put_in_parts(&path, &bytes);
-        self.runtime.block_on(whole).map_err(plain)
-    }
-
     async fn put_in_parts(&self, path: &Path, bytes: &Bytes) -> object_store::Result<()> {
         let mut upload = self.storage.put_multipart(path).await?;
         let begins = (0..bytes.len()).step_by(PART_BYTES);
@@ -181,23 +172,36 @@ impl Bucket {
         }
         done
     }
+}
 
-    pub(super) fn create(&self, path: &str, bytes: Bytes) -> io::Result<bool> {
+impl Objects for Bucket {
+    fn put(&self, path: &str, bytes: Bytes) -> io::Result<()> {
+        let path = Path::from(path);
+        if bytes.len() <= PART_BYTES {
+            let put = self.storage.put(&path, PutPayload::from_bytes(bytes));
+            return self.runtime.block_on(put).map(|_| ()).map_err(plain);
+        }
+        let whole = self.put_in_parts(&path, &bytes);
+        self.runtime.block_on(whole).map_err(plain)
+    }
+
+    fn create(&self, path: &str, bytes: Bytes) -> Result<Created, CreateError> {
         let path = Path::from(path);
         let options = PutOptions::from(PutMode::Create);
         let put = self
             .storage
             .put_opts(&path, PutPayload::from_bytes(bytes), options);
         match self.runtime.block_on(put) {
-            Ok(_) => Ok(true),
-            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            Err(error) => Err(plain(error)),
+            Ok(_) => Ok(Created::Made),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(Created::Taken),
+            // Whatever the last answer says: a request before it, of the same call, may have been
+            // carried out, or be carried out yet.
+            Err(error) => Err(CreateError::Unknown(plain(error))),
         }
     }
 
-    pub(super) fn rename(&self, from: &str, to: &str, step: Step<'_>) -> io::Result<()> {
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (old, new) = (Path::from(from), Path::from(to));
-        step()?;
         match self.runtime.block_on(self.storage.copy(&old, &new)) {
             Err(object_store::Error::NotFound { .. }) => {
                 let there = self.runtime.block_on(self.storage.head(&new));
@@ -205,11 +209,10 @@ impl Bucket {
             }
             done => done.map_err(plain)?,
         }
-        step()?;
         self.delete(from)
     }
 
-    pub(super) fn delete(&self, path: &str) -> io::Result<()> {
+    fn delete(&self, path: &str) -> io::Result<()> {
         let path = Path::from(path);
         match self.runtime.block_on(self.storage.delete(&path)) {
             Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -217,13 +220,25 @@ impl Bucket {
         }
     }
 
-    pub(super) fn get(&self, path: &str) -> io::Result<Bytes> {
+    fn get(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
         let path = Path::from(path);
-        let got = async { self.storage.get(&path).await?.bytes().await };
-        self.runtime.block_on(got).map_err(plain)
+        let got = async {
+            let got = self.storage.get(&path).await?;
+            if got.meta.size > bytes_max {
+                return Ok(Err(got.meta.size));
+            }
+            got.bytes().await.map(Ok)
+        };
+        match self.runtime.block_on(got).map_err(plain)? {
+            Ok(bytes) => Ok(bytes),
+            Err(found) => {
+                let message = format!("it has {found} bytes, and {bytes_max} at most can be right");
+                Err(io::Error::new(io::ErrorKind::InvalidData, message))
+            }
+        }
     }
 
-    pub(super) fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
         let prefix = (!folder.is_empty()).then(|| Path::from(folder));
         let listed = self.storage.list(prefix.as_ref()).map_ok(|meta| Listed {
             path: meta.location.to_string(),

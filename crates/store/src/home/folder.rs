@@ -1,148 +1,168 @@
-//! A store in a folder. It is written to by `std::fs`, for `object_store` does not sync.
+//! A store in a folder. It is written to by itself, for `object_store` does not sync.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path as FsPath, PathBuf};
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::{Listed, PART, Step};
+use super::disk::Disk;
+use super::{CreateError, Created, Listed, PART};
 
-/// A folder, made if it is not there.
+/// Folders that are remembered as durable: 24 a day and index. Beyond, all are looked at again.
+const DURABLE_MAX: usize = 50_000;
+
+/// A folder of files that are durable when a call returned `Ok`.
 #[derive(Debug)]
 pub(super) struct Folder {
-    pub(super) path: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// Folders whose names are durable all the way up. One that an earlier, failed call made may not
+    /// be; held for a look-up only.
+    durable: Mutex<HashSet<String>>,
 }
 
 impl Folder {
-    pub(super) fn open(folder: &FsPath) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        let path = folder.canonicalize()?;
-        Ok(Self { path })
-    }
-
-    pub(super) fn put(&self, path: &str, bytes: &[u8], step: Step<'_>) -> io::Result<()> {
-        let target = self.path.join(path);
-        let part = self.write_part(&target, bytes, step)?;
-        step()?;
-        fs::rename(&part, &target)?;
-        sync_folder_of(&target)
-    }
-
-    pub(super) fn create(&self, path: &str, bytes: &[u8], step: Step<'_>) -> io::Result<bool> {
-        let target = self.path.join(path);
-        let part = self.write_part(&target, bytes, step)?;
-        step()?;
-        let linked = fs::hard_link(&part, &target);
-        step()?;
-        fs::remove_file(&part)?;
-        match linked {
-            Ok(()) => sync_folder_of(&target).map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(error),
+    pub(super) fn new(disk: Arc<dyn Disk>) -> Self {
+        Self {
+            disk,
+            durable: Mutex::default(),
         }
     }
 
-    fn write_part(&self, target: &FsPath, bytes: &[u8], step: Step<'_>) -> io::Result<PathBuf> {
-        let mut part = target.as_os_str().to_owned();
-        part.push(PART);
-        let part = PathBuf::from(part);
-        step()?;
-        let mut file = match File::create(&part) {
+    pub(super) fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock()
+    }
+
+    /// Writes a file in place of one of this name. After an error there is either.
+    pub(super) fn put(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let part = self.write_part(path, bytes)?;
+        self.disk.rename(&part, path)?;
+        self.disk.sync_folder(parent(path))
+    }
+
+    pub(super) fn create(&self, path: &str, bytes: &[u8]) -> Result<Created, CreateError> {
+        let part = self.write_part(path, bytes).map_err(CreateError::NotMade)?;
+        let linked = self.disk.link(&part, path);
+        // The next start deletes what this cannot.
+        let _ = self.disk.remove(&part);
+        match linked {
+            Ok(()) => self
+                .disk
+                .sync_folder(parent(path))
+                .map(|()| Created::Made)
+                .map_err(CreateError::Unknown),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::Taken),
+            Err(error) => Err(CreateError::Unknown(error)),
+        }
+    }
+
+    fn write_part(&self, target: &str, bytes: &[u8]) -> io::Result<String> {
+        let part = format!("{target}{PART}");
+        self.make_folders(parent(target))?;
+        let mut file = match self.disk.create(&part) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.make_folders(target)?;
-                File::create(&part)?
+                // It was empty for a moment, and deleted.
+                self.forget_folder(parent(target));
+                self.make_folders(parent(target))?;
+                self.disk.create(&part)?
             }
             made => made?,
         };
-        let written = step()
-            .and_then(|()| file.write_all(bytes))
-            .and_then(|()| file.sync_data());
-        if let Err(error) = written {
+        if let Err(error) = file.write(bytes).and_then(|()| file.sync()) {
             // What is half there only takes room, on a disk that is perhaps full.
-            let _ = step().and_then(|()| fs::remove_file(&part));
+            let _ = self.disk.remove(&part);
             return Err(error);
         }
         Ok(part)
     }
 
-    /// Makes the folders of a file, each durable in the one above.
-    fn make_folders(&self, target: &FsPath) -> io::Result<()> {
-        let Some(folder) = target.parent() else {
+    /// Makes a folder and those above it, each durable in the one above.
+    fn make_folders(&self, folder: &str) -> io::Result<()> {
+        if folder.is_empty() || self.known().contains(folder) {
             return Ok(());
-        };
-        fs::create_dir_all(folder)?;
-        let mut made = folder;
-        while made != self.path && made.starts_with(&self.path) {
-            sync_folder_of(made)?;
-            made = made.parent().unwrap_or(&self.path);
         }
+        self.make_folders(parent(folder))?;
+        match self.disk.make_folder(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        self.disk.sync_folder(parent(folder))?;
+        let mut known = self.known();
+        if known.len() >= DURABLE_MAX {
+            known.clear();
+        }
+        known.insert(folder.to_owned());
         Ok(())
     }
 
-    pub(super) fn rename(&self, from: &str, to: &str, step: Step<'_>) -> io::Result<()> {
-        step()?;
-        let to = self.path.join(to);
-        match fs::rename(self.path.join(from), &to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && to.exists() => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => sync_folder_of(&to),
+    fn forget_folder(&self, folder: &str) {
+        let mut known = self.known();
+        let mut gone = folder;
+        while !gone.is_empty() {
+            known.remove(gone);
+            gone = parent(gone);
         }
     }
 
-    pub(super) fn delete(&self, path: &str, step: Step<'_>) -> io::Result<()> {
-        step()?;
-        let target = self.path.join(path);
-        match fs::remove_file(&target) {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renames; what was renamed before is no error. Says an error only if the old name is the one
+    /// that counts.
+    pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        match self.disk.rename(from, to) {
+            Err(error) if self.disk.len(from).is_ok() => Err(error),
+            Err(error) => self.disk.len(to).map(|_| ()).map_err(|_| error),
+            // After a power cut the old name may be back: the next start renames it again.
+            Ok(()) => Ok(()),
+        }
+    }
+
+    pub(super) fn delete(&self, path: &str) -> io::Result<()> {
+        match self.disk.remove(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }
-        let mut folder = target.parent();
-        while let Some(empty) = folder.filter(|f| *f != self.path) {
-            if fs::remove_dir(empty).is_err() {
+        let mut folder = parent(path);
+        while !folder.is_empty() {
+            self.known().remove(folder);
+            if self.disk.remove_folder(folder).is_err() {
                 break;
             }
-            folder = empty.parent();
+            folder = parent(folder);
         }
         Ok(())
     }
 
-    pub(super) fn get(&self, path: &str) -> io::Result<Bytes> {
-        fs::read(self.path.join(path)).map(Bytes::from)
+    pub(super) fn sync(&self, folder: &str) -> io::Result<()> {
+        match self.disk.sync_folder(folder) {
+            // It was empty, and deleted; so a name in the one above must not come back.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !folder.is_empty() => {
+                self.sync(parent(folder))
+            }
+            done => done,
+        }
+    }
+
+    pub(super) fn has(&self, path: &str) -> Option<bool> {
+        match self.disk.len(path) {
+            Ok(_) => Some(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
+            Err(_) => None,
+        }
+    }
+
+    pub(super) fn get(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
+        self.disk.read(path, bytes_max)
     }
 
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
-        let mut found = Vec::new();
-        let mut open = vec![self.path.join(folder)];
-        while let Some(folder) = open.pop() {
-            let entries = match fs::read_dir(&folder) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                entries => entries?,
-            };
-            for entry in entries {
-                let entry = entry?;
-                let path = entry.path();
-                if entry.file_type()?.is_dir() {
-                    open.push(path);
-                } else if let Some(name) = self.name_of(&path) {
-                    let bytes = entry.metadata()?.len();
-                    found.push(Listed { path: name, bytes });
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// What has a name that is no text is not ours.
-    fn name_of(&self, path: &FsPath) -> Option<String> {
-        let below = path.strip_prefix(&self.path).ok()?;
-        below.to_str().map(str::to_owned)
+        self.disk.list(folder)
     }
 }
 
-fn sync_folder_of(path: &FsPath) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
+/// The folder of a file or folder.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }

@@ -1,14 +1,17 @@
 //! Where the files of a store lie: a folder, or a bucket of an object store (`s3://`).
 //!
-//! What [`Home`] writes is durable when it returns. Its calls block: they are for threads that do
-//! nothing else. Readers go through the object store of either.
+//! What [`Home`] writes is durable when it returned `Ok`. After an error a write is not there, is
+//! there, or is there until a power cut: who must know reads it back. Its calls block: they are for
+//! threads that do nothing else. Readers go through the object store of either.
 
 mod bucket;
+mod disk;
 mod folder;
 mod reader;
+mod objects;
 
 use std::io;
-use std::path::Path as FsPath;
+use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,8 +20,11 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 
 pub use bucket::{BucketOptions, check_url};
+pub use disk::{Disk, DiskFile};
+pub use objects::Objects;
 
 use bucket::Bucket;
+use disk::HostFolder;
 use folder::Folder;
 pub use reader::{Reader, Reading};
 
@@ -34,22 +40,36 @@ pub struct Listed {
     pub bytes: u64,
 }
 
-/// Stands before every change: a test has the process die there.
-type Step<'a> = &'a dyn Fn() -> io::Result<()>;
+/// What became of an object that was to be made only if there is none of its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Created {
+    /// It is there, and durable.
+    Made,
+    /// There is one of its name, made by whomever: perhaps by an earlier try of this one.
+    Taken,
+}
+
+/// Why it is not known to be there.
+#[derive(Debug)]
+pub enum CreateError {
+    /// It is not there, and will not be.
+    NotMade(io::Error),
+    /// It may be there, or come to be there: it was made but not made durable, or the request was
+    /// sent and not answered.
+    Unknown(io::Error),
+}
 
 /// Where the files of a store lie.
 #[derive(Debug)]
 pub struct Home {
     place: Place,
     storage: Arc<dyn ObjectStore>,
-    #[cfg(test)]
-    pub(crate) fuse: crate::tests::Fuse,
 }
 
 #[derive(Debug)]
 enum Place {
-    Folder(Folder),
-    Bucket(Bucket),
+    Folder(Folder, PathBuf),
+    Bucket(Arc<dyn Objects>, Reader),
 }
 
 impl Home {
@@ -58,9 +78,22 @@ impl Home {
     /// # Errors
     /// It cannot be made or entered.
     pub fn folder(folder: &FsPath) -> io::Result<Self> {
-        let folder = Folder::open(folder)?;
-        let storage = LocalFileSystem::new_with_prefix(&folder.path).map_err(io::Error::other)?;
-        Ok(Self::at(Place::Folder(folder), Arc::new(storage)))
+        disk::make_root(folder)?;
+        let path = folder.canonicalize()?;
+        let disk = Arc::new(HostFolder::new(path.clone()));
+        Self::on_disk(disk, path)
+    }
+
+    /// A folder that is there, over system calls of the caller's.
+    ///
+    /// # Errors
+    /// Readers cannot be given it.
+    pub fn on_disk(disk: Arc<dyn Disk>, path: PathBuf) -> io::Result<Self> {
+        let storage = LocalFileSystem::new_with_prefix(&path).map_err(io::Error::other)?;
+        Ok(Self {
+            place: Place::Folder(Folder::new(disk), path),
+            storage: Arc::new(storage),
+        })
     }
 
     /// What lies below an address such as `s3://bucket/security/events`. The bucket must be there.
@@ -71,26 +104,27 @@ impl Home {
     pub fn bucket(url: &str, options: &BucketOptions) -> io::Result<Self> {
         let bucket = Bucket::open(url, options)?;
         let storage = bucket.storage();
-        Ok(Self::at(Place::Bucket(bucket), storage))
+        let reader = Reader::bucket(&bucket);
+        Ok(Self::on_objects(Arc::new(bucket), reader, storage))
     }
 
-    fn at(place: Place, storage: Arc<dyn ObjectStore>) -> Self {
+    /// A bucket over requests of the caller's.
+    pub fn on_objects(
+        objects: Arc<dyn Objects>,
+        reader: Reader,
+        storage: Arc<dyn ObjectStore>,
+    ) -> Self {
         Self {
-            place,
+            place: Place::Bucket(objects, reader),
             storage,
-            #[cfg(test)]
-            fuse: crate::tests::Fuse::default(),
         }
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(clippy::unused_self, reason = "tests have a fuse here")
-    )]
-    fn step(&self) -> io::Result<()> {
-        #[cfg(test)]
-        self.fuse.burn()?;
-        Ok(())
+    /// The host's folder as its system calls see it: a test wraps it.
+    #[cfg(test)]
+    pub(crate) fn host_disk(folder: &FsPath) -> Arc<dyn Disk> {
+        disk::make_root(folder).ok();
+        Arc::new(HostFolder::new(folder.to_owned()))
     }
 
     /// For readers.
@@ -106,25 +140,53 @@ impl Home {
     /// For readers in another process.
     pub fn reader(&self) -> Reader {
         match &self.place {
-            Place::Folder(folder) => Reader::Folder(folder.path.clone()),
-            Place::Bucket(bucket) => Reader::bucket(bucket),
+            Place::Folder(_, path) => Reader::Folder(path.clone()),
+            Place::Bucket(_, reader) => reader.clone(),
         }
     }
 
     /// For messages.
     pub fn shown(&self) -> String {
         match &self.place {
-            Place::Folder(folder) => folder.path.display().to_string(),
-            Place::Bucket(bucket) => bucket.shown().to_owned(),
+            Place::Folder(_, path) => path.display().to_string(),
+            Place::Bucket(_, reader) => format!("{reader:?}"),
         }
     }
 
     /// The folder, if it is one: its file system is looked at for room.
     pub fn as_folder(&self) -> Option<&FsPath> {
         match &self.place {
-            Place::Folder(folder) => Some(&folder.path),
-            Place::Bucket(_) => None,
+            Place::Folder(_, path) => Some(path),
+            Place::Bucket(..) => None,
         }
+    }
+
+    /// Takes it for one writer, for as long as the guard lives. A bucket has no locks: there the
+    /// numbers of commits keep writers apart.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`]: another writer has it.
+    pub(crate) fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let Place::Folder(folder, path) = &self.place else {
+            return Ok(None);
+        };
+        folder.lock().map(Some).map_err(|error| {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return error;
+            }
+            let holder = error.to_string();
+            let holder = match holder.parse::<u32>() {
+                Ok(pid) => format!("process {pid}"),
+                Err(_) => "another process".to_owned(),
+            };
+            io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!(
+                    "{holder} writes to {}: give each store a path of its own",
+                    path.display()
+                ),
+            )
+        })
     }
 
     /// Writes an object; one of this name is replaced.
@@ -133,53 +195,86 @@ impl Home {
     /// It is not there then, or not durable.
     pub fn put(&self, path: &str, bytes: Bytes) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder) => folder.put(path, &bytes, &|| self.step()),
-            Place::Bucket(bucket) => self.step().and_then(|()| bucket.put(path, bytes)),
+            Place::Folder(folder, _) => folder.put(path, &bytes),
+            Place::Bucket(bucket, _) => bucket.put(path, bytes),
         }
     }
 
-    /// Writes an object unless there is one of this name; says whether it did.
+    /// Writes an object unless there is one of this name.
     ///
     /// # Errors
-    /// As for [`Self::put`].
-    pub fn create(&self, path: &str, bytes: Bytes) -> io::Result<bool> {
+    /// It is not there, or it is not known whether it is.
+    pub fn create(&self, path: &str, bytes: Bytes) -> Result<Created, CreateError> {
         match &self.place {
-            Place::Folder(folder) => folder.create(path, &bytes, &|| self.step()),
-            Place::Bucket(bucket) => self.step().and_then(|()| bucket.create(path, bytes)),
+            Place::Folder(folder, _) => folder.create(path, &bytes),
+            Place::Bucket(bucket, _) => bucket.create(path, bytes),
+        }
+    }
+
+    /// Makes an object durable that is there with these bytes. A folder whose sync failed once
+    /// forgets what it did not write, so the file is written anew in its own place.
+    ///
+    /// # Errors
+    /// It may vanish with a power cut.
+    pub(crate) fn settle(&self, path: &str, bytes: Bytes) -> io::Result<()> {
+        match &self.place {
+            Place::Folder(folder, _) => folder.put(path, &bytes),
+            Place::Bucket(..) => Ok(()),
         }
     }
 
     /// Gives an object another name. One that has gone already is no error: a crash may have come
-    /// between this and the note that it was done.
+    /// between this and the note that it was done. A folder does not make the name durable.
     ///
     /// # Errors
     /// It has the old name still.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder) => folder.rename(from, to, &|| self.step()),
-            Place::Bucket(bucket) => bucket.rename(from, to, &|| self.step()),
+            Place::Folder(folder, _) => folder.rename(from, to),
+            Place::Bucket(bucket, _) => bucket.rename(from, to),
         }
     }
 
-    /// Deletes an object, if there is one. In a folder, the folders that are empty then go too.
+    /// Deletes an object, if there is one. In a folder, the folders that are empty then go too, and
+    /// a power cut may bring it back until [`Self::sync`].
     ///
     /// # Errors
     /// It is there still.
     pub fn delete(&self, path: &str) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder) => folder.delete(path, &|| self.step()),
-            Place::Bucket(bucket) => self.step().and_then(|()| bucket.delete(path)),
+            Place::Folder(folder, _) => folder.delete(path),
+            Place::Bucket(bucket, _) => bucket.delete(path),
         }
     }
 
-    /// The bytes of an object.
+    /// Makes the names in the folders of these objects durable.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
-    pub fn get(&self, path: &str) -> io::Result<Bytes> {
+    /// A power cut may undo what was renamed or deleted there.
+    pub(crate) fn sync<'a>(&self, paths: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        let Place::Folder(folder, _) = &self.place else {
+            return Ok(());
+        };
+        let folders: std::collections::BTreeSet<&str> = paths.map(folder::parent).collect();
+        folders.into_iter().try_for_each(|path| folder.sync(path))
+    }
+
+    /// Whether there is an object of this name; `None` where that is not known, or asking is dear.
+    pub(crate) fn has(&self, path: &str) -> Option<bool> {
         match &self.place {
-            Place::Folder(folder) => folder.get(path),
-            Place::Bucket(bucket) => bucket.get(path),
+            Place::Folder(folder, _) => folder.has(path),
+            Place::Bucket(..) => None,
+        }
+    }
+
+    /// The bytes of an object, which has `bytes_max` at most.
+    ///
+    /// # Errors
+    /// There is none, it is larger, or it cannot be read.
+    pub fn get(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
+        match &self.place {
+            Place::Folder(folder, _) => folder.get(path, bytes_max),
+            Place::Bucket(bucket, _) => bucket.get(path, bytes_max),
         }
     }
 
@@ -190,8 +285,8 @@ impl Home {
     /// It cannot be read.
     pub fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
         let mut found = match &self.place {
-            Place::Folder(place) => place.list(folder)?,
-            Place::Bucket(bucket) => bucket.list(folder)?,
+            Place::Folder(place, _) => place.list(folder)?,
+            Place::Bucket(bucket, _) => bucket.list(folder)?,
         };
         found.sort();
         Ok(found)

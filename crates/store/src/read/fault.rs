@@ -20,12 +20,12 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub(super) fn damaged(message: impl fmt::Display) -> Self {
+    pub(crate) fn damaged(message: impl fmt::Display) -> Self {
         Self::Damaged(short(&message.to_string()))
     }
 
     /// A panic inside of a decoder.
-    pub(super) fn panic(payload: &(dyn Any + Send)) -> Self {
+    pub(crate) fn panic(payload: &(dyn Any + Send)) -> Self {
         let text = payload
             .downcast_ref::<String>()
             .map(String::as_str)
@@ -36,7 +36,7 @@ impl Fault {
 
     /// An error of the local disk. A disk that cannot read is damage; a process without
     /// descriptors or memory is not.
-    pub(super) fn local(error: &io::Error) -> Self {
+    pub(crate) fn local(error: &io::Error) -> Self {
         use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
         const EIO: i32 = 5;
         let damaged = matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)

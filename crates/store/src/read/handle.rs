@@ -19,6 +19,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{Fault, Files};
+use crate::decode::insist;
 use crate::snapshot::DataFile;
 
 /// What reading has cost so far.
@@ -55,6 +56,10 @@ pub(super) struct Handle {
     place: Place,
     /// Its size in bytes, as the commit has it.
     size: u64,
+    /// What the commit says of its bytes.
+    file: Arc<DataFile>,
+    /// The block that single bytes were last read from, and where it begins.
+    block: Option<(u64, Bytes)>,
     meter: Arc<Meter>,
 }
 
@@ -66,11 +71,11 @@ enum Place {
 
 impl Files {
     /// Opens a file.
-    pub(super) async fn open(&self, file: &DataFile) -> Result<Handle, Fault> {
+    pub(super) async fn open(&self, file: &Arc<DataFile>) -> Result<Handle, Fault> {
         let place = match self.folder.get() {
             Some(Some(folder)) => {
                 let path = folder.join(file.location.as_ref());
-                let opened = File::open(path).map_err(|error| Fault::local(&error))?;
+                let opened = insist(|| File::open(&path)).map_err(|error| Fault::local(&error))?;
                 Place::Local(Arc::new(opened))
             }
             Some(None) => self.remote(file),
@@ -79,6 +84,8 @@ impl Files {
         Ok(Handle {
             place,
             size: file.entry.bytes,
+            file: Arc::clone(file),
+            block: None,
             meter: Arc::clone(&self.meter),
         })
     }
@@ -125,36 +132,47 @@ impl Handle {
     }
 
     /// One byte of a local file.
-    pub(super) fn byte(&self, at: u64) -> Result<u8, Fault> {
+    pub(super) fn byte(&mut self, at: u64) -> Result<u8, Fault> {
+        if let Some((begin, block)) = &self.block
+            && let Some(byte) = at.checked_sub(*begin).and_then(|at| block.get(at as usize))
+        {
+            return Ok(*byte);
+        }
         let Place::Local(file) = &self.place else {
             return Err(Fault::Unreachable("bytes are read from local files".into()));
         };
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at)
-            .map_err(|error| Fault::local(&error))?;
-        self.meter.add_bytes(1);
-        Ok(byte[0])
+        let around = self.file.entry.sums.around(&(at..at + 1), self.size);
+        let block = self.local(file, around.clone())?;
+        let byte = block.get((at - around.start) as usize).copied();
+        self.block = Some((around.start, block));
+        byte.ok_or_else(|| Fault::damaged("it points outside of itself"))
     }
 
-    /// The bytes of a range, all of them.
-    pub(super) async fn read(&self, range: Range<u64>) -> Result<Bytes, Fault> {
-        if range.start > range.end || range.end > self.size {
-            return Err(Fault::damaged("it points outside of itself"));
-        }
+    /// The bytes of a range of blocks of a local file, checked.
+    fn local(&self, file: &File, range: Range<u64>) -> Result<Bytes, Fault> {
+        let length = usize::try_from(range.end - range.start).map_err(Fault::damaged)?;
         self.meter.add_bytes(range.end - range.start);
-        match &self.place {
-            Place::Local(file) => {
-                let length = usize::try_from(range.end - range.start).map_err(Fault::damaged)?;
-                let mut bytes = vec![0; length];
-                file.read_exact_at(&mut bytes, range.start)
-                    .map_err(|error| Fault::local(&error))?;
-                Ok(bytes.into())
-            }
-            Place::Remote(objects, location) => match objects.get_range(location, range).await {
-                Ok(bytes) => Ok(bytes),
-                Err(error) => Err(self.remote_fault(error).await),
-            },
+        let mut bytes = vec![0; length];
+        insist(|| file.read_exact_at(&mut bytes, range.start))
+            .map_err(|error| Fault::local(&error))?;
+        self.check(range.start, &bytes)?;
+        Ok(bytes.into())
+    }
+
+    fn check(&self, begin: u64, bytes: &[u8]) -> Result<(), Fault> {
+        match self.file.entry.sums.broken(begin, bytes) {
+            None => Ok(()),
+            Some(at) => Err(Fault::damaged(format!(
+                "its bytes from {at} on are not what was written: their checksum is not right"
+            ))),
         }
+    }
+
+    /// The bytes of a range, all of them, as they were written.
+    pub(super) async fn read(&self, range: Range<u64>) -> Result<Bytes, Fault> {
+        let mut all = self.read_all(vec![range]).await?;
+        all.pop()
+            .ok_or_else(|| Fault::damaged("it points outside of itself"))
     }
 
     /// Stores say of a file that is too short the same as of a connection that broke.
@@ -174,22 +192,40 @@ impl Handle {
     }
 
     async fn read_all(&self, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>, Fault> {
-        if let Place::Remote(objects, location) = &self.place {
-            if ranges.iter().any(|range| range.end > self.size) {
-                return Err(Fault::damaged("it points outside of itself"));
+        let outside = |range: &Range<u64>| range.start > range.end || range.end > self.size;
+        if ranges.iter().any(outside) {
+            return Err(Fault::damaged("it points outside of itself"));
+        }
+        let sums = &self.file.entry.sums;
+        let around = ranges.iter().map(|range| sums.around(range, self.size));
+        let around: Vec<Range<u64>> = around.collect();
+        let blocks = match &self.place {
+            Place::Local(file) => {
+                let read = around.iter().map(|blocks| self.local(file, blocks.clone()));
+                read.collect::<Result<Vec<_>, _>>()?
             }
-            let bytes = ranges.iter().map(|range| range.end - range.start).sum();
-            self.meter.add_bytes(bytes);
-            return match objects.get_ranges(location, &ranges).await {
-                Ok(all) => Ok(all),
-                Err(error) => Err(self.remote_fault(error).await),
-            };
-        }
-        let mut all = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            all.push(self.read(range).await?);
-        }
-        Ok(all)
+            Place::Remote(objects, location) => {
+                let bytes = around.iter().map(|range| range.end - range.start).sum();
+                self.meter.add_bytes(bytes);
+                let read = match objects.get_ranges(location, &around).await {
+                    Ok(all) => all,
+                    Err(error) => return Err(self.remote_fault(error).await),
+                };
+                for (range, bytes) in around.iter().zip(&read) {
+                    self.check(range.start, bytes)?;
+                }
+                read
+            }
+        };
+        let cut = |((wanted, around), bytes): ((&Range<u64>, &Range<u64>), Bytes)| {
+            let begin = usize::try_from(wanted.start - around.start).map_err(Fault::damaged)?;
+            let end = usize::try_from(wanted.end - around.start).map_err(Fault::damaged)?;
+            match end <= bytes.len() {
+                true => Ok(bytes.slice(begin..end)),
+                false => Err(Fault::damaged("it is shorter than it was")),
+            }
+        };
+        ranges.iter().zip(&around).zip(blocks).map(cut).collect()
     }
 }
 

@@ -242,7 +242,7 @@ fn bloom_range(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
 
 /// The rows of those blocks that can contain all needles; none where that is all of them.
 async fn by_grams(
-    handle: &Handle,
+    handle: &mut Handle,
     footer: &Footer,
     group: usize,
     probes: &[Probe],
@@ -264,7 +264,7 @@ async fn by_grams(
 }
 
 async fn may_contain(
-    handle: &Handle,
+    handle: &mut Handle,
     offset: u64,
     length: u32,
     probes: &[Probe],

@@ -207,22 +207,202 @@ fn a_store_of_many_commits_is_opened_from_the_last_full_list() {
 }
 
 #[test]
-fn two_processes_cannot_both_write() {
+fn a_folder_has_one_writer() {
     let folder = tempfile::tempdir().unwrap();
-    let (one, other) = (store(folder.path()), store(folder.path()));
+    let one = store(folder.path());
+    let error = Store::open(Home::folder(folder.path()).unwrap())
+        .err()
+        .unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+    let ours = format!("process {} writes to", std::process::id());
+    assert!(error.to_string().contains(&ours), "{error}");
+    Store::open_read_only(Home::folder(folder.path()).unwrap()).unwrap();
+    drop(one);
+    store(folder.path());
+}
+
+#[test]
+fn a_commit_of_a_stranger_ends_the_writing_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
     let mut queue = Queue::default();
     queue.push(batch("main", &[(NOW, b"text")]));
     let queue = Arc::new(queue);
+    let one = store(folder.path());
+    // Somebody who does not heed the lock takes the number.
+    let lock = folder.path().join("_log/writer.lock");
+    fs::remove_file(&lock).unwrap();
+    let other = store(folder.path());
     take_all(&one, &queue);
     queue.restart();
     take_all(&other, &queue);
     let state = queue.state.lock().unwrap();
-    assert_eq!(
-        (state.settled.len(), state.put_back),
-        (0, 1),
-        "the second holds its events"
-    );
+    let (settled, put_back) = (state.settled.len(), state.put_back);
+    assert_eq!((settled, put_back), (0, 1), "the second holds its events");
+    drop(state);
     assert_eq!(committed(folder.path()), [0]);
+}
+
+/// A store of several commits, merges among them, and of which list.
+fn with_history(folder: &Path) -> u64 {
+    let mut queue = Queue::default();
+    let text = vec![b'x'; 2 * options().flush_bytes as usize];
+    for _ in 0..20 {
+        queue.push(batch("main", &[(NOW, &text), (NOW + 1, &text)]));
+    }
+    let queue = Arc::new(queue);
+    let first = store(folder);
+    take_all(&first, &queue);
+    while compact(&first, NOW + HOUR).unwrap() {
+        first.bury();
+    }
+    queue.events
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// A way to damage a file.
+type Damage = fn(&Path);
+
+#[test]
+fn whatever_befalls_an_object_of_the_log_a_repair_finds_every_event_once() {
+    let original = tempfile::tempdir().unwrap();
+    let events = with_history(original.path());
+    let log = fs::read_dir(original.path().join("_log")).unwrap();
+    let mut names: Vec<_> = log.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    let damages: [(&str, Damage); 7] = [
+        ("deleted", |path| fs::remove_file(path).unwrap()),
+        ("emptied", |path| fs::write(path, "").unwrap()),
+        ("cut", |path| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+        }),
+        ("flipped", |path| {
+            let mut bytes = fs::read(path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }),
+        ("a folder", |path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        }),
+        ("a link", |path| {
+            fs::remove_file(path).unwrap();
+            std::os::unix::fs::symlink("/etc/passwd", path).unwrap();
+        }),
+        ("huge", |path| {
+            let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+            file.set_len(20 << 30).unwrap();
+        }),
+    ];
+    let of = |name: &std::ffi::OsString| name.to_string_lossy().into_owned();
+    let commits = names
+        .iter()
+        .map(of)
+        .filter(|name| name.ends_with(".commit"));
+    // The first, one of a batch, one of a merge, the last.
+    let commits: Vec<String> = commits.collect();
+    let last = commits.len() - 1;
+    for at in [0, last / 2, last - 1, last] {
+        for (how, damage) in damages {
+            let folder = tempfile::tempdir().unwrap();
+            copy(original.path(), folder.path());
+            damage(&folder.path().join("_log").join(&commits[at]));
+            let opened = Store::open(Home::folder(folder.path()).unwrap());
+            if let Err(error) = &opened {
+                assert!(error.to_string().contains("inrush store repair"), "{error}");
+            }
+            drop(opened);
+            let home = Home::folder(folder.path()).unwrap();
+            let repaired = crate::rebuild::repair(home, &mut |_, _| {}).unwrap();
+            let case = format!("{} {how}: {repaired:?}", commits[at]);
+            assert_eq!(
+                (repaired.events, repaired.hidden_events),
+                (events, 0),
+                "{case}"
+            );
+            let all: Vec<u64> = (0..events).collect();
+            assert_eq!(committed(folder.path()), all, "{case}");
+            // It is a store as any other.
+            let again = store(folder.path());
+            assert_eq!(again.levels().events, events, "{case}");
+            let home = Home::folder(folder.path()).unwrap();
+            let report = crate::rebuild::verify(&home, &mut |_, _| {}).unwrap();
+            assert_eq!(
+                (report.list_is_sound, report.events),
+                (true, events),
+                "{case}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_list_that_is_gone_is_made_anew_and_merged_files_win() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = with_history(folder.path());
+    // The files of before a merge, as if a backup had been laid over the store.
+    let backup = tempfile::tempdir().unwrap();
+    let text = vec![b'x'; 2 * options().flush_bytes as usize];
+    let mut queue = Queue::default();
+    for _ in 0..6 {
+        queue.push(batch("main", &[(NOW, &text), (NOW + 1, &text)]));
+    }
+    take_all(&store(backup.path()), &Arc::new(queue));
+    copy(&backup.path().join("main"), &folder.path().join("main"));
+    fs::remove_dir_all(folder.path().join("_log")).unwrap();
+    let again = store(folder.path());
+    assert_eq!(again.levels().events, events);
+    assert_eq!(committed(folder.path()), (0..events).collect::<Vec<_>>());
+    drop(again);
+    assert_eq!(store(folder.path()).levels().events, events);
+}
+
+#[test]
+fn a_list_that_is_deleted_under_way_is_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = store(folder.path());
+    let push = |first_event: u64| {
+        let mut queue = Queue::default();
+        for _ in 0..first_event {
+            queue.push(batch("main", &[(NOW, b"passed over")]));
+        }
+        queue.push(batch("main", &[(NOW, b"new")]));
+        Arc::new(queue)
+    };
+    take_all(&first, &push(0));
+    fs::remove_dir_all(folder.path().join("_log")).unwrap();
+    take_all(&first, &push(1));
+    take_all(&first, &push(2));
+    drop(first);
+    assert_eq!(store(folder.path()).levels().events, 3);
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_file_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), 1));
+    let path = parquet_files(folder.path()).remove(0);
+    let good = fs::read(&path).unwrap();
+    for at in (0..good.len()).step_by(7) {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        fs::write(&path, &bad).unwrap();
+        let home = Home::folder(folder.path()).unwrap();
+        let report = crate::rebuild::verify(&home, &mut |_, _| {}).unwrap();
+        assert_eq!(report.hidden_events, 1, "byte {at}");
+        assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    }
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! Whole files, for those who merge, rebuild or export: readers of searches are in [`read`](crate::read).
+
+use std::io;
+use std::panic::AssertUnwindSafe;
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+
+use crate::home::Home;
+use crate::read::Fault;
+use crate::snapshot::FileEntry;
+
+const BATCH_ROWS: usize = 8192;
+/// A file of ours has so many bytes at most; what is larger is none.
+pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The bytes of a committed file that lies at `place`, as they were written.
+///
+/// # Errors
+/// [`Fault::Damaged`]: they are not, or it is not there.
+pub(crate) fn bytes(home: &Home, place: &str, entry: &FileEntry) -> Result<Bytes, Fault> {
+    let bytes = insist(|| home.get(place, entry.bytes.max(1)));
+    let bytes = bytes.map_err(|error| Fault::local(&error))?;
+    if bytes.len() as u64 != entry.bytes {
+        let (found, committed) = (bytes.len(), entry.bytes);
+        return Err(Fault::Damaged(format!(
+            "it has {found} bytes and was committed with {committed}"
+        )));
+    }
+    match entry.sums.broken(0, &bytes) {
+        None => Ok(bytes),
+        Some(at) => Err(Fault::Damaged(format!(
+            "its bytes from {at} on are not what was written: their checksum is not right"
+        ))),
+    }
+}
+
+/// Asks again a few times where a disk says that it cannot read: one that stumbles once must not make
+/// a file look damaged.
+pub(crate) fn insist<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const TRIES: usize = 3;
+    const EIO: i32 = 5;
+    for _ in 1..TRIES {
+        match ask() {
+            Err(error) if error.raw_os_error() == Some(EIO) => {}
+            answer => return answer,
+        }
+    }
+    ask()
+}
+
+/// All rows of a file.
+///
+/// # Errors
+/// [`Fault::Damaged`]: it is no Parquet file, or cannot be decoded.
+pub(crate) fn rows(bytes: Bytes) -> Result<Vec<RecordBatch>, Fault> {
+    guarded(move || {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)?.with_batch_size(BATCH_ROWS);
+        Ok(reader.build()?.collect::<Result<Vec<_>, _>>()?)
+    })
+}
+
+/// The rows of each row group, as far as they can be decoded; what cannot is told in its place.
+///
+/// # Errors
+/// There is no footer, so nothing is known of it.
+pub(crate) fn groups(bytes: Bytes) -> Result<Vec<Result<Vec<RecordBatch>, Fault>>, Fault> {
+    let whole = bytes.clone();
+    let count = guarded(move || {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(whole)?;
+        Ok(reader.metadata().num_row_groups())
+    })?;
+    let group = |number: usize| {
+        let bytes = bytes.clone();
+        guarded(move || {
+            let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)?
+                .with_row_groups(vec![number])
+                .with_batch_size(BATCH_ROWS);
+            Ok(reader.build()?.collect::<Result<Vec<_>, _>>()?)
+        })
+    };
+    Ok((0..count).map(group).collect())
+}
+
+/// What lies on a disk may be anything, and a decoder that trusts it too far must cost a file, not
+/// the process.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Fault> {
+    match std::panic::catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(decoded) => decoded.map_err(Fault::from),
+        Err(payload) => Err(Fault::panic(payload.as_ref())),
+    }
+}
+
+impl From<Fault> for io::Error {
+    fn from(fault: Fault) -> Self {
+        let kind = match fault {
+            Fault::Damaged(_) => io::ErrorKind::InvalidData,
+            Fault::Unreachable(_) => io::ErrorKind::Other,
+        };
+        Self::new(kind, fault)
+    }
+}

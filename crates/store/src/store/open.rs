@@ -1,0 +1,154 @@
+//! Opening a store: what the log says, and what a crash or a stranger has left beside it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use super::{Counters, PARQUET, State, Store, UNCOMMITTED};
+use crate::commits::Commits;
+use crate::home::{Home, PART};
+use crate::rebuild;
+use crate::snapshot::DataFile;
+
+impl Store {
+    /// Opens the store for writing: takes its folder, reads its log, gives committed files their
+    /// names, and deletes what was never committed or was removed. Files that the log does not
+    /// speak of, and whose events it does not know, become part of the store.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written, another process writes to it
+    /// ([`io::ErrorKind::WouldBlock`]), or its log is damaged ([`io::ErrorKind::InvalidData`]).
+    /// Nothing was changed but for what a crash left half done.
+    pub fn open(home: Home) -> io::Result<Arc<Self>> {
+        let lock = home.lock()?;
+        let mut commits = Commits::load(&home)?;
+        refuse_damaged(&home, &commits)?;
+        commits.take_over(&home, RandomState::new().hash_one(std::process::id()))?;
+        let mut store = Self::with(home, commits);
+        store.lock = lock;
+        store.clean_up()?;
+        Ok(Arc::new(store))
+    }
+
+    /// Opens the store for reading beside whoever writes to it; shows what is committed now.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_read_only(home: Home) -> io::Result<Arc<Self>> {
+        let commits = Commits::load(&home)?;
+        refuse_damaged(&home, &commits)?;
+        let store = Self::with(home, commits);
+        Ok(Arc::new(store))
+    }
+
+    fn with(home: Home, commits: Commits) -> Self {
+        let mut state = State::default();
+        for file in commits.files.values() {
+            state.add_as(file, &file.path, &home);
+        }
+        Self {
+            home,
+            state: Mutex::new(state),
+            commits: Mutex::new(commits),
+            doubt: Mutex::default(),
+            lock: None,
+            names: AtomicU64::new(0),
+            followers: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether this process may write to it.
+    pub fn is_writable(&self) -> bool {
+        self.lock.is_some() || self.home.as_folder().is_none()
+    }
+
+    /// What a crash has left half done, and what does not fit the log.
+    fn clean_up(&self) -> io::Result<()> {
+        let doomed = self.commits().doomed.clone();
+        let listed = self.home.list("")?;
+        let mut there: HashMap<&str, u64> = HashMap::new();
+        let mut renamed = Vec::new();
+        for one in &listed {
+            let path = one.path.as_str();
+            if path.ends_with(PART) {
+                self.home.delete(path)?;
+            } else if let Some(committed) = path.strip_suffix(UNCOMMITTED) {
+                if self.commits().files.contains_key(committed) {
+                    self.home.rename(path, committed)?;
+                    renamed.push(committed);
+                    there.insert(committed, one.bytes);
+                } else {
+                    self.home.delete(path)?;
+                }
+            } else if path.ends_with(PARQUET) {
+                there.insert(path, one.bytes);
+            }
+        }
+        self.home.sync(renamed.into_iter())?;
+        for path in &doomed {
+            self.home.delete(path)?;
+            there.remove(path.as_str());
+        }
+        self.home.sync(doomed.iter().map(String::as_str))?;
+        self.commits().doomed.clear();
+        let missing = self.note_missing(&there);
+        let known = self.commits();
+        let unlisted = there
+            .keys()
+            .filter(|path| !known.files.contains_key(**path));
+        let mut unlisted: Vec<String> = unlisted.map(|path| (*path).to_owned()).collect();
+        drop(known);
+        unlisted.sort();
+        rebuild::adopt(self, &unlisted, &missing)
+    }
+
+    /// Files that the log names and that are not there, or not as long as they were, are known to
+    /// be unreadable from the start. Returns those that are not there.
+    fn note_missing(&self, there: &HashMap<&str, u64>) -> Vec<Arc<DataFile>> {
+        let mut missing = Vec::new();
+        for file in self.files() {
+            let found = there.get(file.entry.path.as_str());
+            if found == Some(&file.entry.bytes) || !file.set_bad() {
+                continue;
+            }
+            let (path, events) = (&file.entry.path, file.entry.rows);
+            match found {
+                None => {
+                    tracing::error!(path, events, "store: a file is missing");
+                    missing.push(Arc::clone(&file));
+                }
+                Some(bytes) => {
+                    let committed = file.entry.bytes;
+                    tracing::error!(path, events, bytes, committed, "store: a file has changed");
+                }
+            }
+        }
+        missing
+    }
+}
+
+/// A log that cannot be read whole must not be gone on with: files that it does not name would be
+/// taken for leftovers.
+fn refuse_damaged(home: &Home, commits: &Commits) -> io::Result<()> {
+    for (path, why) in &commits.spare {
+        tracing::warn!(
+            path,
+            why,
+            "store: a copy of the list of files is damaged; not needed"
+        );
+    }
+    let Some((path, why)) = commits.bad.first() else {
+        return Ok(());
+    };
+    let shown = home.shown();
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!(
+            "the list of files is damaged: {shown}/{path}: {why}. \
+             `inrush store repair` makes it anew from the files"
+        ),
+    ))
+}
