@@ -312,11 +312,6 @@ impl Commits {
             .for_each(|stretch| self.covered.add(stretch));
     }
 
-    /// Why nothing more may be written, if so.
-    pub(crate) fn fenced(&self) -> Option<&str> {
-        self.fenced.as_deref()
-    }
-
     /// This process's number, for commits.
     pub(crate) fn writer(&self) -> u64 {
         self.writer

@@ -329,11 +329,6 @@ impl Store {
         self.make(&prepared).map_err(MakeError::into_inner)
     }
 
-    /// Whether the outcome of a commit is not known.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.doubted().is_some()
-    }
-
     /// Tries again to make the commit whose outcome is not known, if there is one.
     ///
     /// # Errors

@@ -211,6 +211,7 @@ pub(crate) fn files(events: &[(u64, Event)], file_rows: usize, group_rows: usize
                 from_ns: times().min().unwrap(),
                 to_ns: times().max().unwrap(),
                 received_ns: 0,
+                sums: Default::default(),
             };
             let file = Arc::new(DataFile::new(entry, Path::from(path)));
             files.push(Written { file, bytes });
