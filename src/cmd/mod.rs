@@ -15,6 +15,7 @@ mod replay;
 mod run;
 mod search;
 mod searcher;
+mod store;
 mod top;
 
 use std::path::{Path, PathBuf};
@@ -38,6 +39,7 @@ use inrush_pipeline::config::{self, Config, Problems};
   inrush search 'denied host=fw*'         the newest events with that word from those hosts
   inrush replay --since 24h               what today's packs would make of what is stored
   inrush queue ls                         what is kept on disk, and for whom
+  inrush store verify                     whether every stored event can be read
   inrush top                              what flows, waits and is lost, live
   inrush doctor                           what of this host loses events, and what mends it
   inrush plan --eps 500000 --size 800     hosts, memory and disk for a load
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Replay(Box<replay::ReplayArgs>),
     /// Look into what is kept on disk, and mend it
     Queue(Box<queue::QueueArgs>),
+    /// Look into the embedded store, and mend its list of files
+    Store(Box<store::StoreArgs>),
     /// Show what flows, waits and is lost in a running process, live
     Top(TopArgs),
     /// Say what of this host loses events or is too small, why, and the command that mends it
@@ -320,6 +324,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sql(args) => search::sql(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Queue(args) => queue::run(*args),
+        Command::Store(args) => store::run(*args),
         Command::Migrate(args) => migrate::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Doctor(args) => doctor::run(&args),

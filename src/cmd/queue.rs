@@ -4,7 +4,7 @@
 mod args;
 pub(crate) mod client;
 mod events;
-mod ls;
+pub(crate) mod ls;
 mod quarantine;
 mod repair;
 mod verify;

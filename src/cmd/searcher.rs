@@ -42,6 +42,14 @@ impl Searching {
         Ok(Arc::clone(self.engine.get_or_init(|| Arc::new(engine))))
     }
 
+    /// Why the store of that name, or the first, cannot be searched just now, if so.
+    fn held(&self, name: Option<&str>) -> Option<String> {
+        let held = self.admin.held_stores();
+        let mut held = held.iter();
+        let (name, why) = held.find(|(known, _)| name.is_none_or(|name| name == known))?;
+        Some(format!("the store {name} is not open: {why}"))
+    }
+
     /// The store of that name, or the first.
     fn store(&self, name: Option<&str>) -> Result<Arc<Store>, Failure> {
         let stores = self.admin.stores();
@@ -51,6 +59,11 @@ impl Searching {
             .find(|(known, _)| name.is_none_or(|name| name == known));
         match (found, name) {
             (Some((_, store)), _) => Ok(Arc::clone(store)),
+            _ if found.is_none() && self.held(name).is_some() => Err(Failure {
+                message: self.held(name).unwrap_or_default(),
+                hint: Some("its events are kept in the queue meanwhile".to_owned()),
+                ..Failure::default()
+            }),
             (None, Some(name)) if !names.is_empty() => Err(Failure {
                 message: format!("there is no store {name:?}"),
                 hint: Some(format!("stores: {}", names.join(", "))),

@@ -37,6 +37,11 @@ pub trait Admin: Send + Sync {
     /// configuration.
     fn stores(&self) -> Vec<(String, Arc<Store>)>;
 
+    /// Those that are not open, so that nothing in them can be found, with the reason in words.
+    fn held_stores(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// What flows, waits and is lost just now. Reads some 50 small files under `/proc` and `/sys`,
     /// so it is asked at most once a second.
     fn flow(&self) -> FlowSnapshot;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{DestinationCounters, Feed, Ledger};
 use inrush_queue::{DestinationFeed, Log};
-use inrush_sink::{Quarantine, SinkConfig, SinkStatus, Store};
+use inrush_sink::{Quarantine, SinkConfig, SinkStatus, StoreSlot};
 
 /// How long a sink may take to put back what it has in hand.
 const STOP_BOUND: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ pub(crate) struct Destination {
     pub(crate) counters: Arc<DestinationCounters>,
     pub(crate) status: Arc<SinkStatus>,
     /// The embedded store that it is.
-    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) store: Option<Arc<StoreSlot>>,
     feed: Arc<DestinationFeed>,
     thread: JoinHandle<()>,
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{Counter, DropReason, Ledger, Protocol, Timestamp};
 use inrush_queue::{Log, QuarantineLog};
-use inrush_sink::{Quarantine, SinkConfig, Store};
+use inrush_sink::{Quarantine, SinkConfig, Store, StoreSlot};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::ListenAddr;
 use inrush_transport::listen;
@@ -100,7 +100,7 @@ pub(crate) struct Shared {
     /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
     live_sources: Mutex<Vec<Arc<Source>>>,
     /// The embedded stores of the graph, for searches, which must not wait for it either.
-    live_stores: Mutex<Vec<(String, Arc<Store>)>>,
+    live_stores: Mutex<Vec<(String, Arc<StoreSlot>)>>,
     /// The names of senders, for those who must not wait for the graph.
     live_names: Mutex<Option<Arc<Names>>>,
     zones: KeptZones,
@@ -271,7 +271,16 @@ impl Shared {
     }
 
     pub(crate) fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
-        lock(&self.live_stores).clone()
+        let slots = lock(&self.live_stores).clone();
+        let open = |(name, slot): (String, Arc<StoreSlot>)| Some((name, slot.get()?));
+        slots.into_iter().filter_map(open).collect()
+    }
+
+    /// The stores that cannot be searched, with the reason.
+    pub(crate) fn held_stores(&self) -> Vec<(String, String)> {
+        let slots = lock(&self.live_stores).clone();
+        let held = |(name, slot): (String, Arc<StoreSlot>)| Some((name, slot.why_not()?));
+        slots.into_iter().filter_map(held).collect()
     }
 
     pub(crate) fn live_names(&self) -> Option<Arc<Names>> {

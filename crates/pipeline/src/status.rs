@@ -203,6 +203,10 @@ impl Admin for Shared {
         self.live_stores()
     }
 
+    fn held_stores(&self) -> Vec<(String, String)> {
+        Self::held_stores(self)
+    }
+
     fn flow(&self) -> FlowSnapshot {
         self.flow_now()
     }

@@ -27,14 +27,6 @@ pub enum SinkError {
         /// What is wrong with it.
         what: String,
     },
-    /// The place of the embedded store cannot be used.
-    #[error("store {path}: {cause}")]
-    Store {
-        /// The folder or bucket.
-        path: String,
-        /// What is wrong with it.
-        cause: std::io::Error,
-    },
     /// The system did not give what any sink of this kind needs.
     #[error("cannot start: {0}")]
     Unstartable(std::io::Error),

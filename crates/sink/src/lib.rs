@@ -49,6 +49,7 @@ pub use error::SinkError;
 pub use quarantine::{Quarantine, Refusal, Refused};
 pub use reason::ErrorReason;
 pub use status::{LastError, SinkStatus};
+pub use store::StoreSlot;
 
 /// How long a sink waits for a batch before it looks whether the process is stopping.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
@@ -60,7 +61,7 @@ pub trait Sink: Send {
     fn run(self: Box<Self>, feed: Arc<dyn Feed>);
 
     /// The store that it writes to, for searches; most write to none.
-    fn store(&self) -> Option<Arc<Store>> {
+    fn store(&self) -> Option<Arc<StoreSlot>> {
         None
     }
 }
@@ -87,7 +88,7 @@ pub fn build(
         SinkConfig::File(options) => Box::new(file::FileSink::new(
             name, options, data_dir, quarantine, shared,
         )?),
-        SinkConfig::Store(options) => Box::new(store::StoreSink::open(options, data_dir, shared)?),
+        SinkConfig::Store(options) => Box::new(store::StoreSink::open(options, data_dir, shared)),
         SinkConfig::SplunkHec(options) => Box::new(splunk_hec::SplunkHec::new(
             name, options, quarantine, shared,
         )?),

@@ -40,6 +40,7 @@ error_reasons! {
     HttpOther "http_other" "Another status that is no success; the events are held.";
     AckFailed "ack_failed" "A request that was taken was not acknowledged in time and is sent again, or acknowledgements could not be asked for.";
     DiskFull "disk_full" "No room on the disk or in the quota; tried again until there is.";
+    StoreHeld "store_held" "The store cannot be opened: its list of files is damaged, another process writes to it, or it does not answer; tried again.";
     QuarantineFailed "quarantine_failed" "A refused event could not be written to quarantine; it stays pending.";
 }
 

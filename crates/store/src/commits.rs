@@ -9,9 +9,9 @@
 //!
 //! # A commit whose outcome is not known
 //! The name may be there though making it durable failed; a request may be carried out though its
-//! answer was lost, or later. So a commit goes forward only: it is read back, recognised as our own,
-//! and made durable, or made again under the same number with the same content. No other commit is
-//! made before. A commit of another writer under our number ends the writing.
+//! answer was lost, or later. So a commit goes forward only: it is read back, recognised as our
+//! own, and made durable, or made again under the same number with the same content. No other
+//! commit is made before. A commit of another writer under our number ends the writing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -75,8 +75,8 @@ pub(crate) struct Commits {
     pub(crate) covered: Covered,
     /// Removed files that may still be there.
     pub(crate) doomed: Vec<String>,
-    /// Objects of the log without which it is not known what belongs to the store, by path, with the
-    /// reason.
+    /// Objects of the log without which it is not known what belongs to the store, by path, with
+    /// the reason.
     pub(crate) bad: Vec<(String, String)>,
     /// Objects that cannot be read and are not needed, in the same way.
     pub(crate) spare: Vec<(String, String)>,
@@ -227,8 +227,9 @@ impl Commits {
         Err(foreign(&path(self.next)))
     }
 
-    /// Reads what can be read of a log. Where it is not sound, what every part says is put together:
-    /// files of whatever commit, for their checksums; events that were ever covered; what was removed.
+    /// Reads what can be read of a log. Where it is not sound, what every part says is put
+    /// together: files of whatever commit, for their checksums; events that were ever covered; what
+    /// was removed.
     ///
     /// # Errors
     /// As for [`Self::load`].
@@ -321,8 +322,8 @@ impl Commits {
     /// [`MakeError::Unknown`] the same commit has to be tried again before any other.
     ///
     /// # Errors
-    /// See [`MakeError`]. [`io::ErrorKind::AlreadyExists`]: another process writes to this store, and
-    /// nothing can be committed any more.
+    /// See [`MakeError`]. [`io::ErrorKind::AlreadyExists`]: another process writes to this store,
+    /// and nothing can be committed any more.
     pub(crate) fn make(&mut self, home: &Home, commit: &Commit) -> Result<(), MakeError> {
         if let Some(why) = &self.fenced {
             let error = io::Error::new(io::ErrorKind::AlreadyExists, why.clone());

@@ -1,12 +1,16 @@
-//! Whole files, for those who merge, rebuild or export: readers of searches are in [`read`](crate::read).
+//! Whole files, for those who merge, rebuild or export: readers of searches are in
+//! [`read`](crate::read).
 
 use std::io;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use crate::home::Home;
 use crate::read::Fault;
@@ -37,8 +41,8 @@ pub(crate) fn bytes(home: &Home, place: &str, entry: &FileEntry) -> Result<Bytes
     }
 }
 
-/// Asks again a few times where a disk says that it cannot read: one that stumbles once must not make
-/// a file look damaged.
+/// Asks again a few times where a disk says that it cannot read: one that stumbles once must not
+/// make a file look damaged.
 pub(crate) fn insist<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const TRIES: usize = 3;
     const EIO: i32 = 5;
@@ -62,26 +66,53 @@ pub(crate) fn rows(bytes: Bytes) -> Result<Vec<RecordBatch>, Fault> {
     })
 }
 
-/// The rows of each row group, as far as they can be decoded; what cannot is told in its place.
+/// A row group.
+pub(crate) struct Group {
+    /// Where its columns lie in the file.
+    pub(crate) bytes: Range<u64>,
+    /// Rows that its footer speaks of.
+    pub(crate) count: u64,
+    pub(crate) rows: Result<Vec<RecordBatch>, Fault>,
+}
+
+/// Each row group, as far as it can be decoded.
 ///
 /// # Errors
-/// There is no footer, so nothing is known of it.
-pub(crate) fn groups(bytes: Bytes) -> Result<Vec<Result<Vec<RecordBatch>, Fault>>, Fault> {
+/// There is no footer, so nothing is known of them.
+pub(crate) fn groups(bytes: &Bytes) -> Result<Vec<Group>, Fault> {
     let whole = bytes.clone();
-    let count = guarded(move || {
+    let metadata = guarded(move || {
         let reader = ParquetRecordBatchReaderBuilder::try_new(whole)?;
-        Ok(reader.metadata().num_row_groups())
+        Ok(Arc::clone(reader.metadata()))
     })?;
-    let group = |number: usize| {
+    let group = |(number, group): (usize, &RowGroupMetaData)| {
         let bytes = bytes.clone();
-        guarded(move || {
+        let rows = guarded(move || {
             let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)?
                 .with_row_groups(vec![number])
                 .with_batch_size(BATCH_ROWS);
             Ok(reader.build()?.collect::<Result<Vec<_>, _>>()?)
-        })
+        });
+        let places = || group.columns().iter().map(ColumnChunkMetaData::byte_range);
+        let begin = places().map(|(begin, _)| begin).min().unwrap_or(0);
+        let end = places()
+            .map(|(begin, length)| begin.saturating_add(length))
+            .max();
+        Group {
+            bytes: begin..end.unwrap_or(begin),
+            count: u64::try_from(group.num_rows()).unwrap_or(0),
+            rows,
+        }
     };
-    Ok((0..count).map(group).collect())
+    // A footer that lies about places makes the parts of it panic.
+    guarded(|| {
+        Ok(metadata
+            .row_groups()
+            .iter()
+            .enumerate()
+            .map(group)
+            .collect())
+    })
 }
 
 /// What lies on a disk may be anything, and a decoder that trusts it too far must cost a file, not

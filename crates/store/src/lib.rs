@@ -44,6 +44,7 @@ pub mod read;
 pub mod rebuild;
 pub mod reply;
 mod rows;
+pub mod salvage;
 pub mod schema;
 mod sdata;
 pub mod snapshot;

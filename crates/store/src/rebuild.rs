@@ -4,8 +4,8 @@
 //! Each event names itself by log, epoch and number, so files tell which events they hold. A file
 //! belongs to the store if no other holds its events; of a merged file and those that it was made
 //! of, one side does. Larger files go first, so it is the merged one. A file of which only some
-//! events are elsewhere is written anew without them. What is left out keeps its bytes, under a name
-//! that no engine reads ([`ASIDE`]).
+//! events are elsewhere is written anew without them. What is left out keeps its bytes, under a
+//! name that no engine reads ([`ASIDE`]).
 //!
 //! Parts of the list that can be read still count: what they removed stays removed, the checksums
 //! that they have are checked, and events that were deleted by retention are not taken again.
@@ -300,10 +300,14 @@ fn verdict(file: &Examined, covered: &Covered) -> io::Result<Verdict> {
     if left == all && all == file.entry.rows {
         return Ok(Verdict::Whole);
     }
-    // Within the file too, each event once.
     let mut seen = covered.clone();
-    let mut rows = Vec::new();
-    for batch in &file.rows {
+    Ok(Verdict::Part(not_in(&mut seen, &file.rows)?))
+}
+
+/// The rows whose events are not in `seen` yet, each event once; they are in it then.
+pub(crate) fn not_in(seen: &mut Covered, rows: &[RecordBatch]) -> io::Result<Vec<RecordBatch>> {
+    let mut left = Vec::with_capacity(rows.len());
+    for batch in rows {
         let mut keep = Vec::with_capacity(batch.num_rows());
         for (log, epoch, first) in names(batch)? {
             let is_new = !seen.missing(log, epoch, first..first + 1).is_empty();
@@ -318,9 +322,9 @@ fn verdict(file: &Examined, covered: &Covered) -> io::Result<Verdict> {
             }
         }
         let kept = filter_record_batch(batch, &BooleanArray::from(keep));
-        rows.push(kept.map_err(io::Error::other)?);
+        left.push(kept.map_err(io::Error::other)?);
     }
-    Ok(Verdict::Part(rows))
+    Ok(left)
 }
 
 /// What is wrong with a store.
@@ -524,7 +528,7 @@ impl Repaired {
 }
 
 /// All files of events by the names that they have or get, with where they lie.
-fn parquet(home: &Home) -> io::Result<BTreeMap<String, Listed>> {
+pub(crate) fn parquet(home: &Home) -> io::Result<BTreeMap<String, Listed>> {
     let mut found = BTreeMap::new();
     for one in home.list("")? {
         let path = one.path.strip_suffix(UNCOMMITTED).unwrap_or(&one.path);

@@ -90,10 +90,11 @@ pub struct Store {
     state: Mutex<State>,
     /// Held while a commit is made, by ingestion or upkeep.
     commits: Mutex<Commits>,
-    /// The commit whose outcome is not known; it is made before any other. Taken with `commits` held.
+    /// The commit whose outcome is not known; it is made before any other. Taken with `commits`
+    /// held.
     doubt: Mutex<Option<Arc<Prepared>>>,
     /// The folder is this writer's for as long as this lives.
-    lock: Option<Box<dyn Send + Sync>>,
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
     /// What was done.
@@ -128,6 +129,11 @@ pub struct Levels {
 }
 
 impl Store {
+    /// Lets another writer have the folder, whoever still reads from this one.
+    pub fn close(&self) {
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Where it lies.
     pub fn home(&self) -> &Home {
         &self.home
@@ -246,12 +252,12 @@ impl Store {
     }
 
     /// Makes what was prepared part of the store, in place of what it removes and of the tail. When
-    /// this returns `Ok`, the commit is durable and readers see it, once, however often it is tried.
+    /// this returns `Ok`, the commit is durable and readers see it, once, however often it is
+    /// tried.
     ///
     /// # Errors
-    /// After [`MakeError::NotMade`] it may be tried again or given up; after
-    /// [`MakeError::Unknown`] it must be tried again, or left as it is for the next start, which reads
-    /// what became of it.
+    /// After [`MakeError::NotMade`] it may be tried again or given up; after [`MakeError::Unknown`]
+    /// it must be tried again, or left as it is for the next start, which reads what became of it.
     pub(crate) fn make(&self, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
         let mut commits = self.commits();
         if let Some(doubted) = self.doubted().clone()

@@ -66,10 +66,12 @@ impl Fuse {
     }
 
     fn burn(&self) -> io::Result<()> {
-        match (self.left.fetch_sub(1, SeqCst), self.trouble) {
-            (1.., _) | (..0, Trouble::Error) => Ok(()),
-            (_, Trouble::Death) => Err(io::Error::other("dead")),
-            (_, Trouble::Error) => Err(io::Error::from_raw_os_error(5)),
+        let left = self.left.fetch_sub(1, SeqCst);
+        match self.trouble {
+            _ if left > 0 => Ok(()),
+            Trouble::Death => Err(io::Error::other("dead")),
+            Trouble::Error if left == 0 => Err(io::Error::from_raw_os_error(5)),
+            Trouble::Error => Ok(()),
         }
     }
 

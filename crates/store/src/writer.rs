@@ -303,8 +303,8 @@ impl Committer {
         }
     }
 
-    /// Writes the files, once, and tries to commit them. What could not be committed stays prepared:
-    /// perhaps it was, and then only the same commit may be tried again.
+    /// Writes the files, once, and tries to commit them. What could not be committed stays
+    /// prepared: perhaps it was, and then only the same commit may be tried again.
     fn try_commit(
         &self,
         open: &Open,

@@ -97,7 +97,7 @@ fn write_aside(aside: &[Aside], strange: &[String], out: &mut impl Write) -> std
 }
 
 /// A size for the eye.
-pub(super) fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
         10_000..1_000_000 => format!("{} KB", bytes / 1000),

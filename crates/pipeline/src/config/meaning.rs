@@ -281,7 +281,7 @@ fn client_files(
     };
     let at_fault = match &error {
         // No fault of the configuration; it will be met again when the sink is to run.
-        SinkError::Unstartable(_) | SinkError::Store { .. } => return,
+        SinkError::Unstartable(_) => return,
         SinkError::Config(_) => None,
         SinkError::Unreadable { path, .. } | SinkError::BadCertificate { path, .. } => Some(path),
     };

@@ -408,6 +408,13 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
              one connection's requests over several indexers.",
             "docs/guides/hec.md#acknowledgements",
         ),
+        ErrorReason::StoreHeld => (
+            "The store cannot be opened: its list of files is damaged, another process writes to \
+             it, or its disk or service does not answer.",
+            "Look with `inrush store verify`; a damaged list is made anew by `inrush store \
+             repair` while Inrush is stopped. It is tried again by itself.",
+            "docs/guides/store.md#when-something-is-wrong",
+        ),
         ErrorReason::DiskFull => (
             "The disk is full, or the quota is used up.",
             "Make room there (`df -h`): delete or move what is old, or have less kept: \

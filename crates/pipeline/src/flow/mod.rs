@@ -285,7 +285,8 @@ impl Shared {
                 .map(|loss| alarm::losing(&loss)),
         );
         let stores = graph.destinations.iter();
-        let stores = stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.levels())));
+        let stores =
+            stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.get()?.levels())));
         drafts
             .extend(stores.filter_map(|(name, levels)| alarm::unreadable(name, levels.bad_files)));
         for running in &graph.sources {

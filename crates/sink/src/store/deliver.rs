@@ -2,39 +2,100 @@
 //! destinations have.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use inrush_event::Feed;
 use inrush_store::writer::{self, Observer};
 use inrush_store::{Store, WriteOptions};
 
-use super::StoreConfig;
-use crate::{ErrorReason, Sink, SinkError, SinkStatus};
+use super::{StoreConfig, StoreSlot};
+use crate::backoff::{pause, wait};
+use crate::{ErrorReason, IDLE_WAIT, Sink, SinkStatus};
+
+/// How long a start waits for the store to be open: a list of 100,000 files is read in a second,
+/// and a bucket that does not answer must not keep the sources closed.
+const START_WAIT: Duration = Duration::from_secs(2);
+/// First and longest pause between attempts to open it.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The sink that writes to the embedded store.
 pub struct StoreSink {
-    store: Arc<Store>,
+    config: StoreConfig,
+    data_dir: PathBuf,
     options: WriteOptions,
+    slot: Arc<StoreSlot>,
     status: Arc<SinkStatus>,
 }
 
 impl StoreSink {
-    pub(crate) fn open(
-        config: &StoreConfig,
-        data_dir: &Path,
-        status: Arc<SinkStatus>,
-    ) -> Result<Self, SinkError> {
-        let opened = config.home(data_dir).and_then(Store::open);
-        let store = opened.map_err(|cause| SinkError::Store {
-            path: config.shown(data_dir),
-            cause,
-        })?;
-        Ok(Self {
-            store,
+    /// Begins to open the store. One that cannot be opened, whatever the reason, holds its events
+    /// and is tried again: nothing else waits for it.
+    pub(crate) fn open(config: &StoreConfig, data_dir: &Path, status: Arc<SinkStatus>) -> Self {
+        let sink = Self {
+            config: config.clone(),
+            data_dir: data_dir.to_owned(),
             options: config.write_options(),
+            slot: Arc::default(),
             status,
-        })
+        };
+        sink.attempt();
+        if sink.slot.is_settled(START_WAIT) {
+            sink.tell();
+        }
+        sink
+    }
+
+    /// Opens the store on a thread of its own: a disk or a service that hangs keeps nobody.
+    fn attempt(&self) {
+        self.slot.begin();
+        let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
+        let slot = Arc::clone(&self.slot);
+        let open = move || slot.settle(config.home(&data_dir).and_then(Store::open));
+        let spawned = thread::Builder::new().name("store-open".into()).spawn(open);
+        if let Err(error) = spawned {
+            self.slot.settle(Err(error));
+        }
+    }
+
+    /// Says why the store is held, if it is.
+    fn tell(&self) {
+        if self.slot.get().is_none()
+            && let Some(why) = self.slot.why_not()
+        {
+            self.status.attempted();
+            self.status.failed(ErrorReason::StoreHeld, &why);
+        }
+    }
+
+    /// The store, once it is open; `None` when the process stops before.
+    fn opened(&self, feed: &dyn Feed) -> Option<Arc<Store>> {
+        let mut failures = 0;
+        loop {
+            while !self.slot.is_settled(IDLE_WAIT) {
+                if feed.stopping() {
+                    return None;
+                }
+            }
+            if let Some(store) = self.slot.get() {
+                return Some(store);
+            }
+            self.tell();
+            failures += 1;
+            wait(feed, pause(failures, PAUSES.0, PAUSES.1));
+            if feed.stopping() {
+                return None;
+            }
+            self.attempt();
+        }
+    }
+}
+
+impl Drop for StoreSink {
+    fn drop(&mut self) {
+        self.slot.close();
     }
 }
 
@@ -56,11 +117,17 @@ impl Observer for Status {
 
 impl Sink for StoreSink {
     fn run(self: Box<Self>, feed: Arc<dyn Feed>) {
-        let observer: Arc<dyn Observer> = Arc::new(Status(self.status));
-        writer::run(&self.store, &self.options, &feed, &observer);
+        if let Some(store) = self.opened(&*feed) {
+            if !self.status.healthy() {
+                self.status.succeeded(0);
+            }
+            let observer: Arc<dyn Observer> = Arc::new(Status(Arc::clone(&self.status)));
+            writer::run(&store, &self.options, &feed, &observer);
+            store.close();
+        }
     }
 
-    fn store(&self) -> Option<Arc<Store>> {
-        Some(Arc::clone(&self.store))
+    fn store(&self) -> Option<Arc<StoreSlot>> {
+        Some(Arc::clone(&self.slot))
     }
 }

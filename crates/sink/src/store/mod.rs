@@ -5,12 +5,17 @@
 //!   that is on the disk and committed.
 //! * Each event is in the store once, whatever is delivered again after a crash.
 //! * A disk that is full or fails holds the events in the queue; searches go on.
+//! * A store that cannot be opened (a damaged list of files, another writer, a service that does
+//!   not answer) holds its events and is tried again; sources and other destinations never wait for
+//!   it.
 //!
 //! # After a crash
 //! See [`inrush_store`].
 
 mod config;
 mod deliver;
+mod slot;
 
 pub use config::{Keep, S3Config, StoreConfig};
 pub use deliver::StoreSink;
+pub use slot::StoreSlot;

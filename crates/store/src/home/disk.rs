@@ -1,9 +1,9 @@
 //! The system calls that a store in a folder makes, so that a test can have any of them fail.
 //!
 //! # What an implementation promises
-//! * What [`DiskFile::sync`] returned `Ok` for is on stable storage. After an error nothing that was
-//!   written may be trusted, not even by another `sync` that succeeds: Linux forgets a failed page
-//!   after it told once.
+//! * What [`DiskFile::sync`] returned `Ok` for is on stable storage. After an error nothing that
+//!   was written may be trusted, not even by another `sync` that succeeds: Linux forgets a failed
+//!   page after it told once.
 //! * A new, renamed or removed name is on stable storage once [`Disk::sync_folder`] of its folder
 //!   returned `Ok`. Before, a power cut keeps or undoes it.
 //! * A call that fails may have had its effect all the same.
@@ -13,18 +13,14 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use inrush_files::own;
 use rustix::fs::{FlockOperation, OFlags};
 
 use super::Listed;
-
-/// Mode of files: events are nobody else's business.
-const FILE_MODE: u32 = 0o600;
-/// Mode of folders.
-const FOLDER_MODE: u32 = 0o700;
 
 /// A folder, as the store asks for it.
 pub trait Disk: Send + Sync + fmt::Debug {
@@ -81,10 +77,7 @@ impl HostFolder {
 
 /// Makes a folder and those above it that are missing, for its owner alone.
 pub(super) fn make_root(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(FOLDER_MODE)
-        .create(folder)
+    inrush_files::create_dir_all(folder, &own())
 }
 
 /// The file whose lock a writer holds.
@@ -96,14 +89,12 @@ impl Disk for HostFolder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
         }
-        let mut file = OpenOptions::new()
+        let mut options = OpenOptions::new();
+        options
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(FILE_MODE)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-            .open(self.at(LOCK))?;
+            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+        let mut file = inrush_files::open(&self.at(LOCK), &options, &own())?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -121,14 +112,7 @@ impl Disk for HostFolder {
     }
 
     fn create(&self, path: &str) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(FILE_MODE)
-            .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-            .open(self.at(path))?;
-        Ok(Box::new(file))
+        Ok(Box::new(inrush_files::create(&self.at(path), &own())?))
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
@@ -144,9 +128,15 @@ impl Disk for HostFolder {
     }
 
     fn make_folder(&self, path: &str) -> io::Result<()> {
-        fs::DirBuilder::new()
-            .mode(FOLDER_MODE)
-            .create(self.at(path))
+        let path = self.at(path);
+        if path.is_dir() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        // The store's own folder is never made again: what was in it would be forgotten.
+        if !path.parent().is_some_and(Path::is_dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        inrush_files::create_dir_all(&path, &own())
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {

@@ -16,8 +16,8 @@ const DURABLE_MAX: usize = 50_000;
 #[derive(Debug)]
 pub(super) struct Folder {
     disk: Arc<dyn Disk>,
-    /// Folders whose names are durable all the way up. One that an earlier, failed call made may not
-    /// be; held for a look-up only.
+    /// Folders whose names are durable all the way up. One that an earlier, failed call made may
+    /// not be; held for a look-up only.
     durable: Mutex<HashSet<String>>,
 }
 

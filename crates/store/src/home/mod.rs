@@ -7,8 +7,8 @@
 mod bucket;
 mod disk;
 mod folder;
-mod reader;
 mod objects;
+mod reader;
 
 use std::io;
 use std::path::{Path as FsPath, PathBuf};

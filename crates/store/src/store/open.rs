@@ -27,7 +27,7 @@ impl Store {
         refuse_damaged(&home, &commits)?;
         commits.take_over(&home, RandomState::new().hash_one(std::process::id()))?;
         let mut store = Self::with(home, commits);
-        store.lock = lock;
+        store.lock = Mutex::new(lock);
         store.clean_up()?;
         Ok(Arc::new(store))
     }
@@ -53,16 +53,11 @@ impl Store {
             state: Mutex::new(state),
             commits: Mutex::new(commits),
             doubt: Mutex::default(),
-            lock: None,
+            lock: Mutex::default(),
             names: AtomicU64::new(0),
             followers: Mutex::default(),
             counters: Counters::default(),
         }
-    }
-
-    /// Whether this process may write to it.
-    pub fn is_writable(&self) -> bool {
-        self.lock.is_some() || self.home.as_folder().is_none()
     }
 
     /// What a crash has left half done, and what does not fit the log.

@@ -116,8 +116,8 @@ fn no_event_is_lost_or_there_twice_wherever_compaction_dies() {
     });
 }
 
-/// Has one call fail, each in turn, before it is carried out or behind it; the life goes on, and each
-/// time every event must be there once, at once and for the next process.
+/// Has one call fail, each in turn, before it is carried out or behind it; the life goes on, and
+/// each time every event must be there once, at once and for the next process.
 fn fail_everywhere(
     batches: u64,
     prepare: impl Fn(&Path, &Arc<Queue>),

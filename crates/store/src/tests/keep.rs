@@ -272,6 +272,33 @@ fn copy(from: &Path, to: &Path) {
 /// A way to damage a file.
 type Damage = fn(&Path);
 
+const DAMAGES: [(&str, Damage); 7] = [
+    ("deleted", |path| fs::remove_file(path).unwrap()),
+    ("emptied", |path| fs::write(path, "").unwrap()),
+    ("cut", |path| {
+        let bytes = fs::read(path).unwrap();
+        fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+    }),
+    ("flipped", |path| {
+        let mut bytes = fs::read(path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).unwrap();
+    }),
+    ("a folder", |path| {
+        fs::remove_file(path).unwrap();
+        fs::create_dir(path).unwrap();
+    }),
+    ("a link", |path| {
+        fs::remove_file(path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", path).unwrap();
+    }),
+    ("huge", |path| {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.set_len(20 << 30).unwrap();
+    }),
+];
+
 #[test]
 fn whatever_befalls_an_object_of_the_log_a_repair_finds_every_event_once() {
     let original = tempfile::tempdir().unwrap();
@@ -279,32 +306,6 @@ fn whatever_befalls_an_object_of_the_log_a_repair_finds_every_event_once() {
     let log = fs::read_dir(original.path().join("_log")).unwrap();
     let mut names: Vec<_> = log.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    let damages: [(&str, Damage); 7] = [
-        ("deleted", |path| fs::remove_file(path).unwrap()),
-        ("emptied", |path| fs::write(path, "").unwrap()),
-        ("cut", |path| {
-            let bytes = fs::read(path).unwrap();
-            fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
-        }),
-        ("flipped", |path| {
-            let mut bytes = fs::read(path).unwrap();
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
-            fs::write(path, bytes).unwrap();
-        }),
-        ("a folder", |path| {
-            fs::remove_file(path).unwrap();
-            fs::create_dir(path).unwrap();
-        }),
-        ("a link", |path| {
-            fs::remove_file(path).unwrap();
-            std::os::unix::fs::symlink("/etc/passwd", path).unwrap();
-        }),
-        ("huge", |path| {
-            let file = fs::OpenOptions::new().write(true).open(path).unwrap();
-            file.set_len(20 << 30).unwrap();
-        }),
-    ];
     let of = |name: &std::ffi::OsString| name.to_string_lossy().into_owned();
     let commits = names
         .iter()
@@ -314,7 +315,7 @@ fn whatever_befalls_an_object_of_the_log_a_repair_finds_every_event_once() {
     let commits: Vec<String> = commits.collect();
     let last = commits.len() - 1;
     for at in [0, last / 2, last - 1, last] {
-        for (how, damage) in damages {
+        for (how, damage) in DAMAGES {
             let folder = tempfile::tempdir().unwrap();
             copy(original.path(), folder.path());
             damage(&folder.path().join("_log").join(&commits[at]));
