@@ -212,7 +212,10 @@ fn send(
     std::thread::scope(|scope| {
         for (share, progress) in shares.into_iter().zip(&progress) {
             let done = done.clone();
-            scope.spawn(move || work(plan, dialer, share, until, progress, &done));
+            let lane = move || work(plan, dialer, share, until, progress, &done);
+            if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, lane) {
+                eprintln!("inrush: no thread for a sender, it sends nothing: {error}");
+            }
         }
         drop(done);
         outcome = watch(

@@ -5,8 +5,8 @@
 //!   have in common (the source's names, a sender's fields, the second of a time) is rendered once
 //!   and copied.
 //! * Whatever the bytes of an event are, the output is valid JSON in valid UTF-8: what is not
-//!   UTF-8 becomes U+FFFD, one for each maximal broken part, as `String::from_utf8_lossy` does. Such
-//!   an event is flagged `not_utf8`, and `raw_base64` has the record as it was received.
+//!   UTF-8 becomes U+FFFD, one for each maximal broken part, as `String::from_utf8_lossy` does.
+//!   Such an event is flagged `not_utf8`, and `raw_base64` has the record as it was received.
 //! * Characters that a terminal obeys or does not show are written as `\u009b`.
 //! * An encoder cannot fail.
 //!

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -163,19 +163,7 @@ impl Sink for SplunkHec {
         std::thread::scope(|scope| {
             let (alive, workers_left) = channel::<()>();
             let (asking, asker_left) = channel::<()>();
-            while let Some(acks) = &shared.acks {
-                let asking = asking.clone();
-                let asker = std::thread::Builder::new().spawn_scoped(scope, move || {
-                    acks.run(&shared.client, feed);
-                    drop(asking);
-                });
-                match asker {
-                    Err(error) if !feed.stopping() => shared.no_thread(&error),
-                    _ => break,
-                }
-                std::thread::sleep(STOP_POLL);
-            }
-            drop(asking);
+            shared.ask_for_acks(scope, feed, asking);
             let (config, workers_max, mut workers) = (&config, config.workers_max(), 0);
             let mut line = Some(first_line);
             // More are started once there is work for them.
@@ -653,6 +641,28 @@ impl Shared {
     fn no_thread(&self, error: &std::io::Error) {
         let text = format!("no thread for requests, tried again: {error}");
         self.status.failed(ErrorReason::Io, &text);
+    }
+
+    /// Starts the thread that asks for acknowledgements, if they are wanted; it has `asking` for as
+    /// long as it runs. A thread that cannot be had is tried again: without it nothing is settled.
+    fn ask_for_acks<'scope>(
+        &'scope self,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        feed: &'scope dyn Feed,
+        asking: Sender<()>,
+    ) {
+        while let Some(acks) = &self.acks {
+            let asking = asking.clone();
+            let asker = std::thread::Builder::new().spawn_scoped(scope, move || {
+                acks.run(&self.client, feed);
+                drop(asking);
+            });
+            match asker {
+                Err(error) if !feed.stopping() => self.no_thread(&error),
+                _ => return,
+            }
+            std::thread::sleep(STOP_POLL);
+        }
     }
 
     /// The connections of one more worker, if there can be one.
