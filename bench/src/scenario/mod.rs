@@ -4,6 +4,7 @@ mod classified;
 mod conserve;
 mod cost;
 mod dead;
+mod dead_full;
 mod durable;
 mod grid;
 mod grid_udp;
@@ -93,6 +94,8 @@ pub(crate) enum Name {
     SafeRate,
     /// A dead destination beside one that lives, and its return.
     DeadDestination,
+    /// A dead destination whose backlog is full beside one that lives.
+    DeadFull,
     /// Killed with gigabytes of backlog, and started again.
     Startup,
     /// Into the built-in store.
@@ -156,6 +159,7 @@ impl Name {
             Self::Saturate => saturate::run(lab),
             Self::SafeRate => safe_rate::run(lab),
             Self::DeadDestination => dead::run(lab),
+            Self::DeadFull => dead_full::run(lab),
             Self::Startup => startup::run(lab),
             Self::Store => store::run(lab),
             Self::Search => search::run(lab),
