@@ -91,7 +91,7 @@ impl Scenario {
 pub(crate) fn queue(rng: &mut Rng, options: &QueueOptions) -> DestinationQueue {
     let room = match options.durability.has_disk() {
         true => options.max_bytes.0,
-        false => options.memory_bytes.0,
+        false => options.memory_bytes_max(),
     };
     let max_bytes = [None, Some(room / 2), Some(room / 4), Some(room / 16)];
     let policies = [WhenFull::Block, WhenFull::DropOldest, WhenFull::DropNewest];
@@ -116,7 +116,7 @@ fn options(rng: &mut Rng) -> QueueOptions {
     QueueOptions {
         durability,
         when_full,
-        memory_bytes: ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[2]) / 2)),
+        memory_bytes: Some(ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[2]) / 2))),
         max_bytes: ByteSize(max_bytes),
         reserve_bytes: ByteSize(0),
         abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use inrush_event::{BatchPool, DestinationCounters, DropReason, Ledger, RefuseReason};
+use inrush_event::{BatchPool, ByteSize, DestinationCounters, DropReason, Ledger, RefuseReason};
 use inrush_queue::storage::{Faults, VirtualDisk};
 use inrush_queue::{Reclaiming, WhenFull};
 
@@ -489,7 +489,7 @@ impl World {
             Some(_) if self.rng.bool() => self.change_queue(name),
             Some(_) => {
                 let bytes = self.rng.u64(4_000..16_000);
-                self.scenario.options.memory_bytes.0 = bytes;
+                self.scenario.options.memory_bytes = Some(ByteSize(bytes));
                 if let Some(subject) = &self.subject {
                     subject.reconfigure(&self.scenario.options);
                 }

@@ -15,7 +15,10 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let mut out = std::io::stdout().lock();
     if let Some(path) = &args.config {
-        let config = super::configuration(Some(path))?;
+        let mut config = super::configuration(Some(path))?;
+        if let Some(warning) = config.fit_memory(config::memory_limit()).warning {
+            eprintln!("{}: warning: {warning}", path.display());
+        }
         if !packs(&config)? {
             return Ok(ExitCode::from(2));
         }

@@ -336,8 +336,10 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 
 /// The configuration at `path`, or the built-in one.
 pub(crate) fn configuration(path: Option<&Path>) -> Result<Config, Problems> {
-    match path {
-        Some(path) => config::load(path, &|name| std::env::var(name).ok()),
-        None => Config::builtin(None),
-    }
+    let mut config = match path {
+        Some(path) => config::load(path, &|name| std::env::var(name).ok())?,
+        None => Config::builtin(None)?,
+    };
+    config.fit_memory(config::memory_limit());
+    Ok(config)
 }

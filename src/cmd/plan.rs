@@ -143,7 +143,7 @@ fn host(config: &Config, args: &PlanArgs, events_per_second: u64) -> HostRate {
         events_per_second,
         event_bytes,
         cores,
-        queue_memory_bytes: config.queue.memory_bytes.0,
+        queue_memory_bytes: config.queue.memory_bytes_max(),
         receive_buffer_bytes: receive_buffer_bytes(config, cores),
     }
 }

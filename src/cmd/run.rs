@@ -1,22 +1,26 @@
 //! `inrush run`: starts the pipeline and the admin API, obeys signals, stops in good order.
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use anyhow::{Context, bail};
 use inrush_control::Searcher;
 use inrush_control::Server;
 use inrush_event::LedgerSnapshot;
+use inrush_host::memory::Budget;
 use inrush_pipeline::config::{self, Config, Problems};
 use inrush_pipeline::{Loader, Pipeline};
 use inrush_transport::activation::Inherited;
-use inrush_transport::process;
+use inrush_transport::{heap, process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::RunArgs;
 use super::log::{self, say};
 use super::searcher::Searching;
+
+/// Bytes: with so little memory, what was freed goes back to the system at once.
+const LITTLE_BYTES: u64 = 1 << 30;
 
 /// Runs until a signal says stop.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -30,16 +34,18 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .init();
     // Before the pipeline's threads start, so that they leave the signals to this one.
     let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT]).context("cannot take signals")?;
+    if config::memory_limit().is_some_and(|limit| limit.bytes <= LITTLE_BYTES) {
+        heap::keep_little();
+    }
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     let config = read(args)?;
+    let budget = config.memory_budget();
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
-    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(
-        pipeline.admin(),
-        &inrush_search::Options::default(),
-    )?);
+    let searcher: Arc<dyn Searcher> =
+        Arc::new(Searching::start(pipeline.admin(), &searches(&budget))?);
     let admin = match inrush_control::start(&admin_options, pipeline.admin(), Some(searcher)) {
         Ok(admin) => admin,
         Err(error) => {
@@ -72,8 +78,36 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration with the command line's `--data-dir` in place of its own.
+/// What searches may take of the budget. Where that is little, few run at a time.
+fn searches(budget: &Budget) -> inrush_search::Options {
+    /// Bytes that a search at work takes beside what it is charged for: rows that it decodes.
+    const EACH_BYTES: u64 = 4 << 20;
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let full = inrush_search::Options::default();
+    let at_once = bytes(budget.search / EACH_BYTES).max(1);
+    inrush_search::Options {
+        memory_bytes: bytes(budget.search),
+        footers_bytes: bytes(budget.footers),
+        threads: full.threads.min(at_once.div_ceil(4)),
+        searches_max: full.searches_max.min(at_once),
+        ..full
+    }
+}
+
+/// The configuration, with the memory that each part may take. The first time it is said.
 fn read(args: &RunArgs) -> anyhow::Result<Config> {
+    static SAID: Once = Once::new();
+    let mut config = read_as_written(args)?;
+    let plan = config.fit_memory(config::memory_limit());
+    SAID.call_once(|| eprintln!("inrush: {}", plan.line));
+    if let Some(warning) = plan.warning {
+        tracing::warn!("{warning}");
+    }
+    Ok(config)
+}
+
+/// The configuration with the command line's `--data-dir` in place of its own.
+fn read_as_written(args: &RunArgs) -> anyhow::Result<Config> {
     let data_dir = args.data_dir.as_deref();
     if let Some(env_file) = &args.sc4s_env {
         return super::migrate::configuration(env_file, args.context.as_deref(), data_dir);

@@ -111,6 +111,8 @@ struct Free {
     buffers: Vec<Buffers>,
     /// As few as there have been since the pool was last trimmed.
     least: usize,
+    /// How many are kept, if not as many as may be.
+    most: Option<usize>,
 }
 
 impl BatchPool {
@@ -165,6 +167,16 @@ impl BatchPool {
         taken.unwrap_or_else(|| Buffers::new(Arena::paged(limits::ARENA_BYTES)))
     }
 
+    /// Keeps at most so many free arenas from now on, and never more than
+    /// [`limits::POOL_FREE_BATCHES`].
+    pub fn keep_free(&self, arenas: usize) {
+        let most = arenas.min(limits::POOL_FREE_BATCHES);
+        let mut free = self.free();
+        free.most = Some(most);
+        free.least = free.least.min(most);
+        free.buffers.truncate(most);
+    }
+
     /// Gives a part of what has lain idle since the last time back to the system. To be called once
     /// a second: what a surge every few seconds needs is kept.
     pub fn trim(&self) {
@@ -192,7 +204,7 @@ impl BatchPool {
         buffers.peers.clear();
         buffers.peer_index.clear();
         let mut free = self.free();
-        if free.buffers.len() < limits::POOL_FREE_BATCHES {
+        if free.buffers.len() < free.most.unwrap_or(limits::POOL_FREE_BATCHES) {
             free.buffers.push(buffers);
         }
     }

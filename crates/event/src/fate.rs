@@ -38,6 +38,8 @@ reasons! {
     /// Why bytes that came over the network are in no event.
     CutReason {
         Oversize "oversize" "The end of a message longer than `max_message_bytes`.",
+        Memory "memory" "The end of a message that was cut short because the unfinished messages of all \
+            connections had used up their memory.",
         Unfinished "unfinished" "A RELP frame that was not complete when its connection ended: it was \
             not answered, so its sender has it and sends it again.",
         Unframed "unframed" "What a RELP sender sent beside its session: after a broken frame or its end, \

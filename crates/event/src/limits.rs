@@ -61,7 +61,7 @@ pub const RELP_UNANSWERED_MAX: usize = 32 * 1024;
 pub const RELP_MESSAGE_BYTES_MIN: usize = 11;
 
 /// Bytes of RELP answers that are written before they are given to the kernel.
-pub const RELP_ANSWER_BYTES: usize = 64 * 1024;
+pub const RELP_ANSWER_BYTES: usize = 16 * 1024;
 
 /// Datagrams asked of the kernel in one `recvmmsg`.
 pub const DATAGRAMS_PER_READ: usize = 64;

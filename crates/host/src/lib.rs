@@ -22,6 +22,7 @@
 //! 4. [`doctor`]: what of it is not as it should be, and the command that mends it.
 //! 5. [`threads`], [`rate`]: what our threads use, and the rate that follows from it.
 //! 6. [`sizing`]: the hosts, memory and disk for a load.
+//! 7. [`memory`]: the memory that the process may use, and the part that each room gets.
 //!
 //! # After a crash
 //! Nothing is kept.
@@ -33,6 +34,7 @@ mod files;
 mod growth;
 mod host;
 mod idle;
+pub mod memory;
 pub mod rate;
 pub mod sizing;
 #[cfg(test)]

@@ -27,6 +27,7 @@ use inrush_queue::Log;
 use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
+use crate::carry::Held;
 use crate::crew::{Crew, Wake};
 use crate::near::Near;
 use crate::recognise::{Groups, Room};
@@ -115,6 +116,9 @@ const CUT_REASONS: [CutReason; 3] = [
 pub(crate) struct StreamState {
     framer: Framer,
     carry: Vec<u8>,
+    held: Held,
+    /// The rest of a message is cut that was given up for want of memory.
+    given_up: bool,
     /// Bytes cut that the ledger has been told of, by [`CUT_REASONS`].
     cut_told: [u64; 3],
 }
@@ -127,7 +131,12 @@ enum Framer {
 
 impl StreamState {
     /// Of a connection for `protocol`, whose answers go to `id`.
-    pub(crate) fn new(settings: &Settings, protocol: Protocol, id: ConnectionId) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        protocol: Protocol,
+        id: ConnectionId,
+        held: Held,
+    ) -> Self {
         let syslog = &settings.syslog;
         let max = syslog.message_bytes_max();
         let framer = if protocol.is_relp() {
@@ -138,6 +147,8 @@ impl StreamState {
         Self {
             framer,
             carry: Vec::new(),
+            held,
+            given_up: false,
             cut_told: [0; 3],
         }
     }
@@ -170,20 +181,39 @@ impl StreamState {
         };
         for ((reason, cut), told) in CUT_REASONS.iter().zip(cut).zip(&mut self.cut_told) {
             if cut > *told {
+                let reason = match self.given_up {
+                    true => &CutReason::Memory,
+                    false => reason,
+                };
                 counters.cut_bytes(*reason).add(cut - *told);
                 *told = cut;
             }
         }
     }
 
-    /// Keeps `rest` for the next read; gives memory back once nothing is kept.
-    fn keep(&mut self, rest: &[u8]) {
+    /// Keeps `rest` for the next read, of a frame that is `new` if frames ended before it; gives
+    /// memory back that is not needed.
+    fn keep(&mut self, rest: &[u8], new: Option<Instant>) {
         const IDLE_BYTES: usize = 4096;
         self.carry.clear();
-        if rest.is_empty() && self.carry.capacity() > IDLE_BYTES {
+        if self.carry.capacity() > 2 * rest.len() + IDLE_BYTES {
             self.carry = Vec::new();
         }
+        // Grown by a little, not to the double: there may be thousands of these.
+        self.carry.reserve_exact(rest.len().next_multiple_of(64));
         self.carry.extend_from_slice(rest);
+        self.note_held(new);
+    }
+
+    /// Takes note of how much is kept for the connection.
+    pub(crate) fn note_held(&mut self, new: Option<Instant>) {
+        let answers = self.debt().map_or(0, Debt::buffered_bytes);
+        self.held.set(self.carry.capacity() + answers, new);
+    }
+
+    /// How much is kept for the connection, and since when.
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
     }
 }
 
@@ -352,6 +382,24 @@ impl Filler {
         self.frame(from, state, start, now, true);
     }
 
+    /// Gives up the unfinished frame of a connection, for want of memory: what there is of it
+    /// becomes an event.
+    pub(crate) fn give_up(&mut self, from: &Connection, state: &mut StreamState, now: Now) {
+        self.make_room(now, state.carry.len());
+        let start = self.open.builder.filled();
+        self.open.builder.extend(&state.carry);
+        state.given_up = true;
+        if let Framer::Syslog(decoder) = &mut state.framer {
+            let (mut intake, _) = self.intake(from, now);
+            decoder.give_up(intake.arena, start, |frame| intake.take(frame));
+            intake.end();
+        }
+        state.tell_cut(&self.source.counters);
+        state.keep(&[], Some(now.instant));
+        self.recognise(1, now);
+        self.study.sum_up(&mut self.open, SUM_STEP_BYTES);
+    }
+
     /// Frames and parses the bytes from `start` on, in steps: a read of nothing but line ends
     /// and single letters would otherwise make half a million rows before they are looked at.
     fn frame(
@@ -381,7 +429,9 @@ impl Filler {
             keep = self.open.builder.filled();
         }
         state.tell_cut(&self.source.counters);
-        state.keep(&self.open.builder.bytes()[keep..]);
+        let new = (keep > start || state.carry.is_empty()).then_some(now.instant);
+        state.given_up &= new.is_none() || keep == self.open.builder.filled();
+        state.keep(&self.open.builder.bytes()[keep..], new);
         self.open.builder.truncate(keep);
         self.recognise(1, now);
         self.study.sum_up(&mut self.open, SUM_STEP_BYTES);

@@ -36,6 +36,7 @@ pub mod replay;
 mod acceptor;
 mod backlog;
 mod busy;
+mod carry;
 mod crew;
 mod destination;
 mod filler;

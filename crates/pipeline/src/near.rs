@@ -41,6 +41,12 @@ impl Near {
         self.nodes.keep(number);
     }
 
+    /// Keeps at most so many free arenas, all nodes together.
+    pub(crate) fn keep_free(&self, arenas: usize) {
+        let each = arenas.div_ceil(self.pools.len());
+        self.pools.iter().for_each(|pool| pool.keep_free(each));
+    }
+
     /// Gives arenas back that nobody needed of late.
     pub(crate) fn trim(&self) {
         self.pools.iter().for_each(|pool| pool.trim());

@@ -212,7 +212,10 @@ impl Shared {
             tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
         }
         let pool = log.pool();
+        let budget = config.memory_budget();
         let cores = udp::worker_count(config.workers);
+        let near = Near::new(Nodes::of_process(), Arc::clone(&pool));
+        near.keep_free(budget.pool_arenas());
         let doors = Doors {
             pool: Arc::clone(&pool),
             log: Arc::clone(&log),
@@ -220,12 +223,15 @@ impl Shared {
             room: Room::new(),
             unknown: Unknown::new(),
             crew: Crew::new(cores),
-            near: Near::new(Nodes::of_process(), pool),
+            near,
             worker: 0,
         };
-        let workers = (0..cores)
-            .map(|number| StreamWorker::start(number, doors.clone().of_worker(number)))
-            .collect::<io::Result<Vec<_>>>()?;
+        let carry_bytes = budget.carry / cores as u64;
+        let start = |number| {
+            let doors = doors.clone().of_worker(number);
+            StreamWorker::start(number, doors, carry_bytes)
+        };
+        let workers = (0..cores).map(start).collect::<io::Result<Vec<_>>>()?;
         let handles: Vec<WorkerHandle> = workers.iter().map(StreamWorker::handle).collect();
         let acceptor = Acceptor::start(handles.clone())?;
         let graph = Graph {

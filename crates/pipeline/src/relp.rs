@@ -322,6 +322,11 @@ impl Debt {
         }
     }
 
+    /// Bytes of memory that answers take which the peer has not read.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.out.capacity() + self.due.capacity() * size_of::<Due>()
+    }
+
     /// Whether everything that may be written is with the kernel.
     pub(crate) fn is_drained(&self, connection: &Connection) -> bool {
         self.due.is_empty() && self.out.is_empty() && connection.is_flushed()

@@ -17,6 +17,7 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, EndReason, Read};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
+use crate::carry::Share;
 use crate::crew::Wake;
 use crate::filler::{Doors, Filler, Now, StreamState};
 use crate::pressure::Pressure;
@@ -88,7 +89,7 @@ impl WorkerHandle {
 }
 
 impl StreamWorker {
-    pub(crate) fn start(number: usize, doors: Doors) -> io::Result<Self> {
+    pub(crate) fn start(number: usize, doors: Doors, carry_bytes_max: u64) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let (orders, inbox) = mpsc::channel();
@@ -105,6 +106,7 @@ impl StreamWorker {
             pressure: Pressure::new(),
             helping: false,
             wake: Wake::new(&waker),
+            share: Share::of(carry_bytes_max),
             serial: 0,
             awaiting,
             _hook: hook,
@@ -192,6 +194,8 @@ struct Worker {
     helping: bool,
     /// Ends our own sleep.
     wake: Arc<Wake>,
+    /// Our share of the memory for what connections have us keep.
+    share: Share,
     /// Connections so far.
     serial: u64,
     /// Whether to be woken when more becomes durable.
@@ -327,7 +331,7 @@ impl Worker {
             serial: self.serial,
         };
         let slot = Slot {
-            state: StreamState::new(&settings, connection.protocol(), id),
+            state: StreamState::new(&settings, connection.protocol(), id, self.share.hold()),
             connection,
             filler: self.filler_of(source),
             last_data: Instant::now(),
@@ -385,6 +389,9 @@ impl Worker {
                 break;
             };
             self.read(key, now);
+            if self.share.is_over() {
+                self.relieve(now);
+            }
         }
         // While more is ready it may join the batch; then nothing will, and answers wait for it.
         let idle = self.ready.is_empty();
@@ -421,6 +428,26 @@ impl Worker {
             Read::Blocked => {}
             Read::Closed => self.close(key, None),
             Read::Failed(reason) => self.close(key, Some(reason)),
+        }
+    }
+
+    /// Makes room: gives up the unfinished frames that have stood longest.
+    fn relieve(&mut self, now: Now) {
+        let held = self.slots.iter().filter_map(|(key, slot)| {
+            let held = slot.state.held();
+            (held.bytes() > 0).then(|| (held.since(), held.bytes(), key))
+        });
+        for key in self.share.excess(held.collect()) {
+            let Some(slot) = self.slots.get_mut(key) else {
+                continue;
+            };
+            if slot.state.debt().is_some() {
+                // What was not answered its sender has, and sends again.
+                self.cut_off(key, EndReason::Memory, now);
+            } else {
+                let filler = &mut self.fillers[slot.filler];
+                filler.give_up(&slot.connection, &mut slot.state, now);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use inrush_event::{LedgerSnapshot, Timestamp};
+use inrush_transport::heap;
 use inrush_transport::tls::Refresh;
 
 use crate::pipeline::Shared;
@@ -23,6 +24,13 @@ const STALLED: Duration = Duration::from_secs(15);
 
 /// Names of senders and guesses of zones are written down this often, if there are new ones.
 const KEEP: Duration = Duration::from_secs(60);
+
+/// What the allocator holds free is looked at this often: both looking and giving back take its
+/// locks for a moment.
+const GIVE_BACK: Duration = Duration::from_secs(5);
+
+/// Bytes: the least that is worth giving back.
+const FREE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// When each destination last took something.
 #[derive(Default)]
@@ -82,9 +90,11 @@ impl Watch {
             .spawn(move || {
                 let mut losses = Losses::default();
                 let mut kept_at = Instant::now();
+                let mut trimmed_at = Instant::now();
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
                     tick(&shared, &mut losses);
                     keep(&shared, &mut kept_at);
+                    give_back(&mut trimmed_at);
                 }
             })?;
         Ok(Self { stop, thread })
@@ -127,6 +137,16 @@ fn keep(shared: &Shared, kept_at: &mut Instant) {
     if kept_at.elapsed() >= KEEP {
         *kept_at = Instant::now();
         shared.keep_learnt(false);
+    }
+}
+
+/// Gives memory back to the system that the allocator holds free, if that is much.
+fn give_back(trimmed_at: &mut Instant) {
+    if trimmed_at.elapsed() >= GIVE_BACK {
+        *trimmed_at = Instant::now();
+        if heap::free_bytes() >= FREE_BYTES {
+            heap::trim();
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl State {
     pub(crate) fn room_bytes(&self) -> u64 {
         match &self.disk {
             Some(disk) => disk.room_bytes.min(self.options.max_bytes.0),
-            None => self.options.memory_bytes.0,
+            None => self.options.memory_bytes_max(),
         }
     }
 

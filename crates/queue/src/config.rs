@@ -18,9 +18,11 @@ pub struct QueueOptions {
     /// Disk that is left to others: below this much free space nothing more is written. On a small
     /// file system, a twentieth of it.
     pub reserve_bytes: ByteSize,
-    /// Memory that batches may pin; what is on disk makes room for what is not yet.
+    /// Memory that batches may pin; what is on disk makes room for what is not yet. If not given, a
+    /// part of the memory that the process may use, `128MiB` at most: see the guide to sizing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = limits::QUEUE_BYTES_MIN))]
-    pub memory_bytes: ByteSize,
+    pub memory_bytes: Option<ByteSize>,
     /// What happens when disk or, with `durability: memory`, memory is used up, for destinations
     /// whose `queue` has no `when_full` of its own.
     pub when_full: WhenFull,
@@ -39,11 +41,19 @@ impl Default for QueueOptions {
             durability: Durability::default(),
             max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_DEFAULT),
             reserve_bytes: ByteSize(limits::QUEUE_RESERVE_BYTES_DEFAULT),
-            memory_bytes: ByteSize(limits::QUEUE_BYTES_DEFAULT),
+            memory_bytes: None,
             when_full: WhenFull::default(),
             abandoned_after: Period(Duration::from_secs(24 * 60 * 60)),
             quarantine_bytes: ByteSize(limits::QUARANTINE_BYTES_DEFAULT),
         }
+    }
+}
+
+impl QueueOptions {
+    /// Memory that batches may pin, in bytes.
+    pub fn memory_bytes_max(&self) -> u64 {
+        self.memory_bytes
+            .map_or(limits::QUEUE_BYTES_DEFAULT, |bytes| bytes.0)
     }
 }
 

@@ -507,7 +507,7 @@ impl Log {
         let disk = state.disk.as_ref();
         QueueLevels {
             bytes: state.bytes,
-            bytes_max: state.options.memory_bytes.0,
+            bytes_max: state.options.memory_bytes_max(),
             batches: state.batches(),
             disk_bytes: disk.map_or(0, |disk| disk.segments.bytes()),
             disk_bytes_max: disk.map_or(0, |_| state.room_bytes()),

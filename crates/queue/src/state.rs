@@ -249,7 +249,7 @@ impl State {
         ledger: &Ledger,
         freed: &mut Vec<Arc<Batch>>,
     ) -> bool {
-        while !self.entries.is_empty() && self.bytes + bytes > self.options.memory_bytes.0 {
+        while !self.entries.is_empty() && self.bytes + bytes > self.options.memory_bytes_max() {
             let droppable = self.disk.is_none() && self.is_front_droppable();
             if self.disk.is_some() && self.first < self.durable_end() {
                 freed.extend(self.pop());

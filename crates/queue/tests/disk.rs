@@ -29,7 +29,7 @@ struct Process {
 fn small() -> QueueOptions {
     QueueOptions {
         max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_MIN),
-        memory_bytes: ByteSize(MEMORY_BYTES),
+        memory_bytes: Some(ByteSize(MEMORY_BYTES)),
         ..QueueOptions::default()
     }
 }

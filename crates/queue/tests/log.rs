@@ -28,7 +28,7 @@ impl World {
         let ledger = Ledger::new();
         let options = QueueOptions {
             durability: Durability::Memory,
-            memory_bytes: ByteSize(memory_bytes),
+            memory_bytes: Some(ByteSize(memory_bytes)),
             when_full,
             ..QueueOptions::default()
         };

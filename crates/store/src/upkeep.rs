@@ -31,6 +31,8 @@ const LARGE_TEXT_BYTES: u64 = 16 * 1024 * 1024;
 const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64 / 2;
 /// Text that is merged at once: bounds the memory that it takes.
 const MERGE_TEXT_BYTES: u64 = 64 * 1024 * 1024;
+/// The same where memory is short.
+const MERGE_TEXT_BYTES_MIN: u64 = 6 * 1024 * 1024;
 /// A folder into which nothing came for so long has all its small files merged.
 const QUIET: Duration = Duration::from_secs(15 * 60);
 /// Why files go, in the order of [`Counters::expired`](crate::Counters).
@@ -80,7 +82,7 @@ fn round(store: &Store, options: &WriteOptions, stop: &AtomicBool) {
         tracing::warn!(%error, "store: old files could not be deleted");
     }
     while !stop.load(Ordering::Acquire) {
-        match compact(store, Timestamp::now().0) {
+        match compact_within(store, Timestamp::now().0, merge_bytes(options)) {
             Ok(true) => store.bury(),
             Ok(false) => break,
             Err(error) => {
@@ -91,14 +93,25 @@ fn round(store: &Store, options: &WriteOptions, stop: &AtomicBool) {
     }
 }
 
+/// Text that is merged at once: twice what is written at once, for both take memory of one budget.
+fn merge_bytes(options: &WriteOptions) -> u64 {
+    (2 * options.flush_bytes).clamp(MERGE_TEXT_BYTES_MIN, MERGE_TEXT_BYTES)
+}
+
 /// Merges the small files of one folder, if there are enough; says whether it did.
 ///
 /// # Errors
 /// Nothing has changed, or it is not known whether the merge was committed: it is made before the
 /// next commit then.
+#[cfg(test)]
 pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
+    compact_within(store, now_ns, MERGE_TEXT_BYTES)
+}
+
+/// The same, of at most so many bytes of text.
+fn compact_within(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<bool> {
     store.resolve()?;
-    let Some(files) = candidates(&store.files(), now_ns) else {
+    let Some(files) = candidates(&store.files(), now_ns, merge_bytes) else {
         return Ok(false);
     };
     let mut rows = Vec::new();
@@ -146,11 +159,16 @@ fn read(store: &Store, file: &DataFile) -> Result<Vec<RecordBatch>, Fault> {
 }
 
 /// Small files of one folder that are worth one merge.
-fn candidates(files: &[Arc<DataFile>], now_ns: i64) -> Option<Vec<Arc<DataFile>>> {
+fn candidates(
+    files: &[Arc<DataFile>],
+    now_ns: i64,
+    merge_bytes: u64,
+) -> Option<Vec<Arc<DataFile>>> {
     let mut folders: BTreeMap<&str, Vec<&Arc<DataFile>>> = BTreeMap::new();
     for file in files {
         let entry = &file.entry;
-        let small = entry.text_bytes < LARGE_TEXT_BYTES && entry.rows < LARGE_ROWS;
+        let small =
+            entry.text_bytes < LARGE_TEXT_BYTES.min(merge_bytes / 2) && entry.rows < LARGE_ROWS;
         if small && !file.is_bad() {
             let folder = entry.path.rsplit_once('/').map_or("", |(folder, _)| folder);
             folders.entry(folder).or_default().push(file);
@@ -160,23 +178,25 @@ fn candidates(files: &[Arc<DataFile>], now_ns: i64) -> Option<Vec<Arc<DataFile>>
         let newest = small.iter().map(|file| file.entry.received_ns).max()?;
         let quiet = now_ns.saturating_sub(newest) > QUIET.as_nanos() as i64;
         if quiet {
-            return enough(&small, 2);
+            return enough(&small, 2, merge_bytes);
         }
         let mut tiers: BTreeMap<u32, Vec<&Arc<DataFile>>> = BTreeMap::new();
         for file in small {
             let tier = file.entry.rows.max(1).ilog2() / 3;
             tiers.entry(tier).or_default().push(file);
         }
-        tiers.values().find_map(|tier| enough(tier, MERGE_FILES))
+        tiers
+            .values()
+            .find_map(|tier| enough(tier, MERGE_FILES, merge_bytes))
     })
 }
 
 /// The first of the files that are merged at once, if they are as many as that.
-fn enough(files: &[&Arc<DataFile>], least: usize) -> Option<Vec<Arc<DataFile>>> {
+fn enough(files: &[&Arc<DataFile>], least: usize, merge_bytes: u64) -> Option<Vec<Arc<DataFile>>> {
     let mut text_bytes = 0;
     let fits = |file: &&&Arc<DataFile>| {
         text_bytes += file.entry.text_bytes;
-        text_bytes <= MERGE_TEXT_BYTES
+        text_bytes <= merge_bytes
     };
     let chosen: Vec<_> = files
         .iter()

@@ -18,6 +18,7 @@
 pub mod activation;
 pub mod any_server;
 pub mod config;
+pub mod heap;
 pub mod listen;
 pub mod nodes;
 pub mod process;

@@ -41,6 +41,9 @@ pub enum EndReason {
     RelpCutShort,
     /// Closed before the last RELP messages could be answered.
     RelpUnanswered,
+    /// A RELP connection whose unfinished frame or unread answers stood longest when the memory for
+    /// those of all connections was used up.
+    Memory,
 }
 
 impl EndReason {
@@ -56,6 +59,7 @@ impl EndReason {
         Self::RelpProtocol,
         Self::RelpCutShort,
         Self::RelpUnanswered,
+        Self::Memory,
     ];
 
     /// The label in metrics.
@@ -71,6 +75,7 @@ impl EndReason {
             Self::RelpProtocol => "relp_protocol",
             Self::RelpCutShort => "relp_cut_short",
             Self::RelpUnanswered => "relp_unanswered",
+            Self::Memory => "memory",
         }
     }
 }

@@ -27,6 +27,7 @@ mod hostile;
 mod hosts;
 mod lifecycle;
 mod load;
+mod memory;
 mod narrow;
 mod packs;
 mod proxy;

@@ -176,6 +176,36 @@ impl FrameDecoder {
         };
     }
 
+    /// Gives up a message that is not complete, for want of memory: what there is of it becomes an
+    /// [`Anomalies::MEMORY_CUT`] frame, its rest is cut when it comes. Nothing has to be kept.
+    pub fn give_up(&mut self, arena: &[u8], start: usize, mut emit: impl FnMut(Frame)) {
+        let at = self.advance(arena, start, &mut emit);
+        let flags = Anomalies::MEMORY_CUT;
+        match self.state {
+            State::Start | State::Line => {
+                let Some(first) = arena.get(at) else { return };
+                self.note_line(*first);
+                self.line(arena, at, arena.len(), flags, &mut emit);
+                self.state = State::SkipLine;
+            }
+            State::Garbage { .. } => {
+                let flags = flags.union(Anomalies::BAD_FRAME);
+                self.line(arena, at, arena.len(), flags, &mut emit);
+                self.state = State::SkipGarbage { first: 0 };
+            }
+            State::Counted { header, body } => {
+                let begin = (at + header).min(arena.len());
+                self.counted(arena, begin, arena.len(), flags, &mut emit);
+                let left = body - (arena.len() - begin);
+                self.state = State::SkipCounted { left };
+                (self.counted_seen, self.after_counted) = (true, true);
+            }
+            State::SkipGarbage { .. } => self.cut_bytes += (arena.len() - at) as u64,
+            State::SkipLine | State::SkipCounted { .. } => {}
+        }
+        self.searched = 0;
+    }
+
     /// Bytes cut off oversize messages so far, their terminators not counted.
     pub fn cut_bytes(&self) -> u64 {
         self.cut_bytes

@@ -13,7 +13,7 @@ const LEVELS_MAX: usize = 32;
 
 /// Which files a group has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Version {
+pub(crate) enum Version {
     One,
     Two,
 }
@@ -28,16 +28,52 @@ pub(super) struct Groups {
 /// The groups that bound the process's share of `controller` (`cpu` or `memory`); `None` where
 /// none are shown.
 pub(super) fn groups(scene: &Scene, controller: &str) -> Option<Groups> {
-    let text = scene.of_process("cgroup").unwrap_or_default();
-    let (version, root, path) = if scene.text(format!("{ROOT}/cgroup.controllers")).is_some() {
-        let path = text.lines().find_map(|line| line.strip_prefix("0::"));
+    let process = scene.of_process("cgroup").unwrap_or_default();
+    let groups = groups_of(&|path| scene.text(path), &process, controller);
+    let Some(first) = groups.first() else {
+        scene.hidden(format!("/{ROOT} (no control groups)"));
+        return None;
+    };
+    Some(Groups {
+        version: first.version,
+        folders: groups.iter().map(|group| group.folder.clone()).collect(),
+    })
+}
+
+/// One group of a process.
+pub(crate) struct Group {
+    version: Version,
+    /// Its folder, below the root.
+    pub(crate) folder: String,
+}
+
+impl Group {
+    /// Its files that hold a limit of memory.
+    pub(crate) fn limit_files(&self) -> &'static [&'static str] {
+        match self.version {
+            Version::Two => &["memory.max", "memory.high"],
+            Version::One => &["memory.limit_in_bytes"],
+        }
+    }
+}
+
+/// The groups that bound a process's share of `controller`, the innermost first. `read` gives the
+/// text of a file, and `process` is that of the process's `cgroup`.
+pub(crate) fn groups_of(
+    read: &dyn Fn(&str) -> Option<String>,
+    process: &str,
+    controller: &str,
+) -> Vec<Group> {
+    let version_2 = format!("{ROOT}/cgroup.controllers");
+    let (version, root, path) = if read(&version_2).is_some() {
+        let path = process.lines().find_map(|line| line.strip_prefix("0::"));
         (
             Version::Two,
             ROOT.to_owned(),
             path.unwrap_or("/").to_owned(),
         )
     } else {
-        let (root, path) = of_version_1(scene, &text, controller);
+        let (root, path) = of_version_1(read, process, controller);
         (Version::One, root, path)
     };
     let mark = match version {
@@ -45,12 +81,9 @@ pub(super) fn groups(scene: &Scene, controller: &str) -> Option<Groups> {
         Version::Two => "cgroup.controllers",
     };
     let mut folders = folders(root, &path);
-    folders.retain(|folder| scene.text(format!("{folder}/{mark}")).is_some());
-    if folders.is_empty() {
-        scene.hidden(format!("/{ROOT} (no control groups)"));
-        return None;
-    }
-    Some(Groups { version, folders })
+    folders.retain(|folder| read(&format!("{folder}/{mark}")).is_some());
+    let group = |folder| Group { version, folder };
+    folders.into_iter().map(group).collect()
 }
 
 /// The folders from the root down to the path, in reverse.
@@ -70,14 +103,18 @@ fn folders(root: String, path: &str) -> Vec<String> {
 }
 
 /// Where a controller of version 1 is mounted, and the process's path below that.
-fn of_version_1(scene: &Scene, text: &str, controller: &str) -> (String, String) {
+fn of_version_1(
+    read: &dyn Fn(&str) -> Option<String>,
+    text: &str,
+    controller: &str,
+) -> (String, String) {
     let path = text.lines().find_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         let ours = controllers.split(',').any(|name| name == controller);
         ours.then_some(path)
     });
     let path = path.unwrap_or("/");
-    let mounts = scene.text("proc/self/mountinfo").unwrap_or_default();
+    let mounts = read("proc/self/mountinfo").unwrap_or_default();
     let Some((shown, root)) = mounts.lines().find_map(|line| mount(line, controller)) else {
         return (format!("{ROOT}/{controller}"), path.to_owned());
     };

@@ -24,7 +24,7 @@
 
 mod apply;
 mod asked;
-mod cgroup;
+pub(crate) mod cgroup;
 mod checks;
 mod ethtool;
 mod finding;

@@ -23,6 +23,7 @@ mod access;
 mod check;
 mod hosts;
 mod meaning;
+mod memory;
 mod options;
 mod password;
 mod reference;
@@ -41,6 +42,7 @@ use serde_json::Value;
 
 pub use hosts::{DnsServer, HostsOptions, ReverseDnsOptions};
 pub use inrush_yaml::{Environment, Problem, Problems};
+pub use memory::{MemoryPlan, memory_limit};
 pub use options::{
     AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, RouteOptions,
     SetOptions, SourceConfig, SyslogSource, TransformOptions,

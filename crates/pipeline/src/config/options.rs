@@ -13,6 +13,7 @@ use indexmap::IndexMap;
 use inrush_codec::SyslogOptions;
 use inrush_event::{AutoCount, Period, Secret, text_option};
 use inrush_files::AccessOptions;
+use inrush_host::memory::Budget;
 use inrush_queue::QueueOptions;
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ListenAddr, StreamOptions, TlsServerOptions, UdpOptions};
@@ -73,6 +74,10 @@ pub struct Config {
     /// Time that a stopping process takes at most to deliver what is pending.
     #[serde(default = "shutdown_timeout_default")]
     pub shutdown_timeout: Period,
+    /// Memory that each part may take, once it is chosen.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(crate) budget: Option<Budget>,
 }
 
 fn data_dir_default() -> PathBuf {

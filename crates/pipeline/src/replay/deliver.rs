@@ -126,7 +126,7 @@ impl Delivery {
         let ledger = Ledger::new();
         let options = QueueOptions {
             durability: Durability::Memory,
-            memory_bytes: ByteSize(QUEUE_BYTES),
+            memory_bytes: Some(ByteSize(QUEUE_BYTES)),
             when_full: WhenFull::Block,
             ..config.queue.clone()
         };

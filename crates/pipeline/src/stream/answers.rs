@@ -189,8 +189,10 @@ impl Worker {
             self.close(key, reason);
             return false;
         }
-        if debt.paused && !debt.is_full() {
-            debt.paused = false;
+        let goes_on = debt.paused && !debt.is_full();
+        debt.paused &= !goes_on;
+        slot.state.note_held(None);
+        if goes_on {
             self.mark_ready(key, false);
         }
         true

@@ -33,9 +33,10 @@ pub struct StoreConfig {
     #[serde(default = "free")]
     pub free: ByteSize,
     /// Raw text after which events are written to files. Up to four times as much is in memory
-    /// while the disk is slow, with as much again for its columns.
-    #[serde(default = "flush_bytes")]
-    pub flush_bytes: ByteSize,
+    /// while the disk is slow, with as much again for its columns. If not given, a part of the
+    /// memory that the process may use, `32MiB` at most: see the guide to sizing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_bytes: Option<ByteSize>,
     /// Time after which events are written to files at the latest. They are searchable at once, and
     /// safe in the queue, but count as pending until then.
     #[serde(default = "flush_after")]
@@ -82,10 +83,6 @@ fn path() -> String {
 
 fn free() -> ByteSize {
     ByteSize(4 << 30)
-}
-
-fn flush_bytes() -> ByteSize {
-    ByteSize(WriteOptions::default().flush_bytes)
 }
 
 fn flush_after() -> Period {
@@ -159,8 +156,9 @@ impl StoreConfig {
 
     pub(crate) fn write_options(&self) -> WriteOptions {
         let indexes = self.indexes.iter();
+        let flush_bytes = self.flush_bytes.map(|bytes| bytes.0);
         WriteOptions {
-            flush_bytes: self.flush_bytes.0,
+            flush_bytes: flush_bytes.unwrap_or(WriteOptions::default().flush_bytes),
             flush_after: self.flush_after.0,
             retention: self.keep.retention(),
             indexes: indexes
@@ -185,7 +183,11 @@ impl StoreConfig {
             problems.push(Problem::new("s3", message));
         }
         self.s3.problems(&mut problems);
-        if !(1 << 20..=1 << 30).contains(&self.flush_bytes.0) {
+        let range = 1 << 20..=1 << 30;
+        if self
+            .flush_bytes
+            .is_some_and(|bytes| !range.contains(&bytes.0))
+        {
             problems.push(Problem::new("flush_bytes", "must be 1MiB to 1GiB"));
         }
         // Longer, and what only waits to be written would look as if it could not be.
@@ -209,7 +211,7 @@ impl Default for StoreConfig {
             keep: Keep::default(),
             indexes: BTreeMap::new(),
             free: free(),
-            flush_bytes: flush_bytes(),
+            flush_bytes: None,
             flush_after: flush_after(),
             queue: DestinationQueue::default(),
         }

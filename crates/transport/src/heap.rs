@@ -1,0 +1,67 @@
+//! Memory of the allocator that goes back to the system.
+//!
+//! glibc keeps what was freed below anything that is still in use. After a peak (a flood, a search,
+//! thousands of connections) that can be most of the process's memory, for good.
+
+/// Bytes that the allocator holds free; 0 where it does not say.
+pub fn free_bytes() -> u64 {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: mallinfo2(3) takes nothing and returns numbers; it takes the allocator's locks
+        // itself.
+        unsafe { libc::mallinfo2() }.fordblks as u64
+    }
+    #[cfg(not(target_env = "gnu"))]
+    0
+}
+
+/// Gives the pages of free memory back.
+pub fn trim() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: malloc_trim(3) takes a number, and the allocator's locks itself; it gives back
+        // only pages in which nothing is in use.
+        unsafe { libc::malloc_trim(0) };
+    }
+}
+
+/// Has the allocator keep little, at the price of more system calls: for a process that has little
+/// memory. To be called before there are threads.
+pub fn keep_little() {
+    #[cfg(target_env = "gnu")]
+    {
+        const ARENAS: libc::c_int = 2;
+        const MMAP_BYTES: libc::c_int = 256 * 1024;
+        const TRIM_BYTES: libc::c_int = 1024 * 1024;
+        for (option, value) in [
+            (libc::M_ARENA_MAX, ARENAS),
+            (libc::M_MMAP_THRESHOLD, MMAP_BYTES),
+            (libc::M_TRIM_THRESHOLD, TRIM_BYTES),
+        ] {
+            // SAFETY: mallopt(3) takes two numbers; an option that it does not know changes nothing.
+            unsafe { libc::mallopt(option, value) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_was_freed_goes_back() {
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+            let pages = text.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok());
+            pages.unwrap_or(0) * 4096
+        };
+        // In the heap, each below the size that has pages of its own, and one that stays above.
+        let mut blocks: Vec<Vec<u8>> = (0..2000).map(|_| vec![1; 60_000]).collect();
+        let top = blocks.pop();
+        let full = resident();
+        blocks.clear();
+        trim();
+        assert!(resident() + (80 << 20) < full, "{} of {full}", resident());
+        drop(top);
+    }
+}
