@@ -38,7 +38,7 @@ pub fn keep_little() {
             (libc::M_MMAP_THRESHOLD, MMAP_BYTES),
             (libc::M_TRIM_THRESHOLD, TRIM_BYTES),
         ] {
-            // SAFETY: mallopt(3) takes two numbers; an option that it does not know changes nothing.
+            // SAFETY: mallopt(3) takes two numbers; an unknown option changes nothing.
             unsafe { libc::mallopt(option, value) };
         }
     }
