@@ -99,7 +99,7 @@ fn read(args: &RunArgs) -> anyhow::Result<Config> {
     static SAID: Once = Once::new();
     let mut config = read_as_written(args)?;
     let plan = config.fit_memory(config::memory_limit());
-    SAID.call_once(|| eprintln!("inrush: {}", plan.line));
+    SAID.call_once(|| say!("inrush: {}", plan.line));
     if let Some(warning) = plan.warning {
         tracing::warn!("{warning}");
     }
