@@ -160,14 +160,24 @@ fn what_cannot_be_reached_is_told_with_the_step_that_failed() {
         &findings,
         &format!("destination.hec:tls:{}", plain.address()),
     );
-    says(tls, "critical", &["TLS"]);
+    says(
+        tls,
+        "critical",
+        &["TLS", "write http:// in place of https://"],
+    );
     let name = of(&findings, "destination.hec:name:no-such-host.invalid:8088");
     says(name, "critical", &["DNS"]);
     assert_eq!(name["command"], "getent ahosts no-such-host.invalid");
     let proxied = format!("destination.hec:proxied:{}", plain.address());
     let words = ["through the proxy 127.0.0.1", "no connection"];
     says(of(&findings, &proxied), "critical", &words);
-    assert!(plain.requests().is_empty());
+    // What looks which protocol is spoken asks for nothing, and shows no token.
+    let asked = plain.requests();
+    assert!(
+        asked
+            .iter()
+            .all(|r| r.path == "/" && r.authorization.is_empty())
+    );
 }
 
 /// Of several endpoints one that fails is gone around.

@@ -23,6 +23,7 @@ mod hec_answers;
 mod hec_balanced;
 mod hec_fates;
 mod hec_flight;
+mod hec_tls;
 mod hostile;
 mod hosts;
 mod lifecycle;

@@ -260,6 +260,32 @@ mod tests {
         judge(heard, 10, &[])
     }
 
+    /// As the fuzzer does it, with what it would have to find first.
+    #[test]
+    fn every_answer_keeps_the_laws() {
+        use super::super::answer_laws::check;
+        let bodies = [
+            r#"{"text":"Success","code":0,"ackId":18446744073709551616}"#,
+            r#"{"acks":{"0":true,"-1":true,"1":1}}"#,
+            r#"{"text":"x","code":6,"invalid-event-number":18446744073709551615}"#,
+            r#"{"text":"x","code":7,"invalid-event-number":128}"#,
+            "a=b\nc=\u{1b}d\ne=f; Path=/services",
+            "",
+        ];
+        for status in 0..18 {
+            for events in [0, 1, 127, 128, 255] {
+                for body in bodies {
+                    for header in ["", "7", "a=b; Max-Age=-1", "99999999999999999999"] {
+                        let mut input = vec![status, events];
+                        input.extend_from_slice(format!("{header}\n{body}").as_bytes());
+                        check(&input);
+                        check(&input[..input.len() - body.len() / 2]);
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_2xx_that_took_nothing_is_named_and_other_receivers_can_be_allowed() {
         let heard = |body| Heard {

@@ -41,6 +41,9 @@
 
 mod ack;
 mod answer;
+#[cfg(test)]
+#[path = "../../tests/support/hec_answer.rs"]
+mod answer_laws;
 mod brake;
 mod client;
 mod config;
