@@ -109,7 +109,7 @@ fn connect_timeout() -> Period {
 }
 
 fn connection_max_age() -> Period {
-    Period(Duration::from_secs(120))
+    Period(Duration::from_secs(60))
 }
 
 fn ack_timeout() -> Period {
