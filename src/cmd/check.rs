@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use inrush_pipeline::config::{self, Config};
 use inrush_pipeline::recognise::{self, Whose};
+use inrush_transport::process;
 
 use super::{CheckArgs, password};
 
@@ -21,6 +22,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         }
         if !packs(&config)? {
             return Ok(ExitCode::from(2));
+        }
+        if let Some(words) = inrush_pipeline::shortage(&config, process::open_files_hard_max()) {
+            eprintln!("{}: warning: {words}", path.display());
         }
         writeln!(out, "{}: ok", path.display())?;
     } else if args.print.print_schema {

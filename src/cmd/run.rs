@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use anyhow::{Context, bail};
 use inrush_control::Searcher;
-use inrush_control::Server;
+use inrush_control::{Limits, Server};
 use inrush_event::LedgerSnapshot;
 use inrush_host::memory::Budget;
 use inrush_pipeline::config::{self, Config, Problems};
@@ -46,7 +46,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
     let searcher: Arc<dyn Searcher> =
         Arc::new(Searching::start(pipeline.admin(), &searches(&budget))?);
-    let admin = match inrush_control::start(&admin_options, pipeline.admin(), Some(searcher)) {
+    let admin = match inrush_control::start_within(
+        &admin_options,
+        pipeline.admin(),
+        Some(searcher),
+        admin_limits(),
+    ) {
         Ok(admin) => admin,
         Err(error) => {
             pipeline.stop();
@@ -76,6 +81,22 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     admin.stop();
     log::flush();
     Ok(ExitCode::SUCCESS)
+}
+
+/// What admin connections may take: no more than the limit of open files leaves for them.
+fn admin_limits() -> Limits {
+    let limits = Limits::default();
+    let connections = match process::open_files_max() {
+        0 => limits.connections,
+        limit => limits
+            .connections
+            .min(inrush_pipeline::admin_connections(limit)),
+    };
+    Limits {
+        connections,
+        per_address: connections.div_ceil(2),
+        ..limits
+    }
 }
 
 /// What searches may take of the budget. Where that is little, few run at a time.

@@ -43,6 +43,7 @@ pub(crate) fn router(admin: Arc<dyn Admin>, hub: Hub) -> Router {
         .route("/destinations", get(destinations))
         .route("/senders", get(senders));
     Router::new()
+        .route("/livez", get(alive))
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
         .route("/api/v1/reload", post(reload))
@@ -80,6 +81,11 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
         StatusCode::METHOD_NOT_ALLOWED,
         &format!("{} does not take {method}", uri.path()),
     )
+}
+
+/// Whether the process lives, whatever its destinations do: it answers.
+async fn alive() -> Response {
+    Json(json!({ "alive": true })).into_response()
 }
 
 async fn health(State(door): State<Door>) -> Response {

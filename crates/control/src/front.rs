@@ -35,6 +35,9 @@ const BROWSER_HEADERS: [(HeaderName, &str); 7] = [
 /// Whether the process is well, which a load balancer may ask without a token.
 const HEALTH_PATH: &str = "/healthz";
 
+/// Whether the process lives, which whoever restarts it may ask without a token.
+const ALIVE_PATH: &str = "/livez";
+
 #[derive(Clone)]
 struct Front {
     access: Arc<Access>,
@@ -110,7 +113,7 @@ impl Front {
             return in_one_word(next.run(request).await);
         }
         let login = path == SESSION_PATH || path == LOGIN_PATH;
-        if login || self.is_page(path) {
+        if login || path == ALIVE_PATH || self.is_page(path) {
             return next.run(request).await;
         }
         self.access.note(refused);

@@ -14,18 +14,21 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::auth::Peer;
+use crate::seats::{self, Seat, Seats};
 use crate::tls::Tls;
 
 /// What one client, and all of them together, may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once; the next ones wait in the kernel's backlog. A scraper and a dozen
-    /// browsers need fewer than 64.
+    /// Connections at once; the next one takes the place of one that has no request in hand. A
+    /// scraper and a dozen browsers need fewer than 64.
     pub connections: usize,
+    /// Connections at once from one address; a reverse proxy is one.
+    pub per_address: usize,
     /// Bytes of a request's head.
     pub head_bytes: usize,
     /// Headers of a request.
@@ -49,10 +52,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 64,
+            connections: 128,
+            per_address: 64,
             head_bytes: 16 * 1024,
             headers: 64,
-            head: Duration::from_secs(10),
+            head: Duration::from_secs(5),
             body: Duration::from_secs(5),
             connection: Duration::from_secs(60),
             stop: Duration::from_secs(2),
@@ -71,6 +75,11 @@ impl Stay {
     /// for another [`Limits::connection`].
     pub(crate) fn gets_on(&self) {
         self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Whether an answer has streamed over the connection.
+    pub(crate) fn streams(&self) -> bool {
+        self.0.load(Relaxed) > 0
     }
 }
 
@@ -92,39 +101,44 @@ pub(crate) async fn serve(
             return;
         }
     };
-    let permits = Arc::new(Semaphore::new(limits.connections));
+    let seats = Seats::new(limits.connections, limits.per_address);
+    let (in_hand, mut all_gone) = mpsc::channel::<()>(1);
     loop {
-        let next = async {
-            let permit = Arc::clone(&permits).acquire_owned().await;
-            (permit, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             _ = stopped.wait_for(|stop| *stop) => break,
-            next = next => next,
+            accepted = listener.accept() => accepted,
         };
-        match accepted {
-            Ok((stream, from)) => {
-                let (app, stopped, peer) = (app.clone(), stopped.clone(), Peer(from.ip()));
-                let tls = tls.clone();
-                tokio::spawn(async move {
-                    match tls {
-                        None => connection(stream, peer, app, limits, stopped).await,
-                        Some(tls) => {
-                            if let Some(stream) = tls.accept(stream, limits.head).await {
-                                connection(stream, peer, app, limits, stopped).await;
-                            }
+        let Ok((stream, from)) = accepted else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let Some(taken) = seats.take(from.ip()) else {
+            continue;
+        };
+        let (app, stopped, peer) = (app.clone(), stopped.clone(), Peer(from.ip()));
+        let (tls, in_hand) = (tls.clone(), in_hand.clone());
+        tokio::spawn(async move {
+            let seat = Arc::clone(&taken.seat);
+            let served = async {
+                match tls {
+                    None => connection(stream, peer, app, limits, stopped, &seat).await,
+                    Some(tls) => {
+                        if let Some(stream) = tls.accept(stream, limits.head).await {
+                            connection(stream, peer, app, limits, stopped, &seat).await;
                         }
                     }
-                    drop(permit);
-                });
+                }
+            };
+            tokio::select! {
+                () = served => {}
+                () = taken.seat.taken_away() => {}
             }
-            Err(_) => sleep(ACCEPT_PAUSE).await,
-        }
+            drop((taken, in_hand));
+        });
     }
-    drop(listener);
-    // All permits are back once every connection has ended.
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let _ = timeout(limits.stop, permits.acquire_many(all)).await;
+    drop((listener, in_hand));
+    // Nothing is sent: it ends when the last connection has.
+    let _ = timeout(limits.stop, all_gone.recv()).await;
 }
 
 /// Serves one connection. Its errors are the client's (gone, slow, no HTTP) and not worth a line.
@@ -134,13 +148,21 @@ async fn connection(
     app: Router,
     limits: Limits,
     mut stopped: watch::Receiver<bool>,
+    seat: &Arc<Seat>,
 ) {
-    let stay = Stay::default();
+    let stay = seat.stay();
     let (app, marker) = (TowerToHyperService::new(app), stay.clone());
+    let seat = Arc::clone(seat);
     let marked = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(marker.clone());
         request.extensions_mut().insert(peer);
-        app.call(request)
+        seat.begin();
+        let (answer, seat) = (app.call(request), Arc::clone(&seat));
+        async move {
+            answer
+                .await
+                .map(|answer| seats::until_answered(answer, seat))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -31,6 +31,8 @@ reasons! {
         Empty "empty" "A datagram or a RELP message without a byte, or only line ends.",
         Shutdown "shutdown" "Received, but the queue closed before it could be taken.",
         QueueFull "queue_full" "No destination had room in the queue, and the policy is to drop the newest.",
+        TlsOnPlain "tls_on_plain_port" "TLS that came to a plain port: the first bytes of a connection, no event.",
+        Http "http_on_syslog_port" "A request of HTTP that came to a syslog port, no event.",
     }
 }
 

@@ -106,6 +106,9 @@ metrics! {
     AdminRefused Counter "inrush_admin_requests_refused_total" "Requests to the admin API without a session or token, or without its CSRF token, by reason.";
     AdminCertificateNotAfter Gauge "inrush_admin_tls_certificate_not_after_seconds" "When the certificate of the admin API ends, in seconds since 1970.";
     AdminTlsReloads Counter "inrush_admin_tls_certificate_reloads_total" "Reloads of the certificate of the admin API, by result.";
+    DescriptorsMax Gauge "inrush_process_descriptors_max" "Descriptors that the process may have open.";
+    DescriptorsReserved Gauge "inrush_process_descriptors_reserved" "Descriptors that connections of senders never take: they are for queue, destinations and the admin API.";
+    ConnectionsMax Gauge "inrush_process_connections_max" "Connections that the limit of descriptors leaves to all sources together.";
     ProcessStart Gauge "inrush_process_start_time_seconds" "When the process started, in seconds since 1970.";
 }
 

@@ -1,26 +1,33 @@
 //! The acceptor: one thread that takes new connections of all listeners and gives each to the
 //! stream worker that has the fewest.
 
+use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use inrush_transport::config::{ListenAddr, ProxyProtocol};
+use inrush_transport::refusal::Refusal;
 use inrush_transport::stream::{Connection, EndReason, Opening};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
-use crate::source::Source;
+use crate::places::{Bound, Full, Place, Places};
+use crate::source::{Settings, Source};
 use crate::stream::WorkerHandle;
 
 const WAKE: Token = Token(usize::MAX);
 
 /// With no file descriptors left, accepting is tried again after this long.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// Waiting connections that are closed at a time when no descriptor is left.
+const CLOSED_PER_TURN: usize = 64;
 
 /// Connections taken of one listener before the next one has its turn.
 const ACCEPTS_PER_TURN: usize = 256;
@@ -48,7 +55,7 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    pub(crate) fn start(workers: Vec<WorkerHandle>) -> io::Result<Self> {
+    pub(crate) fn start(workers: Vec<WorkerHandle>, places: Arc<Places>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let (orders, inbox) = mpsc::channel();
@@ -57,6 +64,8 @@ impl Acceptor {
             inbox,
             workers,
             doors: Slab::new(),
+            places,
+            spare: spare(),
             stopping: false,
         };
         let thread = thread::Builder::new()
@@ -110,7 +119,15 @@ struct Worker {
     inbox: Receiver<Order>,
     workers: Vec<WorkerHandle>,
     doors: Slab<Door>,
+    places: Arc<Places>,
+    /// A descriptor that makes room for a connection to be taken and closed when there is no other.
+    spare: Option<File>,
     stopping: bool,
+}
+
+/// A descriptor to be given up.
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 impl Worker {
@@ -126,11 +143,10 @@ impl Worker {
             }
             self.obey();
             // Readiness is an edge, and a listener may have been left half emptied: try all.
-            timeout = self
-                .doors
-                .iter()
-                .filter_map(|(_, door)| self.accept(door))
-                .min();
+            let doors = std::mem::take(&mut self.doors);
+            let waits = doors.iter().filter_map(|(_, door)| self.accept(door));
+            timeout = waits.min();
+            self.doors = doors;
         }
     }
 
@@ -163,32 +179,55 @@ impl Worker {
     }
 
     /// Takes what waits at a door; says when to come back if something is left.
-    fn accept(&self, door: &Door) -> Option<Duration> {
+    fn accept(&mut self, door: &Door) -> Option<Duration> {
         for _ in 0..ACCEPTS_PER_TURN {
             match door.listener.accept() {
                 Ok((socket, peer)) => self.welcome(door, socket, peer),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return None,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    // Out of file descriptors or memory: the connection waits in the backlog.
-                    _ => {
-                        door.source.end(EndReason::TooMany);
+                    _ if is_out_of_descriptors(&error) => {
+                        self.close_waiting(door);
                         return Some(RETRY);
                     }
+                    // Out of memory: the connection waits in the backlog.
+                    _ => return Some(RETRY),
                 },
             }
         }
         Some(Duration::ZERO)
     }
 
+    /// Closes connections that wait while no descriptor is left at all, not even of the reserve:
+    /// their senders learn of it, and the listener's readiness does not call us for ever.
+    fn close_waiting(&mut self, door: &Door) {
+        for _ in 0..CLOSED_PER_TURN {
+            self.spare = None;
+            let accepted = door.listener.accept();
+            let taken = accepted.map(|(socket, peer)| {
+                drop(socket);
+                peer
+            });
+            self.spare = spare();
+            let Ok(peer) = taken else {
+                return;
+            };
+            door.source.connections_accepted.add(1);
+            let ip = peer.ip().to_canonical();
+            door.source
+                .turn_away(ip, Refusal::NoDescriptors, String::new());
+        }
+    }
+
     fn welcome(&self, door: &Door, socket: TcpStream, peer: SocketAddr) {
         let (_, settings) = door.source.settings();
         let source = &door.source;
         source.connections_accepted.add(1);
-        if source.connections.get() >= settings.stream.max_connections.get() as u64 {
-            source.end(EndReason::TooMany);
-            return;
-        }
+        let ip = peer.ip().to_canonical();
+        let place = match self.place(source, &settings, &socket, ip) {
+            Ok(place) => place,
+            Err(refusal) => return source.turn_away(ip, refusal, String::new()),
+        };
         let protocol = door.configured.protocol;
         let tls = settings.tls.as_ref().filter(|_| protocol.is_tls());
         let opening = Opening {
@@ -199,8 +238,39 @@ impl Worker {
         };
         let least = self.workers.iter().min_by_key(|worker| worker.load());
         match (Connection::new(socket, peer, opening), least) {
-            (Ok(connection), Some(worker)) => worker.give(source, connection),
+            (Ok(connection), Some(worker)) => worker.give(source, connection, place),
             _ => source.end(EndReason::Reset),
         }
     }
+
+    /// A place for a new connection, or why there is none.
+    fn place(
+        &self,
+        source: &Source,
+        settings: &Settings,
+        socket: &TcpStream,
+        ip: IpAddr,
+    ) -> Result<Place, Refusal> {
+        if source.connections.get() >= settings.stream.max_connections.get() as u64 {
+            return Err(Refusal::TooMany);
+        }
+        let descriptor = u64::try_from(socket.as_raw_fd()).unwrap_or(u64::MAX);
+        // Whoever is behind a proxy is known only after its header.
+        let bound = match settings.stream.proxy_protocol {
+            ProxyProtocol::Required => Bound::NONE,
+            ProxyProtocol::None => settings.bound(),
+        };
+        self.places
+            .take(descriptor, source.number(), ip, bound)
+            .map_err(|full| match full {
+                Full::Address => Refusal::OfAddress,
+                Full::Descriptors => Refusal::NoDescriptors,
+            })
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::config::AdminOptions;
 use crate::flow::FlowSnapshot;
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
+use crate::refusals::RefusedPeer;
 
 /// What the admin API may ask of a running pipeline.
 pub trait Admin: Send + Sync {
@@ -151,6 +152,10 @@ pub struct SourceStatus {
     pub cut_bytes: BTreeMap<String, u64>,
     /// Connections refused or ended early, by reason.
     pub connection_errors: BTreeMap<String, u64>,
+    /// Who was turned away and why, the last one first: up to 1,024 addresses and reasons.
+    pub refused: Vec<RefusedPeer>,
+    /// Connections turned away of addresses that made room in that list.
+    pub refused_others: u64,
 }
 
 /// One destination as it runs.

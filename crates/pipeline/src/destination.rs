@@ -10,6 +10,8 @@ use inrush_event::{DestinationCounters, Feed, Ledger};
 use inrush_queue::{DestinationFeed, Log};
 use inrush_sink::{Quarantine, SinkConfig, SinkStatus, StoreSlot};
 
+use crate::places;
+
 /// How long a sink may take to put back what it has in hand.
 const STOP_BOUND: Duration = Duration::from_secs(5);
 
@@ -31,6 +33,17 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) data_dir: &'a Path,
     pub(crate) quarantine: &'a Arc<dyn Quarantine>,
+    /// Descriptors that the process may have open.
+    pub(crate) descriptors: u64,
+}
+
+/// The options with no more open files than fit under the limit.
+fn fitted(config: &SinkConfig, descriptors: u64) -> SinkConfig {
+    let mut fitted = config.clone();
+    if let SinkConfig::File(file) = &mut fitted {
+        file.max_open_files = places::open_files(descriptors, file.max_open_files);
+    }
+    fitted
 }
 
 impl Destination {
@@ -42,7 +55,8 @@ impl Destination {
         around: &Surroundings<'_>,
     ) -> Result<Self, String> {
         let quarantine = Arc::clone(around.quarantine);
-        let (sink, status) = inrush_sink::build(name, config, around.data_dir, quarantine)
+        let fitted = fitted(config, around.descriptors);
+        let (sink, status) = inrush_sink::build(name, &fitted, around.data_dir, quarantine)
             .map_err(|error| format!("destination {name}: {error}"))?;
         let store = sink.store();
         let counters = around.ledger.destination(name);

@@ -368,7 +368,10 @@ impl Filler {
                 builder.advance(n);
                 self.frame(connection, state, start, now, false);
             }
-            Read::Closed | Read::Failed(_) => self.frame(connection, state, start, now, true),
+            Read::Closed | Read::Failed(_) => {
+                self.post_foreign(connection);
+                self.frame(connection, state, start, now, true);
+            }
             Read::Blocked => builder.truncate(start),
         }
         outcome

@@ -46,9 +46,11 @@ mod names;
 mod near;
 mod owner;
 mod pipeline;
+mod places;
 mod pressure;
 pub mod quarantine;
 mod queue;
+mod refusals;
 mod relp;
 mod senders;
 mod shape;
@@ -67,4 +69,6 @@ pub use admin::{
 pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;
 pub use pipeline::{Loader, Pipeline, StartError};
+pub use places::{admin_connections, shortage};
+pub use refusals::RefusedPeer;
 pub use udp::{socket_count, worker_count};

@@ -28,6 +28,7 @@ use crate::home;
 use crate::names::Names;
 use crate::near::Near;
 use crate::owner::Owner;
+use crate::places::Places;
 use crate::quarantine::{self, Kept};
 use crate::queue::open_log;
 use crate::recognise::{Known, Room};
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     live_stores: Mutex<Vec<(String, Arc<StoreSlot>)>>,
     /// The names of senders, for those who must not wait for the graph.
     live_names: Mutex<Option<Arc<Names>>>,
+    /// Places for connections.
+    pub(crate) places: Arc<Places>,
     zones: KeptZones,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
@@ -147,7 +150,11 @@ impl Pipeline {
             // Only now: it deletes what no destination needs.
             let writer = shared.log.start().map_err(StartError::one)?;
             *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
+            // Before the first listener opens: by then the rest has what it needs all the time.
+            shared.places.reserve(&config);
             problems.extend(shared.start_sources(&mut graph, &config));
+            shared.places.reserve(&config);
+            shared.places.warn(&config);
             shared.publish(&graph);
             problems
         };
@@ -233,7 +240,8 @@ impl Shared {
         };
         let workers = (0..cores).map(start).collect::<io::Result<Vec<_>>>()?;
         let handles: Vec<WorkerHandle> = workers.iter().map(StreamWorker::handle).collect();
-        let acceptor = Acceptor::start(handles.clone())?;
+        let places = Places::new();
+        let acceptor = Acceptor::start(handles.clone(), Arc::clone(&places))?;
         let graph = Graph {
             config: config.clone(),
             sources: Vec::new(),
@@ -253,6 +261,7 @@ impl Shared {
             live_sources: Mutex::default(),
             live_stores: Mutex::default(),
             live_names: Mutex::default(),
+            places,
             zones: KeptZones::open(&config.data_dir),
             inherited: Mutex::new(inherited),
             quarantine,
@@ -331,6 +340,7 @@ impl Shared {
             ledger: &self.ledger,
             data_dir,
             quarantine: &quarantine,
+            descriptors: self.places.limit(),
         };
         Destination::start(name, config, &around)
     }
@@ -530,6 +540,7 @@ impl Shared {
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
         self.publish(&graph);
+        self.places.reserve(&config);
         graph.config = config;
         if problems.is_empty() {
             return Ok(report);

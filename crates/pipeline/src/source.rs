@@ -10,13 +10,16 @@ use inrush_event::{
     Anomalies, Batch, Counter, CutReason, Ledger, SourceCounters, SourceInfo, Timestamp,
 };
 use inrush_transport::config::{ListenAddr, StreamOptions};
-use inrush_transport::stream::EndReason;
+use inrush_transport::refusal::Refusal;
+use inrush_transport::stream::{Connection, EndReason};
 use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpProbe;
 
 use crate::config::SyslogSource;
 use crate::names::Names;
+use crate::places::Bound;
 use crate::recognise::{Known, Recognition};
+use crate::refusals::Refusals;
 use crate::senders::{PeerTally, Sender, Senders};
 use crate::shape::Shape;
 use crate::zones::Zones;
@@ -76,6 +79,16 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// How many places one address may have at a listener.
+    pub(crate) fn bound(&self) -> Bound {
+        Bound {
+            most: self.stream.max_connections_per_address.map(u64::from),
+            all: self.stream.max_connections.get() as u64,
+        }
+    }
+}
+
 /// A source, for as long as the process runs.
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -103,6 +116,8 @@ pub(crate) struct Source {
     settings: Mutex<Arc<Settings>>,
     sockets: Mutex<Vec<OpenSocket>>,
     senders: Mutex<Senders>,
+    /// Taken once a connection that is turned away.
+    refusals: Mutex<Refusals>,
 }
 
 /// A UDP socket, for the kernel's count of what it dropped.
@@ -139,6 +154,7 @@ impl Source {
             settings: Mutex::new(Arc::new(settings)),
             sockets: Mutex::default(),
             senders: Mutex::default(),
+            refusals: Mutex::default(),
         })
     }
 
@@ -169,6 +185,34 @@ impl Source {
 
     pub(crate) fn end(&self, reason: EndReason) {
         self.ends[reason as usize].add(1);
+    }
+
+    /// Counts a connection of `ip` that is turned away.
+    pub(crate) fn turn_away(&self, ip: IpAddr, refusal: Refusal, detail: String) {
+        self.end(refusal.reason());
+        lock(&self.refusals).note(ip, refusal, detail, Timestamp::now());
+    }
+
+    /// A connection of `ip` ended for `reason`, perhaps because it was turned away.
+    pub(crate) fn ended(&self, connection: &mut Connection, reason: EndReason) {
+        match connection.refusal(reason) {
+            Some((refusal, detail)) => {
+                self.end(reason);
+                let now = Timestamp::now();
+                lock(&self.refusals).note(connection.peer(), refusal, detail, now);
+            }
+            None => self.end(reason),
+        }
+    }
+
+    /// Who was turned away.
+    pub(crate) fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        lock(&self.refusals)
+    }
+
+    /// The number by which places are counted; the source outlives them.
+    pub(crate) fn number(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Connections refused or ended early, by reason, without those that never happened.

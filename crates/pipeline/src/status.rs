@@ -279,6 +279,13 @@ impl Admin for Shared {
                 counter.get() as f64,
             );
         }
+        for (metric, value) in [
+            (Metric::DescriptorsMax, self.places.limit()),
+            (Metric::DescriptorsReserved, self.places.reserved()),
+            (Metric::ConnectionsMax, self.places.connections_max()),
+        ] {
+            page.add(metric, vec![], value as f64);
+        }
         page.add(Metric::ProcessStart, vec![], self.started.0 as f64 / 1e9);
         page.samples
     }
@@ -287,6 +294,9 @@ impl Admin for Shared {
 fn source_status(running: &RunningSource) -> SourceStatus {
     let source = &running.source;
     let (sockets, receive_buffer_bytes) = source.sockets();
+    let refusals = source.refusals();
+    let (refused, refused_others) = (refusals.list(), refusals.others());
+    drop(refusals);
     SourceStatus {
         name: source.name.clone(),
         type_name: "syslog".to_owned(),
@@ -302,6 +312,8 @@ fn source_status(running: &RunningSource) -> SourceStatus {
         anomalies: source.anomaly_counts(),
         cut_bytes: source.cut_bytes(),
         connection_errors: source.connection_errors(),
+        refused,
+        refused_others,
     }
 }
 

@@ -20,6 +20,7 @@ use slab::Slab;
 use crate::carry::Share;
 use crate::crew::Wake;
 use crate::filler::{Doors, Filler, Now, StreamState};
+use crate::places::Place;
 use crate::pressure::Pressure;
 use crate::relp::ConnectionId;
 use crate::source::Source;
@@ -39,7 +40,7 @@ const LAST_READS: usize = 64;
 const EVENTS: usize = 1024;
 
 enum Order {
-    Take(Arc<Source>, Box<Connection>),
+    Take(Arc<Source>, Box<Connection>, Place),
     /// Close the connections of a source that left the configuration.
     Forget(Arc<Source>),
     Stop,
@@ -68,10 +69,11 @@ impl WorkerHandle {
     }
 
     /// Gives the worker a connection.
-    pub(crate) fn give(&self, source: &Arc<Source>, connection: Connection) {
+    pub(crate) fn give(&self, source: &Arc<Source>, connection: Connection, place: Place) {
         self.load.fetch_add(1, Ordering::Relaxed);
         source.connections.add(1);
-        self.order(Order::Take(Arc::clone(source), Box::new(connection)));
+        let connection = Box::new(connection);
+        self.order(Order::Take(Arc::clone(source), connection, place));
     }
 
     pub(crate) fn forget(&self, source: &Arc<Source>) {
@@ -156,6 +158,10 @@ impl StreamWorker {
 
 struct Slot {
     connection: Connection,
+    /// Its place among all connections; goes with it.
+    place: Place,
+    /// Whether its peer is not known yet: a PROXY header will name it.
+    nameless: bool,
     state: StreamState,
     /// Index into `fillers`.
     filler: usize,
@@ -311,7 +317,7 @@ impl Worker {
     fn obey(&mut self) {
         while let Ok(order) = self.inbox.try_recv() {
             match order {
-                Order::Take(source, connection) => self.take(&source, *connection),
+                Order::Take(source, connection, place) => self.take(&source, *connection, place),
                 Order::Forget(source) => self.forget(&source),
                 Order::Stop => {
                     self.stop_at = Some(Instant::now() + LAST_READ);
@@ -323,7 +329,7 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, source: &Arc<Source>, connection: Connection) {
+    fn take(&mut self, source: &Arc<Source>, connection: Connection, place: Place) {
         let (_, settings) = source.settings();
         self.serial += 1;
         let id = ConnectionId {
@@ -332,7 +338,9 @@ impl Worker {
         };
         let slot = Slot {
             state: StreamState::new(&settings, connection.protocol(), id, self.share.hold()),
+            nameless: !connection.is_named(),
             connection,
+            place,
             filler: self.filler_of(source),
             last_data: Instant::now(),
             idle_timeout: settings.stream.idle_timeout.map(|period| period.0),
@@ -408,6 +416,12 @@ impl Worker {
             return;
         };
         slot.queued = false;
+        if slot.nameless && !self.name(key, now) {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
         if slot.state.debt().is_some() {
             return self.serve(key, now);
         }
@@ -451,13 +465,37 @@ impl Worker {
         }
     }
 
+    /// Reads the PROXY header, and moves the connection to the place of the address in it. Whether
+    /// there is more to be read.
+    fn name(&mut self, key: usize, now: Now) -> bool {
+        let Some(slot) = self.slots.get_mut(key) else {
+            return false;
+        };
+        let reason = match slot.connection.read_name() {
+            Read::Data(_) => {
+                let bound = self.fillers[slot.filler].source().settings().1.bound();
+                slot.nameless = false;
+                slot.last_data = now.instant;
+                match slot.place.move_to(slot.connection.peer(), bound) {
+                    Ok(()) => return true,
+                    Err(_) => Some(EndReason::OfAddress),
+                }
+            }
+            Read::Drained(_) | Read::Blocked => return false,
+            Read::Closed => None,
+            Read::Failed(reason) => Some(reason),
+        };
+        self.close(key, reason);
+        false
+    }
+
     fn close(&mut self, key: usize, reason: Option<EndReason>) {
         let Some(mut slot) = self.slots.try_remove(key) else {
             return;
         };
         let source = self.fillers[slot.filler].source();
         if let Some(reason) = reason {
-            source.end(reason);
+            source.ended(&mut slot.connection, reason);
         }
         source.connections.sub(1);
         self.load.fetch_sub(1, Ordering::Relaxed);

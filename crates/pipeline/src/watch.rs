@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{LedgerSnapshot, Timestamp};
 use inrush_transport::heap;
+use inrush_transport::refusal::Refusal;
 use inrush_transport::tls::Refresh;
 
 use crate::pipeline::Shared;
@@ -125,11 +126,34 @@ fn tick(shared: &Shared, losses: &mut Losses) {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .note(&ledger, &levels, &backlogs, Instant::now());
+    tell_refusals(shared);
     if let Some(line) = losses.line(&ledger, Instant::now()) {
         tracing::warn!("{line}");
     }
     if let Some(imbalance) = ledger.imbalance() {
         tracing::error!("the ledger does not balance, which is a fault of Inrush: {imbalance}");
+    }
+}
+
+/// Says who was turned away, and where descriptors ran out who has most connections.
+fn tell_refusals(shared: &Shared) {
+    for source in shared.live_sources() {
+        let lines = source.refusals().lines(Instant::now());
+        for line in &lines {
+            tracing::warn!(source = source.name, "connections refused: {line}");
+        }
+        let short = Refusal::NoDescriptors.words();
+        if lines.iter().any(|line| line.contains(short))
+            && let Some((address, connections)) = shared.places.busiest()
+        {
+            let (limit, reserved) = (shared.places.limit(), shared.places.reserved());
+            tracing::warn!(
+                limit,
+                reserved,
+                "connections refused: most are of {address}, which has {connections}; {}",
+                Refusal::NoDescriptors.remedy()
+            );
+        }
     }
 }
 

@@ -235,6 +235,13 @@ pub enum UdpBalance {
 pub struct StreamOptions {
     /// Connections open at once on each listener; one more is refused and counted.
     pub max_connections: NonZeroUsize,
+    /// Connections open at once from one address on each listener; one more is refused and counted.
+    /// A site of IPv6 (a /64) counts as one address, and behind a proxy the address in its header
+    /// counts. `0` is no bound. Default: three quarters of `max_connections`, so that others can
+    /// connect; and of what the limit of open files leaves to connections, one address never has
+    /// more than three quarters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections_per_address: Option<u32>,
     /// Closes a connection that has sent nothing for this long. Default: never, because a syslog
     /// sender does not notice the close and loses what it writes next (over RELP it notices, and
     /// sends again); dead peers are found by `keepalive`.
@@ -254,6 +261,7 @@ impl Default for StreamOptions {
     fn default() -> Self {
         Self {
             max_connections: CONNECTIONS,
+            max_connections_per_address: None,
             idle_timeout: None,
             handshake_timeout: Period(Duration::from_secs(10)),
             keepalive: Period(Duration::from_secs(60)),

@@ -23,6 +23,7 @@ pub mod listen;
 pub mod nodes;
 pub mod process;
 pub mod proxy;
+pub mod refusal;
 pub mod stream;
 pub mod tls;
 pub mod trusted_server;

@@ -1,7 +1,8 @@
 //! What the process asks of the system once, at its start and end.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixDatagram;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -23,6 +24,18 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// Files that the process may have open, or 0 where that cannot be told.
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft)
+}
+
+/// Files that the process could have open after [`raise_open_files`].
+pub fn open_files_hard_max() -> u64 {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard)
+}
+
+/// The lowest number that a descriptor could have now: as many are open where none was closed in
+/// between. `None` where none can be opened.
+pub fn lowest_free_descriptor() -> Option<u64> {
+    let file = File::open("/dev/null").ok()?;
+    u64::try_from(file.as_raw_fd()).ok()
 }
 
 /// Runs `read` while the terminal on stdin does not show what is typed. Where stdin is no terminal,

@@ -14,6 +14,7 @@ use mio::net::TcpStream;
 use rustls::ServerConnection;
 
 use crate::proxy;
+use crate::refusal::{self, Refusal};
 
 /// Bytes of ciphertext read at once. Sixteen TLS records of the largest size.
 pub const CIPHER_READ_BYTES: usize = 256 * 1024;
@@ -23,12 +24,22 @@ pub const CIPHER_READ_BYTES: usize = 256 * 1024;
 pub enum EndReason {
     /// The listener has its fill of connections.
     TooMany,
+    /// The address has its share of the connections.
+    OfAddress,
+    /// The descriptors that connections may have are used up.
+    NoDescriptors,
+    /// The peer may not send PROXY headers.
+    UntrustedProxy,
     /// No PROXY header where one is required, or a broken one.
     BadProxyHeader,
     /// The PROXY header or the TLS handshake took too long.
     HandshakeTimeout,
     /// The TLS handshake failed, or a record was broken.
     Tls,
+    /// The peer speaks TLS where plain text is expected.
+    TlsOnPlain,
+    /// The peer speaks HTTP.
+    HttpOnSyslog,
     /// Nothing came for the configured idle timeout.
     IdleTimeout,
     /// The peer reset the connection, or the network failed.
@@ -50,9 +61,14 @@ impl EndReason {
     /// Every reason, in order.
     pub const ALL: &'static [Self] = &[
         Self::TooMany,
+        Self::OfAddress,
+        Self::NoDescriptors,
+        Self::UntrustedProxy,
         Self::BadProxyHeader,
         Self::HandshakeTimeout,
         Self::Tls,
+        Self::TlsOnPlain,
+        Self::HttpOnSyslog,
         Self::IdleTimeout,
         Self::Reset,
         Self::RelpFrame,
@@ -66,9 +82,14 @@ impl EndReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::TooMany => "too_many_connections",
+            Self::OfAddress => "too_many_of_address",
+            Self::NoDescriptors => "no_descriptors",
+            Self::UntrustedProxy => "untrusted_proxy",
             Self::BadProxyHeader => "bad_proxy_header",
             Self::HandshakeTimeout => "handshake_timeout",
             Self::Tls => "tls",
+            Self::TlsOnPlain => "tls_on_plain_port",
+            Self::HttpOnSyslog => "http_on_syslog_port",
             Self::IdleTimeout => "idle_timeout",
             Self::Reset => "reset",
             Self::RelpFrame => "bad_relp_frame",
@@ -93,6 +114,20 @@ pub enum Read {
     Closed,
     /// The connection is of no more use.
     Failed(EndReason),
+}
+
+/// Bytes of what a peer of TLS sent first that are kept, to tell what it was if it was no TLS.
+const FIRST_BYTES: usize = 32;
+
+/// What a TLS session has come to.
+#[derive(Default)]
+struct Session {
+    /// It has ended, perhaps after bytes that are still good: they go first, then the end.
+    end: Option<TlsEnd>,
+    /// Why it is broken.
+    fault: Option<rustls::Error>,
+    /// What the peer sent first, while the handshake goes on.
+    first: Vec<u8>,
 }
 
 /// How a TLS session ended.
@@ -124,9 +159,14 @@ pub struct Connection {
     socket: TcpStream,
     protocol: Protocol,
     tls: Option<Box<ServerConnection>>,
-    /// TLS has ended, perhaps after bytes that are still good: they go first, then the end.
-    end: Option<TlsEnd>,
+    session: Session,
     stage: Stage,
+    /// Whether anything came that was not PROXY header or TLS.
+    begun: bool,
+    /// Bytes that came in another protocol than ours.
+    foreign_bytes: u64,
+    /// Why it was turned away, and what is particular about that.
+    refusal: Option<Box<(Refusal, String)>>,
     peer: IpAddr,
     local_port: u16,
     deadline: Option<Instant>,
@@ -172,8 +212,11 @@ impl Connection {
             socket,
             protocol: opening.protocol,
             tls,
-            end: None,
+            session: Session::default(),
             stage,
+            begun: false,
+            foreign_bytes: 0,
+            refusal: None,
             peer,
             local_port,
             deadline,
@@ -183,6 +226,19 @@ impl Connection {
     /// The sender's address: the one in the PROXY header once that is read.
     pub fn peer(&self) -> IpAddr {
         self.peer
+    }
+
+    /// Whether it is known who it is: no PROXY header is to come.
+    pub fn is_named(&self) -> bool {
+        !matches!(self.stage, Stage::Proxy)
+    }
+
+    /// Reads the PROXY header. `Data(0)` once it is read, or where there is none to come.
+    pub fn read_name(&mut self) -> Read {
+        match self.stage {
+            Stage::Proxy => self.read_proxy_header(),
+            Stage::Handshake | Stage::Open => Read::Data(0),
+        }
     }
 
     /// Our port.
@@ -214,20 +270,91 @@ impl Connection {
                 other => return other,
             }
         }
-        match &mut self.tls {
-            None => read_plain(&mut self.socket, space),
-            Some(tls) => {
-                if let Some(end) = self.end {
-                    return end.read();
-                }
-                let outcome = read_tls(tls, &mut self.socket, space, cipher, &mut self.end);
-                if matches!(self.stage, Stage::Handshake) && !tls.is_handshaking() {
-                    self.stage = Stage::Open;
-                    self.deadline = None;
-                }
-                outcome
-            }
+        if self.tls.is_some() {
+            return self.read_session(space, cipher);
         }
+        match read_plain(&mut self.socket, space) {
+            Read::Data(n) | Read::Drained(n) if !self.begun && self.is_foreign(&space[..n]) => {
+                let reason = self.refusal.as_ref().map(|refusal| refusal.0.reason());
+                Read::Failed(reason.unwrap_or(EndReason::Reset))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Whether the first bytes of the peer are TLS or HTTP, which no syslog sender speaks here.
+    fn is_foreign(&mut self, bytes: &[u8]) -> bool {
+        self.begun = true;
+        let refusal = if refusal::begins_tls(bytes) {
+            Refusal::TlsOnPlain
+        } else if refusal::begins_http(bytes) {
+            Refusal::Http
+        } else {
+            return false;
+        };
+        self.foreign_bytes = bytes.len() as u64;
+        self.refuse(refusal, String::new());
+        true
+    }
+
+    /// Why the connection's first bytes were no events, and how many they were. Once.
+    pub fn take_foreign(&mut self) -> Option<(EndReason, u64)> {
+        let reason = self.refusal.as_ref()?.0.reason();
+        let bytes = std::mem::take(&mut self.foreign_bytes);
+        (bytes > 0).then_some((reason, bytes))
+    }
+
+    fn read_session(&mut self, space: &mut [u8], cipher: &mut [u8]) -> Read {
+        let Some(tls) = &mut self.tls else {
+            return Read::Closed;
+        };
+        if let Some(end) = self.session.end {
+            return end.read();
+        }
+        let outcome = read_tls(tls, &mut self.socket, space, cipher, &mut self.session);
+        let is_done = !tls.is_handshaking();
+        if let Some(fault) = self.session.fault.take() {
+            let (refusal, detail) = refusal::of_tls(&fault, &self.session.first);
+            self.refuse(refusal, detail);
+        }
+        if !matches!(self.stage, Stage::Handshake) {
+            return outcome;
+        }
+        if is_done {
+            self.stage = Stage::Open;
+            self.deadline = None;
+            self.session.first = Vec::new();
+            return outcome;
+        }
+        match outcome {
+            // A probe that opens and closes says nothing; who said something gave up on it.
+            Read::Closed | Read::Failed(EndReason::Reset) if !self.session.first.is_empty() => {
+                self.refuse(Refusal::Cut, String::new());
+                Read::Failed(EndReason::Tls)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn refuse(&mut self, refusal: Refusal, detail: String) {
+        if self.refusal.is_none() {
+            self.refusal = Some(Box::new((refusal, detail)));
+        }
+    }
+
+    /// Why a connection that ended for `reason` was turned away, and what is particular about it;
+    /// `None` if it was not.
+    pub fn refusal(&mut self, reason: EndReason) -> Option<(Refusal, String)> {
+        let by_reason = match reason {
+            EndReason::HandshakeTimeout => Some(Refusal::Slow),
+            EndReason::BadProxyHeader => Some(Refusal::BrokenProxyHeader),
+            EndReason::OfAddress => Some(Refusal::OfAddress),
+            EndReason::RelpFrame => Some(Refusal::RelpFrame),
+            EndReason::RelpProtocol => Some(Refusal::RelpProtocol),
+            _ => None,
+        };
+        let known = self.refusal.take().map(|known| *known);
+        known.or_else(|| by_reason.map(|refusal| (refusal, String::new())))
     }
 
     /// Writes the start of `bytes`, as much as there is room for without waiting; says how much
@@ -280,7 +407,11 @@ impl Connection {
         };
         match proxy::parse(&buffer[..seen]) {
             proxy::Parsed::NeedMore => Read::Blocked,
-            proxy::Parsed::NotProxy | proxy::Parsed::Bad => Read::Failed(EndReason::BadProxyHeader),
+            proxy::Parsed::NotProxy => {
+                self.refuse(Refusal::NoProxyHeader, String::new());
+                Read::Failed(EndReason::BadProxyHeader)
+            }
+            proxy::Parsed::Bad => Read::Failed(EndReason::BadProxyHeader),
             proxy::Parsed::Header { consumed, source } => {
                 if self.socket.read_exact(&mut buffer[..consumed]).is_err() {
                     return Read::Failed(EndReason::Reset);
@@ -338,7 +469,7 @@ fn read_tls(
     socket: &mut TcpStream,
     space: &mut [u8],
     cipher: &mut [u8],
-    end: &mut Option<TlsEnd>,
+    session: &mut Session,
 ) -> Read {
     let n = match socket.read(cipher) {
         // A peer that goes without close_notify is no error here: syslog frames tell themselves
@@ -352,22 +483,29 @@ fn read_tls(
             };
         }
     };
+    if tls.is_handshaking() && session.first.is_empty() {
+        session.first = cipher[..n.min(FIRST_BYTES)].to_vec();
+    }
     let mut rest = &cipher[..n];
     let mut filled = 0;
-    while !rest.is_empty() && end.is_none() {
+    while !rest.is_empty() && session.end.is_none() {
         let before = rest.len();
         let fed = tls.read_tls(&mut rest).is_ok() && rest.len() < before;
-        *end = match tls.process_new_packets() {
+        session.end = match tls.process_new_packets() {
             Ok(state) if fed && state.peer_has_closed() => Some(TlsEnd::Clean),
             Ok(_) if fed => None,
-            Ok(_) | Err(_) => Some(TlsEnd::Broken),
+            Ok(_) => Some(TlsEnd::Broken),
+            Err(error) => {
+                session.fault = Some(error);
+                Some(TlsEnd::Broken)
+            }
         };
         // An alert that says why goes out even when the packets were bad. That the peer no longer
         // reads does not make what it has sent any worse.
         let _ = flush(tls, socket);
         filled += drain(tls, &mut space[filled..]);
     }
-    match (*end, filled) {
+    match (session.end, filled) {
         (Some(end), 0) => end.read(),
         (None, filled) if n < cipher.len() => Read::Drained(filled),
         (_, filled) => Read::Data(filled),

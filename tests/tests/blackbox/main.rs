@@ -31,6 +31,7 @@ mod load;
 mod memory;
 mod narrow;
 mod packs;
+mod peers;
 mod proxy;
 mod queue;
 mod queue_tools;

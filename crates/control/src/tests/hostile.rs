@@ -56,19 +56,25 @@ fn a_connection_that_lives_too_long_is_ended() {
 
 #[test]
 fn slow_clients_do_not_pin_the_server() {
+    const HOUR: Duration = Duration::from_secs(3600);
     let limits = Limits {
-        connections: 4,
-        head: Duration::from_millis(50),
+        connections: 64,
+        per_address: 32,
+        head: HOUR,
+        connection: HOUR,
         ..Limits::default()
     };
     let server = serve_within(StandIn::default(), limits);
     let mut slow = Vec::new();
-    for _ in 0..16 {
+    for _ in 0..640 {
         let mut stream = TcpStream::connect(server.local_addr()).unwrap();
         stream.write_all(b"GET / HT").unwrap();
         slow.push(stream);
     }
-    assert_eq!(get(server.local_addr(), "/healthz").status, 200);
+    // None of them ends by itself for an hour.
+    for path in ["/healthz", "/metrics", "/livez"] {
+        assert_eq!(get(server.local_addr(), path).status, 200);
+    }
 }
 
 #[test]

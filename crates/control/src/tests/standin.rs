@@ -78,6 +78,8 @@ impl Admin for StandIn {
             anomalies: BTreeMap::from([("no_pri".to_owned(), 5)]),
             cut_bytes: BTreeMap::from([("oversize".to_owned(), 7)]),
             connection_errors: BTreeMap::from([("tls_handshake".to_owned(), 6)]),
+            refused: Vec::new(),
+            refused_others: 0,
         }]
     }
 

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use inrush_event::{Batch, RejectReason};
 use inrush_queue::AppendError;
+use inrush_transport::stream::{Connection, EndReason};
 
 use super::open::Open;
 use super::tally::Tally;
@@ -59,6 +60,23 @@ impl Filler {
                 counters.rejected(RejectReason::Empty).add(empty);
             });
         }
+    }
+
+    /// Counts what a peer sent in another protocol: no event, and not nothing either.
+    pub(super) fn post_foreign(&self, connection: &mut Connection) {
+        let Some((reason, bytes)) = connection.take_foreign() else {
+            return;
+        };
+        let reason = match reason {
+            EndReason::TlsOnPlain => RejectReason::TlsOnPlain,
+            _ => RejectReason::Http,
+        };
+        let counters = &self.source.counters;
+        self.doors.ledger.post(|| {
+            counters.received.add(1);
+            counters.received_bytes.add(bytes);
+            counters.rejected(reason).add(1);
+        });
     }
 
     /// Counts what rules took out: it was received and accepted, and goes nowhere.

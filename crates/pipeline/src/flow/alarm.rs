@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use inrush_event::Timestamp;
 use inrush_queue::{Backlog, Stall, WhenFull};
 use inrush_sink::ErrorReason;
+use inrush_transport::refusal::Refusal;
+use inrush_transport::stream::EndReason;
 use serde::Serialize;
 
 use super::trend::{GrowingLoss, LossKind};
+use crate::refusals::Lasting;
 use crate::status::Trouble;
 
 /// How bad it is.
@@ -523,6 +527,48 @@ pub(super) fn unreadable(name: &str, files: u64) -> Option<Draft> {
     })
 }
 
+/// Senders that are turned away again and again.
+pub(super) fn refused(source: &str, lasting: &Lasting, busiest: Option<(IpAddr, u64)>) -> Draft {
+    let Lasting {
+        refusal,
+        address,
+        why,
+        count,
+        others,
+        since,
+    } = lasting;
+    let more = match others {
+        0 => String::new(),
+        1 => " (and one other address)".to_owned(),
+        n => format!(" (and {n} other addresses)"),
+    };
+    let mut cause = match refusal.reason() {
+        EndReason::TooMany | EndReason::OfAddress | EndReason::NoDescriptors => {
+            "More connections are opened than there are places for.".to_owned()
+        }
+        _ => "The sender and this listener do not agree on how to connect; its events do not come."
+            .to_owned(),
+    };
+    if *refusal == Refusal::NoDescriptors
+        && let Some((ip, connections)) = busiest
+    {
+        // Writing to a String cannot fail.
+        let _ = write!(cause, " {ip} has most of them: {connections}.");
+    }
+    Draft {
+        id: format!("connections-refused:{source}:{refusal:?}"),
+        severity: match refusal {
+            Refusal::NoDescriptors => Severity::Critical,
+            _ => Severity::Warning,
+        },
+        what: format!("Source {source} has refused {count} connections of {address}{more}: {why}."),
+        since: Some(*since),
+        cause,
+        remedy: refusal.remedy().to_owned(),
+        link: "docs/guides/connections.md#who-was-turned-away",
+    }
+}
+
 /// A certificate that ends soon, or has ended. `not_after_s`: seconds since 1970.
 pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<Draft> {
     let left_s = not_after_s - Timestamp::now().0 / 1_000_000_000;
@@ -631,6 +677,21 @@ mod tests {
             unreadable("local", 1).unwrap(),
             unreadable("local", 3).unwrap(),
         ];
+        for refusal in Refusal::ALL {
+            let lasting = Lasting {
+                refusal: *refusal,
+                address: [192, 0, 2, 1].into(),
+                why: refusal.words().to_owned(),
+                count: 3,
+                others: 2,
+                since: AT,
+            };
+            all.push(refused(
+                "syslog",
+                &lasting,
+                Some(([192, 0, 2, 1].into(), 9)),
+            ));
+        }
         let reasons = ErrorReason::ALL.iter();
         all.extend(reasons.map(|reason| destination("splunk", &failing(*reason))));
         for kind in [

@@ -290,6 +290,10 @@ impl Shared {
         drafts
             .extend(stores.filter_map(|(name, levels)| alarm::unreadable(name, levels.bad_files)));
         for running in &graph.sources {
+            let lasting = running.source.refusals().lasting(Timestamp(ledger.at_ns));
+            let name = &running.source.name;
+            let draft = |one| alarm::refused(name, one, self.places.busiest());
+            drafts.extend(lasting.iter().map(draft));
             let tls = running.source.settings().1.tls.clone();
             let ends =
                 tls.and_then(|tls| alarm::certificate(&running.source.name, tls.not_after()));

@@ -208,11 +208,21 @@ impl Trend {
     }
 }
 
+/// Reasons of what reached a source and is no event, so that it is no loss.
+fn is_no_event(reason: &str) -> bool {
+    use inrush_event::RejectReason::{Empty, Http, TlsOnPlain};
+    [Empty, Http, TlsOnPlain]
+        .iter()
+        .any(|one| one.name() == reason)
+}
+
 /// What is lost or put aside, by kind and by name. An empty datagram is no loss.
 fn losses(ledger: &LedgerSnapshot) -> impl Iterator<Item = (LossKind, &str, u64)> {
     let sources = ledger.sources.iter().flat_map(|(name, row)| {
-        let empty = inrush_event::RejectReason::Empty.name();
-        let rejected = row.rejected.iter().filter(|(reason, _)| *reason != empty);
+        let rejected = row
+            .rejected
+            .iter()
+            .filter(|(reason, _)| !is_no_event(reason));
         [
             (LossKind::KernelDropped, &**name, row.kernel_dropped),
             (

@@ -148,6 +148,7 @@ impl Delivery {
                 ledger: &delivery.ledger,
                 data_dir: &config.data_dir,
                 quarantine: &quarantine,
+                descriptors: inrush_transport::process::open_files_max(),
             };
             let started = Destination::start(name, sink, &around)?;
             delivery.destinations.push(started);

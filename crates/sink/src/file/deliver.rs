@@ -142,7 +142,9 @@ impl FileSink {
                 quarantine,
                 status: Arc::clone(&status),
             },
-            syncer: Syncer::start(Arc::clone(&status)).map_err(SinkError::Unstartable)?,
+            syncer: Syncer::start(Arc::clone(&status))
+                .map_err(SinkError::Unstartable)?
+                .at_most(config.max_open_files as usize),
             status,
             open: HashMap::new(),
             groups: Groups::default(),

@@ -23,6 +23,8 @@ pub(super) struct Syncer {
     rounds: Option<Sender<Round>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Closed files on their way, at most.
+    closed_max: usize,
 }
 
 enum Round {
@@ -67,7 +69,14 @@ impl Syncer {
             rounds: Some(rounds),
             shared,
             thread: Some(thread),
+            closed_max: CLOSED_MAX,
         })
+    }
+
+    /// With no more closed files on their way than that.
+    pub(super) fn at_most(mut self, closed: usize) -> Self {
+        self.closed_max = closed.min(CLOSED_MAX);
+        self
     }
 
     /// Whether the open files given last are still on their way; more of them would only queue up
@@ -87,7 +96,7 @@ impl Syncer {
     /// Syncs a file that nobody writes to any more, then closes it. With [`CLOSED_MAX`] of them on
     /// their way it waits for the disk instead.
     pub(super) fn sync_closed(&self, file: File) {
-        if self.shared.closed.load(Acquire) >= CLOSED_MAX {
+        if self.shared.closed.load(Acquire) >= self.closed_max {
             return self.shared.sync(&file);
         }
         self.shared.closed.fetch_add(1, Release);

@@ -1,0 +1,245 @@
+//! Seats for connections: who comes in when all are taken.
+//!
+//! # What it guarantees
+//! * A new connection gets a seat at once. Where none is free, the connection goes that has waited
+//!   longest for a whole request: the stranger's half request, or a browser's idle connection,
+//!   which opens the next one by itself.
+//! * One address has at most [`crate::Limits::per_address`] seats; beyond them its own connections
+//!   make room, and nobody else's.
+//! * A request in hand goes only where there is nothing else to give, and a stream never does.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::Notify;
+
+use crate::serve::Stay;
+
+/// A connection's seat.
+pub(crate) struct Seat {
+    ip: IpAddr,
+    /// Whether a request is in hand.
+    busy: AtomicBool,
+    stay: Stay,
+    leave: Notify,
+}
+
+impl Seat {
+    /// Returns once the connection has to go.
+    pub(crate) async fn taken_away(&self) {
+        self.leave.notified().await;
+    }
+
+    /// By which an answer that streams keeps its connection.
+    pub(crate) fn stay(&self) -> Stay {
+        self.stay.clone()
+    }
+
+    /// A whole request has come.
+    pub(crate) fn begin(&self) {
+        self.busy.store(true, Relaxed);
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.busy.load(Relaxed)
+    }
+}
+
+/// The seats of a server.
+pub(crate) struct Seats {
+    /// The longest there first. Taken once a connection, never held across I/O.
+    all: Mutex<Vec<Arc<Seat>>>,
+    most: usize,
+    per_address: usize,
+}
+
+impl Seats {
+    pub(crate) fn new(most: usize, per_address: usize) -> Arc<Self> {
+        Arc::new(Self {
+            all: Mutex::default(),
+            most: most.max(1),
+            per_address: per_address.max(1),
+        })
+    }
+
+    /// A seat for a connection of `ip`; `None` if nobody can go.
+    pub(crate) fn take(self: &Arc<Self>, ip: IpAddr) -> Option<Taken> {
+        let ip = network(ip);
+        let mut all = self.lock();
+        let own = all.iter().filter(|seat| seat.ip == ip).count();
+        let from = if own >= self.per_address {
+            Some(ip)
+        } else if all.len() >= self.most {
+            busiest(&all)
+        } else {
+            None
+        };
+        if let Some(from) = from {
+            let place = leaver(&all, from)?;
+            all.remove(place).leave.notify_one();
+        }
+        let seat = Arc::new(Seat {
+            ip,
+            busy: AtomicBool::new(false),
+            stay: Stay::default(),
+            leave: Notify::new(),
+        });
+        all.push(Arc::clone(&seat));
+        Some(Taken {
+            seats: Arc::clone(self),
+            seat,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The address that has most seats.
+fn busiest(all: &[Arc<Seat>]) -> Option<IpAddr> {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for seat in all {
+        *counts.entry(seat.ip).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, n)| *n);
+    most.map(|(ip, _)| ip)
+}
+
+/// Which seat of `ip` is given up: the longest without a request, of anybody's if it has none such;
+/// else its longest with one, unless it streams.
+fn leaver(all: &[Arc<Seat>], ip: IpAddr) -> Option<usize> {
+    let is_its = |seat: &&Arc<Seat>| seat.ip == ip;
+    let find = |wanted: &dyn Fn(&&Arc<Seat>) -> bool| all.iter().position(|seat| wanted(&seat));
+    find(&|seat| is_its(seat) && seat.is_waiting())
+        .or_else(|| find(&|seat| is_its(seat) && !seat.stay.streams()))
+        .or_else(|| find(&|seat| seat.is_waiting()))
+}
+
+/// What one client has of addresses: one of IPv4, a /64 of IPv6.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+    }
+}
+
+/// A seat for as long as it is not dropped.
+pub(crate) struct Taken {
+    seats: Arc<Seats>,
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let mut all = self.seats.lock();
+        all.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+    }
+}
+
+/// Has the seat wait for the next request once the answer has gone.
+pub(crate) fn until_answered(answer: Response, seat: Arc<Seat>) -> Response {
+    let inner = Answering(seat);
+    answer.map(|body| {
+        Body::new(Answer {
+            body,
+            _answering: inner,
+        })
+    })
+}
+
+struct Answering(Arc<Seat>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Relaxed);
+    }
+}
+
+struct Answer {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    #[test]
+    fn the_newest_comes_in_and_the_longest_without_a_request_goes() {
+        let seats = Seats::new(3, 3);
+        let first = seats.take(ip(1)).unwrap();
+        first.seat.begin();
+        let (second, third) = (seats.take(ip(1)).unwrap(), seats.take(ip(2)).unwrap());
+        let fourth = seats.take(ip(3)).unwrap();
+        let here = |taken: &Taken| {
+            seats
+                .lock()
+                .iter()
+                .any(|seat| Arc::ptr_eq(seat, &taken.seat))
+        };
+        let all = [&first, &second, &third, &fourth];
+        assert_eq!(all.map(here), [true, false, true, true]);
+        drop((second, third));
+        assert_eq!(seats.lock().len(), 2);
+    }
+
+    #[test]
+    fn one_address_makes_room_for_itself_alone() {
+        let seats = Seats::new(8, 2);
+        let other = seats.take(ip(9)).unwrap();
+        let own: Vec<_> = (0..5).map(|_| seats.take(ip(1)).unwrap()).collect();
+        let left = seats.lock().len();
+        assert_eq!(left, 3);
+        assert!(
+            seats
+                .lock()
+                .iter()
+                .any(|seat| Arc::ptr_eq(seat, &other.seat))
+        );
+        drop(own);
+    }
+
+    #[test]
+    fn streams_stay() {
+        let seats = Seats::new(2, 2);
+        let streams = [seats.take(ip(1)).unwrap(), seats.take(ip(1)).unwrap()];
+        for one in &streams {
+            one.seat.begin();
+            one.seat.stay().gets_on();
+        }
+        assert!(seats.take(ip(1)).is_none() && seats.take(ip(2)).is_none());
+    }
+}
