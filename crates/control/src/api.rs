@@ -122,8 +122,8 @@ async fn destinations(State(door): State<Door>) -> Json<Value> {
     Json(json!({ "destinations": door.admin.destinations() }))
 }
 
-async fn senders(State(door): State<Door>) -> Json<Value> {
-    Json(json!({ "senders": door.admin.senders() }))
+async fn senders(State(door): State<Door>) -> Response {
+    Json(door.admin.senders()).into_response()
 }
 
 async fn flow(State(door): State<Door>) -> Response {

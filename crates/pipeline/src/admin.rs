@@ -32,7 +32,7 @@ pub trait Admin: Send + Sync {
 
     /// The senders seen, as many as are remembered: those whose last event was not understood
     /// first, and of either kind the most recent first.
-    fn senders(&self) -> Vec<SenderStatus>;
+    fn senders(&self) -> SenderList;
 
     /// The embedded stores among the destinations, by their names, in the order of the
     /// configuration.
@@ -190,6 +190,30 @@ pub struct DestinationStatus {
     /// Absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
+}
+
+/// The senders, and what those brought that are not listed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SenderList {
+    /// Those that are listed.
+    pub senders: Vec<SenderStatus>,
+    /// A row for each source of which some are not.
+    pub others: Vec<OtherSenders>,
+}
+
+/// Senders of a source that are not listed: they made room for others, or there are too many.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherSenders {
+    /// The source.
+    pub source: String,
+    /// Senders; one that made room and came back counts here too.
+    pub senders: u64,
+    /// Events from them.
+    pub events: u64,
+    /// Bytes of those events.
+    pub bytes: u64,
+    /// When the last of them was last seen, in milliseconds since 1970.
+    pub last_seen_ms: i64,
 }
 
 /// One sender.

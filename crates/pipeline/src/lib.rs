@@ -63,8 +63,8 @@ mod watch;
 mod zones;
 
 pub use admin::{
-    Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, ReloadReport, Sample,
-    SenderStatus, SourceStatus, UnknownStatus,
+    Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, OtherSenders, ReloadReport,
+    Sample, SenderList, SenderStatus, SourceStatus, UnknownStatus,
 };
 pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;

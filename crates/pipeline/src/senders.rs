@@ -1,13 +1,17 @@
 //! Who sends to a source: noted once a batch, from what the batch already holds.
+//!
+//! A newcomer is always listed: where the list is full, the sender that was not seen for longest
+//! makes room, and what it brought goes to [`Others`], so that the sums stay right.
 
-use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use inrush_event::{Anomalies, Batch, Format, Record, Timestamp};
+use lru::LruCache;
 
-/// Senders remembered for a source. The ones beyond are counted in the ledger like all others,
-/// but not listed; it bounds what spoofed addresses can make us hold to some 15 MB.
+/// Senders remembered for a source; it bounds what spoofed addresses can make us hold to some
+/// 15 MB.
 const SENDERS_MAX: usize = 65_536;
 
 /// Senders of which a record is kept to be shown; with [`SAMPLE_BYTES_MAX`], 4 MB.
@@ -131,11 +135,42 @@ fn is_over(elapsed: i64, span: i64) -> bool {
     !(0..span).contains(&elapsed)
 }
 
+/// What senders brought that are not remembered any more.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Others {
+    /// Times that a sender made room; one that came back counts anew.
+    pub(crate) senders: u64,
+    pub(crate) events: u64,
+    pub(crate) bytes: u64,
+    pub(crate) last_seen: Timestamp,
+}
+
+impl Others {
+    /// Takes in a sender that is not listed.
+    pub(crate) fn add(&mut self, sender: &Sender) {
+        self.senders += 1;
+        self.events += sender.events;
+        self.bytes += sender.bytes;
+        self.last_seen = self.last_seen.max(sender.last_seen);
+    }
+}
+
 /// The senders of one source.
-#[derive(Default)]
 pub(crate) struct Senders {
-    by_ip: HashMap<IpAddr, Sender>,
+    /// The one that was not seen for longest goes first.
+    by_ip: LruCache<IpAddr, Sender, RandomState>,
     samples: usize,
+    others: Others,
+}
+
+impl Default for Senders {
+    fn default() -> Self {
+        Self {
+            by_ip: LruCache::unbounded_with_hasher(RandomState::new()),
+            samples: 0,
+            others: Others::default(),
+        }
+    }
 }
 
 impl Senders {
@@ -143,28 +178,32 @@ impl Senders {
     pub(crate) fn note(&mut self, now: Timestamp, batch: &Batch, tallies: &[PeerTally]) {
         let tallies = tallies.iter().enumerate();
         for (peer, tally) in tallies.filter(|(_, tally)| tally.events > 0) {
-            if self.by_ip.len() >= SENDERS_MAX && !self.by_ip.contains_key(&tally.ip) {
-                continue;
-            }
-            let sender = self
-                .by_ip
-                .entry(tally.ip)
-                .or_insert_with(|| Sender::new(now));
+            let sender = self.by_ip.get_or_insert_mut(tally.ip, || Sender::new(now));
             sender.count(now, tally);
             // Where rules took events out, another one may stand there.
             let is_its = |record: &&Record| record.peer as usize == peer;
             let last = batch.records().get(tally.last as usize);
-            let Some(record) = last.filter(is_its) else {
-                continue;
-            };
-            sender.recognise(record);
-            let room = sender.sample.is_some() || self.samples < SAMPLES_MAX;
-            if room && sender.is_sample_due(now) {
-                self.samples += usize::from(sender.sample.is_none());
-                let raw = batch.get(record.raw);
-                let bytes = raw[..raw.len().min(SAMPLE_BYTES_MAX)].into();
-                sender.sample = Some(Sample { bytes, at: now });
+            if let Some(record) = last.filter(is_its) {
+                sender.recognise(record);
+                let room = sender.sample.is_some() || self.samples < SAMPLES_MAX;
+                if room && sender.is_sample_due(now) {
+                    self.samples += usize::from(sender.sample.is_none());
+                    let raw = batch.get(record.raw);
+                    let bytes = raw[..raw.len().min(SAMPLE_BYTES_MAX)].into();
+                    sender.sample = Some(Sample { bytes, at: now });
+                }
             }
+            self.make_room();
+        }
+    }
+
+    /// Forgets the one that was not seen for longest, if there are too many.
+    fn make_room(&mut self) {
+        if self.by_ip.len() > SENDERS_MAX
+            && let Some((_, gone)) = self.by_ip.pop_lru()
+        {
+            self.samples -= usize::from(gone.sample.is_some());
+            self.others.add(&gone);
         }
     }
 
@@ -172,6 +211,11 @@ impl Senders {
     pub(crate) fn list(&self) -> Vec<(IpAddr, Sender)> {
         let row = |(ip, sender): (&IpAddr, &Sender)| (*ip, sender.clone());
         self.by_ip.iter().map(row).collect()
+    }
+
+    /// What those brought that are not in the list.
+    pub(crate) const fn others(&self) -> Others {
+        self.others
     }
 }
 
@@ -314,27 +358,38 @@ mod tests {
     }
 
     #[test]
-    fn spoofed_addresses_take_bounded_memory() {
+    fn spoofed_addresses_take_bounded_memory_and_a_newcomer_is_listed() {
         let mut senders = Senders::default();
         let batch = batch(b"x", Format::Unparsed, 0, None);
-        for n in 0..(SENDERS_MAX as u32 + 10) {
+        let mut note = |n: u32| {
             let ip = IpAddr::from(n.to_be_bytes());
-            senders.note(Timestamp(0), &batch, &[PeerTally { ip, ..tally(1, 1) }]);
+            senders.note(
+                Timestamp(n.into()),
+                &batch,
+                &[PeerTally { ip, ..tally(1, 1) }],
+            );
+        };
+        // One that sends all the time stays, whoever else comes.
+        for n in 0..(SENDERS_MAX as u32 + 10) {
+            note(n);
+            note(0);
         }
-        assert_eq!(senders.by_ip.len(), SENDERS_MAX);
-        let with_sample = senders
-            .list()
-            .iter()
-            .filter(|(_, s)| s.sample().is_some())
-            .count();
-        assert_eq!((with_sample, senders.samples), (SAMPLES_MAX, SAMPLES_MAX));
-        let known = [PeerTally {
-            ip: IpAddr::from([0, 0, 0, 1]),
-            ..tally(1, 1)
-        }];
-        senders.note(Timestamp(1), &batch, &known);
-        let counted = senders.by_ip[&known[0].ip].events;
-        assert_eq!(counted, 2, "one that is known is counted on");
+        let all = senders.list();
+        assert_eq!(all.len(), SENDERS_MAX);
+        let of = |n: u32| {
+            all.iter()
+                .find(|(ip, _)| *ip == IpAddr::from(n.to_be_bytes()))
+        };
+        assert_eq!(of(0).unwrap().1.events, SENDERS_MAX as u64 + 11);
+        assert!(of(SENDERS_MAX as u32 + 9).is_some(), "the newcomer");
+        assert!(of(1).is_none(), "not seen for longest");
+        let others = senders.others();
+        assert_eq!((others.senders, others.events), (10, 10));
+        let sum: u64 = all.iter().map(|(_, sender)| sender.events).sum();
+        assert_eq!(sum + others.events, 2 * (SENDERS_MAX as u64 + 10));
+        let with_sample = all.iter().filter(|(_, s)| s.sample().is_some()).count();
+        assert_eq!(with_sample, senders.samples);
+        assert!(with_sample <= SAMPLES_MAX);
     }
 
     #[test]

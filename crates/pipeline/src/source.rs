@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::places::Bound;
 use crate::recognise::{Known, Recognition};
 use crate::refusals::Refusals;
-use crate::senders::{PeerTally, Sender, Senders};
+use crate::senders::{Others, PeerTally, Sender, Senders};
 use crate::shape::Shape;
 use crate::zones::Zones;
 
@@ -298,5 +298,11 @@ impl Source {
 
     pub(crate) fn senders(&self) -> Vec<(IpAddr, Sender)> {
         lock(&self.senders).list()
+    }
+
+    /// Senders that are remembered, and what the others brought, of one moment.
+    pub(crate) fn all_senders(&self) -> (Vec<(IpAddr, Sender)>, Others) {
+        let senders = lock(&self.senders);
+        (senders.list(), senders.others())
     }
 }

@@ -9,8 +9,8 @@ use inrush_event::{Format, LedgerSnapshot, Metric, Timestamp};
 use inrush_sink::{ErrorReason, LastError, SinkStatus, Store};
 
 use crate::admin::{
-    Admin, DestinationStatus, Edge, EdgeKind, Health, ReloadReport, Sample, SenderStatus,
-    SourceStatus, UnknownStatus,
+    Admin, DestinationStatus, Edge, EdgeKind, Health, OtherSenders, ReloadReport, Sample,
+    SenderList, SenderStatus, SourceStatus, UnknownStatus,
 };
 use crate::config::AdminOptions;
 use crate::destination::Destination;
@@ -19,7 +19,7 @@ use crate::flow::{DestinationState, FlowSnapshot};
 use crate::pipeline::{RunningSource, Shared};
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use crate::queue;
-use crate::senders::Sender;
+use crate::senders::{Others, Sender};
 use crate::source::Source;
 use crate::udp::UdpWorker;
 
@@ -179,24 +179,33 @@ impl Admin for Shared {
             .collect()
     }
 
-    fn senders(&self) -> Vec<SenderStatus> {
+    fn senders(&self) -> SenderList {
         let sources: Vec<Arc<Source>> = self.live_sources();
-        let mut all: Vec<(&str, IpAddr, Sender)> = sources
-            .iter()
-            .flat_map(|source| {
-                let named = move |(ip, sender)| (source.name.as_str(), ip, sender);
-                source.senders().into_iter().map(named)
-            })
-            .collect();
+        let mut all: Vec<(&str, IpAddr, Sender)> = Vec::new();
+        let mut others: BTreeMap<&str, Others> = BTreeMap::new();
+        for source in &sources {
+            let (senders, gone) = source.all_senders();
+            others.insert(&source.name, gone);
+            let named = |(ip, sender)| (source.name.as_str(), ip, sender);
+            all.extend(senders.into_iter().map(named));
+        }
         all.sort_by_key(|(_, _, sender)| {
             let known = sender.format != Format::Unparsed;
             (known, std::cmp::Reverse(sender.last_seen))
         });
-        all.truncate(SENDERS_LISTED);
+        for (source, _, sender) in all.drain(all.len().min(SENDERS_LISTED)..) {
+            others.entry(source).or_default().add(&sender);
+        }
         let now = Timestamp::now();
-        all.iter()
-            .map(|(source, ip, sender)| sender_status(source, *ip, sender, now))
-            .collect()
+        let senders = all.iter();
+        let senders = senders.map(|(source, ip, sender)| sender_status(source, *ip, sender, now));
+        let others = others.iter().filter(|(_, others)| others.senders > 0);
+        SenderList {
+            senders: senders.collect(),
+            others: others
+                .map(|(source, others)| other_senders(source, others))
+                .collect(),
+        }
     }
 
     fn stores(&self) -> Vec<(String, Arc<Store>)> {
@@ -336,6 +345,16 @@ fn sender_status(source: &str, ip: IpAddr, sender: &Sender, now: Timestamp) -> S
         unknown: sender.format == Format::Unparsed,
         sample: sample.map(|text| text.into_owned()),
         source: source.to_owned(),
+    }
+}
+
+fn other_senders(source: &str, others: &Others) -> OtherSenders {
+    OtherSenders {
+        source: source.to_owned(),
+        senders: others.senders,
+        events: others.events,
+        bytes: others.bytes,
+        last_seen_ms: others.last_seen.0 / 1_000_000,
     }
 }
 

@@ -12,7 +12,7 @@ use inrush_pipeline::flow::{FlowSnapshot, QueueFlow};
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use inrush_pipeline::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, ReloadReport, Sample,
-    SenderStatus, SourceStatus, UnknownStatus,
+    SenderList, SenderStatus, SourceStatus, UnknownStatus,
 };
 use inrush_store::Store;
 
@@ -100,8 +100,8 @@ impl Admin for StandIn {
         }]
     }
 
-    fn senders(&self) -> Vec<SenderStatus> {
-        vec![SenderStatus {
+    fn senders(&self) -> SenderList {
+        let one = SenderStatus {
             ip: "2001:db8::7".parse().unwrap(),
             first_seen_ns: 51,
             last_seen_ns: 52,
@@ -117,7 +117,11 @@ impl Admin for StandIn {
             unknown: true,
             sample: Some("what?".into()),
             source: "syslog".into(),
-        }]
+        };
+        SenderList {
+            senders: vec![one],
+            others: Vec::new(),
+        }
     }
 
     fn unknown(&self) -> Vec<UnknownStatus> {
