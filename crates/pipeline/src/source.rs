@@ -296,6 +296,7 @@ impl Source {
         lock(&self.senders).note(now, batch, tallies);
     }
 
+    #[cfg(test)]
     pub(crate) fn senders(&self) -> Vec<(IpAddr, Sender)> {
         lock(&self.senders).list()
     }

@@ -1,19 +1,19 @@
 //! Alarms: what is wrong, why, and what to do about it, in words for someone who was woken up.
 
+mod refused;
+
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::IpAddr;
 
 use inrush_event::Timestamp;
 use inrush_queue::{Backlog, Stall, WhenFull};
 use inrush_sink::ErrorReason;
-use inrush_transport::refusal::Refusal;
-use inrush_transport::stream::EndReason;
 use serde::Serialize;
 
 use super::trend::{GrowingLoss, LossKind};
-use crate::refusals::Lasting;
 use crate::status::Trouble;
+
+pub(super) use refused::refused;
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -527,48 +527,6 @@ pub(super) fn unreadable(name: &str, files: u64) -> Option<Draft> {
     })
 }
 
-/// Senders that are turned away again and again.
-pub(super) fn refused(source: &str, lasting: &Lasting, busiest: Option<(IpAddr, u64)>) -> Draft {
-    let Lasting {
-        refusal,
-        address,
-        why,
-        count,
-        others,
-        since,
-    } = lasting;
-    let more = match others {
-        0 => String::new(),
-        1 => " (and one other address)".to_owned(),
-        n => format!(" (and {n} other addresses)"),
-    };
-    let mut cause = match refusal.reason() {
-        EndReason::TooMany | EndReason::OfAddress | EndReason::NoDescriptors => {
-            "More connections are opened than there are places for.".to_owned()
-        }
-        _ => "The sender and this listener do not agree on how to connect; its events do not come."
-            .to_owned(),
-    };
-    if *refusal == Refusal::NoDescriptors
-        && let Some((ip, connections)) = busiest
-    {
-        // Writing to a String cannot fail.
-        let _ = write!(cause, " {ip} has most of them: {connections}.");
-    }
-    Draft {
-        id: format!("connections-refused:{source}:{refusal:?}"),
-        severity: match refusal {
-            Refusal::NoDescriptors => Severity::Critical,
-            _ => Severity::Warning,
-        },
-        what: format!("Source {source} has refused {count} connections of {address}{more}: {why}."),
-        since: Some(*since),
-        cause,
-        remedy: refusal.remedy().to_owned(),
-        link: "docs/guides/connections.md#who-was-turned-away",
-    }
-}
-
 /// A certificate that ends soon, or has ended. `not_after_s`: seconds since 1970.
 pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<Draft> {
     let left_s = not_after_s - Timestamp::now().0 / 1_000_000_000;
@@ -612,7 +570,9 @@ pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<Draft> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::refusals::Lasting;
     use inrush_sink::LastError;
+    use inrush_transport::refusal::Refusal;
     use std::path::Path;
 
     const AT: Timestamp = Timestamp(5_000_000_000);
