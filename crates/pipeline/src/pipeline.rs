@@ -212,12 +212,7 @@ impl Shared {
     ) -> io::Result<Self> {
         let ledger = Ledger::new();
         let log = open_log(config, &ledger)?;
-        let kept = config.data_dir.join(quarantine::FOLDER);
-        let quarantine = Kept::new(QuarantineLog::new(&kept, config.queue.quarantine_bytes));
-        if let Err(error) = quarantine.log.open() {
-            let folder = kept.display();
-            tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
-        }
+        let quarantine = open_quarantine(config);
         let pool = log.pool();
         let budget = config.memory_budget();
         let cores = udp::worker_count(config.workers);
@@ -739,6 +734,16 @@ impl Shared {
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
         workers.iter().any(StreamWorker::ended) || acceptor.as_ref().is_some_and(Acceptor::ended)
     }
+}
+
+fn open_quarantine(config: &Config) -> Arc<Kept> {
+    let kept = config.data_dir.join(quarantine::FOLDER);
+    let quarantine = Kept::new(QuarantineLog::new(&kept, config.queue.quarantine_bytes));
+    if let Err(error) = quarantine.log.open() {
+        let folder = kept.display();
+        tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
+    }
+    quarantine
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
