@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use inrush_event::{Counter, Timestamp};
+use inrush_event::{Counter, Judged, Timestamp};
 
+use crate::account::Account;
+use crate::care::{Care, Claims, Room};
 use crate::commits::{Commit, Commits, MakeError};
 use crate::covered::{Covered, Stretch};
 use crate::encode::Encoded;
@@ -97,6 +99,8 @@ pub struct Store {
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
+    /// Time and room.
+    pub(crate) care: Care,
     /// What was done.
     pub counters: Counters,
 }
@@ -111,6 +115,8 @@ struct State {
     doomed: Vec<Arc<DataFile>>,
     bytes: u64,
     events: u64,
+    /// What became of all events; its levels are filled in when it is asked for.
+    account: Account,
 }
 
 /// How much is in a store.
@@ -169,12 +175,36 @@ impl Store {
             files: state.files.len() as u64,
             file_bytes: state.bytes,
             events: state.events,
-            tail_events: state
-                .tail
-                .iter()
-                .map(|chunk| chunk.rows.num_rows() as u64)
-                .sum(),
+            tail_events: state.tail_events(),
         }
+    }
+
+    /// What became of all events that it had or got, and how many there are, at one moment.
+    pub fn account(&self) -> Account {
+        let state = self.state();
+        let bad = state.files.values().filter(|file| file.is_bad());
+        let unreadable = bad.map(|file| file.entry.rows).sum();
+        Account {
+            unreadable,
+            searchable: state.events.saturating_sub(unreadable),
+            in_memory: state.tail_events(),
+            ..state.account
+        }
+    }
+
+    /// Says what others may still take of its file system; once, before it is written to.
+    pub fn set_claims(&self, claims: Claims) {
+        self.care.set_claims(claims);
+    }
+
+    /// The room on its file system, as retention last saw it.
+    pub fn room(&self) -> Option<Room> {
+        self.care.room()
+    }
+
+    /// What is thought of the system clock, and how many events are kept because it is doubted.
+    pub fn doubts(&self) -> (Judged, u64) {
+        self.care.doubts()
     }
 
     /// Gets every chunk that becomes searchable from now on.
@@ -378,15 +408,15 @@ impl Store {
     /// Has readers see a commit, the tail that it took over gone in the same moment.
     fn show(&self, commit: &Commit, unnamed: &[String], tail: &[Arc<Chunk>]) {
         let mut state = self.state();
+        let added = commit.added.iter().map(|entry| entry.rows).sum();
         for entry in &commit.added {
             match unnamed.contains(&entry.path) {
                 true => state.add_as(entry, &format!("{}{UNCOMMITTED}", entry.path), &self.home),
                 false => state.add_as(entry, &entry.path, &self.home),
             }
         }
-        for path in &commit.removed {
-            state.remove(path);
-        }
+        let removed = commit.removed.iter().map(|path| state.remove(path)).sum();
+        state.account.note(&commit.why, added, removed);
         if let Some(first) = tail.first()
             && let Some(at) = state
                 .tail
@@ -502,12 +532,21 @@ impl State {
         self.listed = None;
     }
 
-    fn remove(&mut self, path: &str) {
-        if let Some(file) = self.files.remove(path) {
-            self.bytes -= file.entry.bytes;
-            self.events -= file.entry.rows;
-            self.doomed.push(file);
-            self.listed = None;
-        }
+    /// Takes a file out; says how many events were in it.
+    fn remove(&mut self, path: &str) -> u64 {
+        let Some(file) = self.files.remove(path) else {
+            return 0;
+        };
+        let rows = file.entry.rows;
+        self.bytes -= file.entry.bytes;
+        self.events -= rows;
+        self.doomed.push(file);
+        self.listed = None;
+        rows
+    }
+
+    fn tail_events(&self) -> u64 {
+        let rows = self.tail.iter().map(|chunk| chunk.rows.num_rows() as u64);
+        rows.sum()
     }
 }

@@ -16,6 +16,7 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat_batches;
 use inrush_event::{Delivery, Fate, Feed, Next, Timestamp};
 
+use crate::account::INGEST;
 use crate::commits::MakeError;
 use crate::covered::{Covered, Stretch};
 use crate::encode;
@@ -75,6 +76,7 @@ pub fn run(
         store: Arc::clone(store),
         feed: Arc::clone(feed),
         observer: Arc::clone(observer),
+        options: options.clone(),
     };
     let spawned = thread::Builder::new()
         .name("store-commit".into())
@@ -257,6 +259,7 @@ struct Committer {
     store: Arc<Store>,
     feed: Arc<dyn Feed>,
     observer: Arc<dyn Observer>,
+    options: WriteOptions,
 }
 
 impl Committer {
@@ -323,10 +326,18 @@ impl Committer {
     }
 
     fn prepare(&self, open: &Open) -> std::io::Result<Arc<Prepared>> {
+        let care = &self.store.care;
+        care.may_write(self.store.home(), &self.options)?;
         let rows: Vec<RecordBatch> = open.chunks.iter().map(|chunk| chunk.rows.clone()).collect();
+        let mut files = encode::files(&rows)?;
+        let time = self.store.care.time();
+        for file in &mut files {
+            let received = Timestamp(file.entry.received_ns);
+            file.entry.received_ns = time.mended(received).0;
+        }
         self.store.prepare(Change {
-            why: "ingest",
-            files: encode::files(&rows)?,
+            why: INGEST,
+            files,
             removed: &[],
             covered: open.covered.clone(),
             tail: &open.chunks,
