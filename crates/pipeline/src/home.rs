@@ -10,12 +10,11 @@ use crate::owner::Owner;
 
 /// What Inrush keeps in `data_dir`. What else is there is not ours: `file` destinations have
 /// permissions of their own.
-const OURS: [&str; 7] = [
+const OURS: [&str; 6] = [
     "queue",
     "quarantine",
     "names.json",
     "zones.json",
-    "given-up",
     "owner.pid",
     "owner.lock",
 ];
