@@ -51,7 +51,7 @@ impl Scenario {
         let bits_flip = rng.u8(..12) == 0;
         let options = options(rng);
         // The disk must hold what memory holds, and any batch, or nothing could ever be written.
-        let small = options.max_bytes.0 < MAX_BYTES[2];
+        let small = options.disk_bytes() < MAX_BYTES[2];
         let queues = match rng.bool() {
             true => std::array::from_fn(|_| queue(rng, &options)),
             false => Default::default(),
@@ -90,7 +90,7 @@ impl Scenario {
 /// The limits of a destination.
 pub(crate) fn queue(rng: &mut Rng, options: &QueueOptions) -> DestinationQueue {
     let room = match options.durability.has_disk() {
-        true => options.max_bytes.0,
+        true => options.disk_bytes(),
         false => options.memory_bytes_max(),
     };
     let max_bytes = [None, Some(room / 2), Some(room / 4), Some(room / 16)];
@@ -117,10 +117,10 @@ fn options(rng: &mut Rng) -> QueueOptions {
         durability,
         when_full,
         memory_bytes: Some(ByteSize(rng.u64(4_000..max_bytes.min(MAX_BYTES[2]) / 2))),
-        max_bytes: ByteSize(max_bytes),
+        max_bytes: Some(ByteSize(max_bytes)),
         reserve_bytes: ByteSize(0),
         abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
-        quarantine_bytes: ByteSize(0),
+        quarantine_bytes: Some(ByteSize(0)),
     }
 }
 

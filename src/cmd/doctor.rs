@@ -91,7 +91,7 @@ fn ask(config: &Config) -> Ask {
     let mut ask = Ask {
         data_dir: config.data_dir.clone(),
         queue_memory_bytes: config.queue.memory_bytes_max(),
-        queue_disk_bytes: config.queue.max_bytes.0,
+        queue_disk_bytes: config.queue.disk_bytes(),
         reserve_bytes: config.queue.reserve_bytes.0,
         certificates,
         collectors: asked.collectors,

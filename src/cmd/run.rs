@@ -222,6 +222,13 @@ fn summary(ledger: &LedgerSnapshot) -> String {
             "{name} delivered {} quarantined {quarantined} dropped {dropped} pending {}",
             row.delivered, row.pending
         ));
+        if let Some(stored) = &row.stored {
+            let expired: u64 = stored.expired.values().sum();
+            parts.push(format!(
+                "{name} keeps {} expired {expired} unreadable {}",
+                stored.searchable, stored.unreadable
+            ));
+        }
     }
     let balanced = if ledger.balanced {
         "balanced"

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use inrush_event::LedgerSnapshot;
+use inrush_event::{LedgerSnapshot, StoredSnapshot};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -277,6 +277,45 @@ impl Inrush {
     /// The status of the only (or first) destination.
     pub fn destination(&self) -> Value {
         self.json("/api/v1/destinations")["destinations"][0].clone()
+    }
+
+    /// The status of the destination of this name.
+    pub fn destination_named(&self, name: &str) -> Value {
+        let all = self.json("/api/v1/destinations")["destinations"].clone();
+        let mut all = all.as_array().unwrap().iter();
+        all.find(|one| one["name"] == name).unwrap().clone()
+    }
+
+    /// What a store has of the events that it got, once a search has found as many as it says:
+    /// `select count(*)`, what retention took and what damage hides are all that came.
+    pub fn stored(&self, name: &str) -> StoredSnapshot {
+        let count = || {
+            let query = "/api/v1/sql?q=select+count(*)+from+events";
+            let answer = self.http("GET", query).body;
+            let rows = answer
+                .lines()
+                .filter_map(|line| serde_json::from_str(line).ok());
+            let mut rows = rows.filter(|line: &Value| line["type"] == "row");
+            rows.next()?["values"][0].as_u64()
+        };
+        let stored = || {
+            let ledger = self.ledger();
+            assert!(ledger.balanced, "{:?}\n{ledger:#?}", ledger.imbalance());
+            ledger.destinations[name].stored.clone().unwrap()
+        };
+        eventually("a search finds what the ledger says", || {
+            let before = stored();
+            let found = count()?;
+            let after = stored();
+            let says = after.searchable + after.in_memory;
+            (before == after && says == found).then(|| {
+                let expired: u64 = after.expired.values().sum();
+                let gone = expired + after.unreadable;
+                let delivered = found - after.in_memory + gone - after.at_start;
+                assert_eq!(delivered, after.delivered - after.repeated, "{after:?}");
+                after.clone()
+            })
+        })
     }
 
     /// Waits until a counter of connections that ended early is `n` or more.

@@ -53,7 +53,8 @@ reasons! {
     /// Why a destination dropped an event for good.
     DropReason {
         QueueFull "queue_full" "Its backlog in the queue was full, and its policy is to drop the oldest or the newest.",
-        Shutdown "shutdown" "Still pending when the process stopped, and the queue is in memory.",
+        Shutdown "shutdown" "Still pending when the process stopped, and not on disk: the queue is in \
+            memory, or its disk was full or failed.",
         Removed "removed" "Still pending when its destination was taken out of the configuration, or \
             routed to one that a reload took away or could not open; also what such a one gave up \
             because the disk was full.",

@@ -8,6 +8,8 @@
 //! * over the process: every event accepted by a source was put before every destination.
 //!
 //! Bytes of a stream are in events, or are framing, or are in `cut_bytes` with a reason.
+//! A destination that keeps events to be searched has a third equation, see [`StoredSnapshot`].
+//!
 //! `kernel_dropped` stands beside `received`: datagrams that the kernel dropped never reached us.
 
 use std::collections::BTreeMap;
@@ -97,6 +99,25 @@ pub struct DestinationCounters {
     dropped: [Counter; DropReason::ALL.len()],
     /// Events put before it, by source. Taken once a batch, inside a posting, and by a snapshot.
     from: Mutex<Vec<(String, u64)>>,
+    /// What it keeps, for a store. Taken when one is opened, and by a snapshot.
+    stored: Mutex<Option<Stored>>,
+}
+
+/// Asks a store what became of its events; `None` once it is gone.
+pub type StoredAccount = Box<dyn Fn() -> Option<StoredSnapshot> + Send + Sync>;
+
+struct Stored {
+    /// What the destination had delivered before this store was opened.
+    delivered_before: u64,
+    account: StoredAccount,
+}
+
+impl std::fmt::Debug for Stored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stored")
+            .field("delivered_before", &self.delivered_before)
+            .finish_non_exhaustive()
+    }
 }
 
 impl DestinationCounters {
@@ -108,6 +129,27 @@ impl DestinationCounters {
             Some((_, n)) => *n += events,
             None => from.push((source.to_owned(), events)),
         }
+    }
+
+    /// Has the ledger show what became of the events that it delivers from now on. To be said when a
+    /// store was opened, before the first event comes to it.
+    pub fn keeps(&self, account: StoredAccount) {
+        let stored = Stored {
+            delivered_before: self.delivered.get(),
+            account,
+        };
+        *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
+    }
+
+    /// What a store has of the events of which `delivered` count as delivered.
+    fn stored(&self, delivered: u64) -> Option<StoredSnapshot> {
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = stored.as_ref()?;
+        let account = (stored.account)()?;
+        Some(StoredSnapshot {
+            delivered: delivered.saturating_sub(stored.delivered_before),
+            ..account
+        })
     }
 
     /// The counter of events in quarantine for one reason.
@@ -202,7 +244,7 @@ impl Ledger {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let _exclusive = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let exclusive = self.gate.write().unwrap_or_else(PoisonError::into_inner);
         let now = Timestamp::now();
         let mut snapshot = LedgerSnapshot {
             at_ns: now.0,
@@ -220,6 +262,13 @@ impl Ledger {
                 .map(|c| (c.name.clone(), destination_row(c, now)))
                 .collect(),
         };
+        drop(exclusive);
+        // Asked later: a store has an event before it counts as delivered.
+        for counters in &destinations {
+            if let Some(row) = snapshot.destinations.get_mut(&counters.name) {
+                row.stored = counters.stored(row.delivered);
+            }
+        }
         snapshot.balanced = snapshot.imbalance().is_none();
         snapshot
     }
@@ -267,6 +316,7 @@ fn destination_row(counters: &DestinationCounters, now: Timestamp) -> Destinatio
             .filter(|(_, n)| *n > 0)
             .collect(),
         pending: counters.pending.get(),
+        stored: None,
         oldest_pending_seconds: match oldest {
             0 => 0.0,
             at => (now.0.saturating_sub(at as i64)).max(0) as f64 / 1e9,
@@ -326,9 +376,70 @@ pub struct DestinationSnapshot {
     pub pending: u64,
     /// Age of the oldest event on its way, from its receive time.
     pub oldest_pending_seconds: f64,
+    /// What became of the events that it keeps; a destination that keeps none has no such account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored: Option<StoredSnapshot>,
     /// Events put before it, by the source that they came from; not a part of the ledger's shape.
     #[serde(skip)]
     pub from: BTreeMap<String, u64>,
+}
+
+/// What a store keeps at one moment, and what became of the rest, since it was opened.
+///
+/// Two equations hold: `at_start + written = Σ expired + unreadable + searchable`, in which every
+/// number is counted by itself, and `delivered ≤ written + repeated`: nothing counts as delivered
+/// that no file has. `select count(*)` finds `searchable + in_memory`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredSnapshot {
+    /// Events in its files when it was opened.
+    pub at_start: u64,
+    /// Events written to files since then.
+    pub written: u64,
+    /// Events that came again from the queue after a crash, and that a file had already.
+    pub repeated: u64,
+    /// Of those written or repeated, the ones that count as delivered.
+    pub delivered: u64,
+    /// Events that retention has deleted, by reason: `age`, `bytes`, `room`.
+    pub expired: BTreeMap<String, u64>,
+    /// Events in files that are damaged or missing: no search finds them.
+    pub unreadable: u64,
+    /// Events in files that searches find.
+    pub searchable: u64,
+    /// Events that searches find in memory; they are in no file yet and count as pending.
+    pub in_memory: u64,
+}
+
+impl DestinationSnapshot {
+    /// Events that its store has deleted to make room on its disk.
+    pub fn deleted_for_room(&self) -> u64 {
+        let stored = self.stored.as_ref();
+        let room = stored.and_then(|stored| stored.expired.get("room"));
+        room.copied().unwrap_or(0)
+    }
+}
+
+impl StoredSnapshot {
+    /// The first equation that does not hold, in words; `None` if both do.
+    fn imbalance(&self) -> Option<String> {
+        let expired: u64 = self.expired.values().sum();
+        let Self {
+            at_start,
+            written,
+            repeated,
+            delivered,
+            unreadable,
+            searchable,
+            ..
+        } = self;
+        if at_start + written != expired + unreadable + searchable {
+            return Some(format!(
+                "at_start {at_start} + written {written} ≠ expired {expired} \
+                 + unreadable {unreadable} + searchable {searchable}"
+            ));
+        }
+        (*delivered > written + repeated)
+            .then(|| format!("delivered {delivered} > written {written} + repeated {repeated}"))
+    }
 }
 
 impl LedgerSnapshot {
@@ -352,6 +463,10 @@ impl LedgerSnapshot {
                      + dropped {dropped} + pending {}",
                     d.accepted, d.delivered, d.pending
                 ));
+            }
+            let stored = d.stored.as_ref().and_then(StoredSnapshot::imbalance);
+            if let Some(words) = stored {
+                return Some(format!("store {name}: {words}"));
             }
         }
         None
@@ -383,6 +498,44 @@ mod tests {
                 .imbalance()
                 .is_some_and(|words| words.contains("null0"))
         );
+    }
+
+    #[test]
+    fn an_event_that_a_store_has_lost_is_noticed() {
+        let ledger = Ledger::new();
+        let local = ledger.destination("local");
+        let whole = StoredSnapshot {
+            at_start: 10,
+            written: 5,
+            repeated: 1,
+            delivered: 0,
+            expired: [("room".to_owned(), 3)].into(),
+            unreadable: 2,
+            searchable: 10,
+            in_memory: 7,
+        };
+        let deliver = |events| {
+            local.accepted.add(events);
+            local.delivered.add(events);
+        };
+        let words = |stored: &StoredSnapshot, delivered| {
+            let stored = stored.clone();
+            local.keeps(Box::new(move || Some(stored.clone())));
+            deliver(delivered);
+            let snapshot = ledger.snapshot();
+            assert_eq!(snapshot.balanced, snapshot.imbalance().is_none());
+            snapshot.imbalance().unwrap_or_default()
+        };
+        deliver(100);
+        assert_eq!(words(&whole, 6), "");
+        let gone = StoredSnapshot {
+            searchable: 9,
+            ..whole.clone()
+        };
+        assert!(words(&gone, 6).contains("store local: at_start 10"));
+        assert!(words(&whole, 7).contains("delivered 7 >"));
+        local.keeps(Box::new(|| None));
+        assert_eq!(ledger.snapshot().destinations["local"].stored, None);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod arena;
 mod backlog;
 mod batch;
 mod class;
+mod clock;
 mod copy;
 mod fate;
 mod feed;
@@ -38,11 +39,12 @@ pub use arena::Arena;
 pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
+pub use clock::{CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, Clock, Judged, steady};
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next, Origin};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
-    SourceSnapshot,
+    SourceSnapshot, StoredAccount, StoredSnapshot,
 };
 pub use metric::{Metric, MetricKind};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};

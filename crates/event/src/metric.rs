@@ -86,7 +86,12 @@ metrics! {
     StoreCompacted Counter "inrush_store_compacted_files_total" "Small files that were merged into others, by destination.";
     StoreExpired Counter "inrush_store_expired_events_total" "Events that retention has deleted, by destination and reason.";
     StoreRepeated Counter "inrush_store_repeated_events_total" "Events that the queue delivered again after a crash and a file held already, by destination.";
+    StoreUnreadable Gauge "inrush_store_unreadable_events" "Events in files that are damaged or missing, which no search finds, by destination.";
+    StoreSearchable Gauge "inrush_store_searchable_events" "Events in files that searches find, by destination.";
     StoreBadFiles Gauge "inrush_store_bad_files" "Files that could not be read and are passed over, by destination.";
+    StoreRoomFree Gauge "inrush_store_room_free_bytes" "Free bytes of the file system of an embedded store, by destination.";
+    StoreRoomWanted Gauge "inrush_store_room_wanted_bytes" "Free bytes below which a store deletes its oldest events: its `free`, and what the queue and quarantine may still take.";
+    StoreClockOff Gauge "inrush_store_clock_off_seconds" "By how much the system clock is ahead of the time that events are kept by; 0 while it is believed.";
     DestinationAccepted Counter "inrush_destination_accepted_events_total" "Events put before a destination.";
     DestinationDelivered Counter "inrush_destination_delivered_events_total" "Events that a destination has taken.";
     DestinationDeliveredBytes Counter "inrush_destination_delivered_bytes_total" "Bytes of the raw records that a destination has taken.";

@@ -11,6 +11,8 @@ use inrush_queue::{DestinationFeed, Log};
 use inrush_sink::{Quarantine, SinkConfig, SinkStatus, StoreSlot};
 
 use crate::places;
+use crate::quarantine::Kept;
+use crate::stored;
 
 /// How long a sink may take to put back what it has in hand.
 const STOP_BOUND: Duration = Duration::from_secs(5);
@@ -33,6 +35,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) ledger: &'a Ledger,
     pub(crate) data_dir: &'a Path,
     pub(crate) quarantine: &'a Arc<dyn Quarantine>,
+    /// The process's quarantine, where it has one.
+    pub(crate) kept: Option<&'a Arc<Kept>>,
     /// Descriptors that the process may have open.
     pub(crate) descriptors: u64,
 }
@@ -60,6 +64,10 @@ impl Destination {
             .map_err(|error| format!("destination {name}: {error}"))?;
         let store = sink.store();
         let counters = around.ledger.destination(name);
+        if let Some(store) = &store {
+            let others = (around.log, around.kept);
+            stored::introduce(store, &counters, others, around.data_dir);
+        }
         let feed = around.log.attach(&counters);
         around.log.limit(name, config.queue());
         let to_sink: Arc<dyn Feed> = Arc::clone(&feed) as _;

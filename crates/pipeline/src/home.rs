@@ -10,11 +10,12 @@ use crate::owner::Owner;
 
 /// What Inrush keeps in `data_dir`. What else is there is not ours: `file` destinations have
 /// permissions of their own.
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "queue",
     "quarantine",
     "names.json",
     "zones.json",
+    "given-up",
     "owner.pid",
     "owner.lock",
 ];

@@ -30,6 +30,7 @@ pub mod admin;
 pub mod config;
 pub mod explain;
 pub mod flow;
+mod given_up;
 pub mod recognise;
 pub mod replay;
 
@@ -56,6 +57,7 @@ mod senders;
 mod shape;
 mod source;
 mod status;
+mod stored;
 mod stream;
 mod udp;
 mod unknown;

@@ -24,13 +24,14 @@ use crate::destination::{Destination, Surroundings};
 use crate::filler::Doors;
 use crate::flow::Meter;
 use crate::flow::trend::Trend;
+use crate::given_up::GivenUp;
 use crate::home;
 use crate::names::Names;
 use crate::near::Near;
 use crate::owner::Owner;
 use crate::places::Places;
 use crate::quarantine::{self, Kept};
-use crate::queue::open_log;
+use crate::queue::{self, open_log};
 use crate::recognise::{Known, Room};
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
@@ -107,6 +108,7 @@ pub(crate) struct Shared {
     /// Places for connections.
     pub(crate) places: Arc<Places>,
     zones: KeptZones,
+    given_up: GivenUp,
     inherited: Mutex<Inherited>,
     pub(crate) quarantine: Arc<Kept>,
     pub(crate) doors: Doors,
@@ -158,6 +160,7 @@ impl Pipeline {
             shared.publish(&graph);
             problems
         };
+        shared.given_up.told();
         let watch = Watch::start(Arc::clone(&shared)).map_err(StartError::one)?;
         let pipeline = Self { shared, watch };
         if problems.is_empty() {
@@ -211,6 +214,7 @@ impl Shared {
         owner: Owner,
     ) -> io::Result<Self> {
         let ledger = Ledger::new();
+        let given_up = GivenUp::open(&config.data_dir, &ledger);
         let log = open_log(config, &ledger)?;
         let quarantine = open_quarantine(config);
         let pool = log.pool();
@@ -258,6 +262,7 @@ impl Shared {
             live_names: Mutex::default(),
             places,
             zones: KeptZones::open(&config.data_dir),
+            given_up,
             inherited: Mutex::new(inherited),
             quarantine,
             doors,
@@ -336,6 +341,7 @@ impl Shared {
             data_dir,
             quarantine: &quarantine,
             descriptors: self.places.limit(),
+            kept: Some(&self.quarantine),
         };
         Destination::start(name, config, &around)
     }
@@ -529,9 +535,9 @@ impl Shared {
         if config.queue != graph.config.queue {
             report.changed.push("queue".to_owned());
         }
-        self.log.reconfigure(config.queue.clone());
-        let log = &self.quarantine.log;
-        log.reconfigure(config.queue.quarantine_bytes);
+        let options = queue::options(&config);
+        self.quarantine.log.reconfigure(options.quarantine());
+        self.log.reconfigure(options);
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
         self.publish(&graph);
@@ -738,7 +744,8 @@ impl Shared {
 
 fn open_quarantine(config: &Config) -> Arc<Kept> {
     let kept = config.data_dir.join(quarantine::FOLDER);
-    let quarantine = Kept::new(QuarantineLog::new(&kept, config.queue.quarantine_bytes));
+    let budget = queue::options(config).quarantine();
+    let quarantine = Kept::new(QuarantineLog::new(&kept, budget));
     if let Err(error) = quarantine.log.open() {
         let folder = kept.display();
         tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");

@@ -4,15 +4,21 @@ use std::io;
 use std::sync::Arc;
 
 use inrush_event::{Ledger, Metric};
-use inrush_queue::Log;
+use inrush_queue::{Log, QueueOptions};
 
 use crate::config::Config;
 use crate::status::Page;
 use crate::{Edge, EdgeKind};
 
+/// The options of the queue, with what depends on the disk below `data_dir` filled in.
+pub(crate) fn options(config: &Config) -> QueueOptions {
+    let total = inrush_host::doctor::total_bytes(&config.data_dir);
+    config.queue.clone().on_disk_of(total)
+}
+
 /// The log of events: on disk, unless the configuration says otherwise.
 pub(crate) fn open_log(config: &Config, ledger: &Arc<Ledger>) -> io::Result<Arc<Log>> {
-    let options = config.queue.clone();
+    let options = options(config);
     if !options.durability.has_disk() {
         return Ok(Log::new(options, Arc::clone(ledger)));
     }

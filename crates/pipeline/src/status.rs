@@ -421,11 +421,23 @@ impl Page {
         ] {
             self.add(metric, vec![("destination", name)], value as f64);
         }
+        let account = store.account();
+        let room = store.room().unwrap_or_default();
+        let off_s = store.doubts().0.off_ns as f64 / 1e9;
+        for (metric, value) in [
+            (Metric::StoreUnreadable, account.unreadable as f64),
+            (Metric::StoreSearchable, account.searchable as f64),
+            (Metric::StoreRoomFree, room.free as f64),
+            (Metric::StoreRoomWanted, (room.least + room.claimed) as f64),
+            (Metric::StoreClockOff, off_s),
+        ] {
+            self.add(metric, vec![("destination", name)], value);
+        }
         for (quantile, lag) in done.lag() {
             let labels = vec![("destination", name), ("quantile", quantile)];
             self.add(Metric::StoreLag, labels, lag.as_secs_f64());
         }
-        for (reason, events) in ["age", "bytes", "room"].iter().zip(&done.expired) {
+        for (reason, events) in inrush_sink::REASONS.iter().zip(&done.expired) {
             let labels = vec![("destination", name), ("reason", *reason)];
             self.add(Metric::StoreExpired, labels, events.get() as f64);
         }

@@ -245,6 +245,10 @@ fn lost(ledger: &LedgerSnapshot) -> Vec<(String, u64)> {
         for (reason, n) in &row.dropped {
             all.push((format!("{name}: dropped ({reason})"), *n));
         }
+        let room = row.deleted_for_room();
+        all.push((format!("{name}: deleted for room on the disk"), room));
+        let unreadable = row.stored.as_ref().map_or(0, |stored| stored.unreadable);
+        all.push((format!("{name}: in files that cannot be read"), unreadable));
     }
     all
 }

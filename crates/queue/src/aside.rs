@@ -3,11 +3,11 @@
 //! promised to be written within fifty.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_event::Timestamp;
+use inrush_event::{Timestamp, limits, steady};
 
 use crate::log::Log;
 use crate::rounds::{Done, LINGER, RECLAIM_EVERY, Round};
@@ -67,13 +67,33 @@ impl Log {
             self.write_until_closed(&syncs.then_some(jobs), tidies);
             drop(stop);
         });
-        self.reclaim(Timestamp::now());
+        self.write_what_fits();
+        self.reclaim(self.believed_now());
         self.save_cursors();
+    }
+
+    /// At a stop, writes what could not be written before: into the reserve, and batch by batch
+    /// once a whole round has no room.
+    fn write_what_fits(&self) {
+        for bytes_max in [limits::QUEUE_ROUND_BYTES, 1] {
+            while let Some(round) = self.last_round(bytes_max) {
+                self.finish_round(self.run(round, &None), Instant::now());
+                if self.closed_and_stuck() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The time by which an abandoned destination grows old: a clock that jumps must not end it.
+    fn believed_now(&self) -> Timestamp {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.judge(Timestamp::now(), steady()).oldest
     }
 
     fn keep_tidy(&self, stopped: &Receiver<()>) {
         while stopped.recv_timeout(TIDY_EVERY) == Err(RecvTimeoutError::Timeout) {
-            self.reclaim(Timestamp::now());
+            self.reclaim(self.believed_now());
         }
     }
 
@@ -93,7 +113,7 @@ impl Log {
             let now = Instant::now();
             let untidy = !tidied && now.duration_since(reclaimed) >= RECLAIM_EVERY;
             if untidy || self.is_full() {
-                self.reclaim(Timestamp::now());
+                self.reclaim(self.believed_now());
                 reclaimed = now;
             }
             self.let_the_blocked_go_on(now);

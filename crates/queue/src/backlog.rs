@@ -60,7 +60,7 @@ impl State {
     /// Bytes that all destinations together may keep.
     pub(crate) fn room_bytes(&self) -> u64 {
         match &self.disk {
-            Some(disk) => disk.room_bytes.min(self.options.max_bytes.0),
+            Some(disk) => disk.room_bytes.min(self.options.disk_bytes()),
             None => self.options.memory_bytes_max(),
         }
     }

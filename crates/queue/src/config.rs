@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct QueueOptions {
     /// What an accepted event survives.
     pub durability: Durability,
-    /// Disk that events may take while a destination lags, all destinations together.
+    /// Disk that events may take while a destination lags, all destinations together. By default a
+    /// third of the file system, 10GiB at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = limits::QUEUE_DISK_BYTES_MIN))]
-    pub max_bytes: ByteSize,
+    pub max_bytes: Option<ByteSize>,
     /// Disk that is left to others: below this much free space nothing more is written. On a small
     /// file system, a twentieth of it.
     pub reserve_bytes: ByteSize,
@@ -30,30 +32,78 @@ pub struct QueueOptions {
     /// the case that it comes back.
     pub abandoned_after: Period,
     /// Disk that events may take which a destination refused for good. When it is used up, they
-    /// stay pending and their destination counts as failed.
+    /// stay pending and their destination counts as failed. By default a twentieth of the file
+    /// system, 1GiB at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = limits::QUARANTINE_BYTES_MIN))]
-    pub quarantine_bytes: ByteSize,
+    pub quarantine_bytes: Option<ByteSize>,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
         Self {
             durability: Durability::default(),
-            max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_DEFAULT),
+            max_bytes: None,
             reserve_bytes: ByteSize(limits::QUEUE_RESERVE_BYTES_DEFAULT),
             memory_bytes: None,
             when_full: WhenFull::default(),
             abandoned_after: Period(Duration::from_secs(24 * 60 * 60)),
-            quarantine_bytes: ByteSize(limits::QUARANTINE_BYTES_DEFAULT),
+            quarantine_bytes: None,
         }
     }
 }
+
+/// Parts of a file system that the queue and quarantine take by default, and leave free: with what
+/// a store leaves free, half of it.
+const QUEUE_PART: u64 = 3;
+const QUARANTINE_PART: u64 = 20;
+const RESERVE_PART: u64 = 20;
 
 impl QueueOptions {
     /// Memory that batches may pin, in bytes.
     pub fn memory_bytes_max(&self) -> u64 {
         self.memory_bytes
             .map_or(limits::QUEUE_BYTES_DEFAULT, |bytes| bytes.0)
+    }
+
+    /// These options with what depends on the file system filled in. `total_bytes`: its size, if
+    /// that is known.
+    #[must_use]
+    pub fn on_disk_of(mut self, total_bytes: Option<u64>) -> Self {
+        let total = total_bytes.unwrap_or(u64::MAX);
+        let part = |most: u64, part: u64, least: u64| ByteSize(most.min(total / part).max(least));
+        let max_bytes = || {
+            let most = limits::QUEUE_DISK_BYTES_DEFAULT;
+            part(most, QUEUE_PART, limits::QUEUE_DISK_BYTES_MIN)
+        };
+        let quarantine_bytes = || {
+            let most = limits::QUARANTINE_BYTES_DEFAULT;
+            part(most, QUARANTINE_PART, limits::QUARANTINE_BYTES_MIN)
+        };
+        self.max_bytes = Some(self.max_bytes.unwrap_or_else(max_bytes));
+        self.quarantine_bytes = Some(self.quarantine_bytes.unwrap_or_else(quarantine_bytes));
+        self.reserve_bytes = ByteSize(self.reserve_bytes.0.min(total / RESERVE_PART));
+        self
+    }
+
+    /// Disk that events may take, in bytes.
+    pub fn disk_bytes(&self) -> u64 {
+        self.max_bytes
+            .map_or(limits::QUEUE_DISK_BYTES_DEFAULT, |bytes| bytes.0)
+    }
+
+    /// Disk that refused events may take.
+    pub fn quarantine(&self) -> ByteSize {
+        self.quarantine_bytes
+            .unwrap_or(ByteSize(limits::QUARANTINE_BYTES_DEFAULT))
+    }
+
+    /// The options of the last rounds of a process that stops: what is accepted has a right to all
+    /// the disk that there is.
+    pub(crate) fn at_stop(mut self) -> Self {
+        self.max_bytes = Some(ByteSize(u64::MAX));
+        self.reserve_bytes = ByteSize(0);
+        self
     }
 }
 
@@ -70,4 +120,32 @@ pub enum Durability {
     Os,
     /// Nothing: it is kept in memory only.
     Memory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_follows_the_disk() {
+        const GIB: u64 = 1 << 30;
+        let on = |total| {
+            let made = QueueOptions::default().on_disk_of(total);
+            (made.disk_bytes(), made.quarantine().0, made.reserve_bytes.0)
+        };
+        assert_eq!(on(Some(GIB)), (GIB / 3, GIB / 20, GIB / 20));
+        assert_eq!(on(Some(1000 * GIB)), (10 * GIB, GIB, GIB / 2));
+        assert_eq!(on(None), (10 * GIB, GIB, GIB / 2));
+        let least = (
+            limits::QUEUE_DISK_BYTES_MIN,
+            limits::QUARANTINE_BYTES_MIN,
+            50_000,
+        );
+        assert_eq!(on(Some(1_000_000)), least);
+        let given = QueueOptions {
+            max_bytes: Some(ByteSize(7 * GIB)),
+            ..QueueOptions::default()
+        };
+        assert_eq!(given.on_disk_of(Some(GIB)).disk_bytes(), 7 * GIB);
+    }
 }

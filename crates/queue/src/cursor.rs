@@ -395,6 +395,26 @@ impl Cursor {
         }
     }
 
+    /// Gives up what was handed out of the batches from event `from` on; returns how many events
+    /// had no fate yet. Their numbers count as settled then.
+    pub(crate) fn give_up_out(&mut self, from: u64) -> u64 {
+        let mut lost = 0;
+        self.out.retain(|_, out| {
+            let gone = out.first_event >= from;
+            lost += if gone { total(&out.left) } else { 0 };
+            !gone
+        });
+        self.moved = true;
+        lost
+    }
+
+    /// Events from `from` up to `end` that were never handed out and have no fate.
+    pub(crate) fn unhanded(&self, from: u64, end: u64) -> u64 {
+        let first = self.next_event.max(from);
+        let ahead = first..end.max(first);
+        (ahead.end - ahead.start) - self.settled_before.overlap(&ahead)
+    }
+
     /// Positions of the batches that it holds unsettled.
     pub(crate) fn held(&self) -> impl Iterator<Item = u64> {
         self.out.keys().copied()

@@ -21,7 +21,8 @@
 //! # After a crash
 //! What was written is there again, and each destination goes on where it was; what was in flight
 //! may be repeated. What the disk has lost is counted to the event as `dropped{corrupt}`. A log in
-//! memory starts empty; on an orderly stop it counts what is left as `dropped{shutdown}`.
+//! memory starts empty; on an orderly stop it counts what is left as `dropped{shutdown}`, and so
+//! does a log on disk with what the disk did not take.
 #![forbid(unsafe_code)]
 
 mod admit;
@@ -35,6 +36,7 @@ mod feed;
 mod format;
 #[cfg(feature = "simulation")]
 pub mod fuzz;
+mod given_up;
 mod inspect;
 mod keeper;
 mod log;

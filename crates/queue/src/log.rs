@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, BatchPool, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, Next,
-    Timestamp, limits,
+    Batch, BatchPool, Clock, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, Next,
+    Timestamp, limits, steady,
 };
 
 use crate::QueueOptions;
@@ -48,6 +48,9 @@ pub struct QueueLevels {
     pub disk_bytes: u64,
     /// The budget for them, as far as the disk has room for it; 0 without a disk.
     pub disk_bytes_max: u64,
+    /// What is configured for them, or follows from the size of the disk, whether there is room for
+    /// it now or not; 0 without a disk.
+    pub disk_budget: u64,
     /// Segments on disk.
     pub segments: usize,
     /// Why nothing is written, if so.
@@ -84,6 +87,8 @@ pub struct Log {
     pub(crate) ledger: Arc<Ledger>,
     /// What is kept on disk beside the segments.
     pub(crate) keeper: Option<Keeper>,
+    /// The system clock, under watch.
+    pub(crate) clock: Mutex<Clock>,
     wakes: Mutex<Vec<(u64, Wake)>>,
     wakes_given: AtomicU64,
     opened: Opened,
@@ -185,6 +190,12 @@ impl Log {
     fn around(state: State, ledger: Arc<Ledger>, keeper: Option<Keeper>, opened: Opened) -> Self {
         let kept = keeper.as_ref();
         let pool = kept.map_or_else(BatchPool::new, |keeper| Arc::clone(&keeper.pool));
+        // When the last segment was begun, an earlier process had the time.
+        let segments = state.disk.as_ref().map(|disk| &disk.segments.0);
+        let newest = segments.and_then(|segments| segments.last());
+        let newest = newest.map(|last| last.header.created);
+        let newest = newest.filter(|created| *created <= Timestamp::now());
+        let newest = newest.map(|created| (created, false));
         Self {
             state: Mutex::new(state),
             room: Condvar::new(),
@@ -192,6 +203,7 @@ impl Log {
             work: Condvar::new(),
             ledger,
             keeper,
+            clock: Mutex::new(Clock::new(newest, Timestamp::now(), steady())),
             wakes: Mutex::default(),
             wakes_given: AtomicU64::new(0),
             opened,
@@ -511,6 +523,7 @@ impl Log {
             batches: state.batches(),
             disk_bytes: disk.map_or(0, |disk| disk.segments.bytes()),
             disk_bytes_max: disk.map_or(0, |_| state.room_bytes()),
+            disk_budget: disk.map_or(0, |_| state.options.disk_bytes()),
             segments: disk.map_or(0, |disk| disk.segments.0.len()),
             stall: disk.and_then(|disk| disk.stall.clone()),
         }

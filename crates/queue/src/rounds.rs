@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use inrush_event::{DropReason, Timestamp, limits};
+use inrush_event::{ByteSize, DropReason, Timestamp, limits};
 
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
@@ -90,7 +90,7 @@ impl Written {
 fn room_bytes(options: &QueueOptions, held: u64, space: Option<(u64, u64)>) -> u64 {
     let reserve = |total: u64| options.reserve_bytes.0.min(total / 20);
     let room = space.map(|(free, total)| held + free.saturating_sub(reserve(total)));
-    room.unwrap_or(u64::MAX).min(options.max_bytes.0)
+    room.unwrap_or(u64::MAX).min(options.disk_bytes())
 }
 
 /// Bytes of the batches at a position and behind it.
@@ -107,8 +107,8 @@ fn lacks_room(
     space: Option<(u64, u64)>,
     bytes: u64,
 ) -> Option<String> {
-    if used > options.max_bytes.0 {
-        let max = options.max_bytes;
+    if used > options.disk_bytes() {
+        let max = ByteSize(options.disk_bytes());
         return Some(format!("the queue has used its {max} (`queue.max_bytes`)"));
     }
     let (free, total) = space?;
@@ -162,6 +162,36 @@ impl Log {
         drop(state);
         // They need not wait for those any more.
         self.room.notify_all();
+        Some(Round {
+            writer,
+            batches,
+            manner: Manner {
+                durability: options.durability,
+                segment_bytes,
+            },
+        })
+    }
+
+    /// A round of what is left at a stop, of so many bytes at most, whatever the budget; `None` if
+    /// there is nothing.
+    pub(crate) fn last_round(&self, bytes_max: u64) -> Option<Round> {
+        let keeper = self.keeper.as_ref()?;
+        if keeper.is_behind() {
+            self.remember(keeper).ok()?;
+        }
+        let space = self.space();
+        let mut state = self.lock();
+        let options = state.options.clone();
+        let batches = state.batches_from(state.durable_end(), bytes_max);
+        let bytes = bytes_from(&batches, 0);
+        if lacks_room(&options.clone().at_stop(), 0, space, bytes).is_some() {
+            return None;
+        }
+        let disk = state.disk.as_mut()?;
+        let end = batches.last()?.position + 1;
+        let writer = disk.writer.take()?;
+        disk.taken_end = disk.taken_end.max(end);
+        let segment_bytes = state.segment_bytes();
         Some(Round {
             writer,
             batches,
@@ -423,7 +453,7 @@ impl State {
     /// The size of segments: a budget, also one of a destination, is at least some of them.
     fn segment_bytes(&self) -> u64 {
         let own = self.slots.iter().filter_map(|slot| slot.queue.max_bytes);
-        let budgets = own.map(|own| own.0).chain([self.options.max_bytes.0]);
+        let budgets = own.map(|own| own.0).chain([self.options.disk_bytes()]);
         let least = budgets.min().unwrap_or(u64::MAX);
         limits::QUEUE_SEGMENT_BYTES.min(least / SEGMENTS_MIN)
     }

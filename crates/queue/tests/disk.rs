@@ -28,7 +28,7 @@ struct Process {
 
 fn small() -> QueueOptions {
     QueueOptions {
-        max_bytes: ByteSize(limits::QUEUE_DISK_BYTES_MIN),
+        max_bytes: Some(ByteSize(limits::QUEUE_DISK_BYTES_MIN)),
         memory_bytes: Some(ByteSize(MEMORY_BYTES)),
         ..QueueOptions::default()
     }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inrush_event::Feed;
-pub use inrush_store::Store;
+pub use inrush_store::{REASONS, Room, Store};
 
 pub use config::{Problem, SinkConfig, validate};
 pub use error::SinkError;

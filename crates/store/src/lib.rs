@@ -8,6 +8,8 @@
 //!   one commit: a crash at any moment neither loses an event nor repeats one.
 //! * A file that ends in `.parquet` is committed, so any engine may read `**/*.parquet`.
 //! * Small files are merged and old ones deleted by commits too; a reader keeps what it began with.
+//! * What retention takes is counted by reason, and nothing younger than [`WriteOptions::min_age`]
+//!   is deleted for room. One wrong time of the system clock deletes nothing.
 //!
 //! # Layout
 //! `INDEX/YYYY-MM-DD/HH/NAME.parquet` by the hour of the events' times, `HH-odd` for those whose
@@ -25,12 +27,14 @@
 //! 1. [`schema`]: the columns of an event; [`snapshot`]: what a reader sees.
 //! 2. `rows`: from a batch to rows; `encode`: from rows to files; [`grams`]: the filter in them.
 //! 3. `home`: where files lie; `commits`: the log; [`covered`]: which events files hold.
-//! 4. [`Store`]: what writers and readers share; [`writer`] fills it, `upkeep` tidies it.
+//! 4. [`Store`]: what writers and readers share; [`writer`] fills it, `upkeep` tidies it, `care` is
+//!    what both know of time and room, and [`Account`] what became of all events.
 //! 5. [`query`]: what is typed into the search bar, and the SQL that it becomes.
 //! 6. [`read`]: from a snapshot to record batches; [`reply`]: what a search answers.
 #![forbid(unsafe_code)]
 
-mod chance;
+mod account;
+mod care;
 mod commits;
 pub mod covered;
 mod decode;
@@ -38,11 +42,8 @@ mod encode;
 mod follow;
 pub mod grams;
 mod home;
-mod mutant;
 mod options;
 mod place;
-#[cfg(feature = "simulation")]
-pub mod plain;
 pub mod query;
 pub mod read;
 pub mod rebuild;
@@ -52,8 +53,6 @@ pub mod salvage;
 pub mod schema;
 mod sdata;
 pub mod snapshot;
-#[cfg(feature = "simulation")]
-pub mod steps;
 mod store;
 pub mod sums;
 #[cfg(test)]
@@ -61,14 +60,12 @@ mod tests;
 mod upkeep;
 pub mod writer;
 
+pub use account::Account;
+pub use care::{Claims, Room, free_least};
 pub use follow::Follower;
 pub use home::{
     BucketOptions, CreateError, Created, Disk, DiskFile, Home, Listed, Objects, Reader, Reading,
     check_url,
 };
-#[cfg(feature = "simulation")]
-pub use home::{Chances, Process, VirtualBucket, VirtualFolder};
-#[cfg(feature = "mutants")]
-pub use mutant::{Mutant, switch_mutant};
-pub use options::{Retention, WriteOptions};
+pub use options::{REASONS, Retention, WriteOptions};
 pub use store::{Counters, Levels, Store};

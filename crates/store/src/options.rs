@@ -14,9 +14,18 @@ pub struct WriteOptions {
     pub retention: Retention,
     /// What holds for an index instead.
     pub indexes: BTreeMap<String, Retention>,
-    /// Bytes of the file system that are left free: the oldest files go before.
-    pub free_bytes: u64,
+    /// Bytes of the file system that are left free: the oldest files go before. A twentieth of it,
+    /// 4 GiB at most, if nothing is said.
+    pub free_bytes: Option<u64>,
+    /// Time since they were received for which events are not deleted to make room.
+    pub min_age: Duration,
 }
+
+/// Why retention deletes files: for their age, for a budget of bytes, for room on the disk.
+pub const REASONS: [&str; 3] = ["age", "bytes", "room"];
+
+/// Where [`REASONS`] has `room`.
+pub(crate) const ROOM: usize = 2;
 
 /// How long events are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +43,8 @@ impl Default for WriteOptions {
             flush_after: Duration::from_secs(10),
             retention: Retention::default(),
             indexes: BTreeMap::new(),
-            free_bytes: 0,
+            free_bytes: None,
+            min_age: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use inrush_event::Counter;
+use inrush_event::{Counter, Judged, Timestamp};
 
-use crate::chance;
+use crate::account::Account;
+use crate::care::{Care, Claims, Room};
 use crate::commits::{Commit, Commits, MakeError};
 use crate::covered::{Covered, Stretch};
 use crate::encode::Encoded;
 use crate::follow::Follower;
 use crate::home::Home;
-use crate::mutant::{Mutant, is_on};
 use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
 
 mod open;
@@ -25,12 +25,6 @@ mod open;
 /// whose name ends in `.parquet` never sees what is not committed.
 pub(crate) const UNCOMMITTED: &str = ".tmp";
 pub(crate) const PARQUET: &str = ".parquet";
-
-/// Why there is a commit: events of the queue, or small files made one.
-pub(crate) const INGEST: &str = "ingest";
-pub(crate) const COMPACT: &str = "compact";
-/// Or files go, in the order of [`Counters::expired`].
-pub(crate) const REASONS: [&str; 3] = ["age", "bytes", "room"];
 
 /// What a store has done since the process started.
 #[derive(Debug)]
@@ -105,6 +99,8 @@ pub struct Store {
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
+    /// Time and room.
+    pub(crate) care: Care,
     /// What was done.
     pub counters: Counters,
 }
@@ -119,6 +115,8 @@ struct State {
     doomed: Vec<Arc<DataFile>>,
     bytes: u64,
     events: u64,
+    /// What became of all events; its levels are filled in when it is asked for.
+    account: Account,
 }
 
 /// How much is in a store.
@@ -177,12 +175,36 @@ impl Store {
             files: state.files.len() as u64,
             file_bytes: state.bytes,
             events: state.events,
-            tail_events: state
-                .tail
-                .iter()
-                .map(|chunk| chunk.rows.num_rows() as u64)
-                .sum(),
+            tail_events: state.tail_events(),
         }
+    }
+
+    /// What became of all events that it had or got, and how many there are, at one moment.
+    pub fn account(&self) -> Account {
+        let state = self.state();
+        let bad = state.files.values().filter(|file| file.is_bad());
+        let unreadable = bad.map(|file| file.entry.rows).sum();
+        Account {
+            unreadable,
+            searchable: state.events.saturating_sub(unreadable),
+            in_memory: state.tail_events(),
+            ..state.account
+        }
+    }
+
+    /// Says what others may still take of its file system; once, before it is written to.
+    pub fn set_claims(&self, claims: Claims) {
+        self.care.set_claims(claims);
+    }
+
+    /// The room on its file system, as retention last saw it.
+    pub fn room(&self) -> Option<Room> {
+        self.care.room()
+    }
+
+    /// What is thought of the system clock, and how many events are kept because it is doubted.
+    pub fn doubts(&self) -> (Judged, u64) {
+        self.care.doubts()
     }
 
     /// Gets every chunk that becomes searchable from now on.
@@ -233,10 +255,7 @@ impl Store {
         for file in &change.files {
             let mut entry = file.entry.clone();
             entry.path = format!("{}{}{PARQUET}", entry.path, self.new_name());
-            let uncommitted = match is_on(Mutant::NameEarly) {
-                true => entry.path.clone(),
-                false => format!("{}{UNCOMMITTED}", entry.path),
-            };
+            let uncommitted = format!("{}{UNCOMMITTED}", entry.path);
             added.push(entry);
             if let Err(error) = self.home.put(&uncommitted, file.bytes.clone()) {
                 self.forget(&added);
@@ -244,7 +263,7 @@ impl Store {
             }
         }
         let commit = Commit {
-            at_ms: chance::now().0 / 1_000_000,
+            at_ms: Timestamp::now().0 / 1_000_000,
             why: change.why.to_owned(),
             removed: change
                 .removed
@@ -259,7 +278,6 @@ impl Store {
             commit,
             tail: change.tail.to_vec(),
             made: AtomicBool::new(false),
-            doubted: AtomicBool::new(false),
         }))
     }
 
@@ -272,10 +290,7 @@ impl Store {
     /// it must be tried again, or left as it is for the next start, which reads what became of it.
     pub(crate) fn make(&self, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
         let mut commits = self.commits();
-        // Not within the condition: there its lock would be held until the commit is tried.
-        let doubted = self.doubted().clone();
-        if !is_on(Mutant::PassDoubt)
-            && let Some(doubted) = doubted
+        if let Some(doubted) = self.doubted().clone()
             && let Err(error) = self.attempt(&mut commits, &doubted)
         {
             return Err(match Arc::ptr_eq(&doubted, prepared) {
@@ -292,27 +307,15 @@ impl Store {
 
     /// Tries a commit, under the lock of all commits.
     fn attempt(&self, commits: &mut Commits, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
-        if is_on(Mutant::DeleteEarly) {
-            for path in &prepared.commit.removed {
-                // The real one comes later.
-                let _ = self.home.delete(path);
-            }
-        }
         let made = commits.make(&self.home, &prepared.commit);
         *self.doubted() = match &made {
-            Err(MakeError::Unknown(_)) => {
-                prepared.doubted.store(true, Relaxed);
-                Some(Arc::clone(prepared))
-            }
+            Err(MakeError::Unknown(_)) => Some(Arc::clone(prepared)),
             _ => None,
         };
         made?;
         prepared.made.store(true, Relaxed);
         let unnamed = self.name_files(&prepared.commit.added);
-        let gone = self.show(&prepared.commit, &unnamed, &prepared.tail);
-        if !(is_on(Mutant::CountTries) && prepared.doubted.load(Relaxed)) {
-            self.count(&prepared.commit, gone);
-        }
+        self.show(&prepared.commit, &unnamed, &prepared.tail);
         if let Err(error) = commits.tell_all_if_due(&self.home) {
             tracing::debug!(%error, "store: the list of files could not be written; tried again");
         }
@@ -325,18 +328,11 @@ impl Store {
     /// # Errors
     /// It was not made, or is not known to be.
     pub(crate) fn commit(&self, change: Change<'_>) -> io::Result<()> {
-        self.commit_prepared(&self.prepare(change)?)
-    }
-
-    /// Makes what was prepared part of the store, or gives it up.
-    ///
-    /// # Errors
-    /// As for [`Self::commit`].
-    pub(crate) fn commit_prepared(&self, prepared: &Arc<Prepared>) -> io::Result<()> {
-        match self.make(prepared) {
+        let prepared = self.prepare(change)?;
+        match self.make(&prepared) {
             Ok(()) => Ok(()),
             Err(MakeError::NotMade(error)) => {
-                self.give_up(prepared);
+                self.give_up(&prepared);
                 Err(error)
             }
             Err(MakeError::Unknown(error)) => Err(error),
@@ -354,7 +350,7 @@ impl Store {
         covered: Vec<Stretch>,
     ) -> io::Result<()> {
         let commit = Commit {
-            at_ms: chance::now().0 / 1_000_000,
+            at_ms: Timestamp::now().0 / 1_000_000,
             why: "found".to_owned(),
             added: vec![entry],
             removed: removed.iter().map(|file| file.entry.path.clone()).collect(),
@@ -365,7 +361,6 @@ impl Store {
             commit,
             tail: Vec::new(),
             made: AtomicBool::new(false),
-            doubted: AtomicBool::new(false),
         });
         self.make(&prepared).map_err(MakeError::into_inner)
     }
@@ -385,14 +380,6 @@ impl Store {
         }
     }
 
-    /// The files that the commit in doubt removes, unless it is a merge.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn doubted_removals(&self) -> Vec<String> {
-        let doubted = self.doubted().clone();
-        let doubted = doubted.filter(|doubted| doubted.commit.why != COMPACT);
-        doubted.map_or_else(Vec::new, |doubted| doubted.commit.removed.clone())
-    }
-
     /// Gives up what was prepared and surely not made.
     pub(crate) fn give_up(&self, prepared: &Prepared) {
         self.forget(&prepared.commit.added);
@@ -406,7 +393,7 @@ impl Store {
             self.counters.files.add(1);
             self.counters.file_bytes.add(entry.bytes);
             let uncommitted = format!("{}{UNCOMMITTED}", entry.path);
-            if let Err(error) = self.home.name(&uncommitted, &entry.path) {
+            if let Err(error) = self.home.rename(&uncommitted, &entry.path) {
                 tracing::warn!(
                     %error,
                     path = uncommitted,
@@ -418,36 +405,18 @@ impl Store {
         unnamed
     }
 
-    /// Counts what a commit came to, whoever made it at last; `gone` events went with its files.
-    fn count(&self, commit: &Commit, gone: u64) {
-        let of_files = |number: fn(&FileEntry) -> u64| commit.added.iter().map(number).sum::<u64>();
-        match commit.why.as_str() {
-            INGEST => {
-                self.counters.events.add(of_files(|file| file.rows));
-                self.counters
-                    .text_bytes
-                    .add(of_files(|file| file.text_bytes));
-            }
-            COMPACT => self.counters.compacted.add(commit.removed.len() as u64),
-            why => {
-                if let Some(at) = REASONS.iter().position(|reason| *reason == why) {
-                    self.counters.expired[at].add(gone);
-                }
-            }
-        }
-    }
-
-    /// Has readers see a commit, the tail that it took over gone in the same moment. Returns how
-    /// many events went with the files that it removes.
-    fn show(&self, commit: &Commit, unnamed: &[String], tail: &[Arc<Chunk>]) -> u64 {
+    /// Has readers see a commit, the tail that it took over gone in the same moment.
+    fn show(&self, commit: &Commit, unnamed: &[String], tail: &[Arc<Chunk>]) {
         let mut state = self.state();
+        let added = commit.added.iter().map(|entry| entry.rows).sum();
         for entry in &commit.added {
             match unnamed.contains(&entry.path) {
                 true => state.add_as(entry, &format!("{}{UNCOMMITTED}", entry.path), &self.home),
                 false => state.add_as(entry, &entry.path, &self.home),
             }
         }
-        let gone = commit.removed.iter().map(|path| state.remove(path)).sum();
+        let removed = commit.removed.iter().map(|path| state.remove(path)).sum();
+        state.account.note(&commit.why, added, removed);
         if let Some(first) = tail.first()
             && let Some(at) = state
                 .tail
@@ -457,7 +426,6 @@ impl Store {
             let end = state.tail.len().min(at + tail.len());
             state.tail.drain(at..end);
         }
-        gone
     }
 
     fn forget(&self, written: &[FileEntry]) {
@@ -478,7 +446,7 @@ impl Store {
         drop(state);
         let (gone, left): (Vec<_>, Vec<_>) =
             free.into_iter()
-                .partition(|file| match self.delete_names(file) {
+                .partition(|file| match self.home.delete(file.location.as_ref()) {
                     Ok(()) => true,
                     Err(error) => {
                         if file.set_bad() {
@@ -500,16 +468,6 @@ impl Store {
         }
     }
 
-    /// Deletes a file. Giving it its name may have failed half-way: then it has the other one too.
-    fn delete_names(&self, file: &DataFile) -> io::Result<()> {
-        let place = file.location.as_ref();
-        self.home.delete(place)?;
-        match place == file.entry.path || is_on(Mutant::BuryOneName) {
-            true => Ok(()),
-            false => self.home.delete(&file.entry.path),
-        }
-    }
-
     /// The files as they are now, by path.
     pub(crate) fn files(&self) -> Vec<Arc<DataFile>> {
         self.state().files.values().cloned().collect()
@@ -527,7 +485,8 @@ impl Store {
     /// The beginning of a file's name that no other has: when, and which.
     fn new_name(&self) -> String {
         let number = self.names.fetch_add(1, Relaxed);
-        chance::file_name(self.commits().writer(), number)
+        let pid = std::process::id();
+        format!("{:013}-{pid}-{number}", Timestamp::now().0 / 1_000_000)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -560,8 +519,6 @@ pub(crate) struct Prepared {
     pub(crate) commit: Commit,
     tail: Vec<Arc<Chunk>>,
     made: AtomicBool,
-    /// Whether a try of it had an outcome that was not known.
-    doubted: AtomicBool,
 }
 
 impl State {
@@ -575,16 +532,21 @@ impl State {
         self.listed = None;
     }
 
-    /// Removes a file; returns how many events were in it.
+    /// Takes a file out; says how many events were in it.
     fn remove(&mut self, path: &str) -> u64 {
         let Some(file) = self.files.remove(path) else {
             return 0;
         };
-        let events = file.entry.rows;
+        let rows = file.entry.rows;
         self.bytes -= file.entry.bytes;
-        self.events -= events;
+        self.events -= rows;
         self.doomed.push(file);
         self.listed = None;
-        events
+        rows
+    }
+
+    fn tail_events(&self) -> u64 {
+        let rows = self.tail.iter().map(|chunk| chunk.rows.num_rows() as u64);
+        rows.sum()
     }
 }

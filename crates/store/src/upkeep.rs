@@ -6,17 +6,18 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use inrush_event::Timestamp;
+use inrush_event::{Judged, Period, Timestamp};
 
+use crate::care::Room;
 use crate::decode;
-use crate::encode::{self, Encoded};
-use crate::options::WriteOptions;
+use crate::encode;
+use crate::options::{REASONS, ROOM, WriteOptions};
 use crate::read::Fault;
 use crate::snapshot::DataFile;
-use crate::store::{COMPACT, Change, REASONS, Store};
+use crate::store::{Change, Store};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_secs(2);
@@ -30,11 +31,17 @@ const MERGE_FILES_MAX: usize = 32;
 const LARGE_TEXT_BYTES: u64 = 16 * 1024 * 1024;
 const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64 / 2;
 /// Text that is merged at once: bounds the memory that it takes.
-pub(crate) const MERGE_TEXT_BYTES: u64 = 64 * 1024 * 1024;
+const MERGE_TEXT_BYTES: u64 = 64 * 1024 * 1024;
 /// The same where memory is short.
 const MERGE_TEXT_BYTES_MIN: u64 = 6 * 1024 * 1024;
 /// A folder into which nothing came for so long has all its small files merged.
 const QUIET: Duration = Duration::from_secs(15 * 60);
+/// After a failure, merging pauses for this long at most.
+const MERGE_PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
+/// What goes on failing is said this often.
+const SAY_EVERY: Duration = Duration::from_secs(10 * 60);
+/// What is deleted for room is said this often.
+const SAY_ROOM_EVERY: Duration = Duration::from_secs(60);
 
 /// The thread.
 pub(crate) struct Upkeep {
@@ -51,10 +58,12 @@ impl Upkeep {
             .spawn(move || {
                 // Where it is refused, the thread is as important as the others.
                 let _ = rustix::process::setpriority_process(None, NICE);
+                let mut rounds = Rounds::default();
                 while !stopped.load(Ordering::Acquire) {
-                    round(&store, &options, &stopped);
+                    rounds.round(&store, &options, &stopped);
                     thread::park_timeout(ROUND);
                 }
+                store.care.keep_time(store.home(), true);
             });
         let thread = spawned
             .inspect_err(|error| tracing::error!(%error, "store: no compaction, no retention"))
@@ -73,21 +82,114 @@ impl Upkeep {
     }
 }
 
-fn round(store: &Store, options: &WriteOptions, stop: &AtomicBool) {
-    store.bury();
-    let free = || free_bytes(store);
-    if let Err(error) = retain(store, options, Timestamp::now().0, free) {
-        tracing::warn!(%error, "store: old files could not be deleted");
-    }
-    while !stop.load(Ordering::Acquire) {
-        match compact_within(store, Timestamp::now().0, merge_bytes(options)) {
-            Ok(true) => store.bury(),
-            Ok(false) => break,
-            Err(error) => {
-                tracing::warn!(%error, "store: small files could not be merged");
-                break;
+/// What the thread remembers between two rounds.
+#[derive(Default)]
+struct Rounds {
+    /// When small files may be merged again, and how long it was waited for the last time.
+    merge_at: Option<Instant>,
+    pause: Duration,
+    merging: Grumble,
+    deleting: Grumble,
+    room: Said,
+}
+
+impl Rounds {
+    fn round(&mut self, store: &Store, options: &WriteOptions, stop: &AtomicBool) {
+        store.bury();
+        let time = store.care.time();
+        store.care.keep_time(store.home(), false);
+        let room = || store.care.look_for_room(store.home(), options);
+        match retain(store, options, &time, room) {
+            Ok(deleted) => {
+                self.deleting.works();
+                self.room.add(deleted);
+            }
+            Err(error) => self
+                .deleting
+                .say(&error, "store: old files could not be deleted"),
+        }
+        self.room.tell(options);
+        if self.merge_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        while !stop.load(Ordering::Acquire) {
+            match merge(store, options) {
+                Ok(true) => store.bury(),
+                Ok(false) => break,
+                Err(error) => {
+                    self.pause = (self.pause * 2).clamp(ROUND, MERGE_PAUSE_MAX);
+                    self.merge_at = Some(Instant::now() + self.pause);
+                    self.merging
+                        .say(&error, "store: small files could not be merged");
+                    return;
+                }
             }
         }
+        (self.merge_at, self.pause) = (None, Duration::ZERO);
+        self.merging.works();
+    }
+}
+
+/// Merging needs room for the new files before the old ones go.
+fn merge(store: &Store, options: &WriteOptions) -> io::Result<bool> {
+    store.care.may_write(store.home(), options)?;
+    compact_within(store, Timestamp::now().0, merge_bytes(options))
+}
+
+/// Something that fails again and again and is said once, then now and then.
+#[derive(Default)]
+struct Grumble {
+    said: Option<Instant>,
+    since: u64,
+}
+
+impl Grumble {
+    fn say(&mut self, error: &io::Error, what: &str) {
+        self.since += 1;
+        if self.said.is_some_and(|at| at.elapsed() < SAY_EVERY) {
+            return;
+        }
+        self.said = Some(Instant::now());
+        let failures = std::mem::take(&mut self.since);
+        tracing::warn!(%error, failures, "{what}; tried again");
+    }
+
+    fn works(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// What was deleted for room and is not said yet.
+#[derive(Default)]
+struct Said {
+    files: usize,
+    events: u64,
+    at: Option<Instant>,
+}
+
+impl Said {
+    fn add(&mut self, deleted: Deleted) {
+        self.files += deleted.files;
+        self.events += deleted.events;
+    }
+
+    fn tell(&mut self, options: &WriteOptions) {
+        if self.files == 0 || self.at.is_some_and(|at| at.elapsed() < SAY_ROOM_EVERY) {
+            return;
+        }
+        let (files, events) = (self.files, self.events);
+        let min_age = Period(options.min_age);
+        tracing::warn!(
+            files,
+            events,
+            %min_age,
+            "store: retention deletes the oldest events for room on the disk; set `keep.age` or \
+             `keep.bytes`, or make room"
+        );
+        *self = Self {
+            at: Some(Instant::now()),
+            ..Self::default()
+        };
     }
 }
 
@@ -108,42 +210,9 @@ pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
 
 /// The same, of at most so many bytes of text.
 fn compact_within(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<bool> {
-    match merge(store, now_ns, merge_bytes)? {
-        Merge::Nothing => Ok(false),
-        Merge::Again => Ok(true),
-        Merge::Of(files, encoded) => {
-            store.commit(merge_change(&files, encoded))?;
-            Ok(true)
-        }
-    }
-}
-
-/// What is to be merged.
-pub(crate) enum Merge {
-    /// There are not enough small files.
-    Nothing,
-    /// One of them cannot be read: perhaps others are enough.
-    Again,
-    /// These files, into those.
-    Of(Vec<Arc<DataFile>>, Vec<Encoded>),
-}
-
-/// The change that a merge is.
-pub(crate) fn merge_change(files: &[Arc<DataFile>], encoded: Vec<Encoded>) -> Change<'_> {
-    Change {
-        why: COMPACT,
-        files: encoded,
-        removed: files,
-        covered: Vec::new(),
-        tail: &[],
-    }
-}
-
-/// Reads what is worth a merge.
-pub(crate) fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<Merge> {
     store.resolve()?;
     let Some(files) = candidates(&store.files(), now_ns, merge_bytes) else {
-        return Ok(Merge::Nothing);
+        return Ok(false);
     };
     let mut rows = Vec::new();
     for file in &files {
@@ -158,14 +227,27 @@ pub(crate) fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<
                     );
                 }
                 // Without it, in the next round.
-                return Ok(Merge::Again);
+                return Ok(true);
             }
             // Nobody's file is blamed for a process without descriptors or memory.
             Err(fault) => return Err(fault.into()),
         }
     }
-    let encoded = encode::files(&rows)?;
-    Ok(Merge::Of(files, encoded))
+    let mut merged = encode::files(&rows)?;
+    // A time that was mended is not in the rows.
+    let received = files.iter().map(|file| file.entry.received_ns).max();
+    for file in &mut merged {
+        file.entry.received_ns = file.entry.received_ns.max(received.unwrap_or(i64::MIN));
+    }
+    store.commit(Change {
+        why: "compact",
+        files: merged,
+        removed: &files,
+        covered: Vec::new(),
+        tail: &[],
+    })?;
+    store.counters.compacted.add(files.len() as u64);
+    Ok(true)
 }
 
 /// All rows of a file.
@@ -231,6 +313,13 @@ fn enough(files: &[&Arc<DataFile>], least: usize, merge_bytes: u64) -> Option<Ve
     (chosen.len() >= least).then_some(chosen)
 }
 
+/// What retention has deleted for room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Deleted {
+    pub(crate) files: usize,
+    pub(crate) events: u64,
+}
+
 /// Deletes what is too old or too much.
 ///
 /// # Errors
@@ -238,36 +327,53 @@ fn enough(files: &[&Arc<DataFile>], least: usize, merge_bytes: u64) -> Option<Ve
 pub(crate) fn retain(
     store: &Store,
     options: &WriteOptions,
-    now_ns: i64,
-    free: impl Fn() -> Option<u64>,
-) -> io::Result<()> {
-    // Perhaps it removes some of them.
-    store.resolve()?;
+    time: &Judged,
+    room: impl Fn() -> Option<Room>,
+) -> io::Result<Deleted> {
     let mut files = store.files();
     files.sort_by_key(|file| file.entry.received_ns);
-    for (at, reason) in REASONS.iter().enumerate() {
+    let now_ns = time.oldest.0;
+    let old_events = |now_ns| events_in(&too_old(&files, options, now_ns));
+    let held_back = old_events(time.newest.0).saturating_sub(old_events(now_ns));
+    store.care.note_held_back(held_back);
+    let mut deleted = Deleted::default();
+    for (at, why) in REASONS.into_iter().enumerate() {
         let doomed = match at {
             0 => too_old(&files, options, now_ns),
             1 => too_much(&files, options),
-            _ => too_tight(&files, options.free_bytes, free()),
+            _ => too_tight(
+                store,
+                &files,
+                now_ns - options.min_age.as_nanos() as i64,
+                room(),
+            ),
         };
         if doomed.is_empty() {
             continue;
         }
-        let events: u64 = doomed.iter().map(|file| file.entry.rows).sum();
+        let events = events_in(&doomed);
         store.commit(Change {
-            why: reason,
+            why,
             files: Vec::new(),
             removed: &doomed,
             covered: Vec::new(),
             tail: &[],
         })?;
-        let (count, why) = (doomed.len(), reason);
-        tracing::info!(files = count, events, why, "store: retention deletes");
+        store.counters.expired[at].add(events);
+        let count = doomed.len();
+        if at == ROOM {
+            (deleted.files, deleted.events) = (count, events);
+        } else {
+            tracing::info!(files = count, events, why, "store: retention deletes");
+        }
         files.retain(|file| !doomed.iter().any(|gone| Arc::ptr_eq(gone, file)));
     }
     store.bury();
-    Ok(())
+    Ok(deleted)
+}
+
+fn events_in(files: &[Arc<DataFile>]) -> u64 {
+    files.iter().map(|file| file.entry.rows).sum()
 }
 
 fn too_old(files: &[Arc<DataFile>], options: &WriteOptions, now_ns: i64) -> Vec<Arc<DataFile>> {
@@ -304,8 +410,26 @@ fn too_much(files: &[Arc<DataFile>], options: &WriteOptions) -> Vec<Arc<DataFile
     doomed
 }
 
-fn too_tight(files: &[Arc<DataFile>], least: u64, free: Option<u64>) -> Vec<Arc<DataFile>> {
-    free.map_or_else(Vec::new, |free| oldest(files, least.saturating_sub(free)))
+/// The oldest of the files that were received before `old_ns`, so that there is room.
+fn too_tight(
+    store: &Store,
+    files: &[Arc<DataFile>],
+    old_ns: i64,
+    room: Option<Room>,
+) -> Vec<Arc<DataFile>> {
+    let Some(mut room) = room else {
+        store.care.note_room(None);
+        return Vec::new();
+    };
+    let old = files.partition_point(|file| file.entry.received_ns <= old_ns);
+    let wanted = room.wanted();
+    // A little more than is missing: a file at a time would be a commit every few seconds.
+    let more = if wanted > 0 { room.least / 16 } else { 0 };
+    let doomed = oldest(&files[..old], wanted.saturating_add(more));
+    let freed = doomed.iter().map(|file| file.entry.bytes).sum();
+    room.short = wanted.saturating_sub(freed);
+    store.care.note_room(Some(room));
+    doomed
 }
 
 /// The oldest of the files, so that `bytes` become free.
@@ -317,10 +441,4 @@ fn oldest(files: &[Arc<DataFile>], bytes: u64) -> Vec<Arc<DataFile>> {
         more
     };
     files.iter().take_while(wanted).cloned().collect()
-}
-
-/// Bytes that the store's file system has left for us; `None` where that is not known.
-fn free_bytes(store: &Store) -> Option<u64> {
-    let found = rustix::fs::statvfs(store.home().as_folder()?).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
 }

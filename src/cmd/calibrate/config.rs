@@ -101,7 +101,7 @@ pub(super) fn prepared(config: &Config, driven: &Driven, place: &Place<'_>, run:
     for (name, destination) in &mut config.destinations {
         inwards(destination, name, &files, place);
     }
-    config.queue.max_bytes = ByteSize(config.queue.max_bytes.0.min(QUEUE_BYTES_MAX));
+    config.queue.max_bytes = Some(ByteSize(config.queue.disk_bytes().min(QUEUE_BYTES_MAX)));
     config.queue.when_full = WhenFull::Block;
     config.hosts.reverse_dns.enabled = false;
     config.shutdown_timeout = SHUTDOWN;
@@ -268,7 +268,7 @@ queue: { when_full: drop_oldest, max_bytes: 100GiB }
     #[test]
     fn the_queue_is_small_and_drops_nothing() {
         let made = made();
-        assert_eq!(made.queue.max_bytes.0, QUEUE_BYTES_MAX);
+        assert_eq!(made.queue.disk_bytes(), QUEUE_BYTES_MAX);
         assert_eq!(made.queue.when_full, WhenFull::Block);
         assert!(!recognises(&bare(made)));
     }

@@ -37,6 +37,7 @@ mod queue;
 mod queue_tools;
 mod relp;
 mod replay;
+mod room;
 mod roundtrip;
 mod search;
 mod searches;

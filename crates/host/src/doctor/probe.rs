@@ -59,6 +59,14 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     space(folder).map(|space| space.free_bytes)
 }
 
+/// Bytes in all of the file system of a folder, or of the nearest above it that exists; `None` if
+/// it does not say.
+pub fn total_bytes(folder: &Path) -> Option<u64> {
+    let absolute = std::path::absolute(folder).ok()?;
+    let nearest = absolute.ancestors().find(|folder| folder.is_dir())?;
+    space(nearest).map(|space| space.total_bytes)
+}
+
 fn space(folder: &Path) -> Option<Space> {
     let stat = rustix::fs::statvfs(folder).ok()?;
     Some(Space {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use inrush_event::Protocol;
+use inrush_event::{ByteSize, Protocol};
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::{SinkConfig, SinkError};
 use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
@@ -46,7 +46,7 @@ fn backlogs(config: &Config, root: &Node, findings: &mut Findings) {
     let (Some(_), true) = (written, config.queue.durability.has_disk()) else {
         return;
     };
-    let whole = config.queue.max_bytes;
+    let whole = ByteSize(config.queue.disk_bytes());
     for (name, destination) in &config.destinations {
         let Some(own) = destination.queue().max_bytes.filter(|own| own.0 > whole.0) else {
             continue;

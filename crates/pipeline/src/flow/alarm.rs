@@ -1,5 +1,6 @@
 //! Alarms: what is wrong, why, and what to do about it, in words for someone who was woken up.
 
+mod kept;
 mod refused;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use super::trend::{GrowingLoss, LossKind};
 use crate::status::Trouble;
 
+pub(super) use kept::{clock_doubted, store_short};
 pub(super) use refused::refused;
 
 /// How bad it is.
@@ -71,6 +73,7 @@ const DEAD: &str = "docs/guides/queue.md#a-destination-is-dead";
 const FAULTS: &str = "docs/guides/faults.md";
 const ANSWERS: &str = "docs/guides/hec.md#what-an-answer-means";
 const STORE: &str = "docs/guides/store.md#when-something-is-wrong";
+const ROOM: &str = "docs/guides/store.md#room-on-the-disk";
 const QUARANTINE: &str = "docs/guides/quarantine.md";
 
 const A_FAULT: &str = "A fault of Inrush itself: this must not happen.";
@@ -492,6 +495,16 @@ pub(super) fn losing(loss: &GrowingLoss) -> Draft {
              replay`.",
             QUARANTINE,
         ),
+        LossKind::DeletedForRoom => (
+            "store-deletes-for-room",
+            Severity::Warning,
+            format!("Store {name} has deleted its {count} oldest events to make room on its disk."),
+            "The disk has less free than `free` says, beside what the queue and quarantine may \
+             still take. Nothing younger than `min_age` is deleted for room.",
+            "To say yourself how long events are kept, set `keep.age` or `keep.bytes`. To keep \
+             them longer, give the store a larger disk, or move what else is on it.",
+            ROOM,
+        ),
     };
     Draft {
         id: format!("{id}:{name}"),
@@ -660,9 +673,11 @@ mod tests {
             LossKind::Cut,
             LossKind::Dropped,
             LossKind::Quarantined,
+            LossKind::DeletedForRoom,
         ] {
             all.push(losing(&loss(kind)));
         }
+        all.extend(kept::examples());
         all
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use inrush_event::{CutReason, DropReason, LedgerSnapshot, RefuseReason, RejectReason};
+use inrush_event::{
+    CutReason, DestinationSnapshot, DropReason, LedgerSnapshot, RefuseReason, RejectReason,
+};
 use inrush_host::{HostLoss, Reading};
 use inrush_transport::stream::EndReason;
 use serde::Serialize;
@@ -118,6 +120,7 @@ pub(super) fn rows(ledger: &LedgerSnapshot, sources: &[AtSource], host: &Reading
     for (name, row) in &ledger.destinations {
         by_reason(&mut rows, name, "dropped", &row.dropped);
         by_reason(&mut rows, name, "quarantined", &row.quarantined);
+        of_store(&mut rows, name, row);
     }
     // Stable: within a place the order stays as it was made.
     rows.sort_by_key(|row| row.place as u8);
@@ -184,6 +187,34 @@ fn by_reason(rows: &mut Vec<Loss>, name: &str, what: &str, counts: &BTreeMap<Str
         };
         let label = format!("{name} {what}: {reason}");
         rows.push(Loss::ours(place, label, *count, meaning(what, reason)));
+    }
+}
+
+/// What a store had and searches do not find any more.
+fn of_store(rows: &mut Vec<Loss>, name: &str, row: &DestinationSnapshot) {
+    let Some(stored) = &row.stored else { return };
+    for (reason, count) in &stored.expired {
+        let hint = match reason.as_str() {
+            "age" => "Events that were kept for as long as `keep.age` says, and were deleted then.",
+            "bytes" => "The oldest events, deleted for the budget that `keep.bytes` says.",
+            _ => {
+                "The oldest events, deleted to make room on the disk. None was younger than \
+                 `min_age`. Set `keep.age` or `keep.bytes`, or give the store more disk."
+            }
+        };
+        let label = format!("{name} expired: {reason}");
+        rows.push(Loss::ours(Place::Destination, label, *count, hint));
+    }
+    if stored.unreadable > 0 {
+        let hint = "Events in files that are damaged or missing: no search finds them. The log \
+            names the files.";
+        let label = format!("{name} unreadable");
+        rows.push(Loss::ours(
+            Place::Destination,
+            label,
+            stored.unreadable,
+            hint,
+        ));
     }
 }
 

@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use inrush_event::{DestinationSnapshot, LedgerSnapshot, SourceSnapshot, Timestamp};
+use inrush_event::{
+    DestinationSnapshot, LedgerSnapshot, SourceSnapshot, StoredSnapshot, Timestamp,
+};
 use inrush_host::Host;
 use inrush_queue::QueueLevels;
 use serde::Serialize;
@@ -117,6 +119,9 @@ pub struct DestinationFlow {
     pub oldest_pending_ms: f64,
     /// What a request or a write takes, as a moving average; `None` before the first.
     pub request_ms: Option<f64>,
+    /// What became of the events that it keeps, as in the ledger; only of a store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<StoredSnapshot>,
     /// How it is doing.
     pub state: DestinationState,
     /// Why it is not well, in words.
@@ -289,6 +294,15 @@ impl Shared {
             stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.get()?.levels())));
         drafts
             .extend(stores.filter_map(|(name, levels)| alarm::unreadable(name, levels.bad_files)));
+        let stores = graph.destinations.iter();
+        let stores = stores.filter_map(|one| Some((&one.name, one.store.as_ref()?.get()?)));
+        drafts.extend(stores.flat_map(|(name, store)| {
+            let (judged, held_back) = store.doubts();
+            let room = store.room();
+            let short = room.and_then(|room| alarm::store_short(name, &room));
+            let clock = alarm::clock_doubted(name, &judged, held_back);
+            short.into_iter().chain(clock)
+        }));
         for running in &graph.sources {
             let lasting = running.source.refusals().lasting(Timestamp(ledger.at_ns));
             let name = &running.source.name;
@@ -380,6 +394,7 @@ fn counted(name: &str, row: &DestinationSnapshot) -> DestinationFlow {
         dropped: row.dropped.clone(),
         oldest_pending_ms: row.oldest_pending_seconds * 1000.0,
         request_ms: None,
+        stored: row.stored.clone(),
         state: DestinationState::Removed,
         error: None,
     }

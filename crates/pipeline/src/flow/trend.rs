@@ -46,6 +46,8 @@ pub(crate) enum LossKind {
     Dropped,
     /// Events that a destination refused.
     Quarantined,
+    /// Events that a store deleted to make room on its disk.
+    DeletedForRoom,
 }
 
 /// A loss of late.
@@ -245,6 +247,7 @@ fn losses(ledger: &LedgerSnapshot) -> impl Iterator<Item = (LossKind, &str, u64)
                 &**name,
                 row.quarantined.values().sum::<u64>(),
             ),
+            (LossKind::DeletedForRoom, &**name, row.deleted_for_room()),
         ]
     });
     sources.chain(destinations)
@@ -264,6 +267,7 @@ mod tests {
             batches: 0,
             disk_bytes,
             disk_bytes_max: 100_000_000,
+            disk_budget: 100_000_000,
             segments: 1,
             stall: None,
         }

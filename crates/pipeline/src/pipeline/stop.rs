@@ -38,7 +38,9 @@ impl Shared {
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the queue's thread ended by a fault");
         }
+        self.log.give_up_unwritten();
         self.log.save_cursors();
+        self.given_up.tell(&self.ledger.snapshot());
         self.keep_learnt(true);
     }
 

@@ -149,6 +149,7 @@ impl Delivery {
                 data_dir: &config.data_dir,
                 quarantine: &quarantine,
                 descriptors: inrush_transport::process::open_files_max(),
+                kept: None,
             };
             let started = Destination::start(name, sink, &around)?;
             delivery.destinations.push(started);

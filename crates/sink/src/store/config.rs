@@ -29,9 +29,14 @@ pub struct StoreConfig {
     /// How long the events of an index are kept instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub indexes: BTreeMap<String, Keep>,
-    /// Space of the file system that is left to others: the oldest events go before it is used.
-    #[serde(default = "free")]
-    pub free: ByteSize,
+    /// Space of the file system that is left to others: the oldest events go before it is used. By
+    /// default a twentieth of it, 4GiB at most. What `queue` may still take is left free beside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free: Option<ByteSize>,
+    /// Time since they were received for which events are not deleted to make room. Where nothing
+    /// older is left to delete and half of `free` is used, events stay in the queue.
+    #[serde(default = "min_age")]
+    pub min_age: Period,
     /// Raw text after which events are written to files. Up to four times as much is in memory
     /// while the disk is slow, with as much again for its columns. If not given, a part of the
     /// memory that the process may use, `32MiB` at most: see the guide to sizing.
@@ -81,8 +86,8 @@ fn path() -> String {
     "store".to_owned()
 }
 
-fn free() -> ByteSize {
-    ByteSize(4 << 30)
+fn min_age() -> Period {
+    Period(WriteOptions::default().min_age)
 }
 
 fn flush_after() -> Period {
@@ -164,7 +169,8 @@ impl StoreConfig {
             indexes: indexes
                 .map(|(name, keep)| (name.clone(), keep.retention()))
                 .collect(),
-            free_bytes: self.free.0,
+            free_bytes: self.free.map(|free| free.0),
+            min_age: self.min_age.0,
         }
     }
 
@@ -210,7 +216,8 @@ impl Default for StoreConfig {
             s3: S3Config::default(),
             keep: Keep::default(),
             indexes: BTreeMap::new(),
-            free: free(),
+            free: None,
+            min_age: min_age(),
             flush_bytes: None,
             flush_after: flush_after(),
             queue: DestinationQueue::default(),

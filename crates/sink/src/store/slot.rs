@@ -3,13 +3,15 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use inrush_store::Store;
+use inrush_store::{Claims, Store};
 
 /// A store as a destination has it.
 #[derive(Default)]
 pub struct StoreSlot {
     state: Mutex<State>,
     changed: Condvar,
+    /// What is told to the store once it is open.
+    claims: Mutex<Option<Claims>>,
 }
 
 #[derive(Default)]
@@ -43,6 +45,21 @@ impl StoreSlot {
         }
     }
 
+    /// Says what others may still take of the store's file system; once.
+    pub fn set_claims(&self, claims: Claims) {
+        *self.claims.lock().unwrap_or_else(PoisonError::into_inner) = Some(claims);
+        if let Some(store) = self.get() {
+            self.tell_claims(&store);
+        }
+    }
+
+    fn tell_claims(&self, store: &Store) {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(claims) = claims.take() {
+            store.set_claims(claims);
+        }
+    }
+
     /// Whether it is known if the store could be opened; waits for that at most so long.
     pub(super) fn is_settled(&self, wait: Duration) -> bool {
         let state = self.state();
@@ -68,6 +85,9 @@ impl StoreSlot {
             };
         }
         drop(state);
+        if let Some(store) = self.get() {
+            self.tell_claims(&store);
+        }
         self.changed.notify_all();
     }
 

@@ -1,12 +1,14 @@
 //! Opening a store: what the log says, and what a crash or a stranger has left beside it.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use super::{Counters, PARQUET, State, Store, UNCOMMITTED};
-use crate::chance;
+use crate::account::Account;
+use crate::care::Care;
 use crate::commits::Commits;
 use crate::home::{Home, PART};
 use crate::rebuild;
@@ -25,10 +27,11 @@ impl Store {
         let lock = home.lock()?;
         let mut commits = Commits::load(&home)?;
         refuse_damaged(&home, &commits)?;
-        commits.take_over(&home, chance::number())?;
+        commits.take_over(&home, RandomState::new().hash_one(std::process::id()))?;
         let mut store = Self::with(home, commits);
         store.lock = Mutex::new(lock);
         store.clean_up()?;
+        store.begin_account();
         Ok(Arc::new(store))
     }
 
@@ -40,7 +43,17 @@ impl Store {
         let commits = Commits::load(&home)?;
         refuse_damaged(&home, &commits)?;
         let store = Self::with(home, commits);
+        store.begin_account();
         Ok(Arc::new(store))
+    }
+
+    /// What is there now is what it had at the start, with what was found beside the log.
+    fn begin_account(&self) {
+        let mut state = self.state();
+        state.account = Account {
+            at_start: state.events,
+            ..Account::default()
+        };
     }
 
     fn with(home: Home, commits: Commits) -> Self {
@@ -48,7 +61,9 @@ impl Store {
         for file in commits.files.values() {
             state.add_as(file, &file.path, &home);
         }
+        let newest = commits.files.values().map(|file| file.received_ns).max();
         Self {
+            care: Care::open(&home, newest),
             home,
             state: Mutex::new(state),
             commits: Mutex::new(commits),

@@ -3,11 +3,24 @@
 use std::fs;
 use std::time::Duration;
 
+use inrush_event::{Clock, Judged, Timestamp};
+
 use super::*;
-use crate::Retention;
 use crate::upkeep::{compact, retain};
+use crate::{Retention, Room};
 
 const HOUR: i64 = 3_600_000_000_000;
+
+/// A clock that is right.
+fn at(ns: i64) -> Judged {
+    Clock::new(None, Timestamp(ns), Duration::ZERO).judge(Timestamp(ns), Duration::ZERO)
+}
+
+/// A clock that jumped from `from` to `to`.
+fn jumped(from: i64, to: i64) -> Judged {
+    let mut clock = Clock::new(None, Timestamp(from), Duration::ZERO);
+    clock.judge(Timestamp(to), Duration::ZERO)
+}
 
 /// A store with `files` files in each of two indexes, every file with one event.
 fn filled(folder: &Path, files: u64) -> Arc<Store> {
@@ -46,13 +59,13 @@ fn what_is_too_old_goes_by_the_rule_of_its_index() {
     let mut options = options();
     options.retention = age(7200);
     options.indexes.insert("netfw".into(), age(600));
-    retain(&store, &options, NOW + HOUR / 12, || None).unwrap();
+    retain(&store, &options, &at(NOW + HOUR / 12), || None).unwrap();
     assert_eq!(left(&store), (3, 3));
-    retain(&store, &options, NOW + HOUR, || None).unwrap();
+    retain(&store, &options, &at(NOW + HOUR), || None).unwrap();
     assert_eq!(left(&store), (3, 0));
     assert_eq!(parquet_files(folder.path()).len(), 3, "the files are gone");
     assert_eq!(store.counters.expired[0].get(), 3);
-    retain(&store, &options, NOW + 3 * HOUR, || None).unwrap();
+    retain(&store, &options, &at(NOW + 3 * HOUR), || None).unwrap();
     assert_eq!(left(&store), (0, 0));
 }
 
@@ -63,7 +76,7 @@ fn what_is_too_much_goes_the_oldest_first() {
     let each = store.files()[0].entry.bytes;
     let mut options = options();
     options.retention.bytes = Some(each * 5);
-    retain(&store, &options, NOW, || None).unwrap();
+    retain(&store, &options, &at(NOW), || None).unwrap();
     assert_eq!(
         left(&store).0 + left(&store).1,
         4,
@@ -75,14 +88,104 @@ fn what_is_too_much_goes_the_oldest_first() {
         bytes: Some(each + 100),
     };
     options.indexes.insert("netfw".into(), own);
-    retain(&store, &options, NOW, || None).unwrap();
+    retain(&store, &options, &at(NOW), || None).unwrap();
     assert_eq!(left(&store).1, 1);
     options.indexes.clear();
-    options.free_bytes = 1000;
-    retain(&store, &options, NOW, || Some(1000)).unwrap();
-    assert_eq!(store.counters.expired[2].get(), 0, "there is room enough");
-    retain(&store, &options, NOW, || Some(999)).unwrap();
-    assert_eq!(store.counters.expired[2].get(), 1);
+}
+
+/// A disk with so many bytes free, of which 1,000 are to stay free.
+fn room(free: u64, claimed: u64) -> Option<Room> {
+    Some(Room {
+        free,
+        claimed,
+        least: 1000,
+        short: 0,
+    })
+}
+
+#[test]
+fn room_is_made_of_what_is_old_enough_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path(), 2);
+    let options = options();
+    let day = options.min_age.as_nanos() as i64;
+    retain(&store, &options, &at(NOW + 2 * day), || room(1000, 0)).unwrap();
+    assert_eq!(left(&store), (2, 2), "there is room enough");
+    retain(&store, &options, &at(NOW + day - HOUR), || room(0, 0)).unwrap();
+    assert_eq!(left(&store), (2, 2), "all are too young");
+    assert_eq!(store.room().map(|room| room.short), Some(1000));
+    retain(&store, &options, &jumped(NOW, NOW + 60 * day), || {
+        room(0, 0)
+    })
+    .unwrap();
+    assert_eq!(left(&store), (2, 2), "the clock jumped");
+    let deleted = retain(&store, &options, &at(NOW + 2 * day), || room(999, 0)).unwrap();
+    assert_eq!((deleted.files, deleted.events), (1, 1));
+    assert_eq!(store.room().map(|room| room.short), Some(0));
+    let account = store.account();
+    assert_eq!((account.at_start, account.expired), (4, [0, 0, 1]));
+    assert_eq!(account.searchable, 3);
+    // What the queue has a budget for is left to it; what it has taken is no reason to delete.
+    retain(&store, &options, &at(NOW + 2 * day), || room(2000, 1000)).unwrap();
+    retain(&store, &options, &at(NOW + 2 * day), || room(1000, 0)).unwrap();
+    assert_eq!(store.account().searchable, 3);
+    retain(&store, &options, &at(NOW + 2 * day), || room(1999, 1000)).unwrap();
+    assert_eq!(store.account().searchable, 2);
+}
+
+#[test]
+fn a_clock_that_jumps_deletes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path(), 2);
+    let mut options = options();
+    options.retention.age = Some(Duration::from_secs(30 * 86_400));
+    for days in [-400, -1, 2, 60] {
+        let time = jumped(NOW, NOW + days * 24 * HOUR);
+        retain(&store, &options, &time, || None).unwrap();
+        assert_eq!(left(&store), (2, 2), "{days} d");
+        let held_back = if days == 60 { 4 } else { 0 };
+        assert_eq!(store.doubts().1, held_back, "{days} d");
+    }
+    retain(&store, &options, &at(NOW + 60 * 24 * HOUR), || None).unwrap();
+    assert_eq!(left(&store), (0, 0), "it is so late");
+}
+
+#[test]
+fn a_store_that_was_last_open_long_ago_keeps_its_events_at_first() {
+    let folder = tempfile::tempdir().unwrap();
+    // What the process before believed; the clock of this host is far beyond.
+    let store = filled(folder.path(), 1);
+    drop(store);
+    let believed = format!("{{\"at_ms\":{},\"doubted\":false}}", NOW / 1_000_000);
+    fs::write(folder.path().join("_log/clock"), believed).unwrap();
+    let store = self::store(folder.path());
+    let time = store.care.time();
+    assert!(
+        time.believed_in.is_some() && time.oldest.0 < NOW + HOUR,
+        "{time:?}"
+    );
+    let mut options = options();
+    options.retention.age = Some(Duration::from_secs(3600));
+    retain(&store, &options, &time, || None).unwrap();
+    assert_eq!(left(&store), (1, 1));
+    // It goes on from there at the next start.
+    store.care.keep_time(store.home(), true);
+    let written = fs::read_to_string(folder.path().join("_log/clock")).unwrap();
+    assert!(written.contains("\"doubted\":true"), "{written}");
+}
+
+#[test]
+fn a_file_that_is_gone_is_counted_before_anyone_searches() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(filled(folder.path(), 2));
+    let files = parquet_files(folder.path());
+    fs::remove_file(&files[0]).unwrap();
+    fs::write(&files[1], b"PAR1").unwrap();
+    let account = store(folder.path()).account();
+    assert_eq!(
+        (account.at_start, account.unreadable, account.searchable),
+        (4, 2, 2)
+    );
 }
 
 #[test]
@@ -95,7 +198,7 @@ fn what_retention_has_deleted_does_not_come_back_from_the_queue() {
     take_all(&first, &queue);
     let mut options = options();
     options.retention.age = Some(Duration::from_secs(60));
-    retain(&first, &options, NOW + HOUR, || None).unwrap();
+    retain(&first, &options, &at(NOW + HOUR), || None).unwrap();
     drop(first);
     queue.restart();
     let second = store(folder.path());
@@ -111,7 +214,7 @@ fn a_reader_keeps_the_files_that_it_began_with() {
     let snapshot = store.snapshot();
     let mut options = options();
     options.retention.age = Some(Duration::from_secs(60));
-    retain(&store, &options, NOW + HOUR, || None).unwrap();
+    retain(&store, &options, &at(NOW + HOUR), || None).unwrap();
     assert_eq!(store.snapshot().files.len(), 0);
     assert_eq!(
         parquet_files(folder.path()).len(),

@@ -1,0 +1,72 @@
+//! What the process tells a store, and the ledger of it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use inrush_event::{DestinationCounters, StoredSnapshot};
+use inrush_queue::Log;
+use inrush_sink::{REASONS, Store, StoreSlot};
+
+use crate::quarantine::Kept;
+
+/// Tells a store what the queue and quarantine may still take of its file system, and the ledger
+/// what becomes of its events. Before the first event comes to it.
+pub(crate) fn introduce(
+    slot: &Arc<StoreSlot>,
+    counters: &DestinationCounters,
+    (log, kept): (&Arc<Log>, Option<&Arc<Kept>>),
+    data_dir: &Path,
+) {
+    // Kept when the destination has ended: its last account is that of the stop.
+    let (asked, opened) = (Arc::downgrade(slot), OnceLock::new());
+    counters.keeps(Box::new(move || {
+        if let Some(store) = asked.upgrade().and_then(|slot| slot.get()) {
+            let _ = opened.set(store);
+        }
+        opened.get().map(|store| snapshot(store))
+    }));
+    let (log, kept) = (Arc::clone(log), kept.map(Arc::clone));
+    let data_dir = data_dir.to_owned();
+    slot.set_claims(Box::new(move |home| {
+        // The folders of both may be mounts of their own.
+        let shares = |folder| device(home).is_some_and(|at| nearest(&data_dir, folder) == Some(at));
+        let levels = log.levels();
+        let kept = kept.as_ref().map(|kept| kept.log.bytes());
+        let (bytes, bytes_max) = kept.unwrap_or_default();
+        let left = |folder, max: u64, used: u64| match shares(folder) {
+            true => max.saturating_sub(used),
+            false => 0,
+        };
+        let queue = left("queue", levels.disk_budget, levels.disk_bytes);
+        queue + left(crate::quarantine::FOLDER, bytes_max, bytes)
+    }));
+}
+
+/// The device of a folder of the data directory, or of that, before it is made.
+fn nearest(data_dir: &Path, folder: &str) -> Option<u64> {
+    device(&data_dir.join(folder)).or_else(|| device(data_dir))
+}
+
+fn device(folder: &Path) -> Option<u64> {
+    Some(fs::metadata(folder).ok()?.dev())
+}
+
+fn snapshot(store: &Store) -> StoredSnapshot {
+    let account = store.account();
+    let expired = REASONS.iter().zip(account.expired);
+    StoredSnapshot {
+        at_start: account.at_start,
+        written: account.written,
+        repeated: store.counters.repeated.get(),
+        delivered: 0,
+        expired: expired
+            .filter(|(_, events)| *events > 0)
+            .map(|(reason, events)| ((*reason).to_owned(), events))
+            .collect(),
+        unreadable: account.unreadable,
+        searchable: account.searchable,
+        in_memory: account.in_memory,
+    }
+}

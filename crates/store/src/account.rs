@@ -1,0 +1,35 @@
+//! What became of the events of a store: how many there were, came, and went, and why.
+
+use crate::options::REASONS;
+
+/// Counted since the store was opened, in events; under the lock of what it counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// In files at the start.
+    pub at_start: u64,
+    /// Written to files by ingestion.
+    pub written: u64,
+    /// Deleted by retention, in the order of [`REASONS`].
+    pub expired: [u64; REASONS.len()],
+    /// In files that are damaged or missing.
+    pub unreadable: u64,
+    /// In files that can be read, as far as that is known.
+    pub searchable: u64,
+    /// In memory only.
+    pub in_memory: u64,
+}
+
+impl Account {
+    /// Takes note of a commit and of the events in the files that it added and removed. Merging
+    /// files changes nothing here: an event that it lost would be missing in the sum.
+    pub(crate) fn note(&mut self, why: &str, added: u64, removed: u64) {
+        if let Some(at) = REASONS.iter().position(|reason| *reason == why) {
+            self.expired[at] += removed;
+        } else if why == INGEST {
+            self.written += added;
+        }
+    }
+}
+
+/// Why a commit is made that brings new events.
+pub(crate) const INGEST: &str = "ingest";

@@ -1,0 +1,265 @@
+//! What retention has to know of the world: the time, and the room on the disk.
+//!
+//! # What it guarantees
+//! * Ages are counted by a clock that one wrong time does not move, see [`inrush_event::Clock`].
+//!   What was believed of the time is kept in `_log/clock`, so that a restart with a wrong clock
+//!   is noticed.
+//! * A store deletes for room only what is older than [`WriteOptions::min_age`], and only where
+//!   its own files are too many: what the queue has a budget for is left free for it, and what
+//!   the queue takes of that is no reason to delete.
+//! * With nothing old enough to delete, nothing is written any more once half of what is left free
+//!   is used. The events stay in the queue.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use inrush_event::{ByteSize, Clock, Judged, Timestamp, steady};
+use serde::{Deserialize, Serialize};
+
+use crate::home::Home;
+use crate::options::WriteOptions;
+
+/// Where the time is kept that was last believed.
+const CLOCK: &str = "_log/clock";
+/// Bytes of it at most; what is longer is not ours.
+const CLOCK_BYTES_MAX: u64 = 4096;
+/// How often it is written.
+const CLOCK_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Of a file system, one part in so many is left free at most, unless more is asked for.
+const FREE_PART: u64 = 20;
+/// Bytes that are left free at most, unless more is asked for.
+const FREE_BYTES_MAX: u64 = 4 << 30;
+
+/// Bytes of the file system of a store's folder that others may still take, by their budgets.
+pub type Claims = Box<dyn Fn(&Path) -> u64 + Send + Sync>;
+
+/// The room on a store's file system, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// What is free.
+    pub free: u64,
+    /// Of that, what others have a budget for and have not taken.
+    pub claimed: u64,
+    /// What is to stay free beside.
+    pub least: u64,
+    /// What is missing, that retention found nothing old enough to make up for.
+    pub short: u64,
+}
+
+impl Room {
+    /// Bytes that are to be deleted.
+    pub(crate) fn wanted(&self) -> u64 {
+        let least = self.least.saturating_add(self.claimed);
+        least.saturating_sub(self.free)
+    }
+
+    /// Why nothing may be written, if so.
+    fn hold(&self) -> Option<String> {
+        (self.free < self.least / 2).then(|| {
+            let (free, least) = (ByteSize(self.free), ByteSize(self.least));
+            format!(
+                "{free} of the disk is free, less than half of the {least} that the store leaves \
+                 (`free`), and nothing is old enough to be deleted (`min_age`)"
+            )
+        })
+    }
+}
+
+/// What is left free of a file system of `total` bytes.
+pub fn free_least(asked: Option<u64>, total: u64) -> u64 {
+    asked.unwrap_or_else(|| FREE_BYTES_MAX.min(total / FREE_PART))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Believed {
+    at_ms: i64,
+    doubted: bool,
+}
+
+struct Watched {
+    clock: Clock,
+    judged: Judged,
+    /// When the file was written, by the steady clock, and whether the clock was doubted in it.
+    written: Option<(Duration, bool)>,
+}
+
+/// What a store knows of the world.
+pub(crate) struct Care {
+    watched: Mutex<Watched>,
+    claims: OnceLock<Claims>,
+    /// As retention last saw it; `None` where there is no file system, or before.
+    room: Mutex<Option<Room>>,
+    /// Events that are too old by the wall clock, and are kept since it is doubted.
+    held_back: Mutex<u64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Care {
+    /// `newest_ns`: when the newest event was received that files hold.
+    pub(crate) fn open(home: &Home, newest_ns: Option<i64>) -> Self {
+        let (wall, steady) = (Timestamp::now(), steady());
+        let kept = home.get(CLOCK, CLOCK_BYTES_MAX).ok();
+        let kept = kept.and_then(|bytes| serde_json::from_slice::<Believed>(&bytes).ok());
+        // Without the file, an event that is newer than the clock says nothing.
+        let newest = newest_ns.filter(|newest| *newest <= wall.0);
+        let known = match kept {
+            Some(kept) => Some((
+                Timestamp(kept.at_ms.saturating_mul(1_000_000)),
+                kept.doubted,
+            )),
+            None => newest.map(|newest| (Timestamp(newest), false)),
+        };
+        let mut clock = Clock::new(known, wall, steady);
+        let judged = clock.judge(wall, steady);
+        Self {
+            watched: Mutex::new(Watched {
+                clock,
+                judged,
+                written: None,
+            }),
+            claims: OnceLock::new(),
+            room: Mutex::default(),
+            held_back: Mutex::default(),
+        }
+    }
+
+    /// Says what others may take; once, before the store is written to.
+    pub(crate) fn set_claims(&self, claims: Claims) {
+        // A second time would be a fault, and harmless.
+        let _ = self.claims.set(claims);
+    }
+
+    /// The time now.
+    pub(crate) fn time(&self) -> Judged {
+        let mut watched = lock(&self.watched);
+        let before = watched.judged;
+        watched.judged = watched.clock.judge(Timestamp::now(), steady());
+        let now = watched.judged;
+        drop(watched);
+        tell(&before, &now);
+        now
+    }
+
+    /// Writes down what is believed of the time, where that is due.
+    pub(crate) fn keep_time(&self, home: &Home, at_once: bool) {
+        let mut watched = lock(&self.watched);
+        let (now, doubted) = (steady(), watched.clock.is_doubted());
+        let fresh = watched.written.is_some_and(|(at, was)| {
+            was == doubted && !at_once && now.saturating_sub(at) < CLOCK_EVERY
+        });
+        if fresh {
+            return;
+        }
+        let believed = Believed {
+            at_ms: watched.judged.oldest.0 / 1_000_000,
+            doubted,
+        };
+        watched.written = Some((now, doubted));
+        drop(watched);
+        let bytes = serde_json::to_vec(&believed).map_err(io::Error::from);
+        let written = bytes.and_then(|bytes| home.put(CLOCK, Bytes::from(bytes)));
+        if let Err(error) = written {
+            tracing::debug!(%error, "store: the time cannot be written down");
+        }
+    }
+
+    /// The room of the store's file system; `None` if it is on none, or the system does not say.
+    pub(crate) fn look_for_room(&self, home: &Home, options: &WriteOptions) -> Option<Room> {
+        let folder = home.as_folder()?;
+        let found = rustix::fs::statvfs(folder).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Some(Room {
+            free: bytes(found.f_bavail),
+            claimed: self.claims.get().map_or(0, |claims| claims(folder)),
+            least: free_least(options.free_bytes, bytes(found.f_blocks)),
+            short: 0,
+        })
+    }
+
+    /// Fails if there is no room to write in.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::StorageFull`].
+    pub(crate) fn may_write(&self, home: &Home, options: &WriteOptions) -> io::Result<()> {
+        let room = self.look_for_room(home, options);
+        match room.and_then(|room| room.hold()) {
+            Some(why) => Err(io::Error::new(io::ErrorKind::StorageFull, why)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn note_room(&self, room: Option<Room>) {
+        *lock(&self.room) = room;
+    }
+
+    pub(crate) fn room(&self) -> Option<Room> {
+        *lock(&self.room)
+    }
+
+    pub(crate) fn note_held_back(&self, events: u64) {
+        *lock(&self.held_back) = events;
+    }
+
+    /// The time as last judged, and how many events are kept because it is doubted.
+    pub(crate) fn doubts(&self) -> (Judged, u64) {
+        (lock(&self.watched).judged, *lock(&self.held_back))
+    }
+}
+
+/// Says when the clock begins to be doubted, and when that ends.
+fn tell(before: &Judged, now: &Judged) {
+    match (before.believed_in, now.believed_in) {
+        (None, Some(left)) => {
+            let (off_s, believed_in_s) = (now.off_ns / 1_000_000_000, left.as_secs());
+            tracing::warn!(
+                off_s,
+                believed_in_s,
+                "store: the system clock jumped; events are kept by the time before the jump until \
+                 the clock has gone on from it for a day, or is set right"
+            );
+        }
+        (Some(_), None) => {
+            tracing::info!("store: the system clock is believed again");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_free_follows_the_disk() {
+        const GIB: u64 = 1 << 30;
+        assert_eq!(free_least(None, GIB), GIB / 20);
+        assert_eq!(free_least(None, 10 * GIB), GIB / 2);
+        assert_eq!(free_least(None, 1000 * GIB), 4 * GIB);
+        assert_eq!(free_least(Some(7), GIB), 7);
+    }
+
+    #[test]
+    fn what_the_queue_takes_of_its_budget_is_no_reason_to_delete() {
+        let room = |free, claimed| Room {
+            free,
+            claimed,
+            least: 50,
+            short: 0,
+        };
+        assert_eq!(room(250, 200).wanted(), 0);
+        assert_eq!(room(50, 0).wanted(), 0, "the queue has taken all of it");
+        assert_eq!(room(249, 200).wanted(), 1, "the store has grown");
+        assert_eq!(room(25, 0).hold(), None);
+        assert!(
+            room(24, 0)
+                .hold()
+                .is_some_and(|why| why.contains("min_age"))
+        );
+    }
+}
