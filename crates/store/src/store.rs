@@ -290,7 +290,9 @@ impl Store {
     /// it must be tried again, or left as it is for the next start, which reads what became of it.
     pub(crate) fn make(&self, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
         let mut commits = self.commits();
-        if let Some(doubted) = self.doubted().clone()
+        // Not within the condition: there its lock would be held until the commit is tried.
+        let doubted = self.doubted().clone();
+        if let Some(doubted) = doubted
             && let Err(error) = self.attempt(&mut commits, &doubted)
         {
             return Err(match Arc::ptr_eq(&doubted, prepared) {
