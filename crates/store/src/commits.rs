@@ -13,7 +13,7 @@
 //! own, and made durable, or made again under the same number with the same content. No other
 //! commit is made before. A commit of another writer under our number ends the writing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use bytes::Bytes;
@@ -21,17 +21,17 @@ use inrush_event::crc32c;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::chance::commits_between;
 use crate::covered::{Covered, Stretch};
 use crate::decode::insist;
 use crate::home::{CreateError, Created, Home};
+use crate::mutant::{Mutant, is_on};
 use crate::snapshot::FileEntry;
 
 /// The folder of the log.
 pub(crate) const FOLDER: &str = "_log/";
 const COMMIT: &str = ".commit";
 const FULL: &str = ".full";
-/// Commits after which all is told again; or a tenth of the files, where that is more.
-const COMMITS_BETWEEN: u64 = 100;
 /// `full` objects that are kept: if the last cannot be read, the one before it can.
 const FULLS_KEPT: usize = 2;
 /// An object of the log has so many bytes at most: some 500,000 files.
@@ -155,7 +155,11 @@ impl Commits {
                     loaded.last_told = from;
                     break;
                 }
-                Err(why) => loaded.spare.push((path.clone(), why)),
+                Err(why) => {
+                    // It is no copy to fall back on.
+                    loaded.fulls.retain(|bad| bad != number);
+                    loaded.spare.push((path.clone(), why));
+                }
             }
         }
         let mut expected = from + 1;
@@ -201,13 +205,17 @@ impl Commits {
             // The folder is locked. A former process may have ended between the last commit and its
             // sync.
             return match &self.last {
+                Some(_) if is_on(Mutant::NoSettle) => Ok(()),
                 Some(last) => home.settle(&path(self.next - 1), told(last)?),
                 None => Ok(()),
             };
         }
+        if is_on(Mutant::NoFence) {
+            return Ok(());
+        }
         // A request of a former process may be on its way yet: the number that it wants is taken.
         let fence = Commit {
-            at_ms: inrush_event::Timestamp::now().0 / 1_000_000,
+            at_ms: crate::chance::now().0 / 1_000_000,
             why: "open".to_owned(),
             writer,
             ..Commit::default()
@@ -244,26 +252,38 @@ impl Commits {
         }
         let (commits, fulls) = numbered(home)?;
         let mut salvaged = Self::default();
-        for path in fulls.values() {
-            match sound(read::<Full>(home, path))? {
-                Ok(full) => {
-                    full.covered.iter().for_each(|s| salvaged.covered.add(s));
-                    salvaged.doomed.extend(full.doomed);
-                    parts.add(full.files);
+        // In the order in which they were made: what was removed may have been taken in again.
+        let mut doomed = BTreeSet::new();
+        let numbers: BTreeSet<u64> = commits.keys().chain(fulls.keys()).copied().collect();
+        for number in numbers {
+            if let Some(path) = commits.get(&number) {
+                match sound(read::<Commit>(home, path))? {
+                    Ok(commit) => {
+                        commit.covered.iter().for_each(|s| salvaged.covered.add(s));
+                        doomed.extend(commit.removed);
+                        for file in &commit.added {
+                            doomed.remove(&file.path);
+                        }
+                        parts.add(commit.added);
+                    }
+                    Err(_) => parts.damaged.push(path.clone()),
                 }
-                Err(_) => parts.damaged.push(path.clone()),
+            }
+            if let Some(path) = fulls.get(&number) {
+                match sound(read::<Full>(home, path))? {
+                    Ok(full) => {
+                        full.covered.iter().for_each(|s| salvaged.covered.add(s));
+                        doomed.extend(full.doomed);
+                        for file in &full.files {
+                            doomed.remove(&file.path);
+                        }
+                        parts.add(full.files);
+                    }
+                    Err(_) => parts.damaged.push(path.clone()),
+                }
             }
         }
-        for path in commits.values() {
-            match sound(read::<Commit>(home, path))? {
-                Ok(commit) => {
-                    commit.covered.iter().for_each(|s| salvaged.covered.add(s));
-                    salvaged.doomed.extend(commit.removed);
-                    parts.add(commit.added);
-                }
-                Err(_) => parts.damaged.push(path.clone()),
-            }
-        }
+        salvaged.doomed = doomed.into_iter().collect();
         let last = |all: &Numbered| all.last_key_value().map_or(0, |(number, _)| *number);
         for (path, _) in sound_log.bad {
             if home.has(&path) == Some(true) && !parts.damaged.contains(&path) {
@@ -345,11 +365,36 @@ impl Commits {
                 self.find_out(home, &path, commit, bytes)?;
             }
         }
+        self.in_doubt = true;
+        if self.is_superseded(home).map_err(MakeError::Unknown)? {
+            let error = foreign(&path);
+            self.fenced = Some(error.to_string());
+            self.in_doubt = false;
+            return Err(MakeError::NotMade(error));
+        }
         self.in_doubt = false;
         self.next += 1;
         self.since_full += 1;
         self.apply(commit);
         Ok(())
+    }
+
+    /// Whether another writer has gone on for so long that it has deleted the commit which took the
+    /// number from us: then the one before is gone too, for it deletes them in their order. In a
+    /// folder the lock keeps others away.
+    fn is_superseded(&self, home: &Home) -> io::Result<bool> {
+        if home.as_folder().is_some() || self.next < 2 || is_on(Mutant::TrustNumber) {
+            return Ok(false);
+        }
+        let before = match self.last_told == self.next - 1 {
+            true => full_path(self.last_told),
+            false => path(self.next - 1),
+        };
+        match home.get(&before, OBJECT_BYTES_MAX) {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Tells all again where somebody has deleted the list, or a commit would stand alone there.
@@ -375,6 +420,7 @@ impl Commits {
         bytes: Bytes,
     ) -> Result<(), MakeError> {
         match read::<Commit>(home, path) {
+            Ok(_) if is_on(Mutant::SkipReadBack) => Ok(()),
             Ok(found) if found == *commit => home.settle(path, bytes).map_err(MakeError::Unknown),
             Ok(_) => {
                 let error = foreign(path);
@@ -403,8 +449,13 @@ impl Commits {
     /// # Errors
     /// Nothing is lost then, and the next try does it.
     pub(crate) fn tell_all_if_due(&mut self, home: &Home) -> io::Result<()> {
-        if self.since_full < COMMITS_BETWEEN.max(self.files.len() as u64 / 10) {
+        if self.since_full < commits_between().max(self.files.len() as u64 / 10) {
             return Ok(());
+        }
+        if is_on(Mutant::DeleteLog) {
+            for number in self.oldest..self.next {
+                home.delete(&path(number))?;
+            }
         }
         self.tell_all(home)?;
         while self.fulls.len() > FULLS_KEPT {

@@ -48,7 +48,27 @@ impl Covered {
         }
         ends.insert(first, end);
         while self.lives.len() > LIVES_KEPT {
-            self.lives.pop_first();
+            self.forget_one((stretch.log, stretch.epoch));
+        }
+    }
+
+    /// Forgets the first process of the log that has had the most; never `last`, which was just
+    /// added.
+    fn forget_one(&mut self, last: (u64, u32)) {
+        let mut most: Option<(usize, (u64, u32))> = None;
+        let mut of_log: Option<(u64, (u64, u32), usize)> = None;
+        for &life in self.lives.keys().filter(|life| **life != last) {
+            let (first, count) = match of_log {
+                Some((log, first, count)) if log == life.0 => (first, count + 1),
+                _ => (life, 1),
+            };
+            of_log = Some((life.0, first, count));
+            if most.is_none_or(|(lives, _)| count > lives) {
+                most = Some((count, first));
+            }
+        }
+        if let Some((_, life)) = most {
+            self.lives.remove(&life);
         }
     }
 
@@ -139,5 +159,15 @@ mod tests {
         }
         assert_eq!(covered.stretches().len(), LIVES_KEPT);
         assert_eq!(covered.missing(1, 999, 0..5), []);
+        // A new queue's log may have a smaller number: its events are remembered all the same.
+        let new = Stretch {
+            log: 0,
+            epoch: 1,
+            first: 0,
+            count: 5,
+        };
+        covered.add(&new);
+        assert_eq!(covered.stretches().len(), LIVES_KEPT);
+        assert_eq!(covered.missing(0, 1, 0..5), []);
     }
 }

@@ -35,6 +35,7 @@
 
 mod account;
 mod care;
+mod chance;
 mod commits;
 pub mod covered;
 mod decode;
@@ -42,6 +43,7 @@ mod encode;
 mod follow;
 pub mod grams;
 mod home;
+mod mutant;
 mod options;
 mod place;
 pub mod query;

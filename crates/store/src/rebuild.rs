@@ -19,11 +19,13 @@ use arrow_array::types::{TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 
+use crate::chance;
 use crate::commits::Commits;
 use crate::covered::{Covered, Stretch};
 use crate::decode;
 use crate::encode;
 use crate::home::{Home, Listed};
+use crate::mutant::{Mutant, is_on};
 use crate::read::Fault;
 use crate::schema::{EPOCH, LOG, SEQ};
 use crate::snapshot::{DataFile, FileEntry};
@@ -95,6 +97,7 @@ pub(crate) fn adopt(
             Verdict::Whole => {
                 tracing::warn!(path, news, "store: a file was not in the list; taken in");
                 file.stretches.iter().for_each(|stretch| seen.add(stretch));
+                home.sync(std::iter::once(path.as_str()))?;
                 store.commit_found(file.entry, replaced, file.stretches)?;
                 replaced = &[];
                 continue;
@@ -158,8 +161,7 @@ fn news(file: &Examined, seen: &Covered) -> u64 {
 fn examine(home: &Home, path: &str, known: Option<&FileEntry>) -> Result<Examined, Fault> {
     let bytes = match known {
         Some(entry) => decode::bytes(home, path, entry)?,
-        None => home
-            .get(path, decode::FILE_BYTES_MAX)
+        None => decode::insist(|| home.get(path, decode::FILE_BYTES_MAX))
             .map_err(|error| Fault::local(&error))?,
     };
     let rows = decode::rows(bytes.clone())?;
@@ -418,12 +420,15 @@ pub fn repair(home: Home, progress: Progress<'_>) -> io::Result<Repaired> {
     let (mut commits, parts) = Commits::salvage(&home)?;
     let mut done = Repaired::default();
     let mut seen = Covered::default();
-    let mut split = Vec::new();
     if parts.is_sound {
         done.say("_log", "the list of files is sound");
     } else {
         let known = &parts.entries;
-        split = rebuild(&home, &mut commits, known, &mut seen, &mut done, progress)?;
+        rebuild(&home, &mut commits, known, &mut seen, &mut done, progress)?;
+        // A file that no commit spoke of may not be durable yet.
+        if !is_on(Mutant::FoundUnsynced) {
+            home.sync(commits.files.keys().map(String::as_str))?;
+        }
         commits.replace_list(&home)?;
         done.say("_log", "the list of files was made anew");
         for path in parts.damaged {
@@ -434,9 +439,6 @@ pub fn repair(home: Home, progress: Progress<'_>) -> io::Result<Repaired> {
     drop(lock);
     // This takes in what the list does not speak of, and names what is missing.
     let store = Store::open(home)?;
-    for path in split {
-        take_rest(&store, &path, &mut seen)?;
-    }
     for file in store.files() {
         let entry = &file.entry;
         done.files += 1;
@@ -448,8 +450,7 @@ pub fn repair(home: Home, progress: Progress<'_>) -> io::Result<Repaired> {
     Ok(done)
 }
 
-/// Fills the list from the files that are there. Returns those, put aside, of whose events some are
-/// in other files.
+/// Fills the list from the files that are there.
 fn rebuild(
     home: &Home,
     commits: &mut Commits,
@@ -457,12 +458,11 @@ fn rebuild(
     seen: &mut Covered,
     done: &mut Repaired,
     progress: Progress<'_>,
-) -> io::Result<Vec<String>> {
+) -> io::Result<()> {
     let mut there: Vec<(String, Listed)> = parquet(home)?.into_iter().collect();
     there.retain(|(path, _)| !commits.doomed.contains(path));
     there.sort_by_key(|(path, found)| (std::cmp::Reverse(found.bytes), path.clone()));
     commits.files.clear();
-    let mut split = Vec::new();
     let total = there.len() as u64;
     for (at, (path, found)) in (1..).zip(there) {
         let place = found.path;
@@ -479,10 +479,11 @@ fn rebuild(
                     }
                     commits.files.insert(path, file.entry);
                 }
-                Verdict::Part(_) => {
+                Verdict::Part(rows) => {
                     done.say(&path, "some of its events are in other files; split");
+                    // First what only this file has: a crash behind the renaming must not cost it.
+                    put_rest(home, commits, &rows, seen)?;
                     home.rename(&place, &aside)?;
-                    split.push(aside);
                 }
                 Verdict::Nothing => {
                     done.say(&path, "its events are in other files; put aside");
@@ -499,26 +500,28 @@ fn rebuild(
         }
         progress(at, total);
     }
-    Ok(split)
+    Ok(())
 }
 
-/// Takes in the rows of a file that no other has.
-fn take_rest(store: &Store, path: &str, seen: &mut Covered) -> io::Result<()> {
-    let file = examine(store.home(), path, None)?;
-    let rows = match verdict(&file, seen)? {
-        Verdict::Whole => file.rows,
-        Verdict::Part(rows) => rows,
-        Verdict::Nothing => return Ok(()),
-    };
-    let covered = stretches(&rows)?;
-    covered.iter().for_each(|stretch| seen.add(stretch));
-    store.commit(Change {
-        why: "found",
-        files: encode::files(&rows)?,
-        removed: &[],
-        covered,
-        tail: &[],
-    })
+/// Writes the rows of a file that no other has, and lists what they are in.
+fn put_rest(
+    home: &Home,
+    commits: &mut Commits,
+    rows: &[RecordBatch],
+    seen: &mut Covered,
+) -> io::Result<()> {
+    for stretch in stretches(rows)? {
+        seen.add(&stretch);
+        commits.covered.add(&stretch);
+    }
+    for (number, file) in (0..).zip(encode::files(rows)?) {
+        let mut entry = file.entry;
+        let name = chance::file_name(chance::number(), number);
+        entry.path = format!("{}{name}{PARQUET}", entry.path);
+        home.put(&format!("{}{UNCOMMITTED}", entry.path), file.bytes)?;
+        commits.files.insert(entry.path.clone(), entry);
+    }
+    Ok(())
 }
 
 impl Repaired {

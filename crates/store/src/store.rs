@@ -395,7 +395,7 @@ impl Store {
             self.counters.files.add(1);
             self.counters.file_bytes.add(entry.bytes);
             let uncommitted = format!("{}{UNCOMMITTED}", entry.path);
-            if let Err(error) = self.home.rename(&uncommitted, &entry.path) {
+            if let Err(error) = self.home.name(&uncommitted, &entry.path) {
                 tracing::warn!(
                     %error,
                     path = uncommitted,
@@ -448,7 +448,7 @@ impl Store {
         drop(state);
         let (gone, left): (Vec<_>, Vec<_>) =
             free.into_iter()
-                .partition(|file| match self.home.delete(file.location.as_ref()) {
+                .partition(|file| match self.delete_names(file) {
                     Ok(()) => true,
                     Err(error) => {
                         if file.set_bad() {
@@ -467,6 +467,16 @@ impl Store {
         if self.home.sync(paths).is_ok() {
             let is_gone = |path: &String| gone.iter().any(|file| file.entry.path == *path);
             self.commits().doomed.retain(|path| !is_gone(path));
+        }
+    }
+
+    /// Deletes a file. Giving it its name may have failed half-way: then it has the other one too.
+    fn delete_names(&self, file: &DataFile) -> io::Result<()> {
+        let place = file.location.as_ref();
+        self.home.delete(place)?;
+        match place == file.entry.path {
+            true => Ok(()),
+            false => self.home.delete(&file.entry.path),
         }
     }
 

@@ -200,16 +200,15 @@ impl Objects for Bucket {
         }
     }
 
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    fn copy(&self, from: &str, to: &str) -> io::Result<()> {
         let (old, new) = (Path::from(from), Path::from(to));
         match self.runtime.block_on(self.storage.copy(&old, &new)) {
             Err(object_store::Error::NotFound { .. }) => {
                 let there = self.runtime.block_on(self.storage.head(&new));
-                return there.map(|_| ()).map_err(plain);
+                there.map(|_| ()).map_err(plain)
             }
-            done => done.map_err(plain)?,
+            done => done.map(|_| ()).map_err(plain),
         }
-        self.delete(from)
     }
 
     fn delete(&self, path: &str) -> io::Result<()> {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::disk::Disk;
 use super::{CreateError, Created, Listed, PART};
+use crate::mutant::{Mutant, is_on};
 
 /// Folders that are remembered as durable: 24 a day and index. Beyond, all are looked at again.
 const DURABLE_MAX: usize = 50_000;
@@ -19,6 +20,8 @@ pub(super) struct Folder {
     /// Folders whose names are durable all the way up. One that an earlier, failed call made may
     /// not be; held for a look-up only.
     durable: Mutex<HashSet<String>>,
+    /// Held while folders are made.
+    making: Mutex<()>,
 }
 
 impl Folder {
@@ -26,10 +29,12 @@ impl Folder {
         Self {
             disk,
             durable: Mutex::default(),
+            making: Mutex::default(),
         }
     }
 
     pub(super) fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.make_folders("_log")?;
         self.disk.lock()
     }
 
@@ -50,7 +55,10 @@ impl Folder {
                 .disk
                 .sync_folder(parent(path))
                 .map(|()| Created::Made)
-                .map_err(CreateError::Unknown),
+                .map_err(match is_on(Mutant::ForgetAfterLink) {
+                    true => CreateError::NotMade,
+                    false => CreateError::Unknown,
+                }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::Taken),
             Err(error) => Err(CreateError::Unknown(error)),
         }
@@ -58,7 +66,21 @@ impl Folder {
 
     fn write_part(&self, target: &str, bytes: &[u8]) -> io::Result<String> {
         let part = format!("{target}{PART}");
-        self.make_folders(parent(target))?;
+        match self.make_folders(parent(target)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // One above it was deleted, and is known yet.
+                self.forget_folder(parent(target));
+                self.make_folders(parent(target))?;
+            }
+            made => made?,
+        }
+        if !is_on(Mutant::ReusePart) {
+            // What a crash has left of it may be a second name of the target: not to be emptied.
+            match self.disk.remove(&part) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                done => done?,
+            }
+        }
         let mut file = match self.disk.create(&part) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // It was empty for a moment, and deleted.
@@ -81,9 +103,26 @@ impl Folder {
         if folder.is_empty() || self.known().contains(folder) {
             return Ok(());
         }
-        self.make_folders(parent(folder))?;
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        self.make_each(folder)
+    }
+
+    fn make_each(&self, folder: &str) -> io::Result<()> {
+        if folder.is_empty() || self.known().contains(folder) {
+            return Ok(());
+        }
+        self.make_each(parent(folder))?;
         match self.disk.make_folder(folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A sync of its name may have failed, and the next one would succeed without it.
+                // There is nothing in such a folder, and it is made anew.
+                match self.disk.remove_folder(folder) {
+                    _ if is_on(Mutant::TrustFolder) => {}
+                    Ok(()) => self.disk.make_folder(folder)?,
+                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                    Err(error) => return Err(error),
+                }
+            }
             made => made?,
         }
         self.disk.sync_folder(parent(folder))?;

@@ -9,6 +9,12 @@ mod disk;
 mod folder;
 mod objects;
 mod reader;
+#[cfg(feature = "simulation")]
+mod simulated;
+#[cfg(feature = "simulation")]
+mod virtual_bucket;
+#[cfg(feature = "simulation")]
+mod virtual_folder;
 
 use std::io;
 use std::path::{Path as FsPath, PathBuf};
@@ -22,7 +28,14 @@ use object_store::path::Path;
 pub use bucket::{BucketOptions, check_url};
 pub use disk::{Disk, DiskFile};
 pub use objects::Objects;
+#[cfg(feature = "simulation")]
+pub use simulated::{Chances, Process};
+#[cfg(feature = "simulation")]
+pub use virtual_bucket::VirtualBucket;
+#[cfg(feature = "simulation")]
+pub use virtual_folder::VirtualFolder;
 
+use crate::mutant::{Mutant, is_on};
 use bucket::Bucket;
 use disk::HostFolder;
 use folder::Folder;
@@ -82,6 +95,22 @@ impl Home {
         let path = folder.canonicalize()?;
         let disk = Arc::new(HostFolder::new(path.clone()));
         Self::on_disk(disk, path)
+    }
+
+    /// A folder that is only in memory; it has no readers.
+    #[cfg(feature = "simulation")]
+    pub fn virtual_folder(disk: Arc<dyn Disk>) -> Self {
+        Self {
+            place: Place::Folder(Folder::new(disk), PathBuf::new()),
+            storage: Arc::new(object_store::memory::InMemory::new()),
+        }
+    }
+
+    /// A bucket that is only in memory; it has no readers.
+    #[cfg(feature = "simulation")]
+    pub fn virtual_bucket(objects: Arc<dyn Objects>) -> Self {
+        let storage = Arc::new(object_store::memory::InMemory::new());
+        Self::on_objects(objects, Reader::Folder(PathBuf::new()), storage)
     }
 
     /// A folder that is there, over system calls of the caller's.
@@ -231,8 +260,30 @@ impl Home {
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         match &self.place {
             Place::Folder(folder, _) => folder.rename(from, to),
-            Place::Bucket(bucket, _) => bucket.rename(from, to),
+            Place::Bucket(bucket, _) => {
+                bucket.copy(from, to)?;
+                bucket.delete(from)
+            }
         }
+    }
+
+    /// Gives an object its final name, by which it is read from then on. Where that takes two
+    /// requests, it has the first name too if the second one fails: the next start deletes it.
+    ///
+    /// # Errors
+    /// It is to be read by the old name.
+    pub(crate) fn name(&self, from: &str, to: &str) -> io::Result<()> {
+        let Place::Bucket(bucket, _) = &self.place else {
+            return self.rename(from, to);
+        };
+        bucket.copy(from, to)?;
+        if let Err(error) = bucket.delete(from) {
+            if is_on(Mutant::TrustOldName) {
+                return Err(error);
+            }
+            tracing::debug!(%error, from, "store: an object has two names until the next start");
+        }
+        Ok(())
     }
 
     /// Deletes an object, if there is one. In a folder, the folders that are empty then go too, and

@@ -14,8 +14,9 @@ pub trait Objects: Send + Sync + fmt::Debug {
     fn put(&self, path: &str, bytes: Bytes) -> io::Result<()>;
     /// Writes an object unless there is one of this name.
     fn create(&self, path: &str, bytes: Bytes) -> Result<Created, CreateError>;
-    /// Gives an object another name; one that has it already is no error.
-    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Gives an object a second name, in place of one that has it. If there is no such object, but
+    /// one of the second name, that is no error.
+    fn copy(&self, from: &str, to: &str) -> io::Result<()>;
     /// Deletes an object, if there is one.
     fn delete(&self, path: &str) -> io::Result<()>;
     /// The bytes of an object of at most `bytes_max` bytes.

@@ -1,0 +1,110 @@
+//! What the virtual folder and the virtual bucket share: chances, and the processes that call.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use fastrand::Rng;
+
+/// What goes wrong by chance.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chances {
+    /// Chances in 65,536 that a call which changes something fails.
+    pub changes: u16,
+    /// Chances in 65,536 that a sync fails.
+    pub syncs: u16,
+    /// Chances in 65,536 that a call which reads fails.
+    pub reads: u16,
+    /// Whether what failed may have had its effect.
+    pub after: bool,
+}
+
+/// The process that calls.
+#[derive(Debug)]
+pub struct Process {
+    dead: AtomicBool,
+    /// Calls that change something until it dies.
+    left: AtomicI64,
+    /// Such calls so far.
+    pub calls: AtomicU64,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self {
+            dead: AtomicBool::new(false),
+            left: AtomicI64::new(i64::MAX),
+            calls: AtomicU64::new(0),
+        }
+    }
+}
+
+/// What a call does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Read,
+    Change,
+    Sync,
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub(super) enum Course {
+    /// It is carried out.
+    Done,
+    /// It is not, and says so.
+    Refused(io::Error),
+    /// It is, or not, and says that it is not.
+    Doubtful(io::Error),
+}
+
+impl Process {
+    /// From now on every call of it fails without effect.
+    pub fn kill(&self) {
+        self.dead.store(true, Relaxed);
+    }
+
+    /// Has it die within a later call that changes something.
+    pub fn die_after(&self, calls: i64) {
+        self.left.store(calls, Relaxed);
+    }
+
+    /// Whether it has died.
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Relaxed)
+    }
+
+    pub(super) fn course(&self, rng: &mut Rng, chances: &Chances, kind: Kind) -> Course {
+        let dead = || io::Error::other("the process is dead");
+        if self.is_dead() {
+            return Course::Refused(dead());
+        }
+        if kind != Kind::Read {
+            self.calls.fetch_add(1, Relaxed);
+            if self.left.fetch_sub(1, Relaxed) <= 0 {
+                self.kill();
+                return Course::Doubtful(dead());
+            }
+        }
+        let chance = match kind {
+            Kind::Read => chances.reads,
+            Kind::Change => chances.changes,
+            Kind::Sync => chances.syncs,
+        };
+        if chance == 0 || rng.u16(..) >= chance {
+            return Course::Done;
+        }
+        const EIO: i32 = 5;
+        const EMFILE: i32 = 24;
+        const ENOSPC: i32 = 28;
+        let code = match kind {
+            Kind::Sync => EIO,
+            Kind::Read => [EIO, EMFILE][rng.usize(..2)],
+            Kind::Change => [EIO, EMFILE, ENOSPC][rng.usize(..3)],
+        };
+        let error = io::Error::from_raw_os_error(code);
+        match kind != Kind::Read && chances.after && rng.bool() {
+            true => Course::Doubtful(error),
+            false => Course::Refused(error),
+        }
+    }
+}
