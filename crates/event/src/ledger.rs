@@ -131,8 +131,8 @@ impl DestinationCounters {
         }
     }
 
-    /// Has the ledger show what became of the events that it delivers from now on. To be said when a
-    /// store was opened, before the first event comes to it.
+    /// Has the ledger show what became of the events that it delivers from now on. To be said when
+    /// a store was opened, before the first event comes to it.
     pub fn keeps(&self, account: StoredAccount) {
         let stored = Stored {
             delivered_before: self.delivered.get(),

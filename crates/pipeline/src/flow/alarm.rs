@@ -437,6 +437,7 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
     }
 }
 
+// tidy: long because it is a table, a row for each kind
 pub(super) fn losing(loss: &GrowingLoss) -> Draft {
     let GrowingLoss {
         kind, name, count, ..
