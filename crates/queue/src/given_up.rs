@@ -1,5 +1,6 @@
 //! What a stop gives up: events that were accepted and that the disk, full or failing, did not
-//! take. They have a fate like all others, and are counted before the ledger is read for the last time.
+//! take. They have a fate like all others, and are counted before the ledger is read for the last
+//! time.
 
 use inrush_event::DropReason;
 
