@@ -37,7 +37,6 @@ fn a_2xx_that_is_not_hecs_success_took_nothing() {
             "<html>Sign in to continue</html>",
             "Sign in to continue",
         ),
-        (200, "", "it is empty"),
         (204, "", "it is empty"),
         (201, "created", "created"),
         (202, r#"{"status":"accepted"}"#, "accepted"),

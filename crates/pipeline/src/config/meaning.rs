@@ -13,6 +13,7 @@ use inrush_transport::tls::ServerTls;
 
 use super::access;
 use super::options::{Config, SetOptions, SourceConfig, SyslogSource};
+use super::places;
 use crate::quarantine::Nowhere;
 use crate::shape::{Failures, Shape};
 use inrush_yaml::Node;
@@ -30,6 +31,7 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
         }
     }
     backlogs(config, root, findings);
+    places::check(config, root, findings);
     for (name, destination) in &config.destinations {
         let node = root.get("destinations").and_then(|node| node.get(name));
         for problem in inrush_sink::validate(destination) {

@@ -26,6 +26,7 @@ mod meaning;
 mod memory;
 mod options;
 mod password;
+mod places;
 mod reference;
 mod schema;
 

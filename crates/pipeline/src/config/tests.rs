@@ -305,6 +305,32 @@ destinations: { n: { type: blackhole } }
 }
 
 #[test]
+fn two_destinations_do_not_write_to_one_place() {
+    let text = "\
+data_dir: /var/lib/nowhere
+sources: { s: { type: syslog, listen: [udp://127.0.0.1:1] } }
+destinations:
+  a: { type: store }
+  b: { type: store, path: ./store/ }
+  c: { type: store, path: /var/lib/nowhere/x/../store/inner }
+  d: { type: file, path: out/all.log }
+  e: { type: file, path: /var/lib/nowhere/out/all.log }
+  f: { type: file, path: out/other.log }
+";
+    finds(
+        text,
+        &[
+            "5:27: `path` of `b` and of `a` lead to one folder (/var/lib/nowhere/store), and a \
+             store has one writer; give each a folder of its own",
+            "6:27: `path` of `c` and of `a` lead to one folder (/var/lib/nowhere/store/inner), and \
+             a store has one writer; give each a folder of its own",
+            "8:26: `path` of `e` and of `d` name one file (/var/lib/nowhere/out/all.log); give \
+             each a file of its own",
+        ],
+    );
+}
+
+#[test]
 fn tls_needs_its_files() {
     finds(
         &with_source("    listen: [\"tcp://[::1]:1\", \"tls://[::1]:2\"]\n"),

@@ -94,6 +94,18 @@ pub(super) struct Heard<'a> {
     pub(super) broken: Option<&'a str>,
 }
 
+impl Heard<'_> {
+    /// Whether it says 200 and nothing else. A portal's or a proxy's answer has a page, or the type
+    /// of one.
+    fn is_bare_200(&self) -> bool {
+        let is_page = |kind: &str| kind.to_ascii_lowercase().contains("html");
+        self.status == 200
+            && self.body.is_empty()
+            && self.broken.is_none()
+            && !self.content_type.is_some_and(is_page)
+    }
+}
+
 /// What an answer to a request of `events` means. Bodies of `success` count as HEC's own
 /// `{"text":"Success","code":0}` does.
 pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Action, Words) {
@@ -133,6 +145,7 @@ pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Act
 ///                         9, 23, 26, 27 not taken, again later
 ///                         others        held
 /// a body of `success`                   taken
+/// a 200 with nothing, and no page       taken: receivers that are not Splunk's answer so
 /// anything else, or none                held
 /// ```
 fn judge_2xx(
@@ -146,6 +159,7 @@ fn judge_2xx(
     let reason = ErrorReason::BadAnswer;
     match code.filter(|_| says_text) {
         Some(0 | 24 | 25) => Action::Taken,
+        _ if heard.is_bare_200() => Action::Taken,
         _ if heard.broken.is_none() && is_one_of(heard.body, success) => Action::Taken,
         Some(9 | 23 | 26 | 27) => Action::Retry { reason, after },
         _ => Action::Hold(reason),
@@ -297,6 +311,11 @@ mod tests {
         let said = |heard| judge(heard, 10, &[]).1.text;
         let page = said(heard(b"<html>Welcome</html>"));
         assert_eq!(page, "not HEC's answer (text/html): <html>Welcome</html>");
+        let bare = Heard {
+            content_type: None,
+            ..heard(b"")
+        };
+        assert_eq!(judge(bare, 10, &[]).0, Action::Taken);
         let empty = said(heard(b""));
         assert_eq!(empty, "not HEC's answer (text/html): it is empty");
         let other = said(heard(br#"{"text":"No","code":4}"#));
