@@ -183,7 +183,9 @@ fn finish(signals: &mut Signals, pipeline: Pipeline) {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        pipeline.map(Pipeline::stop);
+        if let Some(pipeline) = pipeline {
+            pipeline.stop();
+        }
         handle.close();
     };
     std::thread::scope(|scope| {

@@ -99,7 +99,7 @@ fn by_site(reads: bool, target: Target<'_>, headers: &HeaderMap) -> Result<(), R
         Some("same-origin") => Ok(()),
         Some("none") if reads => {
             let costly = |path: &&str| target.path.starts_with(*path);
-            match navigates && !target.page && COSTLY.iter().any(|path| costly(&path)) {
+            match navigates && !target.page && COSTLY.iter().any(costly) {
                 true => Err(TYPED),
                 false => Ok(()),
             }

@@ -1,6 +1,6 @@
 //! Asks the admin API for a snapshot.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,9 +195,9 @@ fn tls(ca_file: Option<&PathBuf>) -> Result<TlsConfig, TopError> {
         .build())
 }
 
-fn authorities(path: &PathBuf) -> Result<Vec<Certificate<'static>>, TopError> {
+fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>, TopError> {
     let fail = |what: String| TopError::Ca {
-        path: path.clone(),
+        path: path.to_owned(),
         what,
     };
     let pem = inrush_files::read(path, CA_BYTES_MAX).map_err(|error| fail(error.to_string()))?;

@@ -94,7 +94,7 @@ impl Meter {
     }
 
     fn show(&self, done: u64, total: u64) {
-        if self.shown && (done == total || done % 16 == 0) {
+        if self.shown && (done == total || done.is_multiple_of(16)) {
             eprint!("\r{} {done} of {total} files", self.what);
             // Nothing depends on it.
             let _ = std::io::stderr().flush();

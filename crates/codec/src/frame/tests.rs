@@ -276,7 +276,7 @@ fn a_count_within_the_limit_takes_no_lines_of_others() {
     );
     check(
         auto,
-        b"<13>a\020 <13>x\0<13>b\0<13>c\0",
+        b"<13>a\x0020 <13>x\0<13>b\0<13>c\0",
         &[
             ("<13>a", ""),
             ("20 <13>x", bad),

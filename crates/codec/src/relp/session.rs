@@ -203,14 +203,14 @@ impl Rules {
         let open = self.state == State::Open;
         match item {
             Item::Frame {
-                txnr,
+                txnr: 0,
                 command,
                 data,
-            } if txnr == 0 => {
+            } => {
                 self.waste(command, data);
                 self.state = State::Ended(End::Protocol);
             }
-            Item::Cut { txnr, data } if txnr == 0 => {
+            Item::Cut { txnr: 0, data } => {
                 self.waste(Command::Syslog, data);
                 self.state = State::Ended(End::Protocol);
             }

@@ -211,10 +211,11 @@ impl Attempt {
         let error = error.without_url();
         let reason = client::reason(&error);
         let mut text = client::words(&error).join(": ");
-        if self.proxy.is_none() && speech::may_be_other(&self.url, reason) {
-            if let Some(hint) = speech::other(self.url.clone()).await {
-                text = format!("{hint} ({text})");
-            }
+        if self.proxy.is_none()
+            && speech::may_be_other(&self.url, reason)
+            && let Some(hint) = speech::other(self.url.clone()).await
+        {
+            text = format!("{hint} ({text})");
         }
         match reason {
             ErrorReason::Tls => Reach::NoTls(text),
