@@ -147,7 +147,17 @@ fn unfinished_frames_of_many_connections_starve_nobody() {
         ledger.sources["syslog"].accepted >= 1502
     });
     // Whole, though it came in ten pieces.
-    let found = inrush.http("GET", "/api/v1/search?q=LONG&limit=10").body;
+    inrush.wait_until("all is in files", |ledger| {
+        ledger.destinations["local"].pending == 0
+    });
+    let export = std::process::Command::new(binary())
+        .args(["store", "export", "-c"])
+        .arg(inrush.path("inrush.yaml"))
+        .arg("--data-dir")
+        .arg(inrush.path("data"))
+        .output()
+        .unwrap();
+    let found = String::from_utf8(export.stdout).unwrap();
     assert!(found.contains(&"y".repeat(50_000)), "{found:.1000}");
 }
 

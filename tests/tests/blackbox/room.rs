@@ -112,9 +112,11 @@ fn a_small_disk_with_a_dead_destination_keeps_what_was_delivered() {
     let inrush = disk.start(dir, &store("", DEAD));
     let accepted = fill(&inrush, 60_000);
     assert!(accepted < 60_000, "the disk is too large for this test");
-    let ledger = inrush.ledger();
+    let ledger = inrush.wait_until("the store delivers", |ledger| {
+        ledger.destinations["local"].delivered > 0
+    });
     let (local, dead) = (&ledger.destinations["local"], &ledger.destinations["dead"]);
-    assert!(local.delivered > 0 && local.dropped.is_empty(), "{local:?}");
+    assert!(local.dropped.is_empty(), "{local:?}");
     assert_eq!(dead.pending, accepted);
     let stored = inrush.stored("local");
     assert!(

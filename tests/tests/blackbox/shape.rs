@@ -114,20 +114,14 @@ fn routes_choose_destinations_and_every_event_is_accounted_for() {
 }
 
 #[test]
-fn what_is_routed_to_a_destination_that_could_not_be_opened_is_in_the_ledger() {
+fn what_is_routed_to_a_store_that_cannot_be_opened_waits_until_it_can() {
     let inrush = Inrush::start(&crate::to_file(crate::TCP, ""));
     // A file stands where the store would have its folder.
     std::fs::write(inrush.path("taken"), "").unwrap();
-    let far = "  far: { type: store, path: \"{dir}/taken/store\" }\n\
+    let far = "  far: { type: store, path: \"{dir}/taken/store\", flush_after: 100ms }\n\
         routes:\n  - { match: 'program == \"fw\"', to: [far] }\n  - { to: [out] }\n";
     inrush.rewrite(&format!("{}{far}", crate::to_file(crate::TCP, "")));
-    let answer = inrush.reload();
-    assert_ne!(answer.status, 200, "{answer:?}");
-    let problems = answer.json()["problems"].to_string();
-    assert!(
-        problems.contains("taken") && problems.contains("was taken on"),
-        "{problems}"
-    );
+    assert_eq!(inrush.reload().status, 200);
     let sent = [
         line(3, "fw", "one"),
         line(3, "app", "two"),
@@ -138,12 +132,16 @@ fn what_is_routed_to_a_destination_that_could_not_be_opened_is_in_the_ledger() {
         ledger.sources["syslog"].accepted == 3 && ledger.destinations["out"].delivered == 1
     });
     assert!(ledger.balanced, "{ledger:#?}");
-    let far = &ledger.destinations["far"];
-    assert_eq!(
-        (far.accepted, far.dropped["removed"]),
-        (2, 2),
-        "{ledger:#?}"
-    );
+    assert_eq!(ledger.destinations["far"].pending, 2);
+    let destinations = inrush.json("/api/v1/destinations").to_string();
+    assert!(destinations.contains("store_held"), "{destinations}");
+    assert_eq!(inrush.http("GET", "/healthz").status, 503);
+    let answer = inrush.http("GET", "/api/v1/search?q=one").body;
+    assert!(answer.contains("the store far is not open"), "{answer}");
+    std::fs::remove_file(inrush.path("taken")).unwrap();
+    inrush.wait_until("the store takes them", |ledger| {
+        ledger.balanced && ledger.destinations["far"].delivered == 2
+    });
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn again(dir: TempDir, yaml: &str) -> Inrush {
 }
 
 /// The objects of an answer that comes line by line.
-fn lines_of(inrush: &Inrush, path: &str) -> Vec<Value> {
+pub(crate) fn lines_of(inrush: &Inrush, path: &str) -> Vec<Value> {
     let mut stream = TcpStream::connect(inrush.admin()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     // Of HTTP/1.0, so that the answer comes as it is and ends with the connection.
