@@ -366,7 +366,7 @@ mod tests {
                 Taken,
             ),
             (200, None, "<html>hello</html>", bad.clone()),
-            (200, None, "", bad.clone()),
+            (200, None, "", Taken),
             (204, None, "", bad.clone()),
             (201, None, r#"{"text":"Success","code":0}"#, Taken),
             (202, None, "{}", bad.clone()),
