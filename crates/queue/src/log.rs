@@ -29,7 +29,7 @@ use crate::writer::Writer;
 /// Why a batch was not taken; none of its events was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppendError {
-    /// The queue is full and its policy is [`WhenFull::DropNewest`].
+    /// The queue is full and its policy is `WhenFull::DropNewest`.
     Full,
     /// The queue has been closed.
     Closed,
@@ -237,7 +237,7 @@ impl Log {
         self.keeper.is_some()
     }
 
-    /// Appends a batch, waiting for room under [`WhenFull::Block`]. `accept` posts the source's
+    /// Appends a batch, waiting for room under `WhenFull::Block`. `accept` posts the source's
     /// side of the ledger; it runs inside the same posting as the destinations' side. Returns the
     /// batch's position. An urgent batch is made durable at once, because someone waits for it.
     ///

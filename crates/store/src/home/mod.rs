@@ -287,7 +287,7 @@ impl Home {
     }
 
     /// Deletes an object, if there is one. In a folder, the folders that are empty then go too, and
-    /// a power cut may bring it back until [`Self::sync`].
+    /// a power cut may bring it back until `Self::sync`.
     ///
     /// # Errors
     /// It is there still.
