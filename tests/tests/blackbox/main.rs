@@ -43,6 +43,7 @@ mod search;
 mod searches;
 mod shape;
 mod store;
+mod store_faults;
 mod store_s3;
 mod strangers;
 mod texts;
