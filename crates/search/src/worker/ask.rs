@@ -84,8 +84,10 @@ impl Ask {
             self.shared.runs(&worker);
             let heard = self.exchange(&worker, turn.bounds, &mut course);
             let peak = worker.peak.load(Relaxed);
+            let unused = worker.kept.load(Relaxed) && !worker.is_killed();
             let last = match heard {
                 Ok(_) if course.ended => None,
+                Ok(false) if unused => self.again_or(worker.death(), peak, &course),
                 Ok(heard) => self.unfinished(worker.death(), heard, peak, &course),
                 Err(_) => self.unfinished(worker.death(), true, peak, &course),
             };
@@ -236,6 +238,15 @@ impl Ask {
             Err(fault) => (Some(fault.to_string()), Vec::new()),
         };
         tell(worker, &ToWorker::Rows { id, failed }, &bytes)
+    }
+
+    /// What follows where a worker that was kept had died before it was asked: whatever killed it,
+    /// it was not this search.
+    fn again_or(&self, death: Death, peak: usize, course: &Course) -> Option<Unfinished> {
+        match course.since.elapsed() < self.time_max / TIME_PART {
+            true => Some(Unfinished::Again),
+            false => self.unfinished(death, false, peak, course),
+        }
     }
 
     /// The last reply of a search whose worker has died.

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -268,6 +268,7 @@ impl Shared {
         state.running.retain(|one| !Arc::ptr_eq(one, &worker));
         let room = state.idle.len() < IDLE_WORKERS_MAX && !state.closed;
         if again && small && room && !worker.is_killed() {
+            worker.kept.store(true, Relaxed);
             let since = Instant::now();
             state.idle.push(Idle {
                 worker,
@@ -380,6 +381,8 @@ pub(super) struct Worker {
     pub(super) pid: u32,
     /// Bytes that it was seen to have at most.
     pub(super) peak: AtomicUsize,
+    /// Whether it has answered before and was kept: it may have died since, whoever killed it.
+    pub(super) kept: AtomicBool,
     pub(super) stdin: Mutex<BufWriter<ChildStdin>>,
     pub(super) stdout: Mutex<BufReader<ChildStdout>>,
     child: Mutex<Child>,
@@ -418,6 +421,7 @@ impl Worker {
         Ok(Self {
             pid: child.id(),
             peak: AtomicUsize::new(0),
+            kept: AtomicBool::new(false),
             stdin: Mutex::new(BufWriter::new(stdin)),
             stdout: Mutex::new(BufReader::new(stdout)),
             child: Mutex::new(child),
