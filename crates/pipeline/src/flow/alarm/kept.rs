@@ -28,7 +28,7 @@ pub(in crate::flow) fn store_short(name: &str, room: &Room) -> Option<Draft> {
              events: they stay in the queue then, and sources wait when that is full."
         ),
         remedy: "Make room on the disk (`df -h`), give the store a larger one, or lower `min_age` \
-            and reload. `inrush doctor` adds up what may be taken."
+            and reload."
             .to_owned(),
         link: ROOM,
     })
