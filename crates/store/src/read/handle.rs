@@ -198,35 +198,53 @@ impl Handle {
         }
         let sums = &self.file.entry.sums;
         let around = ranges.iter().map(|range| sums.around(range, self.size));
-        let around: Vec<Range<u64>> = around.collect();
-        let blocks = match &self.place {
+        let spans = joined(around.collect());
+        let read = match &self.place {
             Place::Local(file) => {
-                let read = around.iter().map(|blocks| self.local(file, blocks.clone()));
+                let read = spans.iter().map(|blocks| self.local(file, blocks.clone()));
                 read.collect::<Result<Vec<_>, _>>()?
             }
             Place::Remote(objects, location) => {
-                let bytes = around.iter().map(|range| range.end - range.start).sum();
+                let bytes = spans.iter().map(|range| range.end - range.start).sum();
                 self.meter.add_bytes(bytes);
-                let read = match objects.get_ranges(location, &around).await {
+                let read = match objects.get_ranges(location, &spans).await {
                     Ok(all) => all,
                     Err(error) => return Err(self.remote_fault(error).await),
                 };
-                for (range, bytes) in around.iter().zip(&read) {
+                for (range, bytes) in spans.iter().zip(&read) {
                     self.check(range.start, bytes)?;
                 }
                 read
             }
         };
-        let cut = |((wanted, around), bytes): ((&Range<u64>, &Range<u64>), Bytes)| {
-            let begin = usize::try_from(wanted.start - around.start).map_err(Fault::damaged)?;
-            let end = usize::try_from(wanted.end - around.start).map_err(Fault::damaged)?;
+        let cut = |wanted: &Range<u64>| {
+            let at = spans.partition_point(|span| span.end < wanted.end);
+            let (Some(span), Some(bytes)) = (spans.get(at), read.get(at)) else {
+                return Err(Fault::damaged("it is shorter than it was"));
+            };
+            let begin = usize::try_from(wanted.start - span.start).map_err(Fault::damaged)?;
+            let end = usize::try_from(wanted.end - span.start).map_err(Fault::damaged)?;
             match end <= bytes.len() {
                 true => Ok(bytes.slice(begin..end)),
                 false => Err(Fault::damaged("it is shorter than it was")),
             }
         };
-        ranges.iter().zip(&around).zip(blocks).map(cut).collect()
+        ranges.iter().map(cut).collect()
     }
+}
+
+/// The ranges in order, those that share bytes as one: columns side by side end and begin in the
+/// same block, which is then read and checked once.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let shared = next.start < last.end;
+        if shared {
+            last.end = last.end.max(next.end);
+        }
+        shared
+    });
+    ranges
 }
 
 impl AsyncFileReader for Handle {
@@ -248,5 +266,17 @@ impl AsyncFileReader for Handle {
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
         let known = "the footer is read beforehand".to_owned();
         async move { Err(ParquetError::General(known)) }.boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_share_a_block_are_read_once() {
+        let ranges = vec![64..96, 0..32, 32..64, 0..64, 96..96, 200..300, 250..260];
+        assert_eq!(joined(ranges), [0..64, 64..96, 96..96, 200..300]);
+        assert_eq!(joined(Vec::new()), []);
     }
 }
