@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::lab::{Lab, Terms};
 use crate::results::Results;
 use crate::scenario::Name;
-use crate::{bare, classify, crash, report, sink, subject};
+use crate::{bare, classify, crash, report, sink, subject, versus};
 
 /// The page of results, beside the results.
 pub(crate) const PAGE: &str = "RESULTS.md";
@@ -29,6 +29,8 @@ enum Command {
     Report(ReportArgs),
     /// Kill the process at random moments under load, and account for every event
     Crash(crash::CrashArgs),
+    /// Compare what this build costs with what an earlier one did
+    Versus(versus::VersusArgs),
     /// The bare TCP loop: epoll, read, newline scan, discard
     BareTcp(bare::tcp::BareTcp),
     /// The bare UDP loop: recvmmsg, discard
@@ -110,6 +112,7 @@ pub fn experiments() -> ExitCode {
         Command::Run(args) => run(&args),
         Command::Report(args) => report(&args).map(|()| true),
         Command::Crash(args) => crash::run(&args),
+        Command::Versus(args) => versus::run(&args),
         Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
         Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
         Command::Classify(args) => classify::run(&args).map(|()| true),

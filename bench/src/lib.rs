@@ -25,6 +25,7 @@ mod sink;
 mod stats;
 mod subject;
 mod tables;
+mod versus;
 
 pub use experiments::experiments;
 pub use sink::{HecSink, run as serve_sink};

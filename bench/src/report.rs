@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::crash;
 use crate::results::{Cell, Results, Scenario};
 use crate::scenario::Name;
 use crate::stats::{REFERENCE_US, Spread};
+use crate::{crash, versus};
 
 const HEAD: &str = "\
 # Results
@@ -26,6 +26,7 @@ pub(crate) fn render(results: &Results) -> String {
         }
     }
     crash::section(&mut page, &results.crash);
+    versus::section(&mut page, &results.versus);
     page
 }
 

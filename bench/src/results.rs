@@ -11,6 +11,7 @@ use crate::crash::CrashRun;
 use crate::meter::Machine;
 use crate::sink::Latency;
 use crate::stats::{Spread, clean_or_all};
+use crate::versus;
 
 /// All that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub(crate) struct Results {
     /// Runs of `inrush-bench crash`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) crash: Vec<CrashRun>,
+    /// Comparisons with an earlier build.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) versus: Vec<versus::Row>,
 }
 
 /// One scenario.

@@ -16,6 +16,14 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// As tables have it.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "{:.3} ({:.3}–{:.3}, {})",
+            self.median, self.min, self.max, self.n
+        )
+    }
+
     /// The spread of `values`; nothing if there are none.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();

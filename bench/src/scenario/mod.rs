@@ -22,6 +22,8 @@ mod store;
 mod turns;
 mod udp;
 
+pub(crate) use store::MIXED;
+
 use anyhow::Result;
 use clap::ValueEnum;
 
@@ -119,6 +121,14 @@ impl Name {
         all().filter(|name| names.contains(name)).collect()
     }
 
+    /// `names` in order, each once; `all` stands for every one, none for none.
+    pub(crate) fn expand_named(names: &[Self]) -> Vec<Self> {
+        match names {
+            [] => Vec::new(),
+            _ => Self::expand(names),
+        }
+    }
+
     /// As it is written on the command line.
     pub(crate) fn text(self) -> String {
         self.to_possible_value()
@@ -168,7 +178,7 @@ impl Name {
 }
 
 /// The load of the reference loop: TCP, 10 connections, 800 B, as fast as it goes.
-const REFERENCE: Shape = Shape {
+pub(crate) const REFERENCE: Shape = Shape {
     wire: Wire::Tcp,
     connections: 10,
     size: 800,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::store::{MIXED, file_bytes, lag_within, start};
+use super::store::{MIXED, file_bytes, lag_seconds, lag_within, start};
 use super::tell;
 use crate::lab::{INRUSH_DIR, Lab, Meanwhile};
 use crate::probe::{self, Probe};
@@ -97,9 +97,6 @@ const BUSY: [(&str, &str); 4] = [
 /// An event must be found within so many seconds while four searches run, 99 of 100.
 const LAG_MAX: f64 = 2.0;
 
-/// How long that is looked at.
-const LAG_SECONDS: u64 = 60;
-
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let events = lab.terms.events;
@@ -136,7 +133,8 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         BUSY.len()
     );
     scenario.checks.push(lag_within(&lags, LAG_MAX, &when));
-    let load = format!("125,000/s, 4 conn, 300 B, {LAG_SECONDS} s, beside 4 searches");
+    let seconds = lag_seconds(lab);
+    let load = format!("125,000/s, 4 conn, 300 B, {seconds} s, beside 4 searches");
     scenario.add_inrush(load, vec![run]);
     lab.dir(INRUSH_DIR)?;
     Ok(scenario)
@@ -234,7 +232,7 @@ fn beside_searches(lab: &Lab) -> Result<(Run, Vec<f64>, u64)> {
             rate: MIXED.rate / 2,
             ..MIXED
         };
-        let amount = Amount::Number(shape.rate * LAG_SECONDS);
+        let amount = Amount::Number(shape.rate * lag_seconds(lab));
         let run = lab.measure(&mut inrush, None, &shape, amount, Some(meanwhile));
         over.store(true, Relaxed);
         let mut asked = 0;

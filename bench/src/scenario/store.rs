@@ -21,7 +21,7 @@ const RATE: u64 = 250_000;
 /// Events that the peer gets, the first quarter to warm up.
 const PEER_EVENTS: u64 = 2_000_000;
 
-/// How long the half rate is held while events are looked for.
+/// How long the half rate is held while events are looked for, where the full one is held longer.
 const LAG_SECONDS: u64 = 60;
 
 /// An event must be found within so many seconds, 99 of 100.
@@ -31,7 +31,7 @@ const LAG_MAX: f64 = 1.0;
 const RSS_MAX_MIB: f64 = 1024.0;
 
 /// Mixed messages of 300 B.
-pub(super) const MIXED: Shape = Shape {
+pub(crate) const MIXED: Shape = Shape {
     wire: Wire::Tcp,
     connections: 4,
     size: 300,
@@ -67,13 +67,19 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     scenario
         .checks
         .push(lag_within(&lags, LAG_MAX, "at half the rate"));
-    let load = format!("125,000/s, 4 conn, 300 B, {LAG_SECONDS} s, looked for once a second");
+    let seconds = lag_seconds(lab);
+    let load = format!("125,000/s, 4 conn, 300 B, {seconds} s, looked for once a second");
     scenario.add_inrush(load, vec![half]);
     if lab.terms.peers && OpenSearch::installed() {
         beside_opensearch(lab, &mut scenario)?;
     }
     lab.dir(INRUSH_DIR)?;
     Ok(scenario)
+}
+
+/// How long the half rate is held.
+pub(super) fn lag_seconds(lab: &Lab) -> u64 {
+    LAG_SECONDS.min(lab.terms.store_seconds)
 }
 
 /// Starts the built-in configuration with nothing stored.
@@ -118,7 +124,7 @@ fn half_rate(lab: &Lab) -> Result<(Run, Vec<f64>)> {
         rate: RATE / 2,
         ..MIXED
     };
-    let amount = Amount::Number(shape.rate * LAG_SECONDS);
+    let amount = Amount::Number(shape.rate * lag_seconds(lab));
     let mut run = lab.measure(&mut inrush, None, &shape, amount, Some(meanwhile))?;
     let last = inrush.progress()?;
     run.wrong = inrush.wrong(&last, run.sent + probe.sent());

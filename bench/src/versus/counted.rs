@@ -1,0 +1,144 @@
+//! Instructions of the whole process an event, counted by valgrind.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Row;
+use crate::lab::{INRUSH_DIR, Lab};
+use crate::scenario::{MIXED, REFERENCE};
+use crate::sender::{self, Amount, Shape, Wire};
+use crate::subject::{Inrush, Sink, Subject, User, drain, write_config};
+
+/// Events of the short run: what starting and stopping cost is in it as in the long one.
+const FEW: u64 = 20_000;
+
+/// Events of the long run.
+const MANY: u64 = 120_000;
+
+/// Events a second over UDP: valgrind is some fifty times slower, and nothing may be lost.
+const UDP_RATE: u64 = 4_000;
+
+/// A way from the wire to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Tcp,
+    Udp,
+    Hec,
+    Fsync,
+    Store,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 5] = [Self::Tcp, Self::Udp, Self::Hec, Self::Fsync, Self::Store];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp10",
+            Self::Udp => "udp",
+            Self::Hec => "hec",
+            Self::Fsync => "durable, fsync",
+            Self::Store => "store",
+        }
+    }
+
+    /// The configuration; none stands for the built-in one.
+    const fn config(self) -> Option<&'static str> {
+        match self {
+            Self::Tcp => Some(include_str!("../../inrush/tcp-blackhole.yaml")),
+            Self::Udp => Some(include_str!("../../inrush/udp-blackhole.yaml")),
+            Self::Hec => Some(include_str!("../../inrush/tcp-hec.yaml")),
+            Self::Fsync => Some(include_str!("../../inrush/durability.yaml")),
+            Self::Store => None,
+        }
+    }
+
+    const fn shape(self) -> Shape {
+        match self {
+            Self::Udp => Shape {
+                wire: Wire::Udp,
+                connections: 1,
+                rate: UDP_RATE,
+                ..REFERENCE
+            },
+            Self::Store => Shape { rate: 0, ..MIXED },
+            Self::Tcp | Self::Hec | Self::Fsync => REFERENCE,
+        }
+    }
+}
+
+/// Both builds: the old one, the new one, the old one again.
+pub(super) fn compare(before: &Lab, now: &Lab, way: Way) -> Result<Row> {
+    eprintln!("{}: counting", way.name());
+    let round = [
+        per_event(before, way)?,
+        per_event(now, way)?,
+        per_event(before, way)?,
+    ];
+    let load = format!("{MANY} events less {FEW}");
+    Row::instructions(way.name(), &load, &[round]).context("nothing was counted")
+}
+
+fn per_event(lab: &Lab, way: Way) -> Result<f64> {
+    let few = total(lab, way, FEW)?;
+    let many = total(lab, way, MANY)?;
+    Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
+}
+
+/// Instructions of a process from its start to its end, with `events` in between.
+fn total(lab: &Lab, way: Way, events: u64) -> Result<u64> {
+    let dir = lab.dir(INRUSH_DIR)?;
+    let counts = dir.join("callgrind");
+    let watched = dir.join("inrush-under-valgrind");
+    under_valgrind(&watched, &lab.inrush, &counts)?;
+    let sink = matches!(way, Way::Hec)
+        .then(|| Sink::start(&[]))
+        .transpose()?;
+    let config = way.config().map(|template| {
+        let file = lab.inrush_config();
+        let port = sink
+            .as_ref()
+            .map_or(String::new(), |sink| sink.port.to_string());
+        let values = [
+            ("@DIR@", dir.display().to_string()),
+            ("@SINK@", port),
+            ("@DURABILITY@", "fsync".to_owned()),
+        ];
+        let values = values
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
+        write_config(&file, template, &values).map(|()| file)
+    });
+    let config = config.transpose()?;
+    let mut inrush = Inrush::start(&watched, config.as_deref(), &dir, User::Ours)?;
+    let shape = way.shape();
+    let address = inrush.address(shape.wire)?;
+    let amount = Amount::Number(events);
+    let sent = sender::start(&lab.inrush, &address, &shape, amount, None)?.finish()?;
+    let last = drain(&mut inrush, sent.events)?;
+    let wrong = inrush.wrong(&last, sent.events);
+    ensure!(wrong.is_none(), "{}: {wrong:?}", way.name());
+    // Asks it to end, and waits: the counts are written then.
+    drop(inrush);
+    let text = fs::read_to_string(&counts).context("valgrind has written no counts")?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    total
+        .context("valgrind has no total")?
+        .trim()
+        .parse()
+        .context("valgrind's total is no number")
+}
+
+/// A program that runs `binary` under valgrind, which writes to `counts`.
+fn under_valgrind(file: &Path, binary: &Path, counts: &Path) -> Result<()> {
+    let script = format!(
+        "#!/bin/sh\nexec valgrind --quiet --tool=callgrind --callgrind-out-file={} -- {} \"$@\"\n",
+        counts.display(),
+        binary.display()
+    );
+    fs::write(file, script)?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! One build against another: scenarios by turns, so that what the host does to one it does to the
+//! other. A round is the old build, the new one, and the old one again; what the old one differs
+//! from itself within a round is the error of the measure.
+//!
+//! With `--instructions` valgrind counts instead: a run of few events and one of many, whose
+//! difference is what an event costs, whatever the host does.
+
+mod counted;
+mod outcome;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+pub(crate) use outcome::{Row, section};
+
+use crate::experiments::{PAGE, write};
+use crate::lab::{Lab, Terms};
+use crate::report;
+use crate::results::{Cell, Results, Scenario};
+use crate::scenario::Name;
+use crate::stats::median;
+use crate::subject::default_binary;
+
+/// How to compare.
+#[derive(Args)]
+pub(crate) struct VersusArgs {
+    /// Scenarios whose CPU is compared
+    #[arg(required_unless_present = "instructions")]
+    scenarios: Vec<Name>,
+    /// The build of before
+    #[arg(long, value_name = "PATH")]
+    before: PathBuf,
+    /// The build of now; the one beside this program if not given
+    #[arg(long, value_name = "PATH")]
+    inrush: Option<PathBuf>,
+    /// How often each scenario is run with the build of now; twice as often with the other
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long a run should last
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// How long `store` holds the full rate, seconds
+    #[arg(long, default_value_t = 10)]
+    store_seconds: u64,
+    /// Events that `search` searches
+    #[arg(long, default_value_t = 2_000_000)]
+    events: u64,
+    /// Count instructions by valgrind, of every way that it can be counted for
+    #[arg(long)]
+    instructions: bool,
+    /// Where the subjects keep their data
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
+    /// Where the results go, the page RESULTS.md beside them
+    #[arg(long, default_value = "bench/results-latest.json")]
+    out: PathBuf,
+}
+
+/// Compares, says what it found, and keeps it. False where the new build costs more.
+pub(crate) fn run(args: &VersusArgs) -> Result<bool> {
+    anyhow::ensure!(
+        !cfg!(debug_assertions),
+        "a debug build says nothing of cost: use --release"
+    );
+    let now = args.inrush.clone().map_or_else(default_binary, Ok)?;
+    let mut results = Results::load(&args.out)?;
+    let mut good = true;
+    let mut keep = |rows: Vec<Row>| -> Result<()> {
+        for row in rows {
+            eprintln!("{}", row.line());
+            good &= row.passes();
+            results.versus.retain(|known| known.title() != row.title());
+            results.versus.push(row);
+        }
+        results.save(&args.out)?;
+        write(&args.out.with_file_name(PAGE), &report::render(&results))
+    };
+    for name in Name::expand_named(&args.scenarios) {
+        keep(compare(args, &now, name)?)?;
+    }
+    if args.instructions {
+        let before = args.lab(&args.before)?;
+        let now = args.lab(&now)?;
+        for way in counted::Way::ALL {
+            keep(vec![counted::compare(&before, &now, way)?])?;
+        }
+    }
+    Ok(good)
+}
+
+impl VersusArgs {
+    fn lab(&self, binary: &Path) -> Result<Lab> {
+        let terms = Terms {
+            runs: 1,
+            seconds: self.seconds,
+            store_seconds: self.store_seconds,
+            events: self.events,
+            ..Terms::default()
+        };
+        Lab::new(binary, terms, &self.scratch, None)
+    }
+}
+
+/// The rounds of one scenario.
+fn compare(args: &VersusArgs, now: &Path, name: Name) -> Result<Vec<Row>> {
+    let mut rounds = Vec::new();
+    for round in 1..=args.rounds {
+        eprintln!("{}: round {round} of {}", name.text(), args.rounds);
+        let run = |binary: &Path| name.run(&args.lab(binary)?);
+        rounds.push([run(&args.before)?, run(now)?, run(&args.before)?]);
+    }
+    let first = rounds.first().context("no round")?;
+    let cells = first[1].cells.iter().filter(|cell| ours(cell));
+    let rows = cells.map(|cell| {
+        let costs: Vec<_> = rounds
+            .iter()
+            .filter_map(|round| costs(round, cell))
+            .collect();
+        Row::cpu(&name.text(), &cell.subject, &cell.load, &costs).context("not in every run")
+    });
+    rows.collect()
+}
+
+/// Whether a cell is one of Inrush, not of a peer or of the bare loop.
+fn ours(cell: &Cell) -> bool {
+    cell.subject.starts_with("inrush")
+}
+
+/// CPU-µs an event of the same cell in the three runs of a round.
+fn costs(round: &[Scenario; 3], cell: &Cell) -> Option<[f64; 3]> {
+    let cost = |scenario: &Scenario| {
+        let same = |other: &&Cell| other.subject == cell.subject && other.load == cell.load;
+        let found = scenario.cells.iter().find(same)?;
+        let runs: Vec<f64> = found.runs.iter().map(|run| run.us_per_event).collect();
+        median(&runs)
+    };
+    Some([cost(&round[0])?, cost(&round[1])?, cost(&round[2])?])
+}
