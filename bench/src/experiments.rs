@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::lab::{Lab, Terms};
 use crate::results::Results;
 use crate::scenario::Name;
-use crate::{bare, classify, crash, report, sink, subject, versus};
+use crate::{bare, classify, crash, faults, report, sink, subject, versus};
 
 /// The page of results, beside the results.
 pub(crate) const PAGE: &str = "RESULTS.md";
@@ -31,6 +31,11 @@ enum Command {
     Crash(crash::CrashArgs),
     /// Compare what this build costs with what an earlier one did
     Versus(versus::VersusArgs),
+    /// Have system calls of the store fail and answers of a bucket go lost, with kills, under load
+    Faults(faults::FaultsArgs),
+    /// Run a program of which chosen system calls fail
+    #[command(hide = true)]
+    Injected(faults::InjectedArgs),
     /// The bare TCP loop: epoll, read, newline scan, discard
     BareTcp(bare::tcp::BareTcp),
     /// The bare UDP loop: recvmmsg, discard
@@ -113,6 +118,8 @@ pub fn experiments() -> ExitCode {
         Command::Report(args) => report(&args).map(|()| true),
         Command::Crash(args) => crash::run(&args),
         Command::Versus(args) => versus::run(&args),
+        Command::Faults(args) => faults::run(&args),
+        Command::Injected(args) => faults::run_injected(&args),
         Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
         Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
         Command::Classify(args) => classify::run(&args).map(|()| true),

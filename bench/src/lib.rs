@@ -12,6 +12,7 @@ mod child;
 mod classify;
 mod crash;
 mod experiments;
+mod faults;
 mod http;
 mod lab;
 mod messages;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::results::{Cell, Results, Scenario};
 use crate::scenario::Name;
 use crate::stats::{REFERENCE_US, Spread};
-use crate::{crash, versus};
+use crate::{crash, faults, versus};
 
 const HEAD: &str = "\
 # Results
@@ -27,6 +27,7 @@ pub(crate) fn render(results: &Results) -> String {
     }
     crash::section(&mut page, &results.crash);
     versus::section(&mut page, &results.versus);
+    faults::section(&mut page, &results.faults);
     page
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::crash::CrashRun;
+use crate::faults::FaultsRun;
 use crate::meter::Machine;
 use crate::sink::Latency;
 use crate::stats::{Spread, clean_or_all};
@@ -23,6 +24,9 @@ pub(crate) struct Results {
     /// Comparisons with an earlier build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) versus: Vec<versus::Row>,
+    /// Runs of `inrush-bench faults`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) faults: Vec<FaultsRun>,
 }
 
 /// One scenario.

@@ -11,7 +11,7 @@ mod judge;
 mod outcome;
 mod process;
 mod recorder;
-mod relp;
+pub(crate) mod relp;
 mod stage;
 mod tcp;
 
@@ -30,7 +30,8 @@ use judge::{Life, Verdict};
 pub(crate) use outcome::{CrashRun, section};
 use process::{House, Look, Process};
 use recorder::Recorder;
-use stage::{Kind, Lane, Stage};
+pub(crate) use recorder::mark;
+pub(crate) use stage::{Account, Kind, Lane, MARK, Stage};
 
 use crate::results::Results;
 use crate::subject::default_binary;
@@ -194,7 +195,7 @@ impl Rig {
             Load::Tcp => &[Kind::Tcp],
             Load::Both => &[Kind::Relp, Kind::Tcp],
         };
-        let mut ports = free_ports();
+        let mut ports = free_ports(PORTS);
         let mut port = || ports.next().context("no free port");
         let mut lanes = Vec::new();
         for kind in kinds.iter().flat_map(|kind| [*kind; LANES]) {
@@ -394,8 +395,8 @@ impl Rig {
 }
 
 /// Ports that nobody listens on now.
-fn free_ports() -> impl Iterator<Item = u16> {
-    let from = fastrand::u16(PORTS);
-    let all = (from..PORTS.end).chain(PORTS.start..from);
+pub(crate) fn free_ports(of: std::ops::Range<u16>) -> impl Iterator<Item = u16> {
+    let from = fastrand::u16(of.clone());
+    let all = (from..of.end).chain(of.start..from);
     all.filter(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
 }

@@ -180,7 +180,8 @@ fn marks(body: &[u8]) -> (Vec<(u8, Range<u32>)>, u64) {
     (found, events.saturating_sub(marked))
 }
 
-fn mark(bytes: &[u8]) -> Option<(u8, u32)> {
+/// Lane and number behind a mark.
+pub(crate) fn mark(bytes: &[u8]) -> Option<(u8, u32)> {
     let text = std::str::from_utf8(bytes.get(..MARK_BYTES)?).ok()?;
     let (lane, number) = text.strip_suffix(';')?.split_once('-')?;
     Some((lane.parse().ok()?, number.parse().ok()?))

@@ -22,7 +22,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 const OFFERS: &str = "relp_version=0\nrelp_software=inrush-bench\ncommands=syslog";
 
 /// Sends until the last call, and until everything is answered.
-pub(super) fn run(lane: &Lane, stage: &Stage) {
+pub(crate) fn run(lane: &Lane, stage: &Stage) {
     let mut pending = VecDeque::new();
     while !is_done(stage, &pending) {
         let Some((stream, _)) = lane.dial(stage) else {
@@ -183,6 +183,10 @@ fn next_answer(input: &mut Vec<u8>) -> Result<Option<Answer>> {
     ensure!(input[start + length] == b'\n', "a frame without its end");
     let data = input[start..start + length].to_vec();
     input.drain(..=start + length);
+    if command == "serverclose" {
+        // It stops: as a connection that ends.
+        return Err(std::io::Error::from(ErrorKind::BrokenPipe).into());
+    }
     if command != "rsp" {
         bail!("the process said {command}");
     }

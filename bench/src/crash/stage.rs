@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::child::wait;
 
 /// What stands before lane and number in every message.
-pub(super) const MARK: &str = "crash=";
+pub(crate) const MARK: &str = "crash=";
 
 /// How long a sender waits before it tries to connect again.
 const REDIAL: Duration = Duration::from_millis(3);
@@ -21,7 +21,7 @@ const BURST_MAX: f64 = 200.0;
 
 /// Lives are numbered from 1; the process of a life is gone before the next number is given.
 #[derive(Default)]
-pub(super) struct Stage {
+pub(crate) struct Stage {
     life: AtomicU32,
     /// No more events are to be made.
     last_call: AtomicBool,
@@ -32,69 +32,69 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn life(&self) -> u32 {
+    pub(crate) fn life(&self) -> u32 {
         self.life.load(SeqCst)
     }
 
-    pub(super) fn next_life(&self) -> u32 {
+    pub(crate) fn next_life(&self) -> u32 {
         self.life.fetch_add(1, SeqCst) + 1
     }
 
-    pub(super) fn call_last(&self) {
+    pub(crate) fn call_last(&self) {
         self.last_call.store(true, SeqCst);
     }
 
-    pub(super) fn is_last_call(&self) -> bool {
+    pub(crate) fn is_last_call(&self) -> bool {
         self.last_call.load(SeqCst)
     }
 
-    pub(super) fn set_dead(&self, dead: bool) {
+    pub(crate) fn set_dead(&self, dead: bool) {
         self.dead.store(dead, SeqCst);
     }
 
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(SeqCst)
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.store(true, SeqCst);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.load(SeqCst)
     }
 }
 
 /// By which protocol a lane sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Relp,
     Tcp,
 }
 
 /// A numbered stream of events over one connection at a time.
-pub(super) struct Lane {
-    pub(super) id: u8,
-    pub(super) kind: Kind,
-    pub(super) port: u16,
+pub(crate) struct Lane {
+    pub(crate) id: u8,
+    pub(crate) kind: Kind,
+    pub(crate) port: u16,
     account: Mutex<Account>,
 }
 
 /// What a lane knows of its events.
 #[derive(Clone, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// How often each event was begun to be sent.
-    pub(super) sends: Vec<u8>,
+    pub(crate) sends: Vec<u8>,
     /// Which were answered with 200.
-    pub(super) acked: Vec<bool>,
-    pub(super) refused: u64,
-    pub(super) faults: Vec<String>,
+    pub(crate) acked: Vec<bool>,
+    pub(crate) refused: u64,
+    pub(crate) faults: Vec<String>,
     /// For each life in which it was connected, the first event sent in it.
-    pub(super) bases: Vec<(u32, u32)>,
+    pub(crate) bases: Vec<(u32, u32)>,
 }
 
 impl Lane {
-    pub(super) fn new(id: u8, kind: Kind, port: u16) -> Self {
+    pub(crate) fn new(id: u8, kind: Kind, port: u16) -> Self {
         let account = Mutex::default();
         Self {
             id,
@@ -105,19 +105,19 @@ impl Lane {
     }
 
     /// The source that listens for it.
-    pub(super) fn source(&self) -> String {
+    pub(crate) fn source(&self) -> String {
         match self.kind {
             Kind::Relp => format!("relp{}", self.id),
             Kind::Tcp => format!("tcp{}", self.id),
         }
     }
 
-    pub(super) fn account(&self) -> MutexGuard<'_, Account> {
+    pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Message `number`: its length differs from its neighbours'.
-    pub(super) fn message(&self, number: u32) -> String {
+    pub(crate) fn message(&self, number: u32) -> String {
         let fill = (number as usize).wrapping_mul(37) % 400;
         let lane = self.id;
         format!(
@@ -128,7 +128,7 @@ impl Lane {
     }
 
     /// Connects to the process, and says in which life; nothing once all is over.
-    pub(super) fn dial(&self, stage: &Stage) -> Option<(std::net::TcpStream, u32)> {
+    pub(crate) fn dial(&self, stage: &Stage) -> Option<(std::net::TcpStream, u32)> {
         while !stage.is_over() {
             let life = stage.life();
             let stream = std::net::TcpStream::connect(("127.0.0.1", self.port));
@@ -147,7 +147,7 @@ impl Lane {
 
 impl Account {
     /// Begins a new event; its number.
-    pub(super) fn begin(&mut self) -> u32 {
+    pub(crate) fn begin(&mut self) -> u32 {
         self.sends.push(1);
         self.acked.push(false);
         (self.sends.len() - 1) as u32
@@ -155,19 +155,19 @@ impl Account {
 }
 
 /// How many events may be sent now.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     since: Instant,
     credit: f64,
 }
 
 impl Pace {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let since = Instant::now();
         Self { since, credit: 1.0 }
     }
 
     /// Takes what has become due.
-    pub(super) fn due(&mut self) -> usize {
+    pub(crate) fn due(&mut self) -> usize {
         let now = Instant::now();
         let earned = now.duration_since(self.since).as_secs_f64() * RATE;
         self.since = now;

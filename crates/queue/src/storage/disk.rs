@@ -187,17 +187,31 @@ pub(super) fn write_pieces(
     // What is empty would look like a device that takes nothing.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
-        match pwritev(file, &left[..left.len().min(PIECES_MAX)], offset as i64) {
-            Ok(n) if n == 0 || n % unit != 0 => return Err(io::ErrorKind::StorageFull.into()),
-            Ok(n) => {
-                IoSlice::advance_slices(&mut left, n);
-                offset += n as u64;
+        let pieces = &left[..left.len().min(PIECES_MAX)];
+        let asked = pieces.iter().map(|piece| piece.len()).sum();
+        match pwritev(file, pieces, offset as i64) {
+            Ok(written) => {
+                let written = believed(written, asked, unit)?;
+                IoSlice::advance_slices(&mut left, written);
+                offset += written as u64;
             }
             Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
+}
+
+/// The bytes that a call has written which was asked to write `asked`, if that can be.
+fn believed(written: usize, asked: usize, unit: usize) -> io::Result<usize> {
+    if written > asked {
+        let message = format!("{written} bytes were written of {asked}");
+        return Err(io::Error::other(message));
+    }
+    match written == 0 || !written.is_multiple_of(unit) {
+        true => Err(io::ErrorKind::StorageFull.into()),
+        false => Ok(written),
+    }
 }
 
 /// Whole blocks that are read past the page cache, for a lagging destination reads each byte once:
@@ -244,5 +258,20 @@ impl File for DiskFile {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_of_more_than_was_asked_for_is_an_error_and_no_panic() {
+        let kind = |written, asked, unit| believed(written, asked, unit).map_err(|e| e.kind());
+        assert_eq!(kind(4, 4, 1), Ok(4));
+        assert_eq!(kind(3, 4, 1), Ok(3));
+        assert_eq!(kind(0, 4, 1), Err(io::ErrorKind::StorageFull));
+        assert_eq!(kind(3, 8, 4), Err(io::ErrorKind::StorageFull));
+        assert_eq!(kind(4096, 28, 1), Err(io::ErrorKind::Other));
     }
 }

