@@ -371,7 +371,9 @@ fn drained(process: &mut Process, senders: &Senders) -> Result<()> {
             .into_iter()
             .flatten()
             .any(|(_, account)| account["pending"].as_u64() != Some(0));
-        if senders.are_done() && !pending && process.is_healthy()? {
+        // A store that is being opened has no account, and nothing pending perhaps.
+        let open = ledger["destinations"]["local"]["stored"].is_object();
+        if senders.are_done() && !pending && open && process.is_healthy()? {
             return Ok(());
         }
         let sent = senders.are_done();
