@@ -52,8 +52,11 @@ impl StoreSink {
     fn attempt(&self) {
         self.slot.begin();
         let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
-        let slot = Arc::clone(&self.slot);
-        let open = move || slot.settle(config.home(&data_dir).and_then(Store::open));
+        let mut attempt = Attempt {
+            slot: Arc::clone(&self.slot),
+            opened: None,
+        };
+        let open = move || attempt.open(&config, &data_dir);
         let spawned = thread::Builder::new().name("store-open".into()).spawn(open);
         if let Err(error) = spawned {
             self.slot.settle(Err(error));
@@ -93,6 +96,26 @@ impl StoreSink {
     }
 }
 
+/// An attempt to open a store: however its thread ends, the slot gets to know. The library panics
+/// where a folder cannot be closed.
+struct Attempt {
+    slot: Arc<StoreSlot>,
+    opened: Option<io::Result<Arc<Store>>>,
+}
+
+impl Attempt {
+    fn open(&mut self, config: &StoreConfig, data_dir: &Path) {
+        self.opened = Some(config.home(data_dir).and_then(Store::open));
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let fault = || Err(io::Error::other("opening it ended by a fault; tried again"));
+        self.slot.settle(self.opened.take().unwrap_or_else(fault));
+    }
+}
+
 impl Drop for StoreSink {
     fn drop(&mut self) {
         self.slot.close();
@@ -129,5 +152,27 @@ impl Sink for StoreSink {
 
     fn store(&self) -> Option<Arc<StoreSlot>> {
         Some(Arc::clone(&self.slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_ends_by_a_fault_is_settled_and_may_be_tried_again() {
+        let slot = Arc::<StoreSlot>::default();
+        slot.begin();
+        let attempt = Attempt {
+            slot: Arc::clone(&slot),
+            opened: None,
+        };
+        let ended = thread::spawn(move || {
+            let _attempt = attempt;
+            std::panic::resume_unwind(Box::new("a folder could not be closed"));
+        });
+        assert!(ended.join().is_err());
+        assert!(slot.is_settled(Duration::ZERO));
+        assert!(slot.why_not().is_some_and(|why| why.contains("a fault")));
     }
 }
