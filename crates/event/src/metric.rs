@@ -99,6 +99,7 @@ metrics! {
     DestinationDropped Counter "inrush_destination_dropped_events_total" "Events given up, by destination and reason.";
     DestinationRetried Counter "inrush_destination_retried_events_total" "Deliveries put back to be tried again, in events.";
     DestinationRerouted Counter "inrush_destination_rerouted_events_total" "Events sent to another index, by the index that the destination does not take.";
+    DestinationOverflow Counter "inrush_destination_overflow_events_total" "Events written to the overflow file of a destination, since senders named too many paths or the file system has few inodes left.";
     DestinationErrors Counter "inrush_destination_errors_total" "Failed attempts at a destination, by reason.";
     DestinationConcurrency Gauge "inrush_destination_concurrency" "Requests that may be in flight at once; lowered while the destination is busy.";
     DestinationBacklog Gauge "inrush_destination_backlog_bytes" "Bytes of the queue that a destination keeps from being deleted.";

@@ -186,6 +186,9 @@ pub struct DestinationStatus {
     /// Absent where there are none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rerouted: BTreeMap<String, u64>,
+    /// Events written to the overflow file, since senders named too many paths or the file system
+    /// has few inodes left.
+    pub overflow: u64,
     /// Requests that may be in flight at once just now; lowered while the destination is busy.
     /// Absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]

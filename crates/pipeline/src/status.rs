@@ -372,6 +372,7 @@ fn destination_status(destination: &Destination) -> DestinationStatus {
         errors: error_counts(status),
         requests: status.requests(),
         rerouted: status.rerouted(),
+        overflow: status.overflow_events(),
         concurrency: status.concurrency(),
         bytes: status.bytes_sent(),
         retried: destination.counters.retried.get(),
@@ -559,6 +560,8 @@ impl Page {
             labels(),
             counters.retried.get() as f64,
         );
+        let overflow = destination.status.overflow_events();
+        self.add(Metric::DestinationOverflow, labels(), overflow as f64);
         if let Some(requests) = destination.status.concurrency() {
             self.add(Metric::DestinationConcurrency, labels(), requests.into());
         }

@@ -48,7 +48,7 @@ pub use config::{Problem, SinkConfig, validate};
 pub use error::SinkError;
 pub use quarantine::{Quarantine, Refusal, Refused};
 pub use reason::ErrorReason;
-pub use status::{LastError, SinkStatus};
+pub use status::{LastError, Overflow, OverflowCause, SinkStatus};
 pub use store::StoreSlot;
 
 /// How long a sink waits for a batch before it looks whether the process is stopping.

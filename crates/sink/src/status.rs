@@ -29,6 +29,30 @@ pub struct LastError {
     pub at: Timestamp,
 }
 
+/// Why the path of an event is one too many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OverflowCause {
+    /// Senders had `max_paths` paths made.
+    Paths,
+    /// What is left of the file system's inodes is the reserve.
+    Inodes,
+}
+
+/// Events that go to the overflow file of a destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overflow {
+    /// Why the last one did.
+    pub cause: OverflowCause,
+    /// Since when, without a pause of ten minutes.
+    pub since: Timestamp,
+    last: Timestamp,
+    /// When it was said in the log.
+    said: Timestamp,
+}
+
+/// Without an event for so long, an overflow is over; it is said so often. In nanoseconds.
+const OVERFLOW_LASTS_NS: i64 = 600_000_000_000;
+
 /// A sink's counters and its state. Shared by `Arc`.
 #[derive(Debug)]
 pub struct SinkStatus {
@@ -37,6 +61,8 @@ pub struct SinkStatus {
     requests: Counter,
     bytes_sent: Counter,
     errors: [Counter; ErrorReason::ALL.len()],
+    /// Events in an overflow file.
+    overflowed: Counter,
     /// Moving average of what an answered attempt takes, in nanoseconds; 0 before the first.
     request_ns: Counter,
     /// Requests that may be in flight; 0 for a sink that has none.
@@ -58,6 +84,7 @@ struct State {
     /// Why acknowledgements cannot be asked for, until they can again: what is sent meanwhile may
     /// be taken all the same.
     ack_error: Option<LastError>,
+    overflow: Option<Overflow>,
 }
 
 impl State {
@@ -76,6 +103,7 @@ impl SinkStatus {
             requests: Counter::default(),
             bytes_sent: Counter::default(),
             errors: Default::default(),
+            overflowed: Counter::default(),
             request_ns: Counter::default(),
             concurrency: AtomicU32::new(0),
             state: Mutex::new(State {
@@ -86,6 +114,7 @@ impl SinkStatus {
                 last_error: None,
                 quarantine_error: None,
                 ack_error: None,
+                overflow: None,
             }),
         }
     }
@@ -182,6 +211,57 @@ impl SinkStatus {
         let full = rerouted.len() >= REROUTED_INDEXES_MAX && !rerouted.contains_key(index);
         let name = if full { "other" } else { index };
         *rerouted.entry(name.to_owned()).or_default() += events as u64;
+    }
+
+    /// Events that were written to the overflow file, since their own path was one too many.
+    pub fn overflow_events(&self) -> u64 {
+        self.overflowed.get()
+    }
+
+    /// The overflow that lasts, if one does.
+    pub fn overflow(&self) -> Option<Overflow> {
+        let lasts =
+            |one: &Overflow| Timestamp::now().0.saturating_sub(one.last.0) < OVERFLOW_LASTS_NS;
+        self.state().overflow.filter(lasts)
+    }
+
+    pub(crate) fn overflowed(&self, events: u64) {
+        self.overflowed.add(events);
+    }
+
+    /// A path was one too many.
+    pub(crate) fn overflows(&self, cause: OverflowCause, now: Timestamp) {
+        let mut state = self.state();
+        let ago = |at: Timestamp| now.0.saturating_sub(at.0);
+        let lasting = state
+            .overflow
+            .filter(|one| ago(one.last) < OVERFLOW_LASTS_NS);
+        let since = lasting.map_or(now, |one| one.since);
+        let said = lasting.map(|one| one.said);
+        let said = said.filter(|at| ago(*at) < OVERFLOW_LASTS_NS);
+        state.overflow = Some(Overflow {
+            cause,
+            since,
+            last: now,
+            said: said.unwrap_or(now),
+        });
+        drop(state);
+        if said.is_some() {
+            return;
+        }
+        let destination = self.name();
+        match cause {
+            OverflowCause::Paths => tracing::warn!(
+                destination,
+                "senders have named as many paths as `max_paths` allows; events of further ones \
+                 go to the path with `other` in it; see who sends made-up names, or raise it"
+            ),
+            OverflowCause::Inodes => tracing::warn!(
+                destination,
+                "the file system has few inodes left (`df -i`); events that need a new file go \
+                 to the path with `other` in it; delete old files"
+            ),
+        }
     }
 
     pub(crate) fn attempted(&self) {

@@ -8,13 +8,18 @@ use crate::{TCP, to_file};
 
 /// Starts inrush in a mount namespace of its own, with a disk of 1 MiB at `disk` in its folder.
 pub(crate) fn on_a_small_disk(yaml: &str) -> Option<Inrush> {
+    on_a_disk("size=1m", yaml)
+}
+
+/// The same, with a disk as these options of a tmpfs say.
+pub(crate) fn on_a_disk(options: &str, yaml: &str) -> Option<Inrush> {
     if !is_root() || ["unshare", "nsenter", "mount"].map(tool).contains(&None) {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = dir.path().join("disk");
     std::fs::create_dir(&disk).unwrap();
-    let mount = format!("mount -t tmpfs -o size=1m tmpfs {}", disk.display());
+    let mount = format!("mount -t tmpfs -o {options} tmpfs {}", disk.display());
     if !Command::new("unshare")
         .args(["-m", "sh", "-c", &mount])
         .status()
@@ -35,9 +40,14 @@ pub(crate) fn on_a_small_disk(yaml: &str) -> Option<Inrush> {
 
 /// Gives that disk more room.
 pub(crate) fn grow_disk(inrush: &Inrush) {
+    remount(inrush, "remount,size=64m");
+}
+
+/// Changes options of that disk.
+pub(crate) fn remount(inrush: &Inrush, options: &str) {
     let disk = inrush.path("disk");
     let pid = inrush.pid().to_string();
-    let grow = ["-t", &pid, "-m", "mount", "-o", "remount,size=64m"];
+    let grow = ["-t", &pid, "-m", "mount", "-o", options];
     run_ok(Command::new("nsenter").args(grow).arg(disk));
 }
 

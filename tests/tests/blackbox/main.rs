@@ -31,6 +31,7 @@ mod load;
 mod memory;
 mod narrow;
 mod packs;
+mod paths;
 mod peers;
 mod proxy;
 mod queue;

@@ -96,6 +96,7 @@ impl Admin for StandIn {
             bytes: 45,
             retried: 46,
             rerouted: BTreeMap::from([("typo".to_owned(), 47)]),
+            overflow: 0,
             concurrency: Some(4),
         }]
     }

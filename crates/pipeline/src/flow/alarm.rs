@@ -1,6 +1,7 @@
 //! Alarms: what is wrong, why, and what to do about it, in words for someone who was woken up.
 
 mod kept;
+mod overflow;
 mod refused;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use super::trend::{GrowingLoss, LossKind};
 use crate::status::Trouble;
 
 pub(super) use kept::{clock_doubted, store_short};
+pub(super) use overflow::overflow;
 pub(super) use refused::refused;
 
 /// How bad it is.
@@ -424,7 +426,7 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
         ),
         ErrorReason::DiskFull => (
             "The disk is full, or the quota is used up.",
-            "Make room there (`df -h`): delete or move what is old, or have less kept: \
+            "Make room there (`df -h`, `df -i`): delete or move what is old, or have less kept: \
              `keep_files` of a `file` destination, `keep` of a `store`.",
             FAULTS,
         ),
@@ -679,6 +681,7 @@ mod tests {
             all.push(losing(&loss(kind)));
         }
         all.extend(kept::examples());
+        all.extend(overflow::examples());
         all
     }
 

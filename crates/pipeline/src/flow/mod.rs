@@ -283,6 +283,10 @@ impl Shared {
         let ill = graph.destinations.iter().zip(troubles);
         let ill = ill.filter_map(|(one, trouble)| Some((one, trouble.as_ref()?)));
         drafts.extend(ill.map(|(one, trouble)| alarm::destination(&one.name, trouble)));
+        drafts.extend(graph.destinations.iter().filter_map(|one| {
+            let overflow = one.status.overflow()?;
+            Some(alarm::overflow(&one.name, overflow.cause, overflow.since))
+        }));
         let trend = lock(&self.trend);
         drafts.extend(
             trend

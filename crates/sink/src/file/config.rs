@@ -41,6 +41,12 @@ pub struct FileConfig {
     /// Files that are open at once; the least recently used one is closed for the next.
     #[serde(default = "max_open_files")]
     pub max_open_files: u32,
+    /// Paths that senders can have made, apart from their date: each counts for a day after it was
+    /// last written to. Events of further ones go to the path with `other` in place of every name
+    /// in braces but `source`, `protocol` and the date. So do they once new files would take the
+    /// last twentieth of the file system's inodes, or the last 10,000.
+    #[serde(default = "max_paths")]
+    pub max_paths: u32,
     /// User that owns new files and folders: a name or a number. Only root may give files away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -61,6 +67,13 @@ pub struct FileConfig {
 
 fn fsync_interval() -> Period {
     Period(Duration::from_secs(1))
+}
+
+/// Of paths that are remembered at most: they take 16 MiB of memory.
+const PATHS_MAX: u32 = 1_000_000;
+
+fn max_paths() -> u32 {
+    10_000
 }
 
 fn max_open_files() -> u32 {
@@ -130,6 +143,7 @@ impl FileConfig {
             fsync_interval: fsync_interval(),
             keep_files: None,
             max_open_files: max_open_files(),
+            max_paths: max_paths(),
             queue: DestinationQueue::default(),
             owner: None,
             group: None,
@@ -162,6 +176,11 @@ impl FileConfig {
             self.max_open_files > 0,
             "max_open_files",
             "must be at least 1",
+        );
+        at_least(
+            (1..=PATHS_MAX).contains(&self.max_paths),
+            "max_paths",
+            "must be 1 to 1,000,000",
         );
         at_least(
             self.rotate.max_bytes.is_none_or(|max| max.0 >= 1024),
@@ -205,6 +224,7 @@ mod tests {
         assert_eq!(keys(good), Vec::<String>::new());
         let bad = serde_json::json!({
             "type": "file", "path": "/a/{hots}.log", "max_open_files": 0, "fsync_interval": "1ms",
+            "max_paths": 0,
             "rotate": {"max_bytes": 1, "every": "10ms"},
         });
         assert_eq!(
@@ -212,6 +232,7 @@ mod tests {
             [
                 "path",
                 "max_open_files",
+                "max_paths",
                 "rotate.max_bytes",
                 "rotate.every",
                 "fsync_interval"

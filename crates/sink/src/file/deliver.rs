@@ -15,8 +15,9 @@ use inrush_event::{Batch, Delivery, Fate, Feed, Next, Record, RefuseReason, Time
 use inrush_files::{Access, Tightened};
 
 use super::open::OpenFile;
+use super::paths::Paths;
 use super::sync::Syncer;
-use super::template::Template;
+use super::template::{Form, Template};
 use super::tidy::Tidier;
 use super::{FileConfig, FileFormat, FsyncPolicy};
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
@@ -49,6 +50,8 @@ pub struct FileSink {
     config: FileConfig,
     data_dir: PathBuf,
     template: Template,
+    /// `None` where senders have no part in the path.
+    paths: Option<Paths>,
     encoder: JsonLines,
     refuser: Refuser,
     status: Arc<SinkStatus>,
@@ -69,9 +72,8 @@ pub struct FileSink {
 /// Encoded events by the file that they go to. The buffers are kept from batch to batch.
 #[derive(Default)]
 struct Groups {
-    by_path: HashMap<String, usize>,
-    /// Path and lines.
-    list: Vec<(String, Vec<u8>)>,
+    by_path: HashMap<String, Place>,
+    list: Vec<Group>,
     /// Buffers of earlier batches.
     spare: Vec<Vec<u8>>,
     /// The group of each event in hand; `None` where no path could be made.
@@ -80,32 +82,58 @@ struct Groups {
     path: String,
 }
 
+/// Events that go to one file.
+struct Group {
+    path: String,
+    lines: Vec<u8>,
+    /// Events whose own path is another one, which was one too many.
+    overflow: u64,
+}
+
+/// Where events of a path go.
+#[derive(Clone, Copy)]
+struct Place {
+    group: usize,
+    overflow: bool,
+}
+
 impl Groups {
     fn clear(&mut self) {
         self.by_path.clear();
-        let used = self.list.drain(..).map(|(_, lines)| lines);
+        let used = self.list.drain(..).map(|group| group.lines);
         self.spare.extend(used);
         self.spare.truncate(SPARE_BUFFERS);
         self.of_event.clear();
         self.bytes = 0;
     }
 
-    /// The group of the path in `self.path`. The last one is tried first: events of one sender
-    /// come together.
-    fn current(&mut self) -> usize {
-        if let Some(Some(last)) = self.of_event.last()
-            && self.list[*last].0 == self.path
+    /// Where events of the path in `self.path` go, if there were some. The last one is tried
+    /// first: events of one sender come together.
+    fn known(&self) -> Option<Place> {
+        if let Some(Some(group)) = self.of_event.last()
+            && self.list[*group].path == self.path
         {
-            return *last;
+            let (group, overflow) = (*group, false);
+            return Some(Place { group, overflow });
         }
-        if let Some(known) = self.by_path.get(&self.path) {
-            return *known;
-        }
-        self.by_path.insert(self.path.clone(), self.list.len());
+        self.by_path.get(&self.path).copied()
+    }
+
+    /// A group for the path in `self.path`.
+    fn add(&mut self) -> Place {
+        let place = Place {
+            group: self.list.len(),
+            overflow: false,
+        };
+        self.by_path.insert(self.path.clone(), place);
         let mut lines = self.spare.pop().unwrap_or_default();
         lines.clear();
-        self.list.push((self.path.clone(), lines));
-        self.list.len() - 1
+        self.list.push(Group {
+            path: self.path.clone(),
+            lines,
+            overflow: 0,
+        });
+        place
     }
 }
 
@@ -127,6 +155,10 @@ impl FileSink {
     ) -> Result<Self, SinkError> {
         let bad_path = |message| SinkError::Config(Problem::new("path", message));
         let template = Template::parse(&config.path).map_err(bad_path)?;
+        let paths = template.is_open().then(|| {
+            let root = data_dir.join(template.root());
+            Paths::new(config.max_paths, &root, template.inodes())
+        });
         let destination = name.to_owned();
         let access = config
             .access()
@@ -136,6 +168,7 @@ impl FileSink {
             config: config.clone(),
             data_dir: data_dir.to_owned(),
             template,
+            paths,
             encoder: JsonLines::new(),
             refuser: Refuser {
                 destination,
@@ -171,15 +204,20 @@ impl FileSink {
     /// Encodes as many of the events as fit, at least one; says how many.
     fn encode(&mut self, batch: &Batch, events: Range<u32>) -> u32 {
         self.groups.clear();
+        let now = Timestamp::now();
         let mut taken = 0;
         for record in records(batch, &events) {
             taken += 1;
-            if !self.template.render(batch, record, &mut self.groups.path) {
+            let out = &mut self.groups.path;
+            if !self.template.render(Form::Own, batch, record, out) {
                 self.groups.of_event.push(None);
                 continue;
             }
-            let group = self.groups.current();
-            let lines = &mut self.groups.list[group].1;
+            let known = self.groups.known();
+            let place = known.unwrap_or_else(|| self.place(batch, record, now));
+            let group = place.group;
+            self.groups.list[group].overflow += u64::from(place.overflow);
+            let lines = &mut self.groups.list[group].lines;
             let before = lines.len();
             match self.config.format {
                 FileFormat::Json => self.encoder.encode(batch, record, lines),
@@ -197,15 +235,45 @@ impl FileSink {
         taken
     }
 
+    /// Where events go whose path, in `groups.path`, is new in this batch.
+    fn place(&mut self, batch: &Batch, record: &Record, now: Timestamp) -> Place {
+        let Some(paths) = &mut self.paths else {
+            return self.groups.add();
+        };
+        let own = std::mem::take(&mut self.groups.path);
+        let out = &mut self.groups.path;
+        self.template.render(Form::Undated, batch, record, out);
+        let exists = || self.open.contains_key(&own) || self.data_dir.join(&own).exists();
+        let Err(cause) = paths.admit(out, now, exists) else {
+            self.groups.path = own;
+            return self.groups.add();
+        };
+        self.status.overflows(cause, now);
+        self.template.render(Form::Other, batch, record, out);
+        let place = Place {
+            overflow: true,
+            ..self.groups.known().unwrap_or_else(|| self.groups.add())
+        };
+        self.groups.by_path.insert(own, place);
+        place
+    }
+
     fn write_groups(&mut self) -> Vec<Outcome> {
         self.uses += 1;
         let now = Timestamp::now();
         let groups = std::mem::take(&mut self.groups.list);
-        let outcomes = groups
-            .iter()
-            .map(|(path, lines)| self.write_group(path, lines, now));
+        let outcomes = groups.iter().map(|group| {
+            let outcome = self.write_group(&group.path, &group.lines, now);
+            if outcome == Outcome::Written {
+                self.status.overflowed(group.overflow);
+            }
+            outcome
+        });
         let outcomes = outcomes.collect();
         self.groups.list = groups;
+        if let Some(paths) = &mut self.paths {
+            paths.made();
+        }
         outcomes
     }
 

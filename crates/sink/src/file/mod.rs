@@ -15,6 +15,8 @@
 //! # Limits
 //! At most `max_open_files` files are open; the least recently used one is closed for the next.
 //! Beside them at most 256 wait for their last sync, then writing waits for the disk too.
+//! At most `max_paths` paths are made by what senders say, and a reserve of inodes is left; further
+//! events go to one path more (`paths`), and are counted.
 //! The encoded events in memory are bounded to 4 MiB and one event.
 //!
 //! # After a crash
@@ -25,6 +27,7 @@
 mod config;
 mod deliver;
 mod open;
+mod paths;
 mod sync;
 mod template;
 mod tidy;

@@ -34,6 +34,18 @@ enum Field {
     Hour,
 }
 
+impl Field {
+    fn is_date(self) -> bool {
+        matches!(self, Self::Year | Self::Month | Self::Day | Self::Hour)
+    }
+
+    /// Whether its values are as many as senders like; the configuration and the clock bound the
+    /// others.
+    fn is_chosen(self) -> bool {
+        !self.is_date() && !matches!(self, Self::Source | Self::Protocol)
+    }
+}
+
 const FIELDS: [(&str, Field); 13] = [
     ("index", Field::Index),
     ("sourcetype", Field::Sourcetype),
@@ -54,6 +66,20 @@ const FIELDS: [(&str, Field); 13] = [
 enum Part {
     Text(String),
     Value(Field),
+}
+
+/// What stands for the values of senders beyond the limit of paths.
+const OTHER: &str = "other";
+
+/// How a path is rendered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// As the event says.
+    Own,
+    /// Without its date: the same for all files of one sender.
+    Undated,
+    /// With `other` for each value that a sender can choose.
+    Other,
 }
 
 /// A parsed path.
@@ -102,8 +128,43 @@ impl Template {
         })
     }
 
+    /// Whether senders can choose how many paths there are.
+    pub(super) fn is_open(&self) -> bool {
+        self.first_chosen().is_some()
+    }
+
+    /// Inodes that one more path takes at most: its file, and the folders that events name.
+    pub(super) fn inodes(&self) -> u64 {
+        let first = self.first_chosen().unwrap_or(self.parts.len());
+        let below = self.parts[first..].iter();
+        let slashes = below.filter_map(|part| match part {
+            Part::Text(text) => Some(text.matches('/').count() as u64),
+            Part::Value(_) => None,
+        });
+        1 + slashes.sum::<u64>()
+    }
+
+    fn first_chosen(&self) -> Option<usize> {
+        let chosen = |part: &Part| matches!(part, Part::Value(field) if field.is_chosen());
+        self.parts.iter().position(chosen)
+    }
+
+    /// The folder that all its paths lie in.
+    pub(super) fn root(&self) -> &str {
+        match self.parts.first() {
+            Some(Part::Text(text)) => text.rsplit_once('/').map_or("", |(folder, _)| folder),
+            _ => "",
+        }
+    }
+
     /// Renders the path of an event into `out`, which is cleared; false if it is too long.
-    pub(super) fn render(&mut self, batch: &Batch, record: &Record, out: &mut String) -> bool {
+    pub(super) fn render(
+        &mut self,
+        form: Form,
+        batch: &Batch,
+        record: &Record,
+        out: &mut String,
+    ) -> bool {
         if self.received != record.received {
             self.received = record.received;
             self.date = date(record.received);
@@ -112,6 +173,10 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.push_str(text),
+                Part::Value(field) if form == Form::Other && field.is_chosen() => {
+                    out.push_str(OTHER);
+                }
+                Part::Value(field) if form == Form::Undated && field.is_date() => {}
                 Part::Value(field) => push_value(*field, batch, record, self.date, out),
             }
         }
@@ -221,6 +286,10 @@ mod tests {
     use super::*;
 
     fn rendered(template: &str, host: &[u8]) -> (String, bool) {
+        rendered_as(Form::Own, template, host)
+    }
+
+    fn rendered_as(form: Form, template: &str, host: &[u8]) -> (String, bool) {
         let source = Arc::new(SourceInfo {
             name: "edge".into(),
             index: "netfw".into(),
@@ -244,7 +313,7 @@ mod tests {
         let mut out = String::new();
         let fits = Template::parse(template)
             .unwrap()
-            .render(&batch, &record, &mut out);
+            .render(form, &batch, &record, &mut out);
         (out, fits)
     }
 
@@ -257,6 +326,20 @@ mod tests {
             "/a/netfw/cisco:asa/edge/fw1/_/10.0.0.1/tcp/local0.info/2024-05-06T07.log"
         );
         assert_eq!(rendered("/a/{host}.log", b"").0, "/a/10.0.0.1.log");
+    }
+
+    #[test]
+    fn what_senders_choose_is_told_apart_from_the_rest() {
+        let template = "/a/{source}/{host}/{app}-{year}/{severity}.{protocol}.{day}.log";
+        let other = "/a/edge/other/other-2024/other.tcp.06.log";
+        assert_eq!(rendered_as(Form::Other, template, b"fw1").0, other);
+        let undated = "/a/edge/fw1/_-/info.tcp..log";
+        assert_eq!(rendered_as(Form::Undated, template, b"fw1").0, undated);
+        let parsed = Template::parse(template).unwrap();
+        assert_eq!((parsed.inodes(), parsed.root()), (3, "/a"));
+        let bounded = Template::parse("a/{source}/{year}.log").unwrap();
+        assert!(parsed.is_open() && !bounded.is_open());
+        assert_eq!((bounded.inodes(), bounded.root()), (1, "a"));
     }
 
     #[test]
