@@ -44,6 +44,10 @@ fn run(arguments: &[&str]) -> Value {
 
 #[test]
 fn system_calls_that_fail_lose_nothing_that_was_acknowledged() {
+    if cfg!(not(target_arch = "x86_64")) {
+        eprintln!("SKIPPED: calls are made to fail on x86-64 alone");
+        return;
+    }
     let result = run(&["--rounds", "12", "--seed", "7"]);
     assert_eq!(result["rounds"], 12);
     assert!(result["faults"].as_object().unwrap().len() > 4, "{result}");

@@ -11,14 +11,17 @@
 //! store has that.
 
 mod bucket;
+#[cfg(target_arch = "x86_64")]
 mod calls;
 mod commits;
+mod injected;
 mod judge;
 mod outcome;
 mod plan;
 mod process;
 mod proxy;
 mod series;
+#[cfg(target_arch = "x86_64")]
 mod tracer;
 
 use std::path::{Path, PathBuf};
@@ -34,10 +37,10 @@ use crate::crash::free_ports;
 use crate::results::Results;
 use crate::subject::default_binary;
 use bucket::{Bucket, Service};
+pub(crate) use injected::{InjectedArgs, run as run_injected};
 pub(crate) use outcome::{FaultsRun, section};
 use plan::Plan;
 use series::Series;
-pub(crate) use tracer::{InjectedArgs, run as run_injected};
 
 /// Ports to listen on: below those that the kernel gives to connections.
 const PORTS: std::ops::Range<u16> = 25_000..26_000;

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::On;
+use super::injected::Traced;
 use super::plan::Injection;
-use super::tracer::Traced;
 use crate::results::Check;
 
 /// Rounds that the page asks for.

@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use super::injected::{PID, Traced};
 use super::plan::Injection;
-use super::tracer::{PID, Traced};
 use crate::child::{Served, wait};
 
 /// How long the admin API may take to answer: a debug build searches slowly.

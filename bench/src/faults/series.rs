@@ -157,11 +157,28 @@ impl Series {
         let senders = Senders::start(2 * self.rounds, self.ports);
         self.rounds += 1;
         let mut process = self.under_faults(plan, &senders, run)?;
+        let done = self.settle(&mut process, &senders, plan, run);
+        if done.is_err() {
+            // What it said is wanted now more than ever.
+            process.end(Signal::SIGKILL)?;
+            self.keep_log(&process.said())?;
+        }
+        done
+    }
+
+    /// Has everything delivered, and compares.
+    fn settle(
+        &mut self,
+        process: &mut Process,
+        senders: &Senders,
+        plan: &Plan,
+        run: &mut FaultsRun,
+    ) -> Result<()> {
         senders.stage.call_last();
         if let Some(bucket) = &self.bucket {
             bucket.heal();
         }
-        drained(&mut process, &senders)?;
+        drained(process, senders)?;
         if let Some(bucket) = &self.bucket {
             run.take_answers(bucket.done());
         }
@@ -170,7 +187,7 @@ impl Series {
             .iter()
             .flat_map(|lane| lane.account().faults.clone());
         run.wrong.extend(faults);
-        self.judge(&process, &senders, run)?;
+        self.judge(process, senders, run)?;
         // A start behind a stop and a start behind a kill see other folders.
         let signal = match plan.life_ms % 2 {
             0 => Signal::SIGTERM,

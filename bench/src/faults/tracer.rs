@@ -6,7 +6,7 @@
 //! It is a program of its own (`inrush-bench injected`), since whoever traces must be the one who
 //! waits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
@@ -14,16 +14,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 
 use super::calls::{self, At, Call};
+use super::injected::{InjectedArgs, PID, Traced};
 use super::plan::{Injection, Moment};
 
 /// Calls after which a thread that gave itself no name is left alone.
@@ -31,40 +30,6 @@ const NAMELESS_CALLS_MAX: u32 = 16;
 
 /// Bytes of a path that are read.
 const PATH_BYTES_MAX: usize = 4096;
-
-/// How the line begins that tells the process's number.
-pub(super) const PID: &str = "injected: process ";
-
-/// What the program is told.
-#[derive(Args, Debug)]
-pub(crate) struct InjectedArgs {
-    /// The folder whose files count
-    #[arg(long, value_name = "DIR")]
-    root: PathBuf,
-    /// How the names of the threads begin that count
-    #[arg(long, default_value = "store-")]
-    threads: String,
-    /// What is to fail, as JSON; nothing if not given
-    #[arg(long)]
-    injection: Option<String>,
-    /// Where it is written, at the end, what was done
-    #[arg(long, value_name = "FILE")]
-    report: PathBuf,
-    /// The program and its arguments
-    #[arg(last = true, required = true)]
-    command: Vec<String>,
-}
-
-/// What was seen and done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Traced {
-    /// Calls for files of the folder, by thread and name of the call.
-    pub(crate) seen: BTreeMap<String, u64>,
-    /// Each that was made to fail: thread, call, path.
-    pub(crate) hits: Vec<String>,
-    /// Whether the process was killed at one.
-    pub(crate) killed: bool,
-}
 
 /// What a thread is to us.
 enum Role {
@@ -106,7 +71,7 @@ struct Tracer {
 }
 
 /// Runs a program under faults, to its end.
-pub(crate) fn run(args: &InjectedArgs) -> Result<bool> {
+pub(super) fn run(args: &InjectedArgs) -> Result<bool> {
     let injection = args.injection.as_deref().map(serde_json::from_str);
     let injection = injection.transpose().context("--injection")?;
     // It stops itself, so that nothing of it is missed.
