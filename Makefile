@@ -61,7 +61,7 @@ bench: tools
 	$(TARGET_DIR)/release/inrush-bench run $(BENCH)
 	$(TARGET_DIR)/release/inrush-bench report
 
-## sim: the simulation of the log for SIM_SEEDS seeds (default 20,000)
+## sim: the simulations of log and store for SIM_SEEDS seeds (default 20,000)
 sim: tools
 	$(CARGO) xtask sim --seeds $(or $(SIM_SEEDS),20000)
 

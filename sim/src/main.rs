@@ -1,8 +1,8 @@
 //! The simulation of keeping and delivering: `cargo xtask sim`.
 //!
 //! Each seed is one run of a log on a virtual disk with virtual sinks under a virtual clock, in
-//! one thread, with an oracle beside it. `docs/guides/simulation.md` says what happens in a run
-//! and what is checked.
+//! one thread, with an oracle beside it; and one of a store on a virtual folder or bucket.
+//! `docs/guides/simulation.md` says what happens in a run and what is checked.
 #![forbid(unsafe_code)]
 
 mod actors;
@@ -11,6 +11,7 @@ mod mutants;
 mod oracle;
 mod scenario;
 mod sink;
+mod store;
 mod subject;
 mod world;
 
@@ -37,7 +38,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Development tasks that are more than a line of shell.
 #[derive(Parser)]
 enum Task {
-    /// Run the simulation of the log; a seed that fails is printed and replays to the byte.
+    /// Run the simulations of the log and of the store; a seed that fails is printed and replays
+    /// to the byte.
     Sim(Sim),
 }
 
@@ -55,6 +57,12 @@ struct Sim {
     /// Stop after so many seconds, however many seeds are left.
     #[arg(long)]
     seconds: Option<u64>,
+    /// Only the store; both are run otherwise.
+    #[arg(long)]
+    store: bool,
+    /// Only the log.
+    #[arg(long, conflicts_with = "store")]
+    log: bool,
     /// Threads; one a core by default.
     #[arg(long)]
     jobs: Option<usize>,
@@ -69,9 +77,18 @@ struct Sim {
     mutants: bool,
 }
 
+/// What is simulated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Subject {
+    #[default]
+    Log,
+    Store,
+}
+
 /// Which seeds to run, and how.
 #[derive(Default)]
 struct Hunt {
+    subject: Subject,
     first: u64,
     seeds: u64,
     jobs: Option<usize>,
@@ -107,17 +124,31 @@ fn run(args: &Sim) -> anyhow::Result<bool> {
     if args.mutants {
         return mutants::hunt_all(args.jobs);
     }
+    let mut subjects = match (args.log, args.store) {
+        (true, _) => vec![Subject::Log],
+        (_, true) => vec![Subject::Store],
+        _ => vec![Subject::Log, Subject::Store],
+    };
     if let Some(name) = &args.mutant {
-        mutants::switch_on(name)?;
+        subjects = vec![mutants::switch_on(name)?];
     }
-    if args.trace {
-        return trace(args.seed.context("which seed?")?);
+    let mut is_right = true;
+    for subject in subjects {
+        is_right &= match args.trace {
+            true => trace(args.seed.context("which seed?")?, subject)?,
+            false => hunt(args, subject)?,
+        };
     }
+    Ok(is_right)
+}
+
+fn hunt(args: &Sim, subject: Subject) -> anyhow::Result<bool> {
     let first = args.seed.unwrap_or(0);
     let only_one = args.seed.is_some() && args.seeds == 20_000;
     let seeds = if only_one { 1 } else { args.seeds };
     let begun = Instant::now();
     let hunt = Hunt {
+        subject,
         first,
         seeds,
         jobs: args.jobs,
@@ -127,14 +158,15 @@ fn run(args: &Sim) -> anyhow::Result<bool> {
             .map(|seconds| begun + Duration::from_secs(seconds)),
     };
     let total = many(&hunt)?;
-    report(&total, begun.elapsed().as_secs_f64())?;
+    report(&total, subject, begun.elapsed().as_secs_f64())?;
     Ok(total.violations.is_empty())
 }
 
-fn trace(seed: u64) -> anyhow::Result<bool> {
+fn trace(seed: u64, subject: Subject) -> anyhow::Result<bool> {
     let pool = BatchPool::new();
-    let report = one(seed, true, &pool);
+    let report = one(seed, subject, true, &pool);
     let mut out = io::stdout().lock();
+    writeln!(out, "{subject:?}")?;
     write!(out, "{}", report.trace)?;
     match &report.verdict {
         Some(wrong) => writeln!(out, "VIOLATION: {wrong}")?,
@@ -145,11 +177,12 @@ fn trace(seed: u64) -> anyhow::Result<bool> {
 }
 
 /// Runs one seed; a panic is its verdict.
-fn one(seed: u64, tracing: bool, pool: &std::sync::Arc<BatchPool>) -> Report {
+fn one(seed: u64, subject: Subject, tracing: bool, pool: &std::sync::Arc<BatchPool>) -> Report {
     let origin = Instant::now() + DAY;
     let mut report = Report::default();
-    let end = panic::catch_unwind(AssertUnwindSafe(|| {
-        world::run(seed, tracing, pool, origin, &mut report);
+    let end = panic::catch_unwind(AssertUnwindSafe(|| match subject {
+        Subject::Log => world::run(seed, tracing, pool, origin, &mut report),
+        Subject::Store => store::run(seed, tracing, &mut report),
     }));
     if let Err(panic) = end {
         let text = panic.downcast_ref::<String>().cloned();
@@ -176,8 +209,9 @@ fn many(hunt: &Hunt) -> anyhow::Result<Total> {
                 return;
             }
             let seed = hunt.first.wrapping_add(number);
-            let mut report = one(seed, false, &pool);
-            if seed.is_multiple_of(REPLAY_EVERY) && one(seed, false, &pool).hash != report.hash {
+            let again = || one(seed, hunt.subject, false, &pool);
+            let mut report = again();
+            if seed.is_multiple_of(REPLAY_EVERY) && again().hash != report.hash {
                 report.verdict = Some("it does not replay".to_owned());
             }
             let mut total = total.lock().unwrap_or_else(|poison| poison.into_inner());
@@ -205,11 +239,18 @@ impl Total {
     }
 }
 
-fn report(total: &Total, seconds: f64) -> anyhow::Result<()> {
+fn report(total: &Total, subject: Subject, seconds: f64) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for (seed, words) in total.violations.iter().take(20) {
         writeln!(out, "VIOLATION seed {seed}: {words}")?;
-        writeln!(out, "  replay: cargo xtask sim --seed {seed} --trace")?;
+        let which = match subject {
+            Subject::Log => "--log",
+            Subject::Store => "--store",
+        };
+        writeln!(
+            out,
+            "  replay: cargo xtask sim {which} --seed {seed} --trace"
+        )?;
     }
     let Counts {
         steps,
@@ -223,7 +264,7 @@ fn report(total: &Total, seconds: f64) -> anyhow::Result<()> {
     } = total.counts;
     writeln!(
         out,
-        "{} seeds, {} violations, {seconds:.1} s, {:.0} seeds/s, hash {:016x}\n\
+        "{subject:?}: {} seeds, {} violations, {seconds:.1} s, {:.0} seeds/s, hash {:016x}\n\
          {steps} steps, {events} events offered, {delivered} deliveries, {repeats} repeats, \
          {dropped} drops counted\n\
          {kills} kills, {power_cuts} power cuts, {disk_errors} disk errors",

@@ -9,36 +9,77 @@ pub(crate) use without::{hunt_all, switch_on};
 mod with {
     use std::io::{self, Write};
 
-    use crate::Hunt;
+    use crate::{Hunt, Subject};
     use anyhow::{Context, ensure};
-    use inrush_queue::{Mutant, switch_mutant as switch};
 
     /// Seeds within which each must be found.
     const SEEDS_MAX: u64 = 10_000;
 
-    /// Switches a mutant on for the rest of the process.
-    pub(crate) fn switch_on(name: &str) -> anyhow::Result<()> {
-        let named = |mutant: &&Mutant| mutant.name() == name;
-        let names: Vec<&str> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
-        let mutant = Mutant::ALL.iter().find(named);
-        switch(Some(
-            *mutant.with_context(|| format!("there are {names:?}"))?,
-        ));
-        Ok(())
+    /// A deliberate bug.
+    #[derive(Clone, Copy)]
+    enum Mutant {
+        Log(inrush_queue::Mutant),
+        Store(inrush_store::Mutant),
+    }
+
+    impl Mutant {
+        fn all() -> Vec<Self> {
+            let of_log = inrush_queue::Mutant::ALL.iter().copied().map(Self::Log);
+            let of_store = inrush_store::Mutant::ALL.iter().copied().map(Self::Store);
+            of_log.chain(of_store).collect()
+        }
+
+        fn name(self) -> &'static str {
+            match self {
+                Self::Log(mutant) => mutant.name(),
+                Self::Store(mutant) => mutant.name(),
+            }
+        }
+
+        fn subject(self) -> Subject {
+            match self {
+                Self::Log(_) => Subject::Log,
+                Self::Store(_) => Subject::Store,
+            }
+        }
+    }
+
+    fn switch(mutant: Option<Mutant>) {
+        inrush_queue::switch_mutant(match mutant {
+            Some(Mutant::Log(mutant)) => Some(mutant),
+            _ => None,
+        });
+        inrush_store::switch_mutant(match mutant {
+            Some(Mutant::Store(mutant)) => Some(mutant),
+            _ => None,
+        });
+    }
+
+    /// Switches a mutant on for the rest of the process; says what it is in.
+    pub(crate) fn switch_on(name: &str) -> anyhow::Result<Subject> {
+        let all = Mutant::all();
+        let names: Vec<&str> = all.iter().map(|mutant| mutant.name()).collect();
+        let mutant = all.iter().find(|mutant| mutant.name() == name);
+        let mutant = *mutant.with_context(|| format!("there are {names:?}"))?;
+        switch(Some(mutant));
+        Ok(mutant.subject())
     }
 
     /// Hunts each of them; says whether all were found.
     pub(crate) fn hunt_all(jobs: Option<usize>) -> anyhow::Result<bool> {
-        let mut all = true;
-        for mutant in Mutant::ALL {
-            switch(Some(*mutant));
+        let mut are_found = true;
+        let all = Mutant::all();
+        ensure!(!all.is_empty(), "no mutants");
+        for mutant in all {
+            switch(Some(mutant));
             let total = crate::many(&Hunt {
+                subject: mutant.subject(),
                 seeds: SEEDS_MAX,
                 jobs,
                 ..Hunt::default()
             })?;
             let found = total.violations.first();
-            all &= found.is_some();
+            are_found &= found.is_some();
             let words = match found {
                 Some((seed, words)) => format!("found with seed {seed}: {words}"),
                 None => format!("NOT FOUND in {} seeds", total.seeds),
@@ -46,8 +87,7 @@ mod with {
             writeln!(io::stdout(), "{:24} {words}", mutant.name())?;
         }
         switch(None);
-        ensure!(!Mutant::ALL.is_empty(), "no mutants");
-        Ok(all)
+        Ok(are_found)
     }
 }
 
@@ -58,7 +98,7 @@ mod without {
     use anyhow::{Context, bail};
 
     /// There are none in this build.
-    pub(crate) fn switch_on(name: &str) -> anyhow::Result<()> {
+    pub(crate) fn switch_on(name: &str) -> anyhow::Result<crate::Subject> {
         bail!("built without `--features mutants`, so there is no {name}")
     }
 

@@ -8,6 +8,8 @@
 //!   between two runs of the process, in which nobody watched, for [`CLOCK_CONFIRM_START`].
 //! * [`Judged::newest`] is the time that what comes in is stamped by: with a clock that fell
 //!   behind, what is new must not look old once the clock is right again.
+//! * What a clock that was behind has stamped is known for as long as the spans are, in which it
+//!   was ([`Clock::mended`]): it may have waited in a queue until the clock was set right.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -67,12 +69,37 @@ pub struct Judged {
     pub believed_in: Option<Duration>,
 }
 
+/// A span of wrong times: a wall clock that was behind has shown them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Behind {
+    /// The first, in nanoseconds since 1970.
+    pub from_ns: i64,
+    /// The last, in the same way.
+    pub to_ns: i64,
+    /// Nanoseconds by which it was behind.
+    pub by_ns: i64,
+}
+
+impl Behind {
+    /// Whether the wall clock has shown this time in it, or about.
+    pub fn has(&self, time_ns: i64) -> bool {
+        let tolerance = CLOCK_TOLERANCE.as_nanos() as i64;
+        let from = self.from_ns.saturating_sub(tolerance);
+        (from..=self.to_ns.saturating_add(tolerance)).contains(&time_ns)
+    }
+}
+
+/// Spans that are remembered: a clock that jumps more often shows that nothing can be known.
+const SPANS_KEPT: usize = 8;
+
 /// A wall clock under watch. Whoever has it asks it every few seconds.
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// A wall time that was believed, in nanoseconds since 1970, and the steady clock then.
     base: (i64, Duration),
     doubted: Option<Doubted>,
+    /// The newest last.
+    behind: Vec<Behind>,
 }
 
 impl Clock {
@@ -83,6 +110,7 @@ impl Clock {
         let mut clock = Self {
             base: (believed.0, steady),
             doubted: None,
+            behind: Vec::new(),
         };
         let doubtful = known.is_some_and(|(_, doubted)| doubted);
         let confirm = if doubtful {
@@ -97,6 +125,46 @@ impl Clock {
     /// What is thought of the wall clock now.
     pub fn judge(&mut self, wall: Timestamp, steady: Duration) -> Judged {
         self.look(wall, steady, CLOCK_CONFIRM)
+    }
+
+    /// Adds the spans that an earlier process knew.
+    pub fn remember(&mut self, mut behind: Vec<Behind>) {
+        behind.append(&mut self.behind);
+        self.behind = behind;
+        self.forget_spans();
+    }
+
+    /// The spans in which the wall clock was behind, as far as they are remembered.
+    pub fn spans(&self) -> &[Behind] {
+        &self.behind
+    }
+
+    /// When something was received that the wall clock has stamped so, by the believed time.
+    pub fn mended(&self, received: Timestamp) -> Timestamp {
+        let span = self.behind.iter().rev().find(|span| span.has(received.0));
+        span.map_or(received, |span| {
+            Timestamp(received.0.saturating_add(span.by_ns))
+        })
+    }
+
+    fn note_behind(&mut self, wall_ns: i64, by_ns: i64) {
+        match self.behind.last_mut() {
+            Some(last) if last.has(wall_ns) && is_near(last.by_ns, by_ns) => {
+                last.from_ns = last.from_ns.min(wall_ns);
+                last.to_ns = last.to_ns.max(wall_ns);
+            }
+            _ => self.behind.push(Behind {
+                from_ns: wall_ns,
+                to_ns: wall_ns,
+                by_ns,
+            }),
+        }
+        self.forget_spans();
+    }
+
+    fn forget_spans(&mut self) {
+        let more = self.behind.len().saturating_sub(SPANS_KEPT);
+        self.behind.drain(..more);
     }
 
     /// Whether the wall clock is doubted.
@@ -126,8 +194,15 @@ impl Clock {
         });
         if left.is_zero() {
             self.doubted = None;
+            // It was right all the time, and what was believed was not.
+            if wall.0 < expected {
+                self.behind.retain(|span| !span.has(wall.0));
+            }
             self.base = (wall.0, steady);
             return Judged::believed(wall);
+        }
+        if wall.0 < expected {
+            self.note_behind(wall.0, expected - wall.0);
         }
         Judged {
             oldest: Timestamp(wall.0.min(expected)),
@@ -160,20 +235,6 @@ impl Judged {
             off_ns: 0,
             believed_in: None,
         }
-    }
-
-    /// When something was received, by the believed time: a wall clock that is behind has stamped
-    /// what came since it fell back with times that are too old.
-    pub fn mended(&self, received: Timestamp) -> Timestamp {
-        let behind = 0.max(-self.off_ns);
-        let wall = self
-            .oldest
-            .0
-            .saturating_add(CLOCK_TOLERANCE.as_nanos() as i64);
-        if behind > 0 && received.0 <= wall {
-            return Timestamp(received.0.saturating_add(behind));
-        }
-        received
     }
 }
 
@@ -280,15 +341,37 @@ mod tests {
     #[test]
     fn what_a_clock_behind_has_stamped_is_mended() {
         let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
-        let judged = clock.judge(at(NOW - 400 * DAY), Duration::ZERO);
-        assert_eq!(judged.mended(at(NOW - 400 * DAY)), at(NOW));
-        assert_eq!(
-            judged.mended(at(NOW - DAY)),
-            at(NOW - DAY),
-            "from before the jump"
-        );
-        let judged = clock.judge(at(NOW), Duration::ZERO);
-        assert_eq!(judged.mended(at(NOW - 400 * DAY)), at(NOW - 400 * DAY));
+        let wrong = at(NOW - 400 * DAY);
+        clock.judge(wrong, Duration::ZERO);
+        assert_eq!(clock.mended(wrong), at(NOW));
+        let before = at(NOW - DAY);
+        assert_eq!(clock.mended(before), before, "from before the jump");
+        // It may have waited in the queue meanwhile, and be written by the next process.
+        let right = at(NOW + MINUTE.as_nanos() as i64);
+        assert_eq!(clock.judge(right, MINUTE).believed_in, None);
+        assert_eq!(clock.mended(wrong), at(NOW));
+        let mut next = Clock::new(Some((right, false)), right, MINUTE);
+        assert_eq!(next.mended(wrong), wrong);
+        next.remember(clock.spans().to_vec());
+        assert_eq!(next.mended(wrong), at(NOW));
+    }
+
+    #[test]
+    fn a_clock_that_turns_out_to_be_right_has_stamped_nothing_wrong() {
+        let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+        let mut steady = Duration::ZERO;
+        while steady <= CLOCK_CONFIRM {
+            let wall = at(NOW - 60 * DAY + steady.as_nanos() as i64);
+            clock.judge(wall, steady);
+            steady += MINUTE;
+        }
+        assert!(!clock.is_doubted());
+        let stamped = at(NOW - 60 * DAY);
+        assert_eq!(clock.mended(stamped), stamped);
+        for days in 1..100 {
+            clock.judge(at(NOW - days * 100 * DAY), steady);
+        }
+        assert_eq!(clock.spans().len(), SPANS_KEPT);
     }
 
     #[test]

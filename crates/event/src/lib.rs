@@ -28,6 +28,7 @@ mod feed;
 mod ledger;
 pub mod limits;
 mod metric;
+mod mutant;
 mod record;
 mod sum;
 mod text;
@@ -39,7 +40,9 @@ pub use arena::Arena;
 pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
-pub use clock::{CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, Clock, Judged, steady};
+pub use clock::{
+    Behind, CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, Clock, Judged, steady,
+};
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};
 pub use feed::{Delivery, Feed, Next, Origin};
 pub use ledger::{

@@ -33,3 +33,6 @@ impl Account {
 
 /// Why a commit is made that brings new events.
 pub(crate) const INGEST: &str = "ingest";
+
+/// Why a commit is made that puts one file in place of small ones.
+pub(crate) const COMPACT: &str = "compact";

@@ -16,14 +16,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use inrush_event::{ByteSize, Clock, Judged, Timestamp, steady};
+use inrush_event::{Behind, ByteSize, Clock, Judged, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::chance::{now, steady};
 use crate::home::Home;
 use crate::options::WriteOptions;
 
 /// Where the time is kept that was last believed.
-const CLOCK: &str = "_log/clock";
+pub(crate) const CLOCK: &str = "_log/clock";
 /// Bytes of it at most; what is longer is not ours.
 const CLOCK_BYTES_MAX: u64 = 4096;
 /// How often it is written.
@@ -77,13 +78,44 @@ pub fn free_least(asked: Option<u64>, total: u64) -> u64 {
 struct Believed {
     at_ms: i64,
     doubted: bool,
+    /// Spans in which the clock was behind: the first and the last wrong time, and by how much, in
+    /// nanoseconds.
+    #[serde(default)]
+    behind: Vec<(i64, i64, i64)>,
+}
+
+impl Believed {
+    fn spans(&self) -> Vec<Behind> {
+        let span = |&(from_ns, to_ns, by_ns): &(i64, i64, i64)| Behind {
+            from_ns,
+            to_ns,
+            by_ns,
+        };
+        self.behind.iter().map(span).collect()
+    }
 }
 
 struct Watched {
     clock: Clock,
     judged: Judged,
-    /// When the file was written, by the steady clock, and whether the clock was doubted in it.
-    written: Option<(Duration, bool)>,
+    /// When the file was written, by the steady clock, and what was in it that does not change
+    /// all the time.
+    written: Option<(Duration, Known)>,
+}
+
+/// The spans that [`CLOCK`] holds, of these bytes.
+#[cfg(feature = "simulation")]
+pub(crate) fn spans_kept(bytes: &[u8]) -> Vec<Behind> {
+    let kept = serde_json::from_slice::<Believed>(bytes);
+    kept.map_or_else(|_| Vec::new(), |kept| kept.spans())
+}
+
+/// Whether the clock is doubted, and the beginning of the last span in which it was behind.
+type Known = (bool, Option<i64>);
+
+fn known(clock: &Clock) -> Known {
+    let last = clock.spans().last();
+    (clock.is_doubted(), last.map(|span| span.from_ns))
 }
 
 /// What a store knows of the world.
@@ -103,11 +135,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Care {
     /// `newest_ns`: when the newest event was received that files hold.
     pub(crate) fn open(home: &Home, newest_ns: Option<i64>) -> Self {
-        let (wall, steady) = (Timestamp::now(), steady());
+        let (wall, steady) = (now(), steady());
         let kept = home.get(CLOCK, CLOCK_BYTES_MAX).ok();
         let kept = kept.and_then(|bytes| serde_json::from_slice::<Believed>(&bytes).ok());
         // Without the file, an event that is newer than the clock says nothing.
         let newest = newest_ns.filter(|newest| *newest <= wall.0);
+        let spans = kept.as_ref().map_or_else(Vec::new, Believed::spans);
         let known = match kept {
             Some(kept) => Some((
                 Timestamp(kept.at_ms.saturating_mul(1_000_000)),
@@ -116,6 +149,7 @@ impl Care {
             None => newest.map(|newest| (Timestamp(newest), false)),
         };
         let mut clock = Clock::new(known, wall, steady);
+        clock.remember(spans);
         let judged = clock.judge(wall, steady);
         Self {
             watched: Mutex::new(Watched {
@@ -139,45 +173,52 @@ impl Care {
     pub(crate) fn time(&self) -> Judged {
         let mut watched = lock(&self.watched);
         let before = watched.judged;
-        watched.judged = watched.clock.judge(Timestamp::now(), steady());
+        watched.judged = watched.clock.judge(now(), steady());
         let now = watched.judged;
         drop(watched);
         tell(&before, &now);
         now
     }
 
+    /// When something was received that the wall clock has stamped so, by the believed time.
+    pub(crate) fn mended(&self, received_ns: i64) -> i64 {
+        self.time();
+        lock(&self.watched).clock.mended(Timestamp(received_ns)).0
+    }
+
     /// Writes down what is believed of the time, where that is due.
     pub(crate) fn keep_time(&self, home: &Home, at_once: bool) {
-        let mut watched = lock(&self.watched);
-        let (now, doubted) = (steady(), watched.clock.is_doubted());
+        let watched = lock(&self.watched);
+        let (now, known) = (steady(), known(&watched.clock));
         let fresh = watched.written.is_some_and(|(at, was)| {
-            was == doubted && !at_once && now.saturating_sub(at) < CLOCK_EVERY
+            was == known && !at_once && now.saturating_sub(at) < CLOCK_EVERY
         });
         if fresh {
             return;
         }
+        let span = |span: &Behind| (span.from_ns, span.to_ns, span.by_ns);
         let believed = Believed {
             at_ms: watched.judged.oldest.0 / 1_000_000,
-            doubted,
+            doubted: watched.clock.is_doubted(),
+            behind: watched.clock.spans().iter().map(span).collect(),
         };
-        watched.written = Some((now, doubted));
         drop(watched);
         let bytes = serde_json::to_vec(&believed).map_err(io::Error::from);
         let written = bytes.and_then(|bytes| home.put(CLOCK, Bytes::from(bytes)));
-        if let Err(error) = written {
-            tracing::debug!(%error, "store: the time cannot be written down");
+        match written {
+            Ok(()) => lock(&self.watched).written = Some((now, known)),
+            Err(error) => tracing::debug!(%error, "store: the time cannot be written down"),
         }
     }
 
     /// The room of the store's file system; `None` if it is on none, or the system does not say.
     pub(crate) fn look_for_room(&self, home: &Home, options: &WriteOptions) -> Option<Room> {
         let folder = home.as_folder()?;
-        let found = rustix::fs::statvfs(folder).ok()?;
-        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        let space = home.space()?;
         Some(Room {
-            free: bytes(found.f_bavail),
+            free: space.free,
             claimed: self.claims.get().map_or(0, |claims| claims(folder)),
-            least: free_least(options.free_bytes, bytes(found.f_blocks)),
+            least: free_least(options.free_bytes, space.total),
             short: 0,
         })
     }

@@ -3,9 +3,11 @@
 
 #[cfg(not(feature = "simulation"))]
 use inrush_event::Timestamp;
+#[cfg(not(feature = "simulation"))]
+pub(crate) use inrush_event::steady;
 
 #[cfg(feature = "simulation")]
-pub use simulated::{set_clock, set_commits_between};
+pub use simulated::{set_clocks, set_commits_between};
 
 /// The time.
 #[cfg(not(feature = "simulation"))]
@@ -29,7 +31,7 @@ pub(crate) fn commits_between() -> u64 {
 const COMMITS_BETWEEN: u64 = 100;
 
 #[cfg(feature = "simulation")]
-pub(crate) use simulated::{commits_between, now, number};
+pub(crate) use simulated::{commits_between, now, number, steady};
 
 /// The name of a new file: when, by which writer, and which of its files. Names tell nothing of the
 /// order of events; two writers of one bucket on one millisecond must not draw the same.
@@ -41,22 +43,29 @@ pub(crate) fn file_name(writer: u64, number: u64) -> String {
 #[cfg(feature = "simulation")]
 mod simulated {
     use std::cell::Cell;
+    use std::time::Duration;
 
     use inrush_event::Timestamp;
 
     thread_local! {
-        static CLOCK: Cell<Option<i64>> = const { Cell::new(None) };
+        static CLOCKS: Cell<Option<(i64, Duration)>> = const { Cell::new(None) };
         static BETWEEN: Cell<u64> = const { Cell::new(super::COMMITS_BETWEEN) };
     }
 
-    /// From now on this thread's clock says so (nanoseconds since 1970), and what it draws is
-    /// `fastrand`'s, seeded by the caller.
-    pub fn set_clock(now_ns: i64) {
-        CLOCK.set(Some(now_ns));
+    /// From now on this thread's wall clock says so (nanoseconds since 1970), and its steady one;
+    /// what it draws is `fastrand`'s, seeded by the caller.
+    pub fn set_clocks(now_ns: i64, steady: Duration) {
+        CLOCKS.set(Some((now_ns, steady)));
     }
 
     pub(crate) fn now() -> Timestamp {
-        CLOCK.get().map_or_else(Timestamp::now, Timestamp)
+        let clocks = CLOCKS.get();
+        clocks.map_or_else(Timestamp::now, |(now_ns, _)| Timestamp(now_ns))
+    }
+
+    pub(crate) fn steady() -> Duration {
+        let clocks = CLOCKS.get();
+        clocks.map_or_else(inrush_event::steady, |(_, steady)| steady)
     }
 
     /// From now on this thread tells all again after so many commits.

@@ -150,22 +150,16 @@ fn partition(chunks: &[RecordBatch]) -> Vec<Part> {
 }
 
 fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
+    #[cfg(feature = "simulation")]
+    if let Some(file) = plain_file(chunks, part)? {
+        return Ok(file);
+    }
     let broken = |error: ParquetError| io::Error::other(error);
     let mut writer =
         ArrowWriter::try_new(Vec::new(), Arc::clone(&STORED), Some(PROPERTIES.clone()))
             .map_err(broken)?;
     let mut layout = Layout::default();
-    let mut entry = FileEntry {
-        path: place::folder(&part.index, part.hour),
-        index: part.index.clone(),
-        rows: part.rows.len() as u64,
-        bytes: 0,
-        text_bytes: 0,
-        from_ns: i64::MAX,
-        to_ns: i64::MIN,
-        received_ns: i64::MIN,
-        sums: Sums::default(),
-    };
+    let mut entry = begun(part);
     let mut grams = Builder::default();
     let mut filters = Vec::new();
     let chunks: Vec<&RecordBatch> = chunks.iter().collect();
@@ -192,6 +186,43 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
         entry,
         bytes: bytes.into(),
     })
+}
+
+/// What is said of a file before its rows are looked at.
+fn begun(part: &Part) -> FileEntry {
+    FileEntry {
+        path: place::folder(&part.index, part.hour),
+        index: part.index.clone(),
+        rows: part.rows.len() as u64,
+        bytes: 0,
+        text_bytes: 0,
+        from_ns: i64::MAX,
+        to_ns: i64::MIN,
+        received_ns: i64::MIN,
+        sums: Sums::default(),
+    }
+}
+
+/// A file of the simulation's rows; nothing if they are of another kind.
+#[cfg(feature = "simulation")]
+fn plain_file(chunks: &[RecordBatch], part: &Part) -> io::Result<Option<Encoded>> {
+    let chunks: Vec<&RecordBatch> = chunks.iter().collect();
+    if chunks
+        .iter()
+        .any(|chunk| chunk.num_columns() == STORED.fields().len())
+    {
+        return Ok(None);
+    }
+    let place = |(chunk, row): &(u32, u32)| (*chunk as usize, *row as usize);
+    let places: Vec<_> = part.rows.iter().map(place).collect();
+    let rows = interleave_record_batch(&chunks, &places).map_err(io::Error::other)?;
+    let mut entry = begun(part);
+    measure(&mut entry, &rows);
+    Ok(crate::plain::encoded(&rows).map(|bytes| {
+        entry.bytes = bytes.len() as u64;
+        entry.sums = Sums::of(&bytes);
+        Encoded { entry, bytes }
+    }))
 }
 
 /// Takes the rows of a group into what is said of the file.

@@ -46,6 +46,8 @@ mod home;
 mod mutant;
 mod options;
 mod place;
+#[cfg(feature = "simulation")]
+pub mod plain;
 pub mod query;
 pub mod read;
 pub mod rebuild;
@@ -55,6 +57,8 @@ pub mod salvage;
 pub mod schema;
 mod sdata;
 pub mod snapshot;
+#[cfg(feature = "simulation")]
+pub mod steps;
 mod store;
 pub mod sums;
 #[cfg(test)]
@@ -67,7 +71,11 @@ pub use care::{Claims, Room, free_least};
 pub use follow::Follower;
 pub use home::{
     BucketOptions, CreateError, Created, Disk, DiskFile, Home, Listed, Objects, Reader, Reading,
-    check_url,
+    Space, check_url,
 };
+#[cfg(feature = "simulation")]
+pub use home::{Chances, Process, VirtualBucket, VirtualFolder};
+#[cfg(feature = "mutants")]
+pub use mutant::{Mutant, switch_mutant};
 pub use options::{REASONS, Retention, WriteOptions};
 pub use store::{Counters, Levels, Store};

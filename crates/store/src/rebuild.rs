@@ -19,6 +19,7 @@ use arrow_array::types::{TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 
+use crate::care::Care;
 use crate::chance;
 use crate::commits::Commits;
 use crate::covered::{Covered, Stretch};
@@ -68,7 +69,10 @@ pub(crate) fn adopt(
     let mut found = Vec::new();
     for path in unlisted {
         match examine(home, path, None) {
-            Ok(file) => found.push(file),
+            Ok(mut file) => {
+                file.entry.received_ns = store.care.mended(file.entry.received_ns);
+                found.push(file);
+            }
             Err(Fault::Damaged(why)) => {
                 tracing::error!(
                     path,
@@ -419,12 +423,11 @@ pub fn repair(home: Home, progress: Progress<'_>) -> io::Result<Repaired> {
     let lock = home.lock()?;
     let (mut commits, parts) = Commits::salvage(&home)?;
     let mut done = Repaired::default();
-    let mut seen = Covered::default();
     if parts.is_sound {
         done.say("_log", "the list of files is sound");
     } else {
         let known = &parts.entries;
-        rebuild(&home, &mut commits, known, &mut seen, &mut done, progress)?;
+        rebuild(&home, &mut commits, known, &mut done, progress)?;
         // A file that no commit spoke of may not be durable yet.
         if !is_on(Mutant::FoundUnsynced) {
             home.sync(commits.files.keys().map(String::as_str))?;
@@ -455,10 +458,12 @@ fn rebuild(
     home: &Home,
     commits: &mut Commits,
     known: &BTreeMap<String, FileEntry>,
-    seen: &mut Covered,
     done: &mut Repaired,
     progress: Progress<'_>,
 ) -> io::Result<()> {
+    let mut seen = Covered::default();
+    // A wrong clock may have stamped what no commit speaks of.
+    let care = Care::open(home, None);
     let mut there: Vec<(String, Listed)> = parquet(home)?.into_iter().collect();
     there.retain(|(path, _)| !commits.doomed.contains(path));
     there.sort_by_key(|(path, found)| (std::cmp::Reverse(found.bytes), path.clone()));
@@ -468,8 +473,11 @@ fn rebuild(
         let place = found.path;
         let aside = format!("{path}{ASIDE}");
         match examine(home, &place, known.get(&path)) {
-            Ok(file) => match verdict(&file, seen)? {
+            Ok(mut file) => match verdict(&file, &seen)? {
                 Verdict::Whole => {
+                    if !known.contains_key(&path) {
+                        file.entry.received_ns = care.mended(file.entry.received_ns);
+                    }
                     for stretch in &file.stretches {
                         seen.add(stretch);
                         commits.covered.add(stretch);
@@ -482,7 +490,7 @@ fn rebuild(
                 Verdict::Part(rows) => {
                     done.say(&path, "some of its events are in other files; split");
                     // First what only this file has: a crash behind the renaming must not cost it.
-                    put_rest(home, commits, &rows, seen)?;
+                    put_rest(home, commits, &rows, &mut seen, &care)?;
                     home.rename(&place, &aside)?;
                 }
                 Verdict::Nothing => {
@@ -509,6 +517,7 @@ fn put_rest(
     commits: &mut Commits,
     rows: &[RecordBatch],
     seen: &mut Covered,
+    care: &Care,
 ) -> io::Result<()> {
     for stretch in stretches(rows)? {
         seen.add(&stretch);
@@ -516,6 +525,7 @@ fn put_rest(
     }
     for (number, file) in (0..).zip(encode::files(rows)?) {
         let mut entry = file.entry;
+        entry.received_ns = care.mended(entry.received_ns);
         let name = chance::file_name(chance::number(), number);
         entry.path = format!("{}{name}{PARQUET}", entry.path);
         home.put(&format!("{}{UNCOMMITTED}", entry.path), file.bytes)?;

@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use inrush_event::{Counter, Judged, Timestamp};
+use inrush_event::{Counter, Judged};
 
-use crate::account::Account;
+use crate::account::{Account, COMPACT, INGEST};
 use crate::care::{Care, Claims, Room};
+use crate::chance;
 use crate::commits::{Commit, Commits, MakeError};
 use crate::covered::{Covered, Stretch};
 use crate::encode::Encoded;
 use crate::follow::Follower;
 use crate::home::Home;
+use crate::mutant::{Mutant, is_on};
+use crate::options::REASONS;
 use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
 
 mod open;
@@ -255,7 +258,10 @@ impl Store {
         for file in &change.files {
             let mut entry = file.entry.clone();
             entry.path = format!("{}{}{PARQUET}", entry.path, self.new_name());
-            let uncommitted = format!("{}{UNCOMMITTED}", entry.path);
+            let uncommitted = match is_on(Mutant::NameEarly) {
+                true => entry.path.clone(),
+                false => format!("{}{UNCOMMITTED}", entry.path),
+            };
             added.push(entry);
             if let Err(error) = self.home.put(&uncommitted, file.bytes.clone()) {
                 self.forget(&added);
@@ -263,7 +269,7 @@ impl Store {
             }
         }
         let commit = Commit {
-            at_ms: Timestamp::now().0 / 1_000_000,
+            at_ms: chance::now().0 / 1_000_000,
             why: change.why.to_owned(),
             removed: change
                 .removed
@@ -277,7 +283,9 @@ impl Store {
         Ok(Arc::new(Prepared {
             commit,
             tail: change.tail.to_vec(),
+            found: false,
             made: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
         }))
     }
 
@@ -292,7 +300,8 @@ impl Store {
         let mut commits = self.commits();
         // Not within the condition: there its lock would be held until the commit is tried.
         let doubted = self.doubted().clone();
-        if let Some(doubted) = doubted
+        if !is_on(Mutant::PassDoubt)
+            && let Some(doubted) = doubted
             && let Err(error) = self.attempt(&mut commits, &doubted)
         {
             return Err(match Arc::ptr_eq(&doubted, prepared) {
@@ -309,15 +318,31 @@ impl Store {
 
     /// Tries a commit, under the lock of all commits.
     fn attempt(&self, commits: &mut Commits, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
+        if is_on(Mutant::DeleteEarly) {
+            for path in &prepared.commit.removed {
+                // The real one comes later.
+                let _ = self.home.delete(path);
+            }
+        }
         let made = commits.make(&self.home, &prepared.commit);
         *self.doubted() = match &made {
-            Err(MakeError::Unknown(_)) => Some(Arc::clone(prepared)),
+            Err(MakeError::Unknown(_)) => {
+                prepared.doubted.store(true, Relaxed);
+                Some(Arc::clone(prepared))
+            }
             _ => None,
         };
         made?;
         prepared.made.store(true, Relaxed);
-        let unnamed = self.name_files(&prepared.commit.added);
-        self.show(&prepared.commit, &unnamed, &prepared.tail);
+        let unnamed = match prepared.found && !is_on(Mutant::NameFound) {
+            // They have no other, by which they could be shown if this failed.
+            true => Vec::new(),
+            false => self.name_files(&prepared.commit.added),
+        };
+        let gone = self.show(&prepared.commit, &unnamed, &prepared.tail);
+        if !(is_on(Mutant::CountTries) && prepared.doubted.load(Relaxed)) {
+            self.count(&prepared.commit, gone);
+        }
         if let Err(error) = commits.tell_all_if_due(&self.home) {
             tracing::debug!(%error, "store: the list of files could not be written; tried again");
         }
@@ -330,11 +355,18 @@ impl Store {
     /// # Errors
     /// It was not made, or is not known to be.
     pub(crate) fn commit(&self, change: Change<'_>) -> io::Result<()> {
-        let prepared = self.prepare(change)?;
-        match self.make(&prepared) {
+        self.commit_prepared(&self.prepare(change)?)
+    }
+
+    /// Makes what was prepared part of the store, or gives it up.
+    ///
+    /// # Errors
+    /// As for [`Self::commit`].
+    pub(crate) fn commit_prepared(&self, prepared: &Arc<Prepared>) -> io::Result<()> {
+        match self.make(prepared) {
             Ok(()) => Ok(()),
             Err(MakeError::NotMade(error)) => {
-                self.give_up(&prepared);
+                self.give_up(prepared);
                 Err(error)
             }
             Err(MakeError::Unknown(error)) => Err(error),
@@ -352,7 +384,7 @@ impl Store {
         covered: Vec<Stretch>,
     ) -> io::Result<()> {
         let commit = Commit {
-            at_ms: Timestamp::now().0 / 1_000_000,
+            at_ms: chance::now().0 / 1_000_000,
             why: "found".to_owned(),
             added: vec![entry],
             removed: removed.iter().map(|file| file.entry.path.clone()).collect(),
@@ -362,7 +394,9 @@ impl Store {
         let prepared = Arc::new(Prepared {
             commit,
             tail: Vec::new(),
+            found: true,
             made: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
         });
         self.make(&prepared).map_err(MakeError::into_inner)
     }
@@ -380,6 +414,14 @@ impl Store {
                 .map_err(MakeError::into_inner),
             None => Ok(()),
         }
+    }
+
+    /// The files that the commit in doubt removes, unless it is a merge.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn doubted_removals(&self) -> Vec<String> {
+        let doubted = self.doubted().clone();
+        let doubted = doubted.filter(|doubted| doubted.commit.why != COMPACT);
+        doubted.map_or_else(Vec::new, |doubted| doubted.commit.removed.clone())
     }
 
     /// Gives up what was prepared and surely not made.
@@ -407,8 +449,28 @@ impl Store {
         unnamed
     }
 
-    /// Has readers see a commit, the tail that it took over gone in the same moment.
-    fn show(&self, commit: &Commit, unnamed: &[String], tail: &[Arc<Chunk>]) {
+    /// Counts what a commit came to, whoever made it at last; `gone` events went with its files.
+    fn count(&self, commit: &Commit, gone: u64) {
+        let of_files = |number: fn(&FileEntry) -> u64| commit.added.iter().map(number).sum::<u64>();
+        match commit.why.as_str() {
+            INGEST => {
+                self.counters.events.add(of_files(|file| file.rows));
+                self.counters
+                    .text_bytes
+                    .add(of_files(|file| file.text_bytes));
+            }
+            COMPACT => self.counters.compacted.add(commit.removed.len() as u64),
+            why => {
+                if let Some(at) = REASONS.iter().position(|reason| *reason == why) {
+                    self.counters.expired[at].add(gone);
+                }
+            }
+        }
+    }
+
+    /// Has readers see a commit, the tail that it took over gone in the same moment. Returns how
+    /// many events went with the files that it removes.
+    fn show(&self, commit: &Commit, unnamed: &[String], tail: &[Arc<Chunk>]) -> u64 {
         let mut state = self.state();
         let added = commit.added.iter().map(|entry| entry.rows).sum();
         for entry in &commit.added {
@@ -417,8 +479,8 @@ impl Store {
                 false => state.add_as(entry, &entry.path, &self.home),
             }
         }
-        let removed = commit.removed.iter().map(|path| state.remove(path)).sum();
-        state.account.note(&commit.why, added, removed);
+        let gone = commit.removed.iter().map(|path| state.remove(path)).sum();
+        state.account.note(&commit.why, added, gone);
         if let Some(first) = tail.first()
             && let Some(at) = state
                 .tail
@@ -428,6 +490,7 @@ impl Store {
             let end = state.tail.len().min(at + tail.len());
             state.tail.drain(at..end);
         }
+        gone
     }
 
     fn forget(&self, written: &[FileEntry]) {
@@ -474,7 +537,7 @@ impl Store {
     fn delete_names(&self, file: &DataFile) -> io::Result<()> {
         let place = file.location.as_ref();
         self.home.delete(place)?;
-        match place == file.entry.path {
+        match place == file.entry.path || is_on(Mutant::BuryOneName) {
             true => Ok(()),
             false => self.home.delete(&file.entry.path),
         }
@@ -497,8 +560,7 @@ impl Store {
     /// The beginning of a file's name that no other has: when, and which.
     fn new_name(&self) -> String {
         let number = self.names.fetch_add(1, Relaxed);
-        let pid = std::process::id();
-        format!("{:013}-{pid}-{number}", Timestamp::now().0 / 1_000_000)
+        chance::file_name(self.commits().writer(), number)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -530,7 +592,11 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Prepared {
     pub(crate) commit: Commit,
     tail: Vec<Arc<Chunk>>,
+    /// Whether its files were found under their final names.
+    found: bool,
     made: AtomicBool,
+    /// Whether a try of it had an outcome that was not known.
+    doubted: AtomicBool,
 }
 
 impl State {

@@ -25,7 +25,7 @@ use inrush_event::{
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::writer::{self, Observer};
-use crate::{Disk, DiskFile, Home, Listed, Store, WriteOptions};
+use crate::{Disk, DiskFile, Home, Listed, Space, Store, WriteOptions};
 
 /// 2100-01-01 12:30 UTC: ahead of the clock, so that upkeep finds nothing to be old by itself.
 pub(crate) const NOW: i64 = 4_102_489_800_000_000_000;
@@ -148,6 +148,10 @@ impl Disk for Fused {
 
     fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
         self.0.around(|| self.0.disk.list(folder))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.0.disk.space()
     }
 }
 

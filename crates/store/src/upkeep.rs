@@ -9,11 +9,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use inrush_event::{Judged, Period, Timestamp};
+use inrush_event::{Judged, Period};
 
+use crate::account::COMPACT;
 use crate::care::Room;
+use crate::chance;
 use crate::decode;
-use crate::encode;
+use crate::encode::{self, Encoded};
+use crate::mutant::{Mutant, is_on};
 use crate::options::{REASONS, ROOM, WriteOptions};
 use crate::read::Fault;
 use crate::snapshot::DataFile;
@@ -96,10 +99,7 @@ struct Rounds {
 impl Rounds {
     fn round(&mut self, store: &Store, options: &WriteOptions, stop: &AtomicBool) {
         store.bury();
-        let time = store.care.time();
-        store.care.keep_time(store.home(), false);
-        let room = || store.care.look_for_room(store.home(), options);
-        match retain(store, options, &time, room) {
+        match tidy(store, options) {
             Ok(deleted) => {
                 self.deleting.works();
                 self.room.add(deleted);
@@ -113,7 +113,8 @@ impl Rounds {
             return;
         }
         while !stop.load(Ordering::Acquire) {
-            match merge(store, options) {
+            let planned = merge_if_room(store, options, chance::now().0);
+            match planned.and_then(|merge| carry_out(store, merge)) {
                 Ok(true) => store.bury(),
                 Ok(false) => break,
                 Err(error) => {
@@ -131,9 +132,13 @@ impl Rounds {
 }
 
 /// Merging needs room for the new files before the old ones go.
-fn merge(store: &Store, options: &WriteOptions) -> io::Result<bool> {
+pub(crate) fn merge_if_room(
+    store: &Store,
+    options: &WriteOptions,
+    now_ns: i64,
+) -> io::Result<Merge> {
     store.care.may_write(store.home(), options)?;
-    compact_within(store, Timestamp::now().0, merge_bytes(options))
+    merge(store, now_ns, merge_bytes(options))
 }
 
 /// Something that fails again and again and is said once, then now and then.
@@ -205,14 +210,46 @@ fn merge_bytes(options: &WriteOptions) -> u64 {
 /// next commit then.
 #[cfg(test)]
 pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
-    compact_within(store, now_ns, MERGE_TEXT_BYTES)
+    carry_out(store, merge(store, now_ns, MERGE_TEXT_BYTES)?)
 }
 
-/// The same, of at most so many bytes of text.
-fn compact_within(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<bool> {
+fn carry_out(store: &Store, merge: Merge) -> io::Result<bool> {
+    match merge {
+        Merge::Nothing => Ok(false),
+        Merge::Again => Ok(true),
+        Merge::Of(files, encoded) => {
+            store.commit(merge_change(&files, encoded))?;
+            Ok(true)
+        }
+    }
+}
+
+/// What is to be merged.
+pub(crate) enum Merge {
+    /// There are not enough small files.
+    Nothing,
+    /// One of them cannot be read: perhaps others are enough.
+    Again,
+    /// These files, into those.
+    Of(Vec<Arc<DataFile>>, Vec<Encoded>),
+}
+
+/// The change that a merge is.
+pub(crate) fn merge_change(files: &[Arc<DataFile>], encoded: Vec<Encoded>) -> Change<'_> {
+    Change {
+        why: COMPACT,
+        files: encoded,
+        removed: files,
+        covered: Vec::new(),
+        tail: &[],
+    }
+}
+
+/// Reads what is worth a merge, of at most so many bytes of text.
+fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<Merge> {
     store.resolve()?;
     let Some(files) = candidates(&store.files(), now_ns, merge_bytes) else {
-        return Ok(false);
+        return Ok(Merge::Nothing);
     };
     let mut rows = Vec::new();
     for file in &files {
@@ -227,7 +264,7 @@ fn compact_within(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<bo
                     );
                 }
                 // Without it, in the next round.
-                return Ok(true);
+                return Ok(Merge::Again);
             }
             // Nobody's file is blamed for a process without descriptors or memory.
             Err(fault) => return Err(fault.into()),
@@ -239,15 +276,7 @@ fn compact_within(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<bo
     for file in &mut merged {
         file.entry.received_ns = file.entry.received_ns.max(received.unwrap_or(i64::MIN));
     }
-    store.commit(Change {
-        why: "compact",
-        files: merged,
-        removed: &files,
-        covered: Vec::new(),
-        tail: &[],
-    })?;
-    store.counters.compacted.add(files.len() as u64);
-    Ok(true)
+    Ok(Merge::Of(files, merged))
 }
 
 /// All rows of a file.
@@ -320,6 +349,17 @@ pub(crate) struct Deleted {
     pub(crate) events: u64,
 }
 
+/// Deletes what is too old or too much by the clock and the disk of now.
+///
+/// # Errors
+/// As for [`retain`].
+pub(crate) fn tidy(store: &Store, options: &WriteOptions) -> io::Result<Deleted> {
+    let time = store.care.time();
+    store.care.keep_time(store.home(), false);
+    let room = || store.care.look_for_room(store.home(), options);
+    retain(store, options, &time, room)
+}
+
 /// Deletes what is too old or too much.
 ///
 /// # Errors
@@ -330,6 +370,8 @@ pub(crate) fn retain(
     time: &Judged,
     room: impl Fn() -> Option<Room>,
 ) -> io::Result<Deleted> {
+    // Perhaps it removes some of them.
+    store.resolve()?;
     let mut files = store.files();
     files.sort_by_key(|file| file.entry.received_ns);
     let now_ns = time.oldest.0;
@@ -359,7 +401,6 @@ pub(crate) fn retain(
             covered: Vec::new(),
             tail: &[],
         })?;
-        store.counters.expired[at].add(events);
         let count = doomed.len();
         if at == ROOM {
             (deleted.files, deleted.events) = (count, events);
@@ -421,7 +462,8 @@ fn too_tight(
         store.care.note_room(None);
         return Vec::new();
     };
-    let old = files.partition_point(|file| file.entry.received_ns <= old_ns);
+    let is_old = |file: &Arc<DataFile>| file.entry.received_ns <= old_ns;
+    let old = files.partition_point(|file| is_old(file) || is_on(Mutant::YoungForRoom));
     let wanted = room.wanted();
     // A little more than is missing: a file at a time would be a commit every few seconds.
     let more = if wanted > 0 { room.least / 16 } else { 0 };

@@ -14,12 +14,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat_batches;
-use inrush_event::{Delivery, Fate, Feed, Next, Timestamp};
+use inrush_event::{Delivery, Fate, Feed, Next, Origin, Timestamp};
 
 use crate::account::INGEST;
 use crate::commits::MakeError;
 use crate::covered::{Covered, Stretch};
 use crate::encode;
+use crate::mutant::{Mutant, is_on};
 use crate::options::WriteOptions;
 use crate::rows;
 use crate::schema::STORED;
@@ -53,7 +54,7 @@ struct Taken {
 
 /// What goes into the next files.
 #[derive(Default)]
-struct Open {
+pub(crate) struct Open {
     taken: Vec<Taken>,
     covered: Vec<Stretch>,
     chunks: Vec<Arc<Chunk>>,
@@ -128,7 +129,7 @@ fn take_all(
             Next::Closed => break,
         }
     }
-    if !open.taken.is_empty() {
+    if !open.is_empty() {
         // As above.
         let _ = sealed.send(open);
     }
@@ -143,39 +144,80 @@ fn take(
     delivery: &Delivery,
     open: &mut Open,
 ) {
-    let origin = delivery.origin;
-    let numbered = |n: u32| origin.first_event + u64::from(n);
     let events = delivery.events.clone();
+    let offer = Offer {
+        position: delivery.position,
+        origin: delivery.origin,
+        events: events.clone(),
+    };
+    take_new(store, before, feed, &offer, open, |events| {
+        let range = events.start as usize..events.end as usize;
+        match rows::of_batch(&delivery.batch, events, delivery.origin) {
+            Ok(chunk) => {
+                let records = delivery.batch.records().get(range).unwrap_or_default();
+                let text_bytes = records.iter().map(|r| u64::from(r.raw.len)).sum();
+                Some((chunk, text_bytes))
+            }
+            Err(error) => {
+                observer.failed(&std::io::Error::other(error));
+                None
+            }
+        }
+    });
+    let lag = Timestamp::now()
+        .0
+        .saturating_sub(delivery.batch.received().0);
+    let lag = Duration::from_nanos(u64::try_from(lag).unwrap_or(0));
+    store.counters.searchable(events.len() as u64, lag);
+}
+
+/// Events as the queue offers them.
+pub(crate) struct Offer {
+    pub(crate) position: u64,
+    pub(crate) origin: Origin,
+    /// By their places in the batch.
+    pub(crate) events: Range<u32>,
+}
+
+/// Takes those of the events that no file holds, as the rows and bytes of text that `rows` makes of
+/// them; settles the others.
+pub(crate) fn take_new(
+    store: &Arc<Store>,
+    before: &Covered,
+    feed: &dyn Feed,
+    offer: &Offer,
+    open: &mut Open,
+    mut rows: impl FnMut(Range<u32>) -> Option<(Chunk, u64)>,
+) {
+    let (origin, events) = (offer.origin, offer.events.clone());
+    let numbered = |n: u32| origin.first_event + u64::from(n);
     let all = numbered(events.start)..numbered(events.end);
     let mut settled = events.start;
     for missing in before.missing(origin.log, origin.epoch, all) {
         let index = |number: u64| (number - origin.first_event) as u32;
         let events = index(missing.start)..index(missing.end);
-        skip(store, feed, delivery.position, settled..events.start);
+        skip(store, feed, offer.position, settled..events.start);
         settled = events.end;
-        match rows::of_batch(&delivery.batch, events.clone(), origin) {
-            Ok(chunk) => {
+        let taken = Taken {
+            position: offer.position,
+            events: events.clone(),
+        };
+        match rows(events.clone()) {
+            Some((chunk, text_bytes)) => {
                 let stretch = Stretch {
                     log: origin.log,
                     epoch: origin.epoch,
                     first: missing.start,
                     count: missing.end - missing.start,
                 };
-                open.add(store, delivery, events, chunk, stretch);
+                open.text_bytes += text_bytes;
+                open.add(store, taken, chunk, stretch);
             }
-            Err(error) => {
-                // Held and shown, not lost: a fault of ours that an update can mend.
-                observer.failed(&std::io::Error::other(error));
-                feed.settle(delivery.position, events, Fate::RetryAfter(PAUSES.1));
-            }
+            // Held and shown, not lost: a fault of ours that an update can mend.
+            None => feed.settle(offer.position, events, Fate::RetryAfter(PAUSES.1)),
         }
     }
-    skip(store, feed, delivery.position, settled..events.end);
-    let lag = Timestamp::now()
-        .0
-        .saturating_sub(delivery.batch.received().0);
-    let lag = Duration::from_nanos(u64::try_from(lag).unwrap_or(0));
-    store.counters.searchable(events.len() as u64, lag);
+    skip(store, feed, offer.position, settled..events.end);
 }
 
 /// Settles events that a file holds already: they were written before a crash that came before the
@@ -188,21 +230,12 @@ fn skip(store: &Store, feed: &dyn Feed, position: u64, events: Range<u32>) {
 }
 
 impl Open {
-    fn add(
-        &mut self,
-        store: &Store,
-        delivery: &Delivery,
-        events: Range<u32>,
-        chunk: Chunk,
-        stretch: Stretch,
-    ) {
-        let range = events.start as usize..events.end as usize;
-        let records = delivery.batch.records().get(range).unwrap_or_default();
-        self.text_bytes += records.iter().map(|r| u64::from(r.raw.len)).sum::<u64>();
-        self.taken.push(Taken {
-            position: delivery.position,
-            events,
-        });
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
+    fn add(&mut self, store: &Store, taken: Taken, chunk: Chunk, stretch: Stretch) {
+        self.taken.push(taken);
         match self.covered.last_mut() {
             Some(last)
                 if (last.log, last.epoch) == (stretch.log, stretch.epoch)
@@ -241,14 +274,17 @@ impl Open {
 
 /// One chunk of several, its texts copied together: what they were views of can go.
 fn merged(chunks: &[Arc<Chunk>]) -> Result<Chunk, ArrowError> {
-    let all = concat_batches(&STORED, chunks.iter().map(|chunk| &chunk.rows))?;
+    let schema = chunks
+        .first()
+        .map_or_else(|| Arc::clone(&STORED), |chunk| chunk.rows.schema());
+    let all = concat_batches(&schema, chunks.iter().map(|chunk| &chunk.rows))?;
     let compact = |column: &ArrayRef| match column.data_type() {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
         _ => Arc::clone(column),
     };
     let columns = all.columns().iter().map(compact).collect();
     Ok(Chunk {
-        rows: RecordBatch::try_new(Arc::clone(&STORED), columns)?,
+        rows: RecordBatch::try_new(schema, columns)?,
         from_ns: chunks.iter().map(|chunk| chunk.from_ns).min().unwrap_or(0),
         to_ns: chunks.iter().map(|chunk| chunk.to_ns).max().unwrap_or(0),
     })
@@ -265,30 +301,24 @@ struct Committer {
 impl Committer {
     fn run(self, sealed: &Receiver<Open>) {
         while let Ok(open) = sealed.recv() {
-            let fate = match self.commit(&open) {
-                true => Fate::Delivered,
-                // Only while the process stops: they are there again at the next start.
-                false => Fate::RetryAfter(Duration::ZERO),
-            };
-            for taken in open.taken {
-                self.feed.settle(taken.position, taken.events, fate.clone());
-            }
+            let mut writing = Writing::new(open);
+            let is_made = self.commit(&mut writing);
+            writing.settle(&*self.feed, is_made);
         }
     }
 
     /// Commits what was taken, however often it has to be tried; `false` if it could not be until
     /// the process stopped.
-    fn commit(&self, open: &Open) -> bool {
-        let last = open.taken.iter().map(|taken| taken.position).max();
+    fn commit(&self, writing: &mut Writing) -> bool {
+        let last = writing.last();
         // What the queue may lose in a crash would be there twice under one number: once in the
         // store, once as what another event gets.
         while last.is_some_and(|last| !self.feed.durable(last)) && !self.feed.stopping() {
             thread::sleep(DURABLE_WAIT);
         }
         let mut pause = PAUSES.0;
-        let mut prepared = None;
         loop {
-            match self.try_commit(open, &mut prepared) {
+            match writing.attempt(&self.store, &self.options) {
                 Ok(bytes) => {
                     self.observer.committed(bytes);
                     return true;
@@ -305,42 +335,81 @@ impl Committer {
             pause = (pause * 2).min(PAUSES.1);
         }
     }
+}
 
-    /// Writes the files, once, and tries to commit them. What could not be committed stays
-    /// prepared: perhaps it was, and then only the same commit may be tried again.
-    fn try_commit(
-        &self,
-        open: &Open,
-        prepared: &mut Option<Arc<Prepared>>,
-    ) -> std::io::Result<u64> {
-        let prepared = match prepared {
-            Some(prepared) => prepared,
-            none => none.insert(self.prepare(open)?),
-        };
-        self.store.make(prepared).map_err(MakeError::into_inner)?;
-        let added = &prepared.commit.added;
-        let events: u64 = added.iter().map(|entry| entry.rows).sum();
-        self.store.counters.events.add(events);
-        self.store.counters.text_bytes.add(open.text_bytes);
-        Ok(added.iter().map(|entry| entry.bytes).sum())
+/// What is written, until it is committed.
+pub(crate) struct Writing {
+    open: Open,
+    prepared: Option<Arc<Prepared>>,
+}
+
+impl Writing {
+    pub(crate) fn new(open: Open) -> Self {
+        Self {
+            open,
+            prepared: None,
+        }
     }
 
-    fn prepare(&self, open: &Open) -> std::io::Result<Arc<Prepared>> {
-        let care = &self.store.care;
-        care.may_write(self.store.home(), &self.options)?;
-        let rows: Vec<RecordBatch> = open.chunks.iter().map(|chunk| chunk.rows.clone()).collect();
-        let mut files = encode::files(&rows)?;
-        let time = self.store.care.time();
-        for file in &mut files {
-            let received = Timestamp(file.entry.received_ns);
-            file.entry.received_ns = time.mended(received).0;
+    /// The last place in the queue of what is written: it must be durable there first.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.open.taken.iter().map(|taken| taken.position).max()
+    }
+
+    /// Writes the files, once, and tries to commit them; returns their bytes.
+    fn attempt(&mut self, store: &Store, options: &WriteOptions) -> std::io::Result<u64> {
+        let prepared = self.prepare(store, options)?;
+        Self::make(store, &prepared)
+    }
+
+    /// Writes the files, once. What could not be committed stays prepared: perhaps it was, and then
+    /// only the same commit may be tried again.
+    pub(crate) fn prepare(
+        &mut self,
+        store: &Store,
+        options: &WriteOptions,
+    ) -> std::io::Result<Arc<Prepared>> {
+        if let Some(prepared) = &self.prepared {
+            return Ok(Arc::clone(prepared));
         }
-        self.store.prepare(Change {
+        store.care.may_write(store.home(), options)?;
+        let chunks = self.open.chunks.iter();
+        let rows: Vec<RecordBatch> = chunks.map(|chunk| chunk.rows.clone()).collect();
+        let mut files = encode::files(&rows)?;
+        for file in files.iter_mut().filter(|_| !is_on(Mutant::TrustStamp)) {
+            file.entry.received_ns = store.care.mended(file.entry.received_ns);
+        }
+        let mut covered = self.open.covered.clone();
+        if is_on(Mutant::CoveredOffByOne)
+            && let Some(last) = covered.last_mut()
+        {
+            last.count += 1;
+        }
+        let prepared = store.prepare(Change {
             why: INGEST,
             files,
             removed: &[],
-            covered: open.covered.clone(),
-            tail: &open.chunks,
-        })
+            covered,
+            tail: &self.open.chunks,
+        })?;
+        Ok(Arc::clone(self.prepared.insert(prepared)))
+    }
+
+    pub(crate) fn make(store: &Store, prepared: &Arc<Prepared>) -> std::io::Result<u64> {
+        store.make(prepared).map_err(MakeError::into_inner)?;
+        let added = &prepared.commit.added;
+        Ok(added.iter().map(|entry| entry.bytes).sum())
+    }
+
+    /// Tells the queue. What could not be committed before the process stops is there again at the
+    /// next start.
+    pub(crate) fn settle(self, feed: &dyn Feed, is_made: bool) {
+        let fate = match is_made {
+            true => Fate::Delivered,
+            false => Fate::RetryAfter(Duration::ZERO),
+        };
+        for taken in self.open.taken {
+            feed.settle(taken.position, taken.events, fate.clone());
+        }
     }
 }

@@ -49,6 +49,17 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn len(&self, path: &str) -> io::Result<u64>;
     /// Every file below a folder, in no order; nothing if there is no such folder.
     fn list(&self, folder: &str) -> io::Result<Vec<Listed>>;
+    /// The room on the file system.
+    fn space(&self) -> io::Result<Space>;
+}
+
+/// The room on a file system, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// What may still be written.
+    pub free: u64,
+    /// All of it.
+    pub total: u64,
 }
 
 /// A file that is being written.
@@ -206,6 +217,15 @@ impl Disk for HostFolder {
             }
         }
         Ok(found)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let found = rustix::fs::statvfs(&self.root)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Space {
+            free: bytes(found.f_bavail),
+            total: bytes(found.f_blocks),
+        })
     }
 }
 

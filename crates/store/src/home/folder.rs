@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::disk::Disk;
+use super::disk::{Disk, Space};
 use super::{CreateError, Created, Listed, PART};
 use crate::mutant::{Mutant, is_on};
 
@@ -194,6 +194,10 @@ impl Folder {
 
     pub(super) fn get(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
         self.disk.read(path, bytes_max)
+    }
+
+    pub(super) fn space(&self) -> io::Result<Space> {
+        self.disk.space()
     }
 
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {

@@ -26,7 +26,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 
 pub use bucket::{BucketOptions, check_url};
-pub use disk::{Disk, DiskFile};
+pub use disk::{Disk, DiskFile, Space};
 pub use objects::Objects;
 #[cfg(feature = "simulation")]
 pub use simulated::{Chances, Process};
@@ -135,6 +135,14 @@ impl Home {
         let storage = bucket.storage();
         let reader = Reader::bucket(&bucket);
         Ok(Self::on_objects(Arc::new(bucket), reader, storage))
+    }
+
+    /// The room on its file system; nothing if it is on none, or the system does not say.
+    pub(crate) fn space(&self) -> Option<Space> {
+        match &self.place {
+            Place::Folder(folder, _) => folder.space().ok(),
+            Place::Bucket(..) => None,
+        }
     }
 
     /// A bucket over requests of the caller's.

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 
 use super::Listed;
-use super::disk::{Disk, DiskFile};
+use super::disk::{Disk, DiskFile, Space};
 use super::folder::parent;
 use super::simulated::{Chances, Course, Kind, Process};
 
@@ -249,9 +249,15 @@ impl VirtualFolder {
         Some(tree.files[number].now.clone())
     }
 
-    /// Puts other bytes in place of a file's, durably, or makes a file of them.
+    /// Puts other bytes in place of a file's, durably, or makes a file of them. What happened to
+    /// names in its folders before is durable then too: it cannot come after.
     pub fn damage(&self, path: &str, bytes: Vec<u8>) {
         let mut tree = self.tree();
+        let mut folder = path;
+        while !folder.is_empty() {
+            folder = parent(folder);
+            tree.flush(folder, 4);
+        }
         if let Ok(number) = tree.file(path) {
             let content = &mut tree.files[number];
             content.disk = bytes.clone();
@@ -463,6 +469,16 @@ impl Disk for VirtualFolder {
                 _ => None,
             };
             Ok(tree.now.iter().filter_map(file).collect())
+        })
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.call(Kind::Read, "space", |tree| match tree.capacity {
+            usize::MAX => Err(io::ErrorKind::Unsupported.into()),
+            total => Ok(Space {
+                free: tree.room() as u64,
+                total: total as u64,
+            }),
         })
     }
 }

@@ -1,7 +1,6 @@
 //! Opening a store: what the log says, and what a crash or a stranger has left beside it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -9,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::{Counters, PARQUET, State, Store, UNCOMMITTED};
 use crate::account::Account;
 use crate::care::Care;
+use crate::chance;
 use crate::commits::Commits;
 use crate::home::{Home, PART};
 use crate::rebuild;
@@ -27,7 +27,7 @@ impl Store {
         let lock = home.lock()?;
         let mut commits = Commits::load(&home)?;
         refuse_damaged(&home, &commits)?;
-        commits.take_over(&home, RandomState::new().hash_one(std::process::id()))?;
+        commits.take_over(&home, chance::number())?;
         let mut store = Self::with(home, commits);
         store.lock = Mutex::new(lock);
         store.clean_up()?;
