@@ -68,6 +68,9 @@ pub(crate) struct RunArgs {
     /// How long `store` holds the full rate, seconds
     #[arg(long, default_value_t = 300)]
     store_seconds: u64,
+    /// How long `memory` loads each control group, seconds
+    #[arg(long, default_value_t = 600)]
+    memory_seconds: u64,
     /// Events that `search` searches
     #[arg(long, default_value_t = 100_000_000)]
     events: u64,
@@ -98,6 +101,7 @@ impl RunArgs {
             soak_minutes: self.soak_minutes,
             gib: self.gib,
             store_seconds: self.store_seconds,
+            memory_seconds: self.memory_seconds,
             events: self.events,
             peers: !self.no_peers,
         }

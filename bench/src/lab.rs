@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::child::wait_until;
+use crate::group::Group;
 use crate::messages::Messages;
 use crate::meter::{Machine, Window, calibrate_ms, process_rss_peak_mib, softnet_dropped};
 use crate::results::{Run, Scenario};
@@ -44,6 +45,8 @@ pub(crate) struct Terms {
     pub(crate) gib: u64,
     /// How long `store` holds the full rate.
     pub(crate) store_seconds: u64,
+    /// How long `memory` loads each control group.
+    pub(crate) memory_seconds: u64,
     /// Events that `search` searches.
     pub(crate) events: u64,
     /// Whether peers are measured too.
@@ -110,6 +113,14 @@ impl Lab {
         let config = self.inrush_config();
         self.write_inrush_config(&config, template, sink)?;
         Inrush::start(&self.inrush, Some(&config), &dir, user)
+    }
+
+    /// The same in a control group.
+    pub(crate) fn start_inrush_within(&self, template: &str, group: &Group) -> Result<Inrush> {
+        let dir = self.dir(INRUSH_DIR)?;
+        let config = self.inrush_config();
+        self.write_inrush_config(&config, template, None)?;
+        Inrush::start_by(group.command(&self.inrush), Some(&config), &dir)
     }
 
     /// Starts another one beside it, in a folder of that name.

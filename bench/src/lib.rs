@@ -13,6 +13,7 @@ mod classify;
 mod crash;
 mod experiments;
 mod faults;
+mod group;
 mod http;
 mod lab;
 mod messages;

@@ -43,6 +43,20 @@ pub(crate) fn ask(admin: &str, path: &str) -> Result<Answer> {
     Ok(Answer { took, found })
 }
 
+/// Asks `admin` for `path`; the last line of the answer.
+///
+/// # Errors
+/// The search failed, with its own sentence, or the answer was cut off.
+pub(crate) fn end(admin: &str, path: &str) -> Result<Value> {
+    let text = crate::http::get(&format!("{admin}{path}"))?;
+    let last: Value = serde_json::from_str(text.lines().next_back().unwrap_or_default())?;
+    match last["type"].as_str() {
+        Some("end") => Ok(last),
+        Some("error") => bail!("{}", last["message"].as_str().unwrap_or_default()),
+        _ => bail!("the answer was cut off"),
+    }
+}
+
 /// The path of a search.
 pub(crate) fn search(query: &str, since: &str) -> String {
     let query = query

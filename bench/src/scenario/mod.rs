@@ -8,6 +8,7 @@ mod dead_full;
 mod durable;
 mod grid;
 mod grid_udp;
+mod memory;
 mod noloss;
 mod one_sender;
 mod rates;
@@ -98,6 +99,8 @@ pub(crate) enum Name {
     DeadDestination,
     /// A dead destination whose backlog is full beside one that lives.
     DeadFull,
+    /// Small control groups at full load.
+    Memory,
     /// Killed with gigabytes of backlog, and started again.
     Startup,
     /// Into the built-in store.
@@ -170,6 +173,7 @@ impl Name {
             Self::SafeRate => safe_rate::run(lab),
             Self::DeadDestination => dead::run(lab),
             Self::DeadFull => dead_full::run(lab),
+            Self::Memory => memory::run(lab),
             Self::Startup => startup::run(lab),
             Self::Store => store::run(lab),
             Self::Search => search::run(lab),

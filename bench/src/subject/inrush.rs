@@ -37,7 +37,15 @@ impl Inrush {
         data_dir: &Path,
         user: User,
     ) -> Result<Self> {
-        let mut command = user.command(binary);
+        Self::start_by(user.command(binary), config, data_dir)
+    }
+
+    /// The same by a command that runs it.
+    pub(crate) fn start_by(
+        mut command: Command,
+        config: Option<&Path>,
+        data_dir: &Path,
+    ) -> Result<Self> {
         command.arg("run").current_dir(data_dir);
         match config {
             Some(file) => command.arg("-c").arg(file),
@@ -81,6 +89,16 @@ impl Inrush {
     /// Where a POST makes it read its configuration again.
     pub(crate) fn reload_url(&self) -> String {
         format!("{}/api/v1/reload", self.admin)
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.process.runs()
+    }
+
+    /// The last line that it said, once it has ended.
+    pub(crate) fn last_words(&mut self) -> String {
+        self.process.last_lines().pop().unwrap_or_default()
     }
 
     /// Kills it: nothing of it runs afterwards, and nothing in it was told.

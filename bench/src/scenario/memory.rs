@@ -1,0 +1,331 @@
+//! Small control groups at full load: the process lives, and accounts for every event.
+//!
+//! In each group: packs, the store and a collector that is dead; connections with unfinished
+//! frames, TCP as fast as it goes, UDP at a fixed rate, and four searches asked again and again.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde_json::Value;
+
+use super::store::MIXED;
+use super::tell;
+use crate::child::{free_port, wait};
+use crate::group::Group;
+use crate::lab::Lab;
+use crate::meter::{Metered, Window, calibrate_ms, process_rss_mib, process_rss_peak_mib};
+use crate::probe;
+use crate::results::{Cell, Check, Run, Scenario};
+use crate::sender::{self, Amount, Shape, Wire};
+use crate::stats::per_event;
+use crate::subject::{Inrush, Progress, Subject, drain};
+
+/// Limits of memory, MiB.
+const LIMITS_MIB: [u64; 3] = [128, 256, 512];
+
+/// Connections that each hold a frame that never ends, and its bytes.
+const CONNECTIONS: usize = 4500;
+const FRAME_BYTES: usize = 60_000;
+
+/// Datagrams a second.
+const UDP_RATE: u64 = 20_000;
+
+/// Between two looks at the group.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Long enough for the next look at what the allocator holds free.
+const AFTER: Duration = Duration::from_secs(10);
+
+const TEMPLATE: &str = include_str!("../../inrush/memory.yaml");
+const STORE: &str = "local";
+
+const SEARCHES: [&str; 4] = [
+    "/api/v1/search?q=error%20OR%20host%3Dx&limit=100",
+    "/api/v1/search?q=%2A&limit=1000",
+    "/api/v1/sql?q=select%20host,count(*)%20from%20events%20group%20by%20host",
+    "/api/v1/sql?q=select%20count(*)%20from%20events",
+];
+
+/// Runs it.
+pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+    let seconds = lab.terms.memory_seconds;
+    let shows = format!(
+        "control groups of 128, 256 and 512 MiB for {seconds} s each: packs, store, a dead \
+         collector, {CONNECTIONS} connections with unfinished frames of {} kB, TCP as fast as it \
+         goes, UDP at {UDP_RATE}/s, four searches without a pause",
+        FRAME_BYTES / 1000,
+    );
+    tell(&shows);
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).context("the limit of open files")?;
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).context("the limit of open files")?;
+    let mut scenario = lab.scenario(&shows);
+    for mib in LIMITS_MIB {
+        let (cell, checks) = one(lab, mib, seconds).with_context(|| format!("{mib} MiB"))?;
+        for check in &checks {
+            tell(&format!("  {}: {}", check.what, check.found));
+        }
+        scenario.checks.extend(checks);
+        scenario.checks.push(cell.accounts());
+        scenario.cells.push(cell);
+    }
+    scenario.ended = lab.scenario(&shows).ended;
+    Ok(scenario)
+}
+
+/// What was seen while the load ran, at most.
+#[derive(Default)]
+struct Seen {
+    lives: bool,
+    rss_mib: f64,
+    /// Answers by how they ended.
+    answers: BTreeMap<String, u64>,
+}
+
+fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
+    let group = Group::new(mib << 20)?;
+    let template = TEMPLATE.replace("@DEAD@", &free_port()?.to_string());
+    let mut inrush = lab.start_inrush_within(&template, &group)?.watching(STORE);
+    let pid = inrush.pid();
+    let calibration_ms = calibrate_ms();
+    let window = Window::open(pid, None)?;
+    let held = unfinished(&inrush.address(Wire::Tcp)?)?;
+    let (seen, sent, offered_rate) = load(lab, &mut inrush, seconds)?;
+    let killed = group.killed()?;
+    let what = |what: &str| format!("{mib} MiB: {what}");
+    let lives = Check::new(
+        what("the same process lives, and the kernel has killed none in the group"),
+        match seen.lives {
+            true => format!("process {pid}, {killed} killed"),
+            false => format!("ended: {}; {killed} killed", inrush.last_words()),
+        },
+        seen.lives && killed == 0,
+    );
+    let mut cell = Cell {
+        subject: "inrush".to_owned(),
+        load: format!("{mib} MiB, TCP 4 conn full rate, UDP {UDP_RATE}/s, 300 B, {seconds} s"),
+        runs: Vec::new(),
+    };
+    if !seen.lives {
+        return Ok((cell, vec![lives]));
+    }
+    // What was given up of a frame is an event of its own.
+    let cut = inrush.ledger()?["sources"]["syslog"]["anomalies"]["memory_cut"]
+        .as_u64()
+        .unwrap_or(0);
+    let last = drain(&mut inrush, sent + cut)?;
+    let metered = window.close()?;
+    let peak_mib = group.peak_bytes()? >> 20;
+    drop(held);
+    wait(AFTER);
+    let after = process_rss_mib(pid)?;
+    let answered = answered(&seen.answers);
+    let words: Vec<String> = seen
+        .answers
+        .iter()
+        .map(|(how, n)| format!("{how}: {n}"))
+        .collect();
+    let mut run = accounted(&metered, &last, sent + cut);
+    (run.offered_rate, run.calibration_ms) = (offered_rate, calibration_ms);
+    run.rss_peak_mib = process_rss_peak_mib(pid)?;
+    run.wrong = wrong(&inrush.ledger()?, sent + cut);
+    cell.runs.push(run);
+    let memory = format!(
+        "group {peak_mib} MiB, resident {:.0} MiB with pages of the program; {after:.0} MiB after; \
+         {cut} frames given up",
+        seen.rss_mib
+    );
+    let checks = vec![
+        lives,
+        Check::new(what("memory at most"), memory, peak_mib <= mib),
+        Check::new(
+            what("searches are answered"),
+            words.join(", "),
+            answered > 0,
+        ),
+    ];
+    Ok((cell, checks))
+}
+
+/// What was measured until all of `sent` events were drained.
+fn accounted(metered: &Metered, last: &Progress, sent: u64) -> Run {
+    Run {
+        sent,
+        delivered: last.delivered,
+        kernel_dropped: last.kernel_dropped,
+        unaccounted: last.unaccounted(sent),
+        seconds: metered.wall.as_secs_f64(),
+        user_us: metered.cpu.user_us,
+        sys_us: metered.cpu.sys_us,
+        us_per_event: per_event(metered.cpu.total_us(), last.delivered).unwrap_or_default(),
+        others_pct: metered.others_pct,
+        steal_pct: metered.steal_pct,
+        disk_bytes: metered.disk_bytes,
+        ..Run::default()
+    }
+}
+
+/// Connections, each with a frame that does not end.
+fn unfinished(address: &str) -> Result<Vec<TcpStream>> {
+    let frame = [b"<13>".as_slice(), &vec![b'x'; FRAME_BYTES]].concat();
+    let open = |_| {
+        let mut stream = TcpStream::connect(address).context("a connection")?;
+        stream.write_all(&frame).context("an unfinished frame")?;
+        Ok(stream)
+    };
+    (0..CONNECTIONS).map(open).collect()
+}
+
+/// Sends over TCP and UDP while searches are asked; how many events, and how many a second.
+fn load(lab: &Lab, inrush: &mut Inrush, seconds: u64) -> Result<(Seen, u64, f64)> {
+    let shapes = [
+        Shape { rate: 0, ..MIXED },
+        Shape {
+            wire: Wire::Udp,
+            connections: 1,
+            rate: UDP_RATE,
+            ..MIXED
+        },
+    ];
+    let mut senders = Vec::new();
+    for shape in &shapes {
+        let address = inrush.address(shape.wire)?;
+        let amount = Amount::Seconds(seconds);
+        senders.push(sender::start(&lab.inrush, &address, shape, amount, None)?);
+    }
+    let over = AtomicBool::new(false);
+    let admin = inrush.admin().to_owned();
+    let mut seen = Seen::default();
+    thread::scope(|scope| {
+        let (over, admin) = (&over, admin.as_str());
+        let asking = SEARCHES.map(|path| scope.spawn(move || ask(admin, path, over)));
+        let watched = watch(inrush, &mut seen, seconds);
+        over.store(true, Relaxed);
+        for thread in asking {
+            add(&mut seen.answers, thread)?;
+        }
+        watched
+    })?;
+    if !seen.lives {
+        return Ok((seen, 0, 0.0));
+    }
+    let (mut events, mut rate) = (0, 0.0);
+    for sender in senders {
+        let sent = sender.finish()?;
+        ensure!(sent.errors.is_none(), "the generator saw {:?}", sent.errors);
+        events += sent.events;
+        rate += sent.rate;
+    }
+    Ok((seen, events, rate))
+}
+
+fn watch(inrush: &mut Inrush, seen: &mut Seen, seconds: u64) -> Result<()> {
+    let begun = Instant::now();
+    seen.lives = inrush.runs();
+    while seen.lives && begun.elapsed() < Duration::from_secs(seconds) {
+        seen.rss_mib = seen
+            .rss_mib
+            .max(process_rss_mib(inrush.pid()).unwrap_or(0.0));
+        wait(LOOK_EVERY);
+        seen.lives = inrush.runs();
+    }
+    Ok(())
+}
+
+type Answers = BTreeMap<String, u64>;
+
+/// Asks again and again; how the answers ended.
+fn ask(admin: &str, path: &str, over: &AtomicBool) -> Answers {
+    let mut answers = Answers::new();
+    while !over.load(Relaxed) {
+        let how = match probe::end(admin, path) {
+            Ok(end) => match end["stopped"].as_str() {
+                None => ANSWERED.to_owned(),
+                Some(why) => format!("ended at {why}"),
+            },
+            // What the addresses are is of no use here.
+            Err(error) => error.root_cause().to_string(),
+        };
+        *answers.entry(how).or_default() += 1;
+    }
+    answers
+}
+
+const ANSWERED: &str = "answered";
+
+fn answered(answers: &Answers) -> u64 {
+    let whole = [ANSWERED, "ended at limit"];
+    whole.iter().filter_map(|how| answers.get(*how)).sum()
+}
+
+fn add(all: &mut Answers, thread: ScopedJoinHandle<'_, Answers>) -> Result<()> {
+    let answers = thread
+        .join()
+        .map_err(|_| anyhow::anyhow!("a search panicked"))?;
+    for (how, count) in answers {
+        *all.entry(how).or_default() += count;
+    }
+    Ok(())
+}
+
+/// What of a ledger does not agree with what was sent. The dead collector may have all of it
+/// pending; packs may have events filtered.
+fn wrong(ledger: &Value, sent: u64) -> Option<String> {
+    let source = &ledger["sources"]["syslog"];
+    let count = |key: &str| source[key].as_u64().unwrap_or(0);
+    let store = &ledger["destinations"][STORE];
+    let (received, dropped) = (count("received"), count("kernel_dropped"));
+    let mut wrong = Vec::new();
+    if ledger["balanced"] != Value::Bool(true) {
+        wrong.push("not balanced".to_owned());
+    }
+    if received + dropped != sent {
+        wrong.push(format!(
+            "received {received} + kernel_dropped {dropped} is not {sent}"
+        ));
+    }
+    if store["pending"].as_u64() != Some(0) {
+        wrong.push(format!("the store has {} pending", store["pending"]));
+    }
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn ledger(received: u64, dropped: u64, pending: u64) -> Value {
+        json!({
+            "balanced": true,
+            "sources": {"syslog": {"received": received, "kernel_dropped": dropped}},
+            "destinations": {"local": {"pending": pending}, "dead": {"pending": received}},
+        })
+    }
+
+    #[test]
+    fn the_dead_collector_may_have_all_pending_and_the_store_nothing() {
+        assert_eq!(wrong(&ledger(7, 3, 0), 10), None);
+        assert!(wrong(&ledger(7, 3, 1), 10).unwrap().contains("pending"));
+        assert!(wrong(&ledger(7, 2, 0), 10).unwrap().contains("is not 10"));
+        let mut unbalanced = ledger(7, 3, 0);
+        unbalanced["balanced"] = json!(false);
+        assert_eq!(wrong(&unbalanced, 10).unwrap(), "not balanced");
+    }
+
+    #[test]
+    fn only_whole_answers_count() {
+        let answers = |how: &str| Answers::from([(how.to_owned(), 3)]);
+        assert_eq!(answered(&answers("answered")), 3);
+        assert_eq!(answered(&answers("ended at limit")), 3);
+        assert_eq!(answered(&answers("ended at memory")), 0);
+    }
+}
