@@ -113,7 +113,7 @@ fn add_syslog(ask: &mut Ask, name: &str, syslog: &SyslogSource, workers: usize) 
                 source: name.to_owned(),
                 port: address.addr.port(),
                 sockets: inrush_pipeline::socket_count(syslog.udp.sockets, workers) as u64,
-                receive_buffer_bytes: syslog.udp.receive_buffer.0,
+                receive_buffer_bytes: syslog.udp.receive_buffer_bytes(),
             });
         } else {
             let connections = syslog.stream.max_connections.get() as u64;

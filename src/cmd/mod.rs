@@ -1,6 +1,7 @@
 //! The subcommands: one file each, each with `run`.
 
 mod bench;
+mod bounds;
 mod calibrate;
 mod check;
 mod doctor;
@@ -330,7 +331,10 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::SearchWorker => Ok(inrush_search::worker::serve()),
+        Command::SearchWorker => {
+            bounds::spare_memory();
+            Ok(inrush_search::worker::serve())
+        }
     }
 }
 

@@ -157,7 +157,7 @@ fn receive_buffer_bytes(config: &Config, cores: u64) -> u64 {
         let udp = syslog.listen.iter();
         let addresses = udp.filter(|addr| addr.protocol == Protocol::Udp).count() as u64;
         let sockets = inrush_pipeline::socket_count(syslog.udp.sockets, workers) as u64;
-        let each = syslog.udp.receive_buffer.0.saturating_mul(2);
+        let each = syslog.udp.receive_buffer_bytes().saturating_mul(2);
         each.saturating_mul(sockets).saturating_mul(addresses)
     });
     sources.fold(0, u64::saturating_add)

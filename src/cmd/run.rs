@@ -7,20 +7,16 @@ use anyhow::{Context, bail};
 use inrush_control::Searcher;
 use inrush_control::{Limits, Server};
 use inrush_event::LedgerSnapshot;
-use inrush_host::memory::Budget;
 use inrush_pipeline::config::{self, Config, Problems};
 use inrush_pipeline::{Loader, Pipeline};
 use inrush_transport::activation::Inherited;
-use inrush_transport::{heap, process};
+use inrush_transport::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::RunArgs;
 use super::log::{self, say};
 use super::searcher::Searching;
-
-/// Bytes: with so little memory, what was freed goes back to the system at once.
-const LITTLE_BYTES: u64 = 1 << 30;
+use super::{RunArgs, bounds};
 
 /// Runs until a signal says stop.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -34,9 +30,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .init();
     // Before the pipeline's threads start, so that they leave the signals to this one.
     let mut signals = Signals::new([SIGHUP, SIGTERM, SIGINT]).context("cannot take signals")?;
-    if config::memory_limit().is_some_and(|limit| limit.bytes <= LITTLE_BYTES) {
-        heap::keep_little();
-    }
+    bounds::spare_memory();
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
@@ -44,8 +38,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let budget = config.memory_budget();
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
-    let searcher: Arc<dyn Searcher> =
-        Arc::new(Searching::start(pipeline.admin(), &searches(&budget))?);
+    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(
+        pipeline.admin(),
+        &bounds::searches(&budget),
+    )?);
     let admin = match inrush_control::start_within(
         &admin_options,
         pipeline.admin(),
@@ -96,22 +92,6 @@ fn admin_limits() -> Limits {
         connections,
         per_address: connections.div_ceil(2),
         ..limits
-    }
-}
-
-/// What searches may take of the budget. Where that is little, few run at a time.
-fn searches(budget: &Budget) -> inrush_search::Options {
-    /// Bytes that a search at work takes beside what it is charged for: rows that it decodes.
-    const EACH_BYTES: u64 = 4 << 20;
-    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let full = inrush_search::Options::default();
-    let at_once = bytes(budget.search / EACH_BYTES).max(1);
-    inrush_search::Options {
-        memory_bytes: bytes(budget.search),
-        footers_bytes: bytes(budget.footers),
-        threads: full.threads.min(at_once.div_ceil(4)),
-        searches_max: full.searches_max.min(at_once),
-        ..full
     }
 }
 

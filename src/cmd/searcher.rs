@@ -89,21 +89,18 @@ impl Searcher for Searching {
             fields: question.fields,
             ..SearchRequest::new(question.query)
         };
-        Ok(Box::pin(self.workers.search(
-            store.home().reader(),
-            store.snapshot(),
-            request,
-        )?))
+        let reader = store.home().reader();
+        let snapshot = move || store.snapshot();
+        Ok(Box::pin(self.workers.search(reader, snapshot, request)?))
     }
 
     fn sql(&self, statement: &str, limit: u64) -> Result<Replies, Failure> {
         let store = self.store(None)?;
-        Ok(Box::pin(self.workers.sql(
-            store.home().reader(),
-            store.snapshot(),
-            statement,
-            limit,
-        )))
+        let reader = store.home().reader();
+        let snapshot = move || store.snapshot();
+        Ok(Box::pin(
+            self.workers.sql(reader, snapshot, statement, limit),
+        ))
     }
 
     fn tail(&self, query: &str) -> Result<Replies, Failure> {

@@ -27,13 +27,23 @@ impl Arena {
     /// `len` bytes of zeros in memory of their own. If the kernel gives none, they come from the
     /// heap, and begin anywhere.
     pub fn paged(len: usize) -> Self {
-        let Ok(map) = MmapMut::map_anon(len.next_multiple_of(LARGE_PAGE_BYTES)) else {
-            return Self::from(vec![0; len]);
-        };
-        // A kernel without large pages refuses the advice, and small ones do as well.
-        let _ = map.advise(Advice::HugePage);
-        let memory = Memory::Paged(map);
-        Self { memory, len }
+        let arena = Self::small_paged(len.next_multiple_of(LARGE_PAGE_BYTES));
+        if let Memory::Paged(map) = &arena.memory {
+            // A kernel without large pages refuses the advice, and small ones do as well.
+            let _ = map.advise(Advice::HugePage);
+        }
+        Self { len, ..arena }
+    }
+
+    /// The same in small pages: only those that are written to take memory.
+    pub fn small_paged(len: usize) -> Self {
+        match MmapMut::map_anon(len) {
+            Ok(map) => Self {
+                memory: Memory::Paged(map),
+                len,
+            },
+            Err(_) => Self::from(vec![0; len]),
+        }
     }
 
     /// Bytes of memory that it takes, or may take.
@@ -92,5 +102,7 @@ mod tests {
         arena[9_999] = 7;
         assert_eq!(arena.last(), Some(&7));
         assert_eq!(arena.memory_bytes(), LARGE_PAGE_BYTES);
+        let small = Arena::small_paged(10_000);
+        assert_eq!((small.len(), small.memory_bytes()), (10_000, 10_000));
     }
 }

@@ -95,6 +95,9 @@ impl Buffers {
     }
 }
 
+/// A pool that keeps fewer free arenas than this lends such as lie in small pages.
+const LARGE_PAGES_KEPT: usize = 8;
+
 /// One of so many idle arenas is given back at a time.
 const IDLE_KEPT: usize = 8;
 
@@ -163,8 +166,14 @@ impl BatchPool {
         let mut free = self.free();
         let taken = free.buffers.pop();
         free.least = free.least.min(free.buffers.len());
+        // Where few are kept memory is short: pages that are not written to are not there then.
+        let small = free.most.is_some_and(|most| most < LARGE_PAGES_KEPT);
         drop(free);
-        taken.unwrap_or_else(|| Buffers::new(Arena::paged(limits::ARENA_BYTES)))
+        let arena = match small {
+            true => Arena::small_paged,
+            false => Arena::paged,
+        };
+        taken.unwrap_or_else(|| Buffers::new(arena(limits::ARENA_BYTES)))
     }
 
     /// Keeps at most so many free arenas from now on, and never more than

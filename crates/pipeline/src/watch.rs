@@ -13,6 +13,7 @@ use inrush_transport::heap;
 use inrush_transport::refusal::Refusal;
 use inrush_transport::tls::Refresh;
 
+use crate::config::memory_limit;
 use crate::pipeline::Shared;
 
 const TICK: Duration = Duration::from_secs(1);
@@ -30,8 +31,9 @@ const KEEP: Duration = Duration::from_secs(60);
 /// locks for a moment.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
-/// Bytes: the least that is worth giving back.
+/// Bytes: the least that is worth giving back, or this part of the memory limit.
 const FREE_BYTES: u64 = 16 * 1024 * 1024;
+const FREE_PART: u64 = 32;
 
 /// When each destination last took something.
 #[derive(Default)]
@@ -168,7 +170,8 @@ fn keep(shared: &Shared, kept_at: &mut Instant) {
 fn give_back(trimmed_at: &mut Instant) {
     if trimmed_at.elapsed() >= GIVE_BACK {
         *trimmed_at = Instant::now();
-        if heap::free_bytes() >= FREE_BYTES {
+        let part = memory_limit().map_or(u64::MAX, |limit| limit.bytes / FREE_PART);
+        if heap::free_bytes() >= part.min(FREE_BYTES) {
             heap::trim();
         }
     }

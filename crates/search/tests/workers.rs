@@ -31,7 +31,12 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(COMMAND) {
         return serve();
     }
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 8] = [
+        ("who_waits_holds_no_snapshot", who_waits_holds_no_snapshot),
+        (
+            "without_memory_it_is_refused_with_a_sentence",
+            without_memory_it_is_refused,
+        ),
         (
             "workers_find_what_an_engine_finds",
             workers_find_what_an_engine_finds,
@@ -126,6 +131,12 @@ fn workers(options: Options) -> Workers {
     Workers::start(&options).unwrap()
 }
 
+/// What takes this snapshot.
+fn of(snapshot: &Snapshot) -> impl FnOnce() -> Snapshot + Send + use<> {
+    let snapshot = snapshot.clone();
+    move || snapshot
+}
+
 fn options() -> Options {
     Options {
         threads: 2,
@@ -161,7 +172,7 @@ const COUNT: &str = "SELECT count(*) FROM events";
 
 fn counts(workers: &Workers, place: &(TempDir, Reader, Snapshot), events: u64) {
     let (_, reader, snapshot) = place;
-    let found = found(workers.sql(reader.clone(), snapshot.clone(), COUNT, 10));
+    let found = found(workers.sql(reader.clone(), of(snapshot), COUNT, 10));
     assert_eq!(found.rows, [[Cell::Unsigned(events)]], "{found:?}");
 }
 
@@ -190,7 +201,7 @@ fn workers_find_what_an_engine_finds() {
     ] {
         let request = SearchRequest::new(query);
         let near = found(engine.search(snapshot.clone(), request.clone()).unwrap());
-        let far = workers.search(reader.clone(), snapshot.clone(), request);
+        let far = workers.search(reader.clone(), of(&snapshot), request);
         let far = found(far.unwrap());
         assert_eq!(near.events, far.events, "{query}");
         assert_eq!(near.rows, far.rows, "{query}");
@@ -207,7 +218,7 @@ fn workers_find_what_an_engine_finds() {
         "DROP TABLE events",
     ] {
         let near = found(engine.sql(snapshot.clone(), statement, 1000));
-        let far = found(workers.sql(reader.clone(), snapshot.clone(), statement, 1000));
+        let far = found(workers.sql(reader.clone(), of(&snapshot), statement, 1000));
         assert_eq!(near.rows, far.rows, "{statement}");
         assert_eq!(near.failure, far.failure, "{statement}");
     }
@@ -219,7 +230,7 @@ fn what_never_yields_ends_in_time() {
         time_max: Duration::from_secs(3),
         ..options()
     });
-    let hog = workers.sql(place.1.clone(), place.2.clone(), never_yields(), 10);
+    let hog = workers.sql(place.1.clone(), of(&place.2), never_yields(), 10);
     // Others are answered meanwhile.
     counts(&workers, &place, 100);
     let found = found(hog);
@@ -227,6 +238,45 @@ fn what_never_yields_ends_in_time() {
     assert_eq!(end.stopped, Some(Stopped::Time));
     assert!(end.elapsed_ms >= 2500, "{end:?}");
     counts(&workers, &place, 100);
+}
+
+fn who_waits_holds_no_snapshot() {
+    let place = place(100);
+    let workers = workers(Options {
+        searches_max: 1,
+        ..options()
+    });
+    let (sender, taken) = std::sync::mpsc::channel();
+    let snapshot = |number: usize| {
+        let (snapshot, sender) = (place.2.clone(), sender.clone());
+        move || {
+            let _ = sender.send(number);
+            snapshot
+        }
+    };
+    let hog = workers.sql(place.1.clone(), snapshot(1), never_yields(), 10);
+    assert_eq!(taken.recv(), Ok(1));
+    let next = workers.sql(place.1.clone(), snapshot(2), COUNT, 10);
+    // Until the first one ends it has no turn.
+    eventually("the first one runs", || !children().is_empty());
+    assert!(taken.try_recv().is_err());
+    drop(hog);
+    let found = found(next);
+    assert_eq!(found.rows, [[Cell::Unsigned(100)]], "{found:?}");
+    assert_eq!(taken.recv(), Ok(2));
+}
+
+fn without_memory_it_is_refused() {
+    let place = place(1);
+    let workers = workers(Options {
+        memory_bytes: 10 << 20,
+        ..options()
+    });
+    let found = found(workers.sql(place.1.clone(), of(&place.2), COUNT, 10));
+    let failure = found.failure.as_ref();
+    let failure = failure.unwrap_or_else(|| panic!("{found:?}"));
+    let said = "there is no memory to search with: 10 MiB of the limit";
+    assert!(failure.message.starts_with(said), "{failure:?}");
 }
 
 fn what_takes_all_memory_costs_itself() {
@@ -245,7 +295,7 @@ fn what_takes_all_memory_costs_itself() {
         format!("SELECT a.raw || b.raw || c.raw AS r {crossed} ORDER BY r LIMIT 1000000"),
     ];
     for statement in statements {
-        let answer = workers.sql(place.1.clone(), place.2.clone(), statement.clone(), 10);
+        let answer = workers.sql(place.1.clone(), of(&place.2), statement.clone(), 10);
         let found = found(answer);
         let end = found
             .end
@@ -262,7 +312,7 @@ fn what_takes_all_memory_costs_itself() {
 fn an_asker_who_goes_ends_the_worker() {
     let place = place(100);
     let workers = workers(options());
-    let hog = |_| workers.sql(place.1.clone(), place.2.clone(), never_yields(), 10);
+    let hog = |_| workers.sql(place.1.clone(), of(&place.2), never_yields(), 10);
     let hogs: Vec<Answer> = (0..3).map(hog).collect();
     eventually("three workers", || children().len() == 3);
     drop(hogs);
@@ -287,7 +337,7 @@ fn what_is_too_long_or_too_deep_is_refused() {
         format!("SELECT '{}'", "x".repeat(70_000)),
     ];
     for statement in statements {
-        let answer = workers.sql(place.1.clone(), place.2.clone(), statement.clone(), 10);
+        let answer = workers.sql(place.1.clone(), of(&place.2), statement.clone(), 10);
         let found = found(answer);
         let answered = found.failure.is_some() || !found.rows.is_empty();
         assert!(answered, "{}: {found:?}", &statement[..30]);

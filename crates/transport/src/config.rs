@@ -198,8 +198,33 @@ pub struct UdpOptions {
     /// Kernel receive buffer of each socket, raised as far as the kernel allows: all of it as
     /// root or with `CAP_NET_ADMIN`, else up to `net.core.rmem_max`. While more comes than can be
     /// taken for a second on end, it is made 1 MiB: what is full whatever its size only costs time.
+    /// Unless another size is given, less where the memory limit of the process has less room.
     pub receive_buffer: ByteSize,
+    /// What the memory limit has room for, once that is known.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub receive_buffer_max: Option<ByteSize>,
 }
+
+impl UdpOptions {
+    /// Takes note of the memory, in bytes, that the kernel's receive buffer of a socket may take
+    /// where nobody says how large it shall be; it takes the double (socket(7), `SO_RCVBUF`).
+    pub fn fit_memory(&mut self, bytes: u64) {
+        self.receive_buffer_max = Some(ByteSize((bytes / 2).max(RECEIVE_BUFFER_BYTES_MIN)));
+    }
+
+    /// Bytes that are asked for.
+    pub fn receive_buffer_bytes(&self) -> u64 {
+        let wanted = self.receive_buffer.0;
+        match self.receive_buffer_max {
+            Some(most) if wanted == limits::UDP_RECEIVE_BUFFER_BYTES as u64 => wanted.min(most.0),
+            _ => wanted,
+        }
+    }
+}
+
+/// Bytes: the smallest receive buffer that is chosen.
+const RECEIVE_BUFFER_BYTES_MIN: u64 = 1024 * 1024;
 
 impl Default for UdpOptions {
     fn default() -> Self {
@@ -207,6 +232,7 @@ impl Default for UdpOptions {
             sockets: AutoCount::Auto,
             balance: UdpBalance::Auto,
             receive_buffer: ByteSize(limits::UDP_RECEIVE_BUFFER_BYTES as u64),
+            receive_buffer_max: None,
         }
     }
 }

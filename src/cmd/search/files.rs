@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use inrush_pipeline::config::Config;
-use inrush_search::{Answer, Options, SearchRequest, Workers};
+use inrush_search::{Answer, SearchRequest, Workers};
 use inrush_sink::SinkConfig;
 use inrush_store::Store;
 use inrush_store::reply::Failure;
 
 use super::{Replies, Searcher};
-use crate::cmd::Usage;
+use crate::cmd::{Usage, bounds};
 
 /// The files of a store.
 pub(super) struct Files {
@@ -39,7 +39,8 @@ impl Files {
         let home = options.home(&config.data_dir);
         let home = home.with_context(|| format!("cannot open {shown}"))?;
         let store = Store::open_read_only(home).with_context(|| format!("cannot read {shown}"))?;
-        let workers = Workers::start(&Options::default()).context("cannot start threads")?;
+        let workers = Workers::start(&bounds::searches(&config.memory_budget()))
+            .context("cannot start threads")?;
         Ok(Self { workers, store })
     }
 }
@@ -50,19 +51,14 @@ fn replies(mut answer: Answer) -> Replies<'static> {
 
 impl Searcher for Files {
     fn search(&self, request: SearchRequest) -> Result<Replies<'_>, Failure> {
-        let answer =
-            self.workers
-                .search(self.store.home().reader(), self.store.snapshot(), request)?;
+        let (reader, snapshot) = (self.store.home().reader(), self.store.snapshot());
+        let answer = self.workers.search(reader, move || snapshot, request)?;
         Ok(replies(answer))
     }
 
     fn sql(&self, statement: &str, limit: u64) -> Result<Replies<'_>, Failure> {
-        let answer = self.workers.sql(
-            self.store.home().reader(),
-            self.store.snapshot(),
-            statement,
-            limit,
-        );
+        let (reader, snapshot) = (self.store.home().reader(), self.store.snapshot());
+        let answer = self.workers.sql(reader, move || snapshot, statement, limit);
         Ok(replies(answer))
     }
 }

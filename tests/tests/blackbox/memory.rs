@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use inrush_tests::*;
 
@@ -41,6 +41,15 @@ impl Group {
         }
         eprintln!("SKIPPED: no control group can be made here");
         None
+    }
+
+    /// Processes of it that the kernel has killed for want of memory.
+    fn killed(&self) -> u64 {
+        let of = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
+        let text = of("memory.oom_control").or_else(|| of("memory.events"));
+        let text = text.unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.unwrap().trim().parse().unwrap()
     }
 
     /// Inrush in this group.
@@ -181,4 +190,75 @@ fn a_full_load_lives_within_a_small_group() {
     inrush.wait_until("all are in the store", |ledger| {
         ledger.balanced && ledger.destinations["local"].delivered >= 101_000
     });
+}
+
+/// The path of a query in SQL.
+fn sql(statement: &str) -> String {
+    format!("/api/v1/sql?q={}", statement.replace(' ', "%20"))
+}
+
+#[test]
+fn four_searches_beside_a_full_load_live_within_128_mib() {
+    let Some(group) = Group::new(128) else { return };
+    let inrush = group.start(CONFIG);
+    let open = unfinished(&inrush, 500);
+    let over = AtomicBool::new(false);
+    let text = "z".repeat(400);
+    let lines: String = (0..1000)
+        .map(|n| format!("<13>1 - h a - ID{n} - {text}\n"))
+        .collect();
+    let ask = |path: String| {
+        let mut answered = 0;
+        while !over.load(Ordering::Relaxed) {
+            let answer = inrush.http("GET", &path);
+            assert_eq!(answer.status, 200, "{}", answer.body);
+            answered += 1;
+        }
+        answered
+    };
+    let answered = std::thread::scope(|scope| {
+        let ask = &ask;
+        let searches = [
+            sql("select host, count(*) from events group by host"),
+            sql("select count(*) from events"),
+            "/api/v1/search?q=error%20OR%20host%3Dx&limit=100".to_owned(),
+            "/api/v1/search?q=*&limit=1000".to_owned(),
+        ];
+        let asking = searches.map(|path| scope.spawn(move || ask(path)));
+        let mut tcp = Tcp::connect(inrush.address("tcp"));
+        for _ in 0..80 {
+            tcp.send(&lines);
+        }
+        inrush.wait_until("all were taken", |ledger| {
+            ledger.sources["syslog"].accepted >= 80_000
+        });
+        over.store(true, Ordering::Relaxed);
+        asking.map(|thread| thread.join().unwrap())
+    });
+    assert!(
+        answered.iter().all(|count: &u32| *count > 0),
+        "{answered:?}"
+    );
+    drop(open);
+    inrush.wait_until("all are in the store", |ledger| {
+        ledger.balanced && ledger.destinations["local"].delivered >= 80_500
+    });
+    assert_eq!(group.killed(), 0);
+    // At rest there is room for a whole answer.
+    let counted = inrush.http("GET", &sql("select count(*) from events"));
+    assert!(
+        counted.body.contains("\"stopped\":null"),
+        "{}",
+        counted.body
+    );
+}
+
+#[test]
+fn searches_that_there_is_no_memory_for_are_refused_with_a_sentence() {
+    let Some(group) = Group::new(100) else { return };
+    let inrush = group.start(CONFIG);
+    let refused = inrush.http("GET", &sql("select count(*) from events"));
+    let said = "there is no memory to search with: 4 MiB of the limit";
+    assert!(refused.body.contains(said), "{}", refused.body);
+    assert!(refused.body.contains("give the process 128 MiB or more"));
 }

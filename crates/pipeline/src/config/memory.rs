@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use inrush_event::{AutoCount, ByteSize};
+use inrush_event::{AutoCount, ByteSize, Protocol};
 use inrush_host::memory::{Budget, MemoryLimit};
 use inrush_sink::SinkConfig;
+use inrush_transport::config::ListenAddr;
 
-use super::Config;
+use super::{Config, SourceConfig};
 use crate::udp;
 
 /// What was chosen.
@@ -32,7 +33,10 @@ impl Config {
     /// Gives each part that the file does not size its share of `limit`. `None`: the full sizes.
     pub fn fit_memory(&mut self, limit: Option<&MemoryLimit>) -> MemoryPlan {
         let cores = udp::worker_count(self.workers);
-        let budget = Budget::of(limit.map_or(u64::MAX / 4, |limit| limit.bytes), cores);
+        let budget = match limit {
+            Some(limit) => Budget::of(limit.bytes, cores),
+            None => Budget::full(cores),
+        };
         self.budget = Some(budget);
         if self.workers == AutoCount::Auto && budget.cores < cores {
             self.workers = AutoCount::of(u16::try_from(budget.cores).unwrap_or(u16::MAX));
@@ -42,21 +46,8 @@ impl Config {
             .memory_bytes
             .get_or_insert(ByteSize(budget.queue));
         let queue = queue.0;
-        let stores = self
-            .destinations
-            .values_mut()
-            .filter_map(|sink| match sink {
-                SinkConfig::Store(store) => Some(store),
-                _ => None,
-            });
-        let mut flush = 0;
-        let mut stores: Vec<_> = stores.collect();
-        // Several stores share what one would get.
-        let each = budget.store_flush / (stores.len() as u64).max(1);
-        for store in &mut stores {
-            let chosen = ByteSize(each.max(1 << 20));
-            flush += store.flush_bytes.get_or_insert(chosen).0;
-        }
+        self.fit_sources(&budget);
+        let flush = self.fit_destinations(&budget);
         let Some(limit) = limit else {
             return MemoryPlan {
                 line: "memory: no limit is known; every part has its full size".to_owned(),
@@ -83,9 +74,44 @@ impl Config {
         }
     }
 
+    /// Bounds the receive buffers of each source. They do not depend on other sources: a reload
+    /// that adds one keeps the sockets of all.
+    fn fit_sources(&mut self, budget: &Budget) {
+        let workers = udp::worker_count(self.workers);
+        for SourceConfig::Syslog(syslog) in self.sources.values_mut() {
+            let udp = |addr: &&ListenAddr| addr.protocol == Protocol::Udp;
+            let addresses = syslog.listen.iter().filter(udp).count();
+            let sockets = addresses * udp::socket_count(syslog.udp.sockets, workers);
+            let each = budget.receive() / sockets.max(1) as u64;
+            syslog.udp.fit_memory(each);
+        }
+    }
+
+    /// Gives destinations of one kind equal shares; returns `flush_bytes` of all stores together.
+    fn fit_destinations(&mut self, budget: &Budget) -> u64 {
+        let count = |of: fn(&SinkConfig) -> bool| {
+            let known = self.destinations.values();
+            known.filter(|sink| of(sink)).count().max(1) as u64
+        };
+        let stores = count(|sink| matches!(sink, SinkConfig::Store(_)));
+        let collectors = count(|sink| matches!(sink, SinkConfig::SplunkHec(_)));
+        let mut flush = 0;
+        for sink in self.destinations.values_mut() {
+            match sink {
+                SinkConfig::Store(store) => {
+                    let chosen = ByteSize((budget.store_flush / stores).max(1 << 20));
+                    flush += store.flush_bytes.get_or_insert(chosen).0;
+                }
+                SinkConfig::SplunkHec(hec) => hec.fit_memory(budget.sinks / collectors),
+                _ => {}
+            }
+        }
+        flush
+    }
+
     /// The parts, once [`Self::fit_memory`] has chosen them; else their full sizes.
     pub fn memory_budget(&self) -> Budget {
-        let full = || Budget::of(u64::MAX / 4, udp::worker_count(self.workers));
+        let full = || Budget::full(udp::worker_count(self.workers));
         self.budget.unwrap_or_else(full)
     }
 }
@@ -141,6 +167,25 @@ mod tests {
         assert_eq!(config.queue.memory_bytes, Some(ByteSize(200 << 20)));
         assert!(plan.warning.unwrap().contains("queue.memory_bytes"));
         assert_eq!(config.fit_memory(Some(&limit(1024))).warning, None);
+    }
+
+    #[test]
+    fn receive_buffers_follow_the_limit_unless_the_file_says_more() {
+        let bytes = |config: &Config| {
+            let SourceConfig::Syslog(syslog) = &config.sources[0];
+            syslog.udp.receive_buffer_bytes() >> 10
+        };
+        let mut config = builtin();
+        let found = [128, 512, 4096, 1 << 16].map(|mib| {
+            config.fit_memory(Some(&limit(mib)));
+            bytes(&config)
+        });
+        assert!(found[0] < 5 << 10 && found[0] >= 1 << 10, "{found:?}");
+        assert!(found.is_sorted() && found[3] == 64 << 10, "{found:?}");
+        let SourceConfig::Syslog(syslog) = &mut config.sources[0];
+        syslog.udp.receive_buffer = ByteSize(32 << 20);
+        config.fit_memory(Some(&limit(128)));
+        assert_eq!(bytes(&config), 32 << 10);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) fn open(
     inherited: Vec<UdpSocket>,
 ) -> Result<Opened, String> {
     let in_words = |error: io::Error| format!("{address}: {error}");
-    let wanted_bytes = usize::try_from(options.receive_buffer.0).unwrap_or(usize::MAX);
+    let wanted_bytes = usize::try_from(options.receive_buffer_bytes()).unwrap_or(usize::MAX);
     let shared = !inherited.is_empty();
     let mut each = 1;
     let sockets = if shared {
@@ -109,7 +109,7 @@ fn sockets_each(options: &UdpOptions, threads: usize, bound_bytes: usize, files:
     if !ordered || options.sockets != AutoCount::Auto {
         return 1;
     }
-    let wanted_bytes = usize::try_from(options.receive_buffer.0).unwrap_or(usize::MAX);
+    let wanted_bytes = usize::try_from(options.receive_buffer_bytes()).unwrap_or(usize::MAX);
     let most = MERGED_MAX
         .min(SOCKETS_MAX / threads)
         .min(files / FILES_SHARE);

@@ -1,5 +1,6 @@
 //! One search, from its turn to its last reply.
 
+use std::cell::LazyCell;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -15,8 +16,10 @@ use super::pool::{Death, Present, Search, Shared, Turn, Worker, busy, failure};
 use super::wire::{self, FromWorker, Question, TailChunk, Task, TaskBounds, ToWorker};
 use crate::answer::Replies;
 
-/// Bytes of raw text of the tail that are sent at once.
-const TAIL_BYTES: usize = 4 << 20;
+/// Bytes of raw text of the tail that are sent at once: this part of the memory of searches, for
+/// they are in the memory of both processes then, and at most so many.
+const TAIL_PART: usize = 64;
+const TAIL_BYTES_MAX: usize = 4 << 20;
 
 /// A worker ends a search by itself a little before it is killed: then its answer says more.
 const TIME_PART: u32 = 60;
@@ -24,11 +27,15 @@ const TIME_PART: u32 = 60;
 /// How long after its last reply a worker may take until it is ready for the next search.
 const REST_MAX: Duration = Duration::from_secs(2);
 
+/// Takes a snapshot of the store.
+pub(super) type TakeSnapshot = Box<dyn FnOnce() -> Snapshot + Send>;
+
 /// A search.
 pub(super) struct Ask {
     pub(super) shared: Arc<Shared>,
     pub(super) reader: Reader,
-    pub(super) snapshot: Snapshot,
+    /// Taken when the search has its turn.
+    pub(super) snapshot: LazyCell<Snapshot, TakeSnapshot>,
     pub(super) question: Question,
     pub(super) time_max: Duration,
     /// Whoever waits for the answer, until it has come.
@@ -228,10 +235,11 @@ impl Ask {
         let mut selection = Selection::default();
         rows.into_iter().for_each(|rows| selection.push(rows));
         let known = columns.iter().all(|c| *c < STORED.fields().len());
+        let most = (self.shared.memory_bytes() / TAIL_PART).min(TAIL_BYTES_MAX);
         let chunk = self.snapshot.tail.get(chunk).filter(|_| known);
         let bytes = chunk
             .ok_or_else(|| Fault::Unreachable("there are no such rows".to_owned()))
-            .and_then(|chunk| part_of(chunk, columns, &selection, TAIL_BYTES))
+            .and_then(|chunk| part_of(chunk, columns, &selection, most))
             .and_then(|rows| wire::ipc(&rows));
         let (failed, bytes) = match bytes {
             Ok(bytes) => (None, bytes),

@@ -1,5 +1,6 @@
 //! The workers: who runs, who is kept for the next search, and who waits for a turn.
 
+use std::cell::LazyCell;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek};
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +19,7 @@ use inrush_store::snapshot::Snapshot;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::sync::mpsc::WeakSender;
 
-use super::ask::Ask;
+use super::ask::{Ask, TakeSnapshot};
 use super::wire::{Question, TaskBounds};
 use super::{COMMAND, watch};
 use crate::answer::Answer;
@@ -32,8 +33,12 @@ const IDLE_MAX: Duration = Duration::from_secs(30);
 const IDLE_WORKERS_MAX: usize = 2;
 const IDLE_BYTES_PART: usize = 8;
 
-/// Bytes of memory that a worker must be able to have, or fewer search at a time.
-const WORKER_BYTES_MIN: usize = 16 << 20;
+/// Bytes of memory that a worker must be able to have, or fewer search at a time: a scan of texts
+/// takes 23 MiB.
+const WORKER_BYTES_MIN: usize = 24 << 20;
+
+/// Bytes below which a worker ends before it has found anything: 10 MiB are its own.
+const WORKER_BYTES_LEAST: usize = 16 << 20;
 
 /// Bytes of a statement at most.
 const STATEMENT_BYTES_MAX: usize = 64 << 10;
@@ -78,15 +83,15 @@ impl Workers {
         Ok(Self { shared })
     }
 
-    /// Answers a question in the query language about a snapshot of a store; `reader` says where
-    /// its files lie.
+    /// Answers a question in the query language about a store; `reader` says where its files lie,
+    /// and `snapshot` what is in it, once the search has its turn: one that waits holds nothing.
     ///
     /// # Errors
     /// If the query cannot be read.
     pub fn search(
         &self,
         reader: Reader,
-        snapshot: Snapshot,
+        snapshot: impl FnOnce() -> Snapshot + Send + 'static,
         request: SearchRequest,
     ) -> Result<Answer, QueryError> {
         query::parse(&request.query)?;
@@ -99,15 +104,15 @@ impl Workers {
             buckets: request.buckets,
             fields: request.fields,
         };
-        Ok(self.answer(reader, snapshot, time_max, question))
+        Ok(self.answer(reader, Box::new(snapshot), time_max, question))
     }
 
     /// Answers a statement in SQL over the table `events`: at most `limit` rows. Whatever is wrong
-    /// with it is in the answer.
+    /// with it is in the answer. As for the rest, see [`Self::search`].
     pub fn sql(
         &self,
         reader: Reader,
-        snapshot: Snapshot,
+        snapshot: impl FnOnce() -> Snapshot + Send + 'static,
         statement: impl Into<String>,
         limit: u64,
     ) -> Answer {
@@ -119,16 +124,20 @@ impl Workers {
             )));
         }
         let question = Question::Sql { statement, limit };
-        self.answer(reader, snapshot, self.shared.options.time_max, question)
+        let time_max = self.shared.options.time_max;
+        self.answer(reader, Box::new(snapshot), time_max, question)
     }
 
     fn answer(
         &self,
         reader: Reader,
-        snapshot: Snapshot,
+        snapshot: TakeSnapshot,
         time_max: Duration,
         question: Question,
     ) -> Answer {
+        if self.shared.memory_bytes() < WORKER_BYTES_LEAST {
+            return Answer::failed(no_memory(self.shared.memory_bytes()));
+        }
         let (replies, answer) = Answer::new();
         let Some(present) = Present::enter(&self.shared) else {
             return Answer::failed(busy());
@@ -136,7 +145,7 @@ impl Workers {
         let ask = Ask {
             shared: Arc::clone(&self.shared),
             reader,
-            snapshot,
+            snapshot: LazyCell::new(snapshot),
             question,
             time_max: time_max.min(self.shared.options.time_max),
             replies: Some(replies),
@@ -164,6 +173,18 @@ impl Drop for Workers {
 pub(super) fn failure(message: String) -> Failure {
     Failure {
         message,
+        ..Failure::default()
+    }
+}
+
+fn no_memory(bytes: usize) -> Failure {
+    let (have, least) = (bytes >> 20, WORKER_BYTES_LEAST >> 20);
+    Failure {
+        message: format!(
+            "there is no memory to search with: {have} MiB of the limit of this process are left \
+             for searches, and one takes {least} MiB at least"
+        ),
+        hint: Some("give the process 128 MiB or more".to_owned()),
         ..Failure::default()
     }
 }

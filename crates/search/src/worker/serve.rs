@@ -26,9 +26,9 @@ use crate::request::SearchRequest;
 /// How long what is left of a search may take to end. A worker in which it takes longer ends too.
 const REST_MAX: Duration = Duration::from_millis(500);
 
-/// Bytes of what a worker has beside its search: the program's own data, buffers, and what the
-/// allocator has set aside.
-const BESIDE_BYTES: u64 = 64 << 20;
+/// Bytes of what a worker has beside its search at most: the program's own data, buffers, and what
+/// the allocator has set aside. Where a search has less memory than that, as much again.
+const BESIDE_BYTES_MAX: usize = 64 << 20;
 
 /// Answers searches until stdin ends, which it does when the process that asks does.
 pub fn serve() -> ExitCode {
@@ -155,8 +155,9 @@ impl Known {
 /// Answers, and says when nothing of it runs any more.
 fn answer(known: &Mutex<Known>, tail: &Arc<Tail>, out: &Out, mut task: Task) {
     let stacks = (task.bounds.threads + 4) * STACK_BYTES;
-    let data = task.bounds.memory_bytes.saturating_add(stacks) as u64;
-    limit(Resource::Data, data.saturating_add(BESIDE_BYTES));
+    let memory = task.bounds.memory_bytes;
+    let beside = stacks + memory.min(BESIDE_BYTES_MAX);
+    limit(Resource::Data, memory.saturating_add(beside) as u64);
     match begin(&mut lock(known), tail, &mut task) {
         Err(failure) => say(out, &FromWorker::Reply(Reply::Error(failure)), true),
         Ok((engine, mut answer)) => {

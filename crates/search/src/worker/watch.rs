@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 use super::pool::{Killed, Shared, Worker};
 
 /// How often workers are looked at while one of them searches: what takes a GiB a second is found
-/// out after 20 MiB.
+/// out after 20 MiB, or 5 where they may have little.
 const EVERY: Duration = Duration::from_millis(20);
+const EVERY_OF_LITTLE: Duration = Duration::from_millis(5);
+
+/// Bytes of memory that are little for all workers.
+const LITTLE_BYTES: usize = 64 << 20;
 
 /// How often while none does.
 const EVERY_IDLE: Duration = Duration::from_millis(500);
@@ -18,7 +22,11 @@ const EVERY_IDLE: Duration = Duration::from_millis(500);
 pub(super) fn watch(shared: &Weak<Shared>) {
     while let Some(shared) = shared.upgrade() {
         let busy = look(&shared);
-        shared.pause(if busy { EVERY } else { EVERY_IDLE });
+        shared.pause(match busy {
+            false => EVERY_IDLE,
+            true if shared.memory_bytes() <= LITTLE_BYTES => EVERY_OF_LITTLE,
+            true => EVERY,
+        });
     }
 }
 

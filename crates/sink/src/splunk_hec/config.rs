@@ -36,8 +36,9 @@ pub struct SplunkHecConfig {
     #[serde(default)]
     pub batch: BodyConfig,
     /// Requests in flight at once, each with a thread and a connection of its own; fewer while the
-    /// collector is busy. `auto` finds how many are worth it, up to 128, by what is taken with more
-    /// and with fewer: few for a collector nearby, many for a distant one.
+    /// collector is busy. `auto` finds how many are worth it, up to 128 or as many as there is
+    /// memory for, by what is taken with more and with fewer: few for a collector nearby, many for
+    /// a distant one.
     #[serde(default)]
     pub workers: AutoCount,
     /// From the start of a request to the end of its answer. One that takes longer is sent again.
@@ -98,7 +99,14 @@ pub struct SplunkHecConfig {
     /// The limits of this destination's backlog in the queue.
     #[serde(default, skip_serializing_if = "DestinationQueue::is_default")]
     pub queue: DestinationQueue,
+    /// Requests that there is memory for, once that is known.
+    #[serde(skip)]
+    #[schemars(skip)]
+    requests_max: Option<u32>,
 }
+
+/// Buffers that a request takes, each as long as its body may be: one grows to the double.
+const BUFFERS: u64 = 2;
 
 fn request_timeout() -> Period {
     Period(Duration::from_secs(30))
@@ -187,8 +195,16 @@ impl SplunkHecConfig {
     pub(super) fn workers_max(&self) -> u32 {
         match self.workers {
             AutoCount::Count(n) => n.get().into(),
-            AutoCount::Auto => MOST,
+            AutoCount::Auto => MOST.min(self.requests_max.unwrap_or(MOST)),
         }
+    }
+
+    /// Takes note of the memory, in bytes, that requests may take together where nobody says how
+    /// many there shall be: `workers: auto`.
+    pub fn fit_memory(&mut self, bytes: u64) {
+        let each = self.batch.max_bytes.0.max(1) * BUFFERS;
+        let requests = u32::try_from(bytes / each).unwrap_or(MOST);
+        self.requests_max = Some(requests.clamp(1, MOST));
     }
 
     /// The options with these endpoints and token and all defaults.
@@ -214,6 +230,7 @@ impl SplunkHecConfig {
             source: None,
             indexed_fields: indexed_fields(),
             queue: DestinationQueue::default(),
+            requests_max: None,
         }
     }
 
@@ -326,6 +343,18 @@ mod tests {
         ] {
             assert!(endpoint_url(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn requests_of_auto_follow_the_memory_that_there_is() {
+        let mut config = SplunkHecConfig::new(vec![], Secret::new("t"));
+        let mut requests = |mib: u64| {
+            config.fit_memory(mib << 20);
+            config.workers_max()
+        };
+        assert_eq!([0, 4, 24, 1024].map(&mut requests), [1, 2, 12, MOST]);
+        config.workers = AutoCount::of(7);
+        assert_eq!(config.workers_max(), 7);
     }
 
     #[test]

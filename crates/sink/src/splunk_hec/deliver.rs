@@ -139,7 +139,7 @@ impl SplunkHec {
             brake: Brake::new(),
             success: config.success_bodies.clone(),
             taken: AtomicU64::new(0),
-            gate: Gate::new(config.workers, Arc::clone(&status)),
+            gate: Gate::new(config.workers, config.workers_max(), Arc::clone(&status)),
             acks: config.acknowledgements.then(acks),
             refuser,
             status,

@@ -31,9 +31,9 @@ pub(super) struct Place<'a> {
 }
 
 impl Gate {
-    /// An open gate for this many workers.
-    pub(super) fn new(workers: AutoCount, status: Arc<SinkStatus>) -> Self {
-        let limit = Limit::new(workers);
+    /// An open gate for this many workers, and `most` at most.
+    pub(super) fn new(workers: AutoCount, most: u32, status: Arc<SinkStatus>) -> Self {
+        let limit = Limit::new(workers).within(most);
         status.set_concurrency(limit.settled());
         let state = State {
             limit,
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_turn_ends_when_there_is_nothing_more() {
         let status = Arc::new(SinkStatus::new("splunk", "splunk_hec"));
-        let gate = Arc::new(Gate::new(AutoCount::of(2), status));
+        let gate = Arc::new(Gate::new(AutoCount::of(2), 2, status));
         assert!(gate.await_turn(2, &Ended), "one fills its body meanwhile");
         let (done, is_done) = channel();
         let waiting = Arc::clone(&gate);

@@ -56,6 +56,8 @@ pub(super) struct Change {
 /// Finds the number.
 pub(super) struct Limit {
     wanted: Wanted,
+    /// There is no memory for more.
+    most: u32,
     /// While the collector is busy, and after that.
     eased: Option<Eased>,
     /// When it was last lowered: requests begun before tell nothing new.
@@ -95,6 +97,7 @@ impl Limit {
         };
         let mut limit = Self {
             wanted,
+            most: u32::MAX,
             eased: None,
             lowered: None,
             said: 0,
@@ -103,6 +106,13 @@ impl Limit {
         };
         limit.said = limit.settled();
         limit
+    }
+
+    /// The same with so many at most.
+    pub(super) fn within(mut self, most: u32) -> Self {
+        self.most = most;
+        self.said = self.settled();
+        self
     }
 
     /// Requests that may be in flight now.
@@ -130,7 +140,7 @@ impl Limit {
     }
 
     fn at_most(&self, wanted: u32) -> u32 {
-        let eased = self.eased.as_ref();
+        let (eased, wanted) = (self.eased.as_ref(), wanted.min(self.most));
         eased.map_or(wanted, |eased| wanted.min(eased.limit as u32))
     }
 

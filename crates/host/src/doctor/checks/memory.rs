@@ -6,11 +6,8 @@
 use crate::doctor::cgroup::{Groups, Version, groups, value};
 use crate::doctor::finding::{Finding, Layer, Severity, size};
 use crate::doctor::scene::Scene;
+use crate::memory::BESIDE_QUEUE_BYTES_MIN;
 use crate::text::number;
-
-/// Memory beside queue and receive buffers, in bytes: batches in work, the store's open rows, a
-/// search.
-const WORK_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Bytes from which a limit of version 1 is none: without one it is the largest number of pages.
 const UNBOUNDED_BYTES: u64 = u64::MAX / 4;
@@ -76,7 +73,9 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     let bytes = bound.bytes;
     let queue = scene.ask.queue_memory_bytes;
     let buffers = scene.ask.receive_bytes();
-    let need = queue.saturating_add(buffers).saturating_add(WORK_BYTES);
+    let need = queue
+        .saturating_add(buffers)
+        .saturating_add(BESIDE_QUEUE_BYTES_MIN);
     let count = |count: Option<u64>| count.map_or("not counted".to_owned(), |n| n.to_string());
     let whose = match &bound.file {
         Some(file) => format!(
@@ -94,7 +93,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
             size(need),
             size(queue),
             size(buffers),
-            size(WORK_BYTES),
+            size(BESIDE_QUEUE_BYTES_MIN),
         ))
         .why(
             "A group that reaches its bound first slows down, then the kernel drops datagrams for \

@@ -40,7 +40,7 @@ fn in_a_container_the_group_is_the_root_of_what_is_seen() {
     let made = Made::good(2);
     made.write("proc/4711/cgroup", "0::/../../outside\n");
     made.write("sys/fs/cgroup/memory.max", &format!("{}\n", 256 * MIB));
-    let need = 128 * MIB + 2 * 2 * 64 * MIB + 256 * MIB;
+    let need = 128 * MIB + 2 * 2 * 64 * MIB + 116 * MIB;
     let command = format!("echo {need} > /sys/fs/cgroup/memory.max");
     made.says("memory.bound", Warn, None, &command);
 }
@@ -53,7 +53,7 @@ fn a_bound_of_memory_below_what_is_configured_is_named() {
     made.is_well("memory.bound");
     made.group("memory.max", "268435456\n");
     let group = "/sys/fs/cgroup/system.slice/inrush.service";
-    let command = format!("echo 671088640 > {group}/memory.max");
+    let command = format!("echo 524288000 > {group}/memory.max");
     made.says("memory.bound", Warn, None, &command);
     made.group("memory.events", "low 0\nmax 12\noom 1\noom_kill 1\n");
     made.says("memory.bound", Critical, None, &command);
@@ -251,7 +251,7 @@ fn groups_of_version_1_are_looked_at_too() {
         found.contains("0.50 CPUs") && found.ends_with("2.5 s in all"),
         "{found}"
     );
-    let command = "echo 671088640 > /sys/fs/cgroup/memory/half/memory.limit_in_bytes";
+    let command = "echo 524288000 > /sys/fs/cgroup/memory/half/memory.limit_in_bytes";
     made.says("memory.bound", Warn, None, command);
     let found = made.finding("memory.bound").found;
     assert!(found.contains("256 MiB, reached: 12"), "{found}");
@@ -283,6 +283,6 @@ fn a_container_is_shown_its_own_group_of_version_1_as_the_root() {
         32 30 0:30 /docker/12ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
     let groups = "4:memory:/docker/12ab/half\n2:cpu,cpuacct:/docker/12ab/half\n";
     version_1(&made, mounts, groups);
-    let command = "echo 671088640 > /sys/fs/cgroup/memory/half/memory.limit_in_bytes";
+    let command = "echo 524288000 > /sys/fs/cgroup/memory/half/memory.limit_in_bytes";
     made.says("memory.bound", Warn, None, command);
 }

@@ -1,0 +1,28 @@
+//! Memory, as commands bound it.
+
+use inrush_host::memory::Budget;
+use inrush_pipeline::config;
+use inrush_transport::heap;
+
+/// Bytes: with so little memory, what was freed goes back to the system at once.
+const LITTLE_BYTES: u64 = 1 << 30;
+
+/// Has the allocator keep little where there is little. To be called before there are threads.
+pub(crate) fn spare_memory() {
+    if config::memory_limit().is_some_and(|limit| limit.bytes <= LITTLE_BYTES) {
+        heap::keep_little();
+    }
+}
+
+/// What searches may take of the budget. Where that is little, few run at a time.
+pub(crate) fn searches(budget: &Budget) -> inrush_search::Options {
+    /// Bytes of memory for each thread of a search: rows that it decodes.
+    const THREAD_BYTES: u64 = 16 << 20;
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let full = inrush_search::Options::default();
+    inrush_search::Options {
+        memory_bytes: bytes(budget.search),
+        threads: full.threads.min(bytes(budget.search / THREAD_BYTES)).max(1),
+        ..full
+    }
+}
