@@ -10,7 +10,7 @@
 //! * With nothing old enough to delete, nothing is written any more once half of what is left free
 //!   is used. The events stay in the queue.
 
-use std::io;
+use std::io::{self, ErrorKind::InvalidData, ErrorKind::NotFound};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use inrush_event::{Behind, ByteSize, Clock, Judged, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::chance::{now, steady};
+use crate::decode::insist;
 use crate::home::Home;
 use crate::options::WriteOptions;
 
@@ -134,10 +135,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Care {
     /// `newest_ns`: when the newest event was received that files hold.
-    pub(crate) fn open(home: &Home, newest_ns: Option<i64>) -> Self {
+    ///
+    /// # Errors
+    /// What was believed of the time cannot be read just now: a wrong clock would be believed.
+    pub(crate) fn open(home: &Home, newest_ns: Option<i64>) -> io::Result<Self> {
         let (wall, steady) = (now(), steady());
-        let kept = home.get(CLOCK, CLOCK_BYTES_MAX).ok();
-        let kept = kept.and_then(|bytes| serde_json::from_slice::<Believed>(&bytes).ok());
+        let kept = match insist(|| home.get(CLOCK, CLOCK_BYTES_MAX)) {
+            Ok(bytes) => serde_json::from_slice::<Believed>(&bytes).ok(),
+            Err(error) if matches!(error.kind(), NotFound | InvalidData) => None,
+            Err(error) => return Err(error),
+        };
         // Without the file, an event that is newer than the clock says nothing.
         let newest = newest_ns.filter(|newest| *newest <= wall.0);
         let spans = kept.as_ref().map_or_else(Vec::new, Believed::spans);
@@ -151,7 +158,7 @@ impl Care {
         let mut clock = Clock::new(known, wall, steady);
         clock.remember(spans);
         let judged = clock.judge(wall, steady);
-        Self {
+        Ok(Self {
             watched: Mutex::new(Watched {
                 clock,
                 judged,
@@ -160,7 +167,7 @@ impl Care {
             claims: OnceLock::new(),
             room: Mutex::default(),
             held_back: Mutex::default(),
-        }
+        })
     }
 
     /// Says what others may take; once, before the store is written to.

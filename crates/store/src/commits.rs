@@ -254,12 +254,15 @@ impl Commits {
         let mut salvaged = Self::default();
         // In the order in which they were made: what was removed may have been taken in again.
         let mut doomed = BTreeSet::new();
+        let told = last_readable(home, &fulls)?;
         let numbers: BTreeSet<u64> = commits.keys().chain(fulls.keys()).copied().collect();
         for number in numbers {
             if let Some(path) = commits.get(&number) {
                 match sound(read::<Commit>(home, path))? {
                     Ok(commit) => {
-                        commit.covered.iter().for_each(|s| salvaged.covered.add(s));
+                        if number > told {
+                            commit.covered.iter().for_each(|s| salvaged.covered.add(s));
+                        }
                         doomed.extend(commit.removed);
                         for file in &commit.added {
                             doomed.remove(&file.path);
@@ -511,6 +514,17 @@ fn numbered(home: &Home) -> io::Result<(Numbered, Numbered)> {
         }
     }
     Ok((commits, fulls))
+}
+
+/// The number up to which a readable `full` object tells all events. A commit before, that it does
+/// not tell, was never made: its writer came too late, and its files are gone.
+fn last_readable(home: &Home, fulls: &Numbered) -> io::Result<u64> {
+    for (number, path) in fulls.iter().rev() {
+        if sound(read::<Full>(home, path))?.is_ok() {
+            return Ok(*number);
+        }
+    }
+    Ok(0)
 }
 
 fn path(number: u64) -> String {

@@ -463,7 +463,7 @@ fn rebuild(
 ) -> io::Result<()> {
     let mut seen = Covered::default();
     // A wrong clock may have stamped what no commit speaks of.
-    let care = Care::open(home, None);
+    let care = Care::open(home, None)?;
     let mut there: Vec<(String, Listed)> = parquet(home)?.into_iter().collect();
     there.retain(|(path, _)| !commits.doomed.contains(path));
     there.sort_by_key(|(path, found)| (std::cmp::Reverse(found.bytes), path.clone()));
@@ -482,9 +482,7 @@ fn rebuild(
                         seen.add(stretch);
                         commits.covered.add(stretch);
                     }
-                    if place != path {
-                        home.rename(&place, &path)?;
-                    }
+                    name_anew(home, &place, &path, known.contains_key(&path))?;
                     commits.files.insert(path, file.entry);
                 }
                 Verdict::Part(rows) => {
@@ -509,6 +507,20 @@ fn rebuild(
         progress(at, total);
     }
     Ok(())
+}
+
+/// Gives a file its name, by a renaming that the next sync makes durable. A file that no commit
+/// speaks of may have the name already by an earlier try, whose sync failed and forgot it.
+fn name_anew(home: &Home, place: &str, path: &str, is_known: bool) -> io::Result<()> {
+    if place != path {
+        return home.rename(place, path);
+    }
+    if is_known || home.as_folder().is_none() {
+        return Ok(());
+    }
+    let uncommitted = format!("{path}{UNCOMMITTED}");
+    home.rename(path, &uncommitted)?;
+    home.rename(&uncommitted, path)
 }
 
 /// Writes the rows of a file that no other has, and lists what they are in.

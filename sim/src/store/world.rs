@@ -150,6 +150,9 @@ pub(crate) fn run(seed: u64, tracing: bool, report: &mut Report) {
     };
     world.note(|world| format!("seed {seed}: {:?}", world.scenario));
     let verdict = world.live();
+    if verdict.is_err() {
+        world.note(World::listing);
+    }
     let (errors, digest) = world.place.errors_and_digest();
     world.mix(digest);
     world.report.counts.disk_errors = errors;
@@ -377,7 +380,7 @@ impl World<'_> {
             return Ok(());
         }
         // Or what it takes from a commit in doubt could not be told.
-        if life.resolve().is_err() {
+        if life.resolve().is_err() || self.writers[at].process.is_dead() {
             return Ok(());
         }
         let (place, is_damaged) = (&self.place, self.is_damaged);

@@ -28,7 +28,7 @@ impl Store {
         let mut commits = Commits::load(&home)?;
         refuse_damaged(&home, &commits)?;
         commits.take_over(&home, chance::number())?;
-        let mut store = Self::with(home, commits);
+        let mut store = Self::with(home, commits)?;
         store.lock = Mutex::new(lock);
         store.clean_up()?;
         store.begin_account();
@@ -42,7 +42,7 @@ impl Store {
     pub fn open_read_only(home: Home) -> io::Result<Arc<Self>> {
         let commits = Commits::load(&home)?;
         refuse_damaged(&home, &commits)?;
-        let store = Self::with(home, commits);
+        let store = Self::with(home, commits)?;
         store.begin_account();
         Ok(Arc::new(store))
     }
@@ -56,14 +56,14 @@ impl Store {
         };
     }
 
-    fn with(home: Home, commits: Commits) -> Self {
+    fn with(home: Home, commits: Commits) -> io::Result<Self> {
         let mut state = State::default();
         for file in commits.files.values() {
             state.add_as(file, &file.path, &home);
         }
         let newest = commits.files.values().map(|file| file.received_ns).max();
-        Self {
-            care: Care::open(&home, newest),
+        Ok(Self {
+            care: Care::open(&home, newest)?,
             home,
             state: Mutex::new(state),
             commits: Mutex::new(commits),
@@ -72,7 +72,7 @@ impl Store {
             names: AtomicU64::new(0),
             followers: Mutex::default(),
             counters: Counters::default(),
-        }
+        })
     }
 
     /// What a crash has left half done, and what does not fit the log.
