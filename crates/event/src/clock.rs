@@ -128,10 +128,9 @@ impl Clock {
     }
 
     /// Adds the spans that an earlier process knew.
-    pub fn remember(&mut self, mut behind: Vec<Behind>) {
-        behind.append(&mut self.behind);
-        self.behind = behind;
-        self.forget_spans();
+    pub fn remember(&mut self, behind: Vec<Behind>) {
+        let own = std::mem::replace(&mut self.behind, behind);
+        own.into_iter().for_each(|span| self.add_span(span));
     }
 
     /// The spans in which the wall clock was behind, as far as they are remembered.
@@ -148,21 +147,25 @@ impl Clock {
     }
 
     fn note_behind(&mut self, wall_ns: i64, by_ns: i64) {
-        match self.behind.last_mut() {
-            Some(last) if last.has(wall_ns) && is_near(last.by_ns, by_ns) => {
-                last.from_ns = last.from_ns.min(wall_ns);
-                last.to_ns = last.to_ns.max(wall_ns);
-            }
-            _ => self.behind.push(Behind {
-                from_ns: wall_ns,
-                to_ns: wall_ns,
-                by_ns,
-            }),
-        }
-        self.forget_spans();
+        self.add_span(Behind {
+            from_ns: wall_ns,
+            to_ns: wall_ns,
+            by_ns,
+        });
     }
 
-    fn forget_spans(&mut self) {
+    /// Adds to a span, or a span: each start sees the one again in which it happens.
+    fn add_span(&mut self, span: Behind) {
+        let is_same = |known: &&mut Behind| {
+            (known.has(span.from_ns) || known.has(span.to_ns)) && is_near(known.by_ns, span.by_ns)
+        };
+        match self.behind.iter_mut().rev().find(is_same) {
+            Some(known) => {
+                known.from_ns = known.from_ns.min(span.from_ns);
+                known.to_ns = known.to_ns.max(span.to_ns);
+            }
+            None => self.behind.push(span),
+        }
         let more = self.behind.len().saturating_sub(SPANS_KEPT);
         self.behind.drain(..more);
     }
@@ -228,6 +231,14 @@ impl Doubted {
 }
 
 impl Judged {
+    /// The time that is believed, whatever the wall clock says.
+    pub fn expected(&self) -> Timestamp {
+        match self.off_ns < 0 {
+            true => self.newest,
+            false => self.oldest,
+        }
+    }
+
     fn believed(wall: Timestamp) -> Self {
         Self {
             oldest: wall,
@@ -344,6 +355,7 @@ mod tests {
         let wrong = at(NOW - 400 * DAY);
         clock.judge(wrong, Duration::ZERO);
         assert_eq!(clock.mended(wrong), at(NOW));
+        assert_eq!(clock.judge(wrong, Duration::ZERO).expected(), at(NOW));
         let before = at(NOW - DAY);
         assert_eq!(clock.mended(before), before, "from before the jump");
         // It may have waited in the queue meanwhile, and be written by the next process.
@@ -354,6 +366,13 @@ mod tests {
         assert_eq!(next.mended(wrong), wrong);
         next.remember(clock.spans().to_vec());
         assert_eq!(next.mended(wrong), at(NOW));
+        // Starts while it is behind add nothing to what is known.
+        for _ in 0..20 {
+            let mut next = Clock::new(Some((right, true)), wrong, MINUTE);
+            next.remember(clock.spans().to_vec());
+            clock = next;
+        }
+        assert_eq!(clock.spans().len(), 1);
     }
 
     #[test]

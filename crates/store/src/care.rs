@@ -205,7 +205,7 @@ impl Care {
         }
         let span = |span: &Behind| (span.from_ns, span.to_ns, span.by_ns);
         let believed = Believed {
-            at_ms: watched.judged.oldest.0 / 1_000_000,
+            at_ms: watched.judged.expected().0 / 1_000_000,
             doubted: watched.clock.is_doubted(),
             behind: watched.clock.spans().iter().map(span).collect(),
         };

@@ -496,6 +496,10 @@ fn rebuild(
                     home.rename(&place, &aside)?;
                 }
             },
+            // An earlier try has put it aside, and its request came late: its events are elsewhere.
+            Err(Fault::Damaged(_)) if is_gone(home, &place) => {
+                done.say(&path, "it is gone meanwhile");
+            }
             Err(Fault::Damaged(why)) => {
                 done.say(&path, &format!("{why}; left as it is"));
                 if let Some(entry) = known.get(&path) {
@@ -507,6 +511,12 @@ fn rebuild(
         progress(at, total);
     }
     Ok(())
+}
+
+/// Whether there is surely no such object.
+fn is_gone(home: &Home, path: &str) -> bool {
+    let got = home.get(path, decode::FILE_BYTES_MAX);
+    got.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Gives a file its name, by a renaming that the next sync makes durable. A file that no commit
@@ -552,13 +562,16 @@ impl Repaired {
     }
 }
 
-/// All files of events by the names that they have or get, with where they lie.
+/// All files of events by the names that they have or get, with where they lie. Of one that has
+/// both names in a bucket, since the first one could not be deleted or will be, it is the final.
 pub(crate) fn parquet(home: &Home) -> io::Result<BTreeMap<String, Listed>> {
     let mut found = BTreeMap::new();
     for one in home.list("")? {
         let path = one.path.strip_suffix(UNCOMMITTED).unwrap_or(&one.path);
-        if path.ends_with(PARQUET) {
+        if path == one.path && path.ends_with(PARQUET) {
             found.insert(path.to_owned(), one);
+        } else if path.ends_with(PARQUET) {
+            found.entry(path.to_owned()).or_insert(one);
         }
     }
     Ok(found)
