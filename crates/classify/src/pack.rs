@@ -4,6 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use inrush_event::Network;
+
 use crate::group::Group;
 use crate::pattern::Pattern;
 use crate::read::Step;
@@ -294,44 +296,6 @@ pub enum Header {
     Unparsed,
 }
 
-/// A network: an address and the bits that count.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Network {
-    address: u128,
-    mask: u128,
-}
-
-impl Network {
-    /// Reads `10.0.0.0/8`, `2001:db8::/32` or an address alone.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),
-            None => (text, None),
-        };
-        let ip: IpAddr = address.parse().ok()?;
-        let (most, offset) = if ip.is_ipv4() { (32, 96) } else { (128, 0) };
-        let bits = bits.unwrap_or(most);
-        if bits > most {
-            return None;
-        }
-        let mask = u128::MAX.checked_shl(128 - (bits + offset)).unwrap_or(0);
-        let address = mapped(ip) & mask;
-        Some(Self { address, mask })
-    }
-
-    /// Whether the address lies in it.
-    pub fn contains(&self, ip: IpAddr) -> bool {
-        mapped(ip) & self.mask == self.address
-    }
-}
-
-fn mapped(ip: IpAddr) -> u128 {
-    match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(ip) => ip.to_bits(),
-    }
-}
-
 /// What a branch sets. `None` leaves it as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
@@ -426,22 +390,4 @@ pub struct Expectation {
     pub name: String,
     /// The value.
     pub value: serde_json::Value,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn networks_hold_their_addresses() {
-        let net = Network::parse("10.1.0.0/16").expect("a network");
-        assert!(net.contains(IpAddr::from([10, 1, 2, 3])));
-        assert!(!net.contains(IpAddr::from([10, 2, 2, 3])));
-        let all = Network::parse("0.0.0.0/0").expect("a network");
-        assert!(all.contains(IpAddr::from([1, 2, 3, 4])));
-        assert!(!all.contains("2001:db8::1".parse().expect("an address")));
-        let one = Network::parse("2001:db8::1").expect("a network");
-        assert!(one.contains("2001:db8::1".parse().expect("an address")));
-        assert!(Network::parse("10.0.0.0/33").is_none() && Network::parse("x").is_none());
-    }
 }

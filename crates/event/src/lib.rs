@@ -29,6 +29,7 @@ mod ledger;
 pub mod limits;
 mod metric;
 mod mutant;
+mod network;
 mod record;
 mod sum;
 mod text;
@@ -50,6 +51,7 @@ pub use ledger::{
     SourceSnapshot, StoredAccount, StoredSnapshot,
 };
 pub use metric::{Metric, MetricKind};
+pub use network::{Network, NetworkError};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sum::{crc32c, crc32c_append};
 pub use text::{is_unprintable, json_printable};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use inrush_classify::pack::{Branch, Header, Network, Part, Set, Template, Test, When};
-use inrush_event::EventText;
+use inrush_classify::pack::{Branch, Header, Part, Set, Template, Test, When};
+use inrush_event::{EventText, Network};
 use inrush_yaml::{Entry, Location, Node, listed, nearest, quoted};
 
 use crate::field::Reader;
