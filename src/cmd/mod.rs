@@ -1,5 +1,6 @@
 //! The subcommands: one file each, each with `run`.
 
+mod authorities;
 mod bench;
 mod bounds;
 mod calibrate;

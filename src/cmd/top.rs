@@ -9,7 +9,7 @@ use inrush_pipeline::config::AdminAddr;
 use inrush_top::{Target, TopError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{TopArgs, Usage};
+use super::{TopArgs, Usage, authorities};
 
 /// Columns of a frame that is not for a terminal.
 const PAPER_COLUMNS: u16 = 100;
@@ -21,7 +21,10 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         url: args.url.clone().unwrap_or_else(default),
         // Not an option: those of a running program can be read by every user of the machine.
         token: std::env::var("INRUSH_TOKEN").ok(),
-        ca_file: args.ca.clone(),
+        verifier: match &args.ca {
+            Some(path) => Some(authorities::of_file(path)?),
+            None => None,
+        },
     };
     if args.json {
         print(inrush_top::json(&target).map(|text| text + "\n"))?;
@@ -43,9 +46,7 @@ fn print(text: Result<String, TopError>) -> anyhow::Result<()> {
 /// An address, a token or a file that makes no sense is wrong usage.
 fn reported(error: TopError) -> anyhow::Error {
     match error {
-        TopError::Address(_) | TopError::Token | TopError::Ca { .. } => {
-            Usage(error.to_string()).into()
-        }
+        TopError::Address(_) | TopError::Token => Usage(error.to_string()).into(),
         error => error.into(),
     }
 }

@@ -50,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["event", "files", "pipeline", "transport", "store"],
     ),
     ("load", &["event", "files", "codec", "transport"]),
-    ("top", &["files"]),
+    ("top", &[]),
 ];
 
 fn root() -> PathBuf {

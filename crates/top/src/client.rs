@@ -1,12 +1,16 @@
 //! Asks the admin API for a snapshot.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, TcpConnector};
 
+use crate::link::TlsLayer;
 use crate::snapshot::Snapshot;
 
 /// How long an answer may take. Gathering takes a millisecond; a reload can hold it up.
@@ -15,9 +19,6 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read: thousands of sources and destinations.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Bytes of the largest file of certificates that is read.
-const CA_BYTES_MAX: u64 = 1024 * 1024;
-
 /// Which process to ask, and how to get in.
 #[derive(Default)]
 pub struct Target {
@@ -25,8 +26,8 @@ pub struct Target {
     pub url: String,
     /// One of its `admin.tokens`.
     pub token: Option<String>,
-    /// PEM file of the authorities to trust in place of the system's.
-    pub ca_file: Option<PathBuf>,
+    /// Verifies the certificate of the process in place of the system's authorities.
+    pub verifier: Option<Arc<dyn ServerCertVerifier>>,
 }
 
 /// Why there is nothing to show.
@@ -38,14 +39,6 @@ pub enum TopError {
     /// The token can be none: wrong usage.
     #[error("the token holds spaces or signs that no token has; look at INRUSH_TOKEN")]
     Token,
-    /// The file of authorities cannot be used: wrong usage.
-    #[error("{}: {what}", path.display())]
-    Ca {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
     /// The process does not answer, or not as Inrush does.
     #[error("{url}: {what}")]
     Answer {
@@ -64,14 +57,14 @@ pub(crate) struct Client {
     base: String,
     /// The value of the header that shows the token.
     bearer: Option<String>,
-    agent: ureq::Agent,
+    agent: Agent,
 }
 
 impl Client {
     /// A client for the process at `target`.
     ///
     /// # Errors
-    /// [`TopError::Address`], [`TopError::Token`] and [`TopError::Ca`].
+    /// [`TopError::Address`] and [`TopError::Token`]; [`TopError::Answer`] if there is no TLS.
     pub(crate) fn new(target: &Target) -> Result<Self, TopError> {
         let token = target.token.as_deref().map(str::trim);
         let token = token.filter(|token| !token.is_empty());
@@ -80,20 +73,33 @@ impl Client {
             return Err(TopError::Token);
         }
         let base = base(&target.url)?;
-        let mut config = ureq::Agent::config_builder()
+        let mut config = Agent::config_builder()
             // A proxy meant for the outer world is in the way.
             .proxy(None)
             .http_status_as_error(false)
             // The token is for this address and no other.
             .max_redirects(0)
             .timeout_global(Some(ANSWER_MAX));
-        if base.starts_with("https://") {
-            config = config.tls_config(tls(target.ca_file.as_ref())?);
+        let verifier = target.verifier.clone();
+        let verifier = verifier.filter(|_| base.starts_with("https://"));
+        if base.starts_with("https://") && verifier.is_none() {
+            config = config.tls_config(tls());
         }
+        let agent = match verifier {
+            None => config.build().into(),
+            Some(verifier) => {
+                let layer = TlsLayer::new(verifier).map_err(|error| TopError::Answer {
+                    url: base.clone(),
+                    what: error.to_string(),
+                })?;
+                let link = ().chain(TcpConnector::default()).chain(layer);
+                Agent::with_parts(config.build(), link, DefaultResolver::default())
+            }
+        };
         Ok(Self {
             base,
             bearer: token.map(|token| format!("Bearer {token}")),
-            agent: config.build().into(),
+            agent,
         })
     }
 
@@ -177,37 +183,15 @@ fn base(address: &str) -> Result<String, TopError> {
     Ok(base)
 }
 
-/// Trusts the authorities of a file, or those that this system trusts.
-fn tls(ca_file: Option<&PathBuf>) -> Result<TlsConfig, TopError> {
-    let trusted: Vec<Certificate<'static>> = match ca_file {
-        Some(path) => authorities(path)?,
-        None => {
-            let system = rustls_native_certs::load_native_certs().certs;
-            let read = system
-                .iter()
-                .map(|der| Certificate::from_der(der).to_owned());
-            read.collect()
-        }
-    };
-    Ok(TlsConfig::builder()
+/// Trusts the authorities that this system trusts.
+fn tls() -> TlsConfig {
+    let system = rustls_native_certs::load_native_certs().certs;
+    let read = system
+        .iter()
+        .map(|der| Certificate::from_der(der).to_owned());
+    let trusted: Vec<Certificate<'static>> = read.collect();
+    TlsConfig::builder()
         .root_certs(RootCerts::new_with_certs(&trusted))
         .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-        .build())
-}
-
-fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>, TopError> {
-    let fail = |what: String| TopError::Ca {
-        path: path.to_owned(),
-        what,
-    };
-    let pem = inrush_files::read(path, CA_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
-    let certificate = |item: Result<PemItem<'static>, ureq::Error>| match item {
-        Ok(PemItem::Certificate(certificate)) => Some(certificate),
-        _ => None,
-    };
-    let found: Vec<_> = parse_pem(&pem).filter_map(certificate).collect();
-    match found.is_empty() {
-        true => Err(fail("there is no certificate in it".to_owned())),
-        false => Ok(found),
-    }
+        .build()
 }

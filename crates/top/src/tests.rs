@@ -505,7 +505,7 @@ fn client(url: &str, token: Option<&str>) -> Result<Client, TopError> {
     Client::new(&Target {
         url: url.to_owned(),
         token: token.map(str::to_owned),
-        ca_file: None,
+        verifier: None,
     })
 }
 

@@ -13,13 +13,15 @@ use rustls_pki_types::PrivateKeyDer;
 
 use crate::hec::{send, to_hec};
 
-/// A certificate that says that it is an authority, for this name; its file is `NAME.pem`.
-fn self_signed(dir: &Path, name: &str) -> Arc<ServerConfig> {
+/// A certificate that says that it is an authority, for this name; its file is `NAME.pem`, its
+/// key's `NAME.key.pem`.
+pub(crate) fn self_signed(dir: &Path, name: &str) -> Arc<ServerConfig> {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = params.self_signed(&key).unwrap();
     std::fs::write(dir.join(format!("{name}.pem")), certificate.pem()).unwrap();
+    std::fs::write(dir.join(format!("{name}.key.pem")), key.serialize_pem()).unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -107,6 +107,37 @@ fn a_process_that_asks_for_a_token_is_shown_one_over_tls() {
     }
 }
 
+/// As `openssl req -x509` makes it: an authority's certificate, in place of a server's.
+#[test]
+fn a_self_signed_certificate_is_trusted_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    crate::hec_tls::self_signed(dir.path(), "127.0.0.1");
+    crate::hec_tls::self_signed(dir.path(), "127.0.0.2");
+    let pem = |name: &str| dir.path().join(format!("{name}.pem")).display().to_string();
+    let (cert, key) = (pem("127.0.0.1"), pem("127.0.0.1.key"));
+    let admin = format!(
+        "admin: {{ listen: 127.0.0.1:0, tokens: [0123456789abcdef], \
+         tls: {{ cert_file: \"{cert}\", key_file: \"{key}\" }} }}\n"
+    );
+    let inrush = Inrush::start(&(admin + &to_file(TCP, "")));
+    let url = format!("https://{}", inrush.admin());
+    let asked = |ca: &str| {
+        let mut command = Command::new(binary());
+        command.args(["top", "--json", &url, "--ca", ca]);
+        command.env("INRUSH_TOKEN", "0123456789abcdef");
+        let output = command.output().unwrap();
+        let said = words(&output.stdout) + &words(&output.stderr);
+        (output.status.code(), said)
+    };
+    let (code, said) = asked(&cert);
+    assert!(
+        code == Some(0) && said.contains("\"balanced\":true"),
+        "{said}"
+    );
+    let (code, said) = asked(&pem("127.0.0.2"));
+    assert!(code == Some(1) && said.contains("certificate"), "{said}");
+}
+
 #[test]
 fn where_nothing_answers_it_says_so() {
     for mode in ["--once", "--json"] {
