@@ -48,6 +48,7 @@ fuzz_target!(|data: &[u8]| {
         ip: IpAddr::from([192, 0, 2, 1]),
         local_port: 514,
         protocol: Protocol::Udp,
+        client: None,
     });
     let raw = Span::new(0, builder.filled());
     let received = Timestamp(1_714_979_289_123_456_000);

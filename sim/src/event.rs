@@ -129,10 +129,15 @@ fn same(a: &Record, b: &Record) -> bool {
 }
 
 fn peer(rng: &mut Rng) -> Peer {
+    let last = rng.u8(..3);
+    let protocol = [Protocol::Udp, Protocol::Tcp, Protocol::Tls][rng.usize(..3)];
+    // One that has shown a certificate among others of the same batch that have not.
+    let client = (protocol == Protocol::Tls && last > 0).then(|| format!("relay-{last}").into());
     Peer {
-        ip: [10, 0, 0, rng.u8(..3)].into(),
+        ip: [10, 0, 0, last].into(),
         local_port: 514,
-        protocol: [Protocol::Udp, Protocol::Tcp, Protocol::Tls][rng.usize(..3)],
+        protocol,
+        client,
     }
 }
 

@@ -23,6 +23,13 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         if !packs(&config)? {
             return Ok(ExitCode::from(2));
         }
+        let expired = config::expired_lists(&config);
+        for words in &expired {
+            eprintln!("{}: {words}", path.display());
+        }
+        if !expired.is_empty() {
+            return Ok(ExitCode::from(2));
+        }
         if let Some(words) = inrush_pipeline::shortage(&config, process::open_files_hard_max()) {
             eprintln!("{}: warning: {words}", path.display());
         }

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod collectors;
+mod refused;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,6 +96,7 @@ fn ask(config: &Config) -> Ask {
         reserve_bytes: config.queue.reserve_bytes.0,
         certificates,
         collectors: asked.collectors,
+        refused: refused::ask(config),
         ..Ask::default()
     };
     let workers = inrush_pipeline::worker_count(config.workers);

@@ -20,7 +20,7 @@ use signal_hook::consts::SIGINT;
 use super::{SearchArgs, SqlArgs, Usage, configuration};
 use files::Files;
 use print::{Json, Page, Show};
-use process::Process;
+pub(crate) use process::Process;
 
 /// Since when, unless something else is asked for.
 const SINCE_DEFAULT: &str = "15m";

@@ -7,13 +7,26 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber,
+};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::DEADLINE;
+
+/// Midnight UTC, so many days from today.
+macro_rules! day {
+    ($days:expr) => {{
+        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        let date = today.checked_add(jiff::Span::new().days($days)).unwrap();
+        let (month, day) = (date.month() as u8, date.day() as u8);
+        rcgen::date_time_ymd(date.year().into(), month, day)
+    }};
+}
 
 /// A TLS connection.
 pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
@@ -53,16 +66,43 @@ impl Pki {
 
     /// [`Self::issue`] for these days from today on, counted from midnight UTC.
     pub fn issue_for(&self, name: &str, days: Range<i64>) {
-        let day = |days: i64| {
-            let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
-            let date = today.checked_add(jiff::Span::new().days(days)).unwrap();
-            let (month, day) = (date.month() as u8, date.day() as u8);
-            rcgen::date_time_ymd(date.year().into(), month, day)
-        };
         self.issue_with(name, |params| {
-            params.not_before = day(days.start);
-            params.not_after = day(days.end);
+            params.not_before = day!(days.start);
+            params.not_after = day!(days.end);
         });
+    }
+
+    /// [`Self::issue`] for a client with these DNS names in `subjectAltName`, and `name` as its
+    /// common name.
+    pub fn issue_to(&self, name: &str, dns: &[&str], serial: u64) -> CertificateDer<'static> {
+        self.issue_with(name, |params| {
+            let names: Vec<String> = dns.iter().map(|name| (*name).to_owned()).collect();
+            params.subject_alt_names = CertificateParams::new(names).unwrap().subject_alt_names;
+            params.serial_number = Some(SerialNumber::from(serial));
+        })
+    }
+
+    /// Writes `crl.pem`, the list of revoked certificates with these serial numbers, which is good
+    /// for these days from today on.
+    pub fn revoke(&self, serials: &[u64], days: Range<i64>) {
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: SerialNumber::from(*serial),
+            revocation_time: day!(days.start),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: day!(days.start),
+            next_update: day!(days.end),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).unwrap();
+        let new = self.path("crl.pem.new");
+        fs::write(&new, list.pem().unwrap()).unwrap();
+        fs::rename(new, self.path("crl.pem")).unwrap();
     }
 
     fn issue_with(

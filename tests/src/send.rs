@@ -1,7 +1,7 @@
 //! Senders: the bytes that the test wrote, and nothing else.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 
 use crate::DEADLINE;
 
@@ -33,7 +33,19 @@ pub struct Tcp(pub TcpStream);
 
 impl Tcp {
     pub fn connect(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect(to).unwrap();
+        Self::of(TcpStream::connect(to).unwrap())
+    }
+
+    /// Connects from another address of this host.
+    pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
+        use socket2::{Domain, Socket, Type};
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
+        socket.connect(&to.into()).unwrap();
+        Self::of(socket.into())
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_write_timeout(Some(DEADLINE)).unwrap();

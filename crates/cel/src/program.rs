@@ -189,6 +189,7 @@ impl Program {
             class: None,
             source: &source,
             sender: None,
+            client: None,
         };
         match (self.run(&event), self.kind) {
             (Ok(Value::Text(_)), Kind::Condition) => Err(error(
@@ -434,6 +435,7 @@ mod tests {
             class: Some(&class),
             source: &source,
             sender: Some([192, 0, 2, 9].into()),
+            client: Some("relay.example.com"),
         };
         Program::compile(written, Kind::Value)
             .expect(written)

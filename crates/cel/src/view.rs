@@ -20,6 +20,10 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("rule", "the rules that recognised it, joined by `|`"),
     ("listener", "the name of the source in the configuration"),
     ("sender", "the sender's address: text"),
+    (
+        "tls_client",
+        "the name in the client's certificate, which was verified; empty without one",
+    ),
     ("host", "text"),
     ("program", "the program, or APP-NAME: text"),
     ("pid", "the process, or PROCID: text"),
@@ -65,6 +69,8 @@ pub struct View<'a> {
     pub source: &'a SourceInfo,
     /// Who sent it.
     pub sender: Option<IpAddr>,
+    /// What it is called by its certificate.
+    pub client: Option<&'a str>,
 }
 
 /// RFC 3164 section 4.3.3: what has no PRI is user.notice.
@@ -173,6 +179,7 @@ impl VariableResolver for View<'_> {
             "class" => self.names.class,
             "rule" => self.class.map_or(&b""[..], |class| class.rules.as_bytes()),
             "listener" => self.source.name.as_bytes(),
+            "tls_client" => self.client.unwrap_or_default().as_bytes(),
             "host" => self.part(record.host),
             "program" => self.part(record.app),
             "pid" => self.part(record.proc_id),

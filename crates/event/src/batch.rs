@@ -53,7 +53,7 @@ impl Protocol {
 }
 
 /// Who sent a record: the address behind any PROXY header, and the door it came through.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Peer {
     /// The sender's address, IPv4-mapped IPv6 already unmapped.
     pub ip: IpAddr,
@@ -61,6 +61,8 @@ pub struct Peer {
     pub local_port: u16,
     /// How it came.
     pub protocol: Protocol,
+    /// The name in its TLS certificate, which was verified; `None` where it showed none.
+    pub client: Option<Arc<str>>,
 }
 
 /// What every event of a source has in common.
@@ -412,8 +414,8 @@ impl BatchBuilder {
         if peers.last() == Some(&peer) {
             return peers.len() as u32 - 1;
         }
-        *peer_index.entry(peer).or_insert_with(|| {
-            peers.push(peer);
+        *peer_index.entry(peer).or_insert_with_key(|peer| {
+            peers.push(peer.clone());
             peers.len() as u32 - 1
         })
     }
@@ -769,6 +771,7 @@ pub(crate) mod tests {
             ip: IpAddr::from([127, 0, 0, last]),
             local_port: 514,
             protocol: Protocol::Udp,
+            client: None,
         };
         assert_eq!(builder.peer(peer(1)), 0);
         assert_eq!(builder.peer(peer(2)), 1);

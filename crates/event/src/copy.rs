@@ -32,7 +32,7 @@ impl BatchBuilder {
             copy.class = self.class(class);
         }
         if let Some(peer) = batch.peer(record) {
-            copy.peer = self.peer(*peer);
+            copy.peer = self.peer(peer.clone());
         }
         self.records_mut().push(copy);
     }

@@ -33,6 +33,7 @@ reasons! {
         QueueFull "queue_full" "No destination had room in the queue, and the policy is to drop the newest.",
         TlsOnPlain "tls_on_plain_port" "TLS that came to a plain port: the first bytes of a connection, no event.",
         Http "http_on_syslog_port" "A request of HTTP that came to a syslog port, no event.",
+        UntrustedProxy "untrusted_proxy" "A PROXY header of a peer that is not one of `trusted_proxies`, and what came with it.",
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_transport::config::{ListenAddr, ProxyProtocol};
+use inrush_transport::config::{ListenAddr, ProxyHeader};
 use inrush_transport::refusal::Refusal;
 use inrush_transport::stream::{Connection, EndReason, Opening};
 use mio::net::{TcpListener, TcpStream};
@@ -224,7 +224,8 @@ impl Worker {
         let source = &door.source;
         source.connections_accepted.add(1);
         let ip = peer.ip().to_canonical();
-        let place = match self.place(source, &settings, &socket, ip) {
+        let proxy = settings.stream.proxy_header(ip);
+        let place = match self.place(source, &settings, proxy, (&socket, ip)) {
             Ok(place) => place,
             Err(refusal) => return source.turn_away(ip, refusal, String::new()),
         };
@@ -232,8 +233,8 @@ impl Worker {
         let tls = settings.tls.as_ref().filter(|_| protocol.is_tls());
         let opening = Opening {
             protocol,
-            tls: tls.map(|tls| tls.config()),
-            proxy: settings.stream.proxy_protocol == ProxyProtocol::Required,
+            tls: tls.cloned(),
+            proxy,
             deadline: Instant::now() + settings.stream.handshake_timeout.0,
         };
         let least = self.workers.iter().min_by_key(|worker| worker.load());
@@ -248,17 +249,20 @@ impl Worker {
         &self,
         source: &Source,
         settings: &Settings,
-        socket: &TcpStream,
-        ip: IpAddr,
+        proxy: ProxyHeader,
+        (socket, ip): (&TcpStream, IpAddr),
     ) -> Result<Place, Refusal> {
+        if proxy == ProxyHeader::Closed {
+            return Err(Refusal::UntrustedProxy);
+        }
         if source.connections.get() >= settings.stream.max_connections.get() as u64 {
             return Err(Refusal::TooMany);
         }
         let descriptor = u64::try_from(socket.as_raw_fd()).unwrap_or(u64::MAX);
         // Whoever is behind a proxy is known only after its header.
-        let bound = match settings.stream.proxy_protocol {
-            ProxyProtocol::Required => Bound::NONE,
-            ProxyProtocol::None => settings.bound(),
+        let bound = match proxy {
+            ProxyHeader::Required => Bound::NONE,
+            _ => settings.bound(),
         };
         self.places
             .take(descriptor, source.number(), ip, bound)

@@ -454,6 +454,7 @@ impl Filler {
             ip,
             local_port: connection.local_port(),
             protocol: connection.protocol(),
+            client: connection.client().cloned(),
         });
         self.stamp(now);
         let received = now.wall;
@@ -519,6 +520,7 @@ impl Filler {
             ip,
             local_port,
             protocol: Protocol::Udp,
+            client: None,
         });
         self.stamp(now);
         let received = now.wall;

@@ -91,6 +91,7 @@ fn batch(texts: &[String]) -> Batch {
         ip: "192.0.2.7".parse().unwrap(),
         local_port: 514,
         protocol: Protocol::Tcp,
+        client: None,
     });
     for text in texts {
         let start = builder.filled();

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::array::types::TimestampNanosecondType;
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use inrush_store::query::sql::{self, Range};
 use inrush_store::query::{self, Query};
 use inrush_store::read::{Columns, Fault, Piece, Selection, Wanted, candidates};
 use inrush_store::reply::{Failure, SetAside};
+use inrush_store::schema::{FIELDS, TLS_CLIENT};
 use inrush_store::snapshot::{DataFile, Snapshot};
 use tokio::sync::mpsc;
 
@@ -29,7 +30,7 @@ use crate::work::Work;
 const WAITING_MAX: usize = 2;
 
 /// The columns that are read, in the order of [`Row`].
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "time",
     "received",
     "host",
@@ -42,6 +43,7 @@ const COLUMNS: [&str; 12] = [
     "sender",
     "protocol",
     "anomalies",
+    FIELDS,
 ];
 
 /// An event as it is kept. What it does not have is empty.
@@ -71,6 +73,8 @@ pub struct Row {
     pub protocol: String,
     /// What was odd about it, joined by commas.
     pub anomalies: String,
+    /// The name in the client's certificate.
+    pub tls_client: String,
 }
 
 /// What a scan brings.
@@ -235,6 +239,19 @@ impl<'a> Scanning<'a> {
     }
 }
 
+/// The value of a key in a map; empty if the row has none.
+fn entry(column: &ArrayRef, key: &str, row: usize) -> String {
+    let maps = column.as_map_opt().filter(|maps| maps.is_valid(row));
+    let found = maps.and_then(|maps| {
+        let entries = maps.value(row);
+        let keys = entries.column(0).as_string_opt::<i32>()?;
+        let values = entries.column(1).as_string_opt::<i32>()?;
+        let at = keys.iter().position(|known| known == Some(key))?;
+        Some(values.value(at).to_owned())
+    });
+    found.unwrap_or_default()
+}
+
 fn rows_of(batch: &RecordBatch) -> Vec<Row> {
     let text = |at: usize, row: usize| {
         let column = batch.column(at);
@@ -260,6 +277,7 @@ fn rows_of(batch: &RecordBatch) -> Vec<Row> {
         sender: text(9, row),
         protocol: text(10, row),
         anomalies: text(11, row),
+        tls_client: entry(batch.column(12), TLS_CLIENT, row),
     };
     (0..batch.num_rows()).map(row).collect()
 }

@@ -198,6 +198,7 @@ fn batch(sequence: u64) -> Arc<Batch> {
         ip: [10, 1, 2, 3].into(),
         local_port: 5514,
         protocol: Protocol::Tcp,
+        client: None,
     };
     let (peer, now) = (builder.peer(peer), Timestamp::now());
     for n in 0..BATCH_EVENTS {

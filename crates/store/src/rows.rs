@@ -20,7 +20,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use inrush_event::{Anomalies, Batch, Origin, Record};
 
-use crate::schema::{STORED, time_type};
+use crate::schema::{STORED, TLS_CLIENT, time_type};
 use crate::sdata;
 use crate::snapshot::Chunk;
 
@@ -157,7 +157,8 @@ impl<'a> Rows<'a> {
         let raw = anomalies
             .contains(Anomalies::NOT_UTF8)
             .then(|| batch.get(record.raw));
-        self.push_fields(batch.get(record.sdata), raw);
+        let client = batch.peer(record).and_then(|peer| peer.client.as_deref());
+        self.push_fields(batch.get(record.sdata), raw, client);
     }
 
     /// Who sent it, by what, and the host that it is about: the sender where none was named.
@@ -210,8 +211,14 @@ impl<'a> Rows<'a> {
         self.anomalies.append_value(&self.names);
     }
 
-    fn push_fields(&mut self, sdata: &[u8], raw: Option<&[u8]>) {
+    fn push_fields(&mut self, sdata: &[u8], raw: Option<&[u8]>, client: Option<&str>) {
         let mut any = false;
+        if let Some(client) = client {
+            let (keys, values) = self.fields.entries();
+            keys.append_value(TLS_CLIENT);
+            values.append_value(client);
+            any = true;
+        }
         if let Some(raw) = raw {
             let (keys, values) = self.fields.entries();
             keys.append_value(RAW_BASE64);

@@ -19,6 +19,9 @@ pub const LOG: &str = "log";
 pub const EPOCH: &str = "epoch";
 /// What has no column of its own, text by text.
 pub const FIELDS: &str = "fields";
+/// The entry of [`FIELDS`] with the name in the client's certificate. No sender can make one: the
+/// key of a parameter of structured data has a dot in it.
+pub const TLS_CLIENT: &str = "tls_client";
 
 /// A time in nanoseconds since 1970, UTC.
 pub fn time_type() -> DataType {

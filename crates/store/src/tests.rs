@@ -180,12 +180,13 @@ pub(crate) fn batch(index: &str, events: &[(i64, &[u8])]) -> Arc<Batch> {
         ip,
         local_port: 514,
         protocol: Protocol::Tcp,
+        client: None,
     };
     for (time, text) in events {
         let start = builder.filled();
         builder.extend(text);
         let span = Span::new(start, builder.filled());
-        let peer = builder.peer(peer);
+        let peer = builder.peer(peer.clone());
         let mut record = Record::unparsed(span, Timestamp(NOW), peer, Anomalies::NONE);
         record.event_time = Timestamp(*time);
         builder.parts().1.push(record);

@@ -11,9 +11,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use inrush_event::{AutoCount, ByteSize, Period, Protocol, limits, text_option};
+use inrush_event::{AutoCount, ByteSize, Network, Period, Protocol, limits, text_option};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::peers::PermittedPeer;
 
 /// Where to listen, and for what: `udp://0.0.0.0:5514`, `tcp://[::]:514`, `tls://0.0.0.0:6514`,
 /// `relp://0.0.0.0:2514`, or `relps://0.0.0.0:2515` for RELP under TLS from the first byte.
@@ -160,6 +162,19 @@ pub struct TlsServerOptions {
     /// given, else `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_auth: Option<ClientAuth>,
+    /// Files with the revocation lists (CRL, PEM or DER) of the authorities of client
+    /// certificates. With any, every authority of a client's chain must have one: a client whose
+    /// certificate is revoked, or whose authority has no list or an expired one, is turned away.
+    /// They are read again when they change, as the certificates are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crl_files: Vec<PathBuf>,
+    /// The clients that may connect: names in their certificates (`relay.example.com`, `10.0.0.7`,
+    /// `*.example.com` for one label) or fingerprints (`SHA256:…`), as in RFC 5425, section 5.
+    /// DNS names of `subjectAltName` count; the common name where there are none. A fingerprint
+    /// also lets in a certificate that no authority of `client_ca_file` has signed. Default: every
+    /// client that one has signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permitted_peers: Option<Vec<PermittedPeer>>,
 }
 
 impl TlsServerOptions {
@@ -167,9 +182,15 @@ impl TlsServerOptions {
     pub fn client_auth(&self) -> ClientAuth {
         match (self.client_auth, &self.client_ca_file) {
             (Some(chosen), _) => chosen,
-            (None, Some(_)) => ClientAuth::Required,
-            (None, None) => ClientAuth::None,
+            (None, None) if !self.names_fingerprints() => ClientAuth::None,
+            (None, _) => ClientAuth::Required,
         }
+    }
+
+    /// Whether `permitted_peers` lets in certificates that need no authority.
+    pub fn names_fingerprints(&self) -> bool {
+        let is_fingerprint = |peer: &PermittedPeer| matches!(peer, PermittedPeer::Sha256(_));
+        self.permitted_peers.iter().flatten().any(is_fingerprint)
     }
 }
 
@@ -281,6 +302,37 @@ pub struct StreamOptions {
     pub keepalive: Period,
     /// Whether connections begin with a PROXY protocol header (v1 or v2) that names the sender.
     pub proxy_protocol: ProxyProtocol,
+    /// The proxies whose PROXY headers are believed, by address or network. Where others connect,
+    /// see `proxy_protocol`. Default: whoever reaches the listener is believed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted_proxies: Option<Vec<Network>>,
+}
+
+/// What the first bytes of a connection have to do with the PROXY protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProxyHeader {
+    /// They are the sender's own, whatever they are.
+    None,
+    /// They are a header.
+    Required,
+    /// They are the sender's own, and no header, which it may not send.
+    Forbidden,
+    /// They do not matter: who is no proxy may not connect.
+    Closed,
+}
+
+impl StreamOptions {
+    /// What holds for a connection of `ip`.
+    pub fn proxy_header(&self, ip: IpAddr) -> ProxyHeader {
+        let trusted = self.trusted_proxies.as_ref();
+        let is_trusted = || trusted.is_none_or(|all| all.iter().any(|one| one.contains(ip)));
+        match self.proxy_protocol {
+            ProxyProtocol::None => ProxyHeader::None,
+            _ if is_trusted() => ProxyHeader::Required,
+            ProxyProtocol::Required => ProxyHeader::Closed,
+            ProxyProtocol::Trusted => ProxyHeader::Forbidden,
+        }
+    }
 }
 
 impl Default for StreamOptions {
@@ -292,6 +344,7 @@ impl Default for StreamOptions {
             handshake_timeout: Period(Duration::from_secs(10)),
             keepalive: Period(Duration::from_secs(60)),
             proxy_protocol: ProxyProtocol::None,
+            trusted_proxies: None,
         }
     }
 }
@@ -303,17 +356,21 @@ const CONNECTIONS: NonZeroUsize = match NonZeroUsize::new(limits::CONNECTIONS_DE
 
 /// Whether connections begin with a PROXY protocol header.
 ///
-/// There is no third choice that takes the header where it comes and does without elsewhere:
-/// whoever reaches such a listener could then claim any sender's address.
+/// No choice takes a header from whoever sends one and does without elsewhere: whoever reaches
+/// such a listener could then claim any sender's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyProtocol {
     /// They do not: the sender is who connects.
     #[default]
     None,
-    /// They must; a connection without one is closed and counted. Let only the proxy reach this
-    /// listener, for the header is believed.
+    /// They must; a connection without one is closed and counted. `trusted_proxies` says from
+    /// whom: all others are turned away. Without it let only the proxy reach this listener, for
+    /// the header is believed.
     Required,
+    /// Those of `trusted_proxies` must. All others are senders themselves, and are turned away if
+    /// they send a header.
+    Trusted,
 }
 
 #[cfg(test)]

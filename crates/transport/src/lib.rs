@@ -9,8 +9,8 @@
 //! 1. [`config`]: the options of listeners.
 //! 2. [`listen`] and [`activation`]: sockets, our own or systemd's.
 //! 3. [`udp`]: datagrams in bulk (RFC 5426).
-//! 4. [`stream`], [`proxy`] and [`tls`]: connections (RFC 6587, RFC 5425); [`any_server`] and
-//!    [`trusted_server`] for those that we open.
+//! 4. [`stream`], [`proxy`], [`tls`] and [`peers`]: connections (RFC 6587, RFC 5425);
+//!    [`any_server`] and [`trusted_server`] for those that we open.
 //!
 //! # After a crash
 //! Sockets close with the process; sockets that systemd passed stay open and keep what they hold.
@@ -21,6 +21,7 @@ pub mod config;
 pub mod heap;
 pub mod listen;
 pub mod nodes;
+pub mod peers;
 pub mod process;
 pub mod proxy;
 pub mod refusal;

@@ -62,6 +62,11 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
+/// Whether `bytes` begin as a header does: with a signature that no syslog message begins with.
+pub(crate) fn is_header(bytes: &[u8]) -> bool {
+    bytes.starts_with(V1_START) || bytes.starts_with(V2_SIGNATURE)
+}
+
 /// Whether `bytes`, as far as they go, are `start`.
 fn begins(bytes: &[u8], start: &[u8]) -> bool {
     let n = bytes.len().min(start.len());

@@ -75,6 +75,8 @@ refusals! {
         "Give the sender a new certificate if it may still send.";
     UnknownRevocation Tls "a client certificate whose authority has no list in `crl_files`"
         "Add the list of every authority of the chain to `crl_files`.";
+    OldRevocation Tls "a client certificate whose authority's list in `crl_files` has expired"
+        "Put the authority's newest list in its place; it is read without a restart.";
     WrongPurpose Tls "a certificate that is not for clients"
         "Issue it with `clientAuth` among the extended key usages.";
     NotPermitted Tls "a client certificate that is not among `permitted_peers`"
@@ -210,6 +212,8 @@ fn of_certificate(error: &CertificateError) -> (Refusal, String) {
         }
         CertificateError::Revoked => Refusal::Revoked,
         CertificateError::UnknownRevocationStatus => Refusal::UnknownRevocation,
+        CertificateError::ExpiredRevocationList
+        | CertificateError::ExpiredRevocationListContext { .. } => Refusal::OldRevocation,
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             Refusal::WrongPurpose
         }

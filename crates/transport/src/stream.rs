@@ -13,8 +13,10 @@ use inrush_event::Protocol;
 use mio::net::TcpStream;
 use rustls::ServerConnection;
 
+use crate::config::ProxyHeader;
 use crate::proxy;
 use crate::refusal::{self, Refusal};
+use crate::tls::ServerTls;
 
 /// Bytes of ciphertext read at once. Sixteen TLS records of the largest size.
 pub const CIPHER_READ_BYTES: usize = 256 * 1024;
@@ -170,16 +172,22 @@ pub struct Connection {
     peer: IpAddr,
     local_port: u16,
     deadline: Option<Instant>,
+    /// Whether the peer is no proxy, and may not send a header of one.
+    is_no_proxy: bool,
+    /// Whose TLS it is, until the handshake is done.
+    server: Option<Arc<ServerTls>>,
+    /// The name in the client's certificate, once that was verified.
+    client: Option<Arc<str>>,
 }
 
 /// What a new connection has to do before its data counts.
 pub struct Opening {
     /// What the listener is for.
     pub protocol: Protocol,
-    /// The TLS configuration, for a `tls://` or `relps://` listener.
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// The TLS of a `tls://` or `relps://` listener.
+    pub tls: Option<Arc<ServerTls>>,
     /// Whether a PROXY header comes first.
-    pub proxy: bool,
+    pub proxy: ProxyHeader,
     /// When PROXY header and handshake must be done.
     pub deadline: Instant,
 }
@@ -195,16 +203,16 @@ impl Connection {
             // Answers are small, and a sender whose window is full waits for each of them.
             socket.set_nodelay(true)?;
         }
-        let tls = match opening.tls {
-            Some(config) => Some(Box::new(
-                ServerConnection::new(config).map_err(io::Error::other)?,
+        let tls = match &opening.tls {
+            Some(server) => Some(Box::new(
+                ServerConnection::new(server.config()).map_err(io::Error::other)?,
             )),
             None => None,
         };
         let stage = match (opening.proxy, &tls) {
-            (true, _) => Stage::Proxy,
-            (false, Some(_)) => Stage::Handshake,
-            (false, None) => Stage::Open,
+            (ProxyHeader::Required, _) => Stage::Proxy,
+            (_, Some(_)) => Stage::Handshake,
+            (_, None) => Stage::Open,
         };
         let deadline = (!matches!(stage, Stage::Open)).then_some(opening.deadline);
         let peer = peer.ip().to_canonical();
@@ -220,7 +228,16 @@ impl Connection {
             peer,
             local_port,
             deadline,
+            is_no_proxy: opening.proxy == ProxyHeader::Forbidden,
+            server: opening.tls,
+            client: None,
         })
+    }
+
+    /// The name in the client's certificate, once that was verified; `None` for a client that
+    /// showed none.
+    pub fn client(&self) -> Option<&Arc<str>> {
+        self.client.as_ref()
     }
 
     /// The sender's address: the one in the PROXY header once that is read.
@@ -282,13 +299,16 @@ impl Connection {
         }
     }
 
-    /// Whether the first bytes of the peer are TLS or HTTP, which no syslog sender speaks here.
+    /// Whether the first bytes of the peer are TLS or HTTP, which no syslog sender speaks here, or
+    /// the header of a proxy that it is not.
     fn is_foreign(&mut self, bytes: &[u8]) -> bool {
         self.begun = true;
         let refusal = if refusal::begins_tls(bytes) {
             Refusal::TlsOnPlain
         } else if refusal::begins_http(bytes) {
             Refusal::Http
+        } else if self.is_no_proxy && proxy::is_header(bytes) {
+            Refusal::UntrustedProxy
         } else {
             return false;
         };
@@ -313,8 +333,17 @@ impl Connection {
         }
         let outcome = read_tls(tls, &mut self.socket, space, cipher, &mut self.session);
         let is_done = !tls.is_handshaking();
+        if is_done && let Some(server) = self.server.take() {
+            // A session that was resumed has the certificate of the first one.
+            let shown = tls.peer_certificates().and_then(<[_]>::first);
+            self.client = shown.and_then(|shown| server.client(shown));
+        }
         if let Some(fault) = self.session.fault.take() {
             let (refusal, detail) = refusal::of_tls(&fault, &self.session.first);
+            if refusal == Refusal::ProxyOnTls && self.is_no_proxy {
+                self.refuse(Refusal::UntrustedProxy, detail);
+                return Read::Failed(EndReason::UntrustedProxy);
+            }
             self.refuse(refusal, detail);
         }
         if !matches!(self.stage, Stage::Handshake) {

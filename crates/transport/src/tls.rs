@@ -4,10 +4,13 @@
 //! * A configuration is used only after its key was found to belong to its certificate and its
 //!   authorities to be certificates. A change that fails this leaves the last good one in use.
 //! * A session keeps the certificate that it began with; the next one gets the newest.
-//! * TLS 1.2 and 1.3, with ring. A client's certificate is checked for its signature and dates.
+//! * TLS 1.2 and 1.3, with ring. A client's certificate is checked for its signature and dates, and
+//!   for its names ([`crate::peers`]) and against revocation lists where that is configured.
+//! * Changed lists are for the next handshake; no session is resumed across a change.
 //!
 //! # Limits
-//! A file is at most [`FILE_BYTES_MAX`] and must be a regular one.
+//! A file is at most [`FILE_BYTES_MAX`], one with revocation lists [`CRL_BYTES_MAX`], and must be a
+//! regular one.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -18,18 +21,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{InconsistentKeys, RootCertStore, ServerConfig};
+use webpki::OwnedCertRevocationList;
 use x509_cert::Certificate;
+use x509_cert::crl::CertificateList;
 use x509_cert::der::Decode;
 use x509_cert::time::Time;
 
 use crate::config::{ClientAuth, TlsServerOptions};
+use crate::peers::{Permitted, PermittedClients};
 
 /// Bytes read of a certificate file at most: every authority that browsers trust takes a quarter.
 pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Bytes read of a file with revocation lists at most: 200,000 revoked certificates.
+pub const CRL_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Why TLS cannot be had from these options: which option, which file, what is wrong with it.
 #[derive(Debug, thiserror::Error)]
@@ -55,9 +64,12 @@ pub enum TlsProblem {
     /// A directory, a pipe, a device.
     #[error("is not a regular file")]
     NotAFile,
-    /// More than [`FILE_BYTES_MAX`].
-    #[error("is larger than 1 MiB, so it is not what it should be")]
-    TooLarge,
+    /// More bytes than these.
+    #[error("is larger than {} MiB, so it is not what it should be", .0 >> 20)]
+    TooLarge(u64),
+    /// No revocation list in it.
+    #[error("holds no revocation list: it must be DER or have a part `BEGIN X509 CRL`")]
+    NoRevocationList,
     /// Binary, as it begins.
     #[error(
         "is DER, not PEM; convert it with `openssl x509 -inform der` or `openssl pkey -inform der`"
@@ -87,6 +99,9 @@ pub enum TlsProblem {
     /// Client certificates are asked for and nothing says which are good.
     #[error("client_auth asks for client certificates: name who signs them in client_ca_file")]
     NoAuthority,
+    /// Revocation lists without an authority whose certificates they could revoke.
+    #[error("is of no use without client_ca_file, which names the authorities of clients")]
+    NoUse,
 }
 
 fn remedy(error: &io::Error) -> &'static str {
@@ -104,6 +119,7 @@ pub struct ServerTls {
     /// Fingerprint of the files at the last attempt, good or bad. Held all through a refresh, so
     /// that of two the one that read last also swaps last.
     attempted: Mutex<u64>,
+    permitted: Permitted,
     /// Held only to clone or to swap, never while a file is read.
     current: RwLock<Loaded>,
 }
@@ -112,6 +128,8 @@ pub struct ServerTls {
 struct Loaded {
     config: Arc<ServerConfig>,
     not_after: i64,
+    /// When the lists of revoked certificates expire.
+    lists: Vec<RevocationList>,
 }
 
 /// What a look at the files came to.
@@ -137,9 +155,10 @@ impl ServerTls {
         let files = Files::read(options);
         let fingerprint = files.fingerprint();
         let loaded = build(options, files)?;
-        loaded.warn_of_dates(&options.cert_file);
+        loaded.warn_of_dates(options);
         Ok(Self {
             options: options.clone(),
+            permitted: Permitted::new(options.permitted_peers.as_ref()),
             attempted: Mutex::new(fingerprint),
             current: RwLock::new(loaded),
         })
@@ -154,6 +173,11 @@ impl ServerTls {
                 .unwrap_or_else(PoisonError::into_inner)
                 .config,
         )
+    }
+
+    /// What the client of a session is called, whose certificate was verified.
+    pub(crate) fn client(&self, certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
+        self.permitted.name(certificate).map(Into::into)
     }
 
     /// Seconds since 1970: when the certificate in use expires.
@@ -181,7 +205,7 @@ impl ServerTls {
         }
         match build(&self.options, files) {
             Ok(loaded) => {
-                loaded.warn_of_dates(&self.options.cert_file);
+                loaded.warn_of_dates(&self.options);
                 let not_after = loaded.not_after;
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
                 Refresh::Reloaded { not_after }
@@ -194,17 +218,29 @@ impl ServerTls {
 impl Loaded {
     /// A certificate out of date is used all the same: some senders do not look, and to turn all
     /// away would lose the events of those that do not.
-    fn warn_of_dates(&self, path: &Path) {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs());
-        if self.not_after < now as i64 {
+    fn warn_of_dates(&self, options: &TlsServerOptions) {
+        let now = now_s();
+        if self.not_after < now {
             tracing::warn!(
-                file = %path.display(),
+                file = %options.cert_file.display(),
                 "the certificate has expired: senders that check it will not connect"
             );
         }
+        for list in self.lists.iter().filter(|list| list.next_update < now) {
+            tracing::warn!(
+                issuer = list.issuer,
+                "a revocation list has expired: clients of this authority are turned away"
+            );
+        }
     }
+}
+
+/// Seconds since 1970, now.
+fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
 }
 
 /// The contents of the files, or why they are not to be had.
@@ -212,17 +248,23 @@ struct Files {
     cert: Result<Vec<u8>, TlsError>,
     key: Result<Vec<u8>, TlsError>,
     client_ca: Option<Result<Vec<u8>, TlsError>>,
+    lists: Vec<Result<Vec<u8>, TlsError>>,
 }
 
 impl Files {
     fn read(options: &TlsServerOptions) -> Self {
+        let asks = options.client_auth() != ClientAuth::None;
         let client_ca = options.client_ca_file.as_deref();
+        let lists = options.crl_files.iter().filter(|_| asks);
         Self {
-            cert: read("cert_file", &options.cert_file),
-            key: read("key_file", &options.key_file),
+            cert: read("cert_file", &options.cert_file, FILE_BYTES_MAX),
+            key: read("key_file", &options.key_file, FILE_BYTES_MAX),
             client_ca: client_ca
-                .filter(|_| options.client_auth() != ClientAuth::None)
-                .map(|path| read("client_ca_file", path)),
+                .filter(|_| asks)
+                .map(|path| read("client_ca_file", path, FILE_BYTES_MAX)),
+            lists: lists
+                .map(|path| read("crl_files", path, CRL_BYTES_MAX))
+                .collect(),
         }
     }
 
@@ -230,7 +272,8 @@ impl Files {
     /// be had from it.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for file in [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()] {
+        let own = [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()];
+        for file in own.into_iter().chain(self.lists.iter().map(Some)) {
             file.map(|f| f.as_ref().map_err(ToString::to_string))
                 .hash(&mut hasher);
         }
@@ -238,16 +281,16 @@ impl Files {
     }
 }
 
-fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read(option: &'static str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, TlsError> {
     let fail = |problem| TlsError {
         option,
         path: path.to_owned(),
         problem,
     };
-    inrush_files::read(path, FILE_BYTES_MAX).map_err(|source| {
+    inrush_files::read(path, bytes_max).map_err(|source| {
         fail(match source.kind() {
             io::ErrorKind::InvalidInput => TlsProblem::NotAFile,
-            io::ErrorKind::FileTooLarge => TlsProblem::TooLarge,
+            io::ErrorKind::FileTooLarge => TlsProblem::TooLarge(bytes_max),
             _ => TlsProblem::Unreadable { source },
         })
     })
@@ -268,7 +311,8 @@ fn build(options: &TlsServerOptions, files: Files) -> Result<Loaded, TlsError> {
     let not_after = expiry(&chain).map_err(at_cert)?;
     let key = private_key(&files.key?).map_err(at_key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = verifier(options, files.client_ca, &provider)?;
+    let (lists, encoded) = revocation_lists(options, files.lists)?;
+    let verifier = verifier(options, files.client_ca, encoded, &provider)?;
     let builder = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|e| at_cert(TlsProblem::Unusable(e.to_string())))?;
@@ -294,43 +338,157 @@ fn build(options: &TlsServerOptions, files: Files) -> Result<Loaded, TlsError> {
     Ok(Loaded {
         config: Arc::new(config),
         not_after,
+        lists,
     })
 }
 
 fn verifier(
     options: &TlsServerOptions,
     client_ca: Option<Result<Vec<u8>, TlsError>>,
+    lists: Vec<CertificateRevocationListDer<'static>>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
-    let path = options.client_ca_file.clone().unwrap_or_default();
-    let fail = |problem| TlsError {
-        option: "client_ca_file",
-        path,
+    let at = |option, path: Option<&PathBuf>, problem| TlsError {
+        option,
+        path: path.cloned().unwrap_or_default(),
         problem,
     };
-    let client_ca = match (options.client_auth(), client_ca) {
+    let (auth, ca) = (options.client_auth(), options.client_ca_file.as_ref());
+    let authorities = match (auth, client_ca) {
         (ClientAuth::None, _) => return Ok(None),
-        (_, None) => return Err(fail(TlsProblem::NoAuthority)),
-        (_, Some(read)) => read?,
-    };
-    let roots = || {
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(&client_ca)? {
-            roots
-                .add(certificate)
-                .map_err(|e| TlsProblem::Unusable(e.to_string()))?;
+        (_, None) if !options.names_fingerprints() => {
+            return Err(at("client_ca_file", ca, TlsProblem::NoAuthority));
         }
-        let builder =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        let builder = match options.client_auth() {
-            ClientAuth::Optional => builder.allow_unauthenticated(),
-            ClientAuth::Required | ClientAuth::None => builder,
-        };
-        builder
-            .build()
-            .map_err(|e| TlsProblem::Unusable(e.to_string()))
+        (_, None) if !options.crl_files.is_empty() => {
+            let first = options.crl_files.first();
+            return Err(at("crl_files", first, TlsProblem::NoUse));
+        }
+        (_, None) => None,
+        (_, Some(read)) => {
+            let verifier = authorities(&read?, lists, auth, provider);
+            Some(verifier.map_err(|problem| at("client_ca_file", ca, problem))?)
+        }
     };
-    roots().map(Some).map_err(fail)
+    Ok(match (&options.permitted_peers, authorities) {
+        (Some(peers), authorities) => {
+            let optional = auth == ClientAuth::Optional;
+            let algorithms = provider.signature_verification_algorithms;
+            Some(PermittedClients::new(
+                authorities,
+                peers,
+                optional,
+                algorithms,
+            ))
+        }
+        (None, authorities) => authorities,
+    })
+}
+
+/// Verifies clients by the authorities of a PEM file and by revocation lists, if there are any.
+fn authorities(
+    text: &[u8],
+    lists: Vec<CertificateRevocationListDer<'static>>,
+    auth: ClientAuth,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsProblem> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(text)? {
+        roots
+            .add(certificate)
+            .map_err(|e| TlsProblem::Unusable(e.to_string()))?;
+    }
+    let builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let builder = match auth {
+        ClientAuth::Optional => builder.allow_unauthenticated(),
+        ClientAuth::Required | ClientAuth::None => builder,
+    };
+    builder
+        .with_crls(lists)
+        .enforce_revocation_expiration()
+        .build()
+        .map_err(|e| TlsProblem::Unusable(e.to_string()))
+}
+
+/// Whose list of revoked certificates it is, and how long it is good.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RevocationList {
+    /// The authority, as in RFC 4514.
+    pub issuer: String,
+    /// Seconds since 1970: when it was made.
+    pub this_update: i64,
+    /// Seconds since 1970: when it expires.
+    pub next_update: i64,
+}
+
+type Lists = (
+    Vec<RevocationList>,
+    Vec<CertificateRevocationListDer<'static>>,
+);
+
+fn revocation_lists(
+    options: &TlsServerOptions,
+    files: Vec<Result<Vec<u8>, TlsError>>,
+) -> Result<Lists, TlsError> {
+    let (mut lists, mut encoded) = (Vec::new(), Vec::new());
+    for (path, file) in options.crl_files.iter().zip(files) {
+        let fail = |problem| TlsError {
+            option: "crl_files",
+            path: path.clone(),
+            problem,
+        };
+        for der in encoded_lists(&file?).map_err(fail)? {
+            lists.push(list(&der).map_err(fail)?);
+            encoded.push(der);
+        }
+    }
+    Ok((lists, encoded))
+}
+
+/// All revocation lists of a file in PEM, or the one in DER.
+fn encoded_lists(text: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsProblem> {
+    if is_der(text) {
+        return Ok(vec![text.to_vec().into()]);
+    }
+    let found: Vec<_> = CertificateRevocationListDer::pem_slice_iter(text)
+        .collect::<Result<_, _>>()
+        .map_err(TlsProblem::Pem)?;
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(TlsProblem::NoRevocationList),
+    }
+}
+
+fn list(der: &[u8]) -> Result<RevocationList, TlsProblem> {
+    let unusable = |why: &dyn std::fmt::Display| TlsProblem::Unusable(why.to_string());
+    // What the verifier would refuse later, without the name of the file.
+    OwnedCertRevocationList::from_der(der).map_err(|error| unusable(&error))?;
+    let list = <CertificateList>::from_der(der).map_err(|error| unusable(&error))?;
+    let next = list.tbs_cert_list.next_update;
+    let next = next.ok_or_else(|| unusable(&"it does not say until when it is good"))?;
+    Ok(RevocationList {
+        issuer: list.tbs_cert_list.issuer.to_string(),
+        this_update: seconds(list.tbs_cert_list.this_update),
+        next_update: seconds(next),
+    })
+}
+
+/// The revocation lists of a file, at least one, in the file's order.
+///
+/// # Errors
+/// The file cannot be read or holds something else.
+pub fn lists(path: &Path) -> Result<Vec<RevocationList>, TlsError> {
+    let text = read("crl_files", path, CRL_BYTES_MAX)?;
+    let found = encoded_lists(&text).and_then(|all| all.iter().map(|der| list(der)).collect());
+    found.map_err(|problem| TlsError {
+        option: "crl_files",
+        path: path.to_owned(),
+        problem,
+    })
+}
+
+fn seconds(time: Time) -> i64 {
+    i64::try_from(time.to_unix_duration().as_secs()).unwrap_or(i64::MAX)
 }
 
 /// All certificates of a PEM file, at least one.
@@ -391,10 +549,6 @@ impl Validity {
         let certificate =
             Certificate::from_der(der).map_err(|e| TlsProblem::Unusable(e.to_string()))?;
         let all = certificate.tbs_certificate();
-        let seconds = |time: Time| {
-            let since = time.to_unix_duration().as_secs();
-            i64::try_from(since).unwrap_or(i64::MAX)
-        };
         Ok(Self {
             subject: all.subject().to_string(),
             not_before: seconds(all.validity().not_before),
@@ -408,7 +562,7 @@ impl Validity {
 /// # Errors
 /// The file cannot be read or holds something else.
 pub fn validities(option: &'static str, path: &Path) -> Result<Vec<Validity>, TlsError> {
-    let text = read(option, path)?;
+    let text = read(option, path, FILE_BYTES_MAX)?;
     let found = certificates(&text).and_then(|all| all.iter().map(|c| Validity::of(c)).collect());
     found.map_err(|problem| TlsError {
         option,

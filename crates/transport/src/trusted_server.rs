@@ -43,7 +43,7 @@ impl TrustedServer {
 
 /// Whether a certificate was refused for its place in a chain alone. Its dates were looked at
 /// before: webpki reads them first.
-fn is_about_the_chain(error: &Error) -> bool {
+pub(crate) fn is_about_the_chain(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
         Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) => matches!(

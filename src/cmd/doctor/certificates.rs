@@ -7,7 +7,7 @@ use inrush_host::doctor::{CertificateFile, Dates, Moment};
 use inrush_pipeline::config::{Config, SourceConfig};
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ClientAuth, TlsServerOptions};
-use inrush_transport::tls::{self, ServerTls, TlsError, Validity};
+use inrush_transport::tls::{self, RevocationList, ServerTls, TlsError, Validity};
 
 /// All of them, in the order of the configuration.
 pub(super) fn files(config: &Config) -> Vec<CertificateFile> {
@@ -45,6 +45,13 @@ fn listener(owner: &str, options: &TlsServerOptions, files: &mut Vec<Certificate
     if let Some(path) = options.client_ca_file.as_deref().filter(|_| asks) {
         files.push(file("client_ca_file", owner, path, true));
     }
+    for (number, path) in (1..).zip(options.crl_files.iter().filter(|_| asks)) {
+        let owner = match number {
+            1 => owner.to_owned(),
+            _ => format!("{owner}:{number}"),
+        };
+        files.push(revocation_lists(owner, path));
+    }
     let Err(error) = ServerTls::load(options) else {
         return;
     };
@@ -70,6 +77,22 @@ fn file(option: &'static str, owner: &str, path: &Path, authorities: bool) -> Ce
         owner: owner.to_owned(),
         path: path.to_owned(),
         authorities,
+        dates: read.map(|all| all.into_iter().map(dates).collect()),
+    }
+}
+
+fn revocation_lists(owner: String, path: &Path) -> CertificateFile {
+    let read = tls::lists(path).map_err(|error| error.to_string());
+    let dates = |list: RevocationList| Dates {
+        subject: list.issuer,
+        not_before: moment(list.this_update),
+        not_after: moment(list.next_update),
+    };
+    CertificateFile {
+        option: "crl_files",
+        owner,
+        path: path.to_owned(),
+        authorities: false,
         dates: read.map(|all| all.into_iter().map(dates).collect()),
     }
 }

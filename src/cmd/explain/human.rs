@@ -169,7 +169,14 @@ fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Resul
     } else {
         ""
     };
-    page.line("sender", &sender, note)
+    page.line("sender", &sender, note)?;
+    match &peer.client {
+        Some(client) => {
+            let note = "the name in its certificate";
+            page.line("tls_client", &printable(client.as_bytes()), note)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Text fit for a terminal: what is not UTF-8 as U+FFFD, control characters as `\n` or `\u{1b}`.

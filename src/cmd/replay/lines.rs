@@ -80,6 +80,9 @@ fn one(
         Some(names) => names.iter().filter_map(Value::as_str).collect(),
         None => Vec::new(),
     };
+    // Searches print what has no column of its own under `fields`.
+    let client = event["tls_client"].as_str();
+    let client = client.or(event["fields"]["tls_client"].as_str());
     // What searches print has no `format`, and they know of no class.
     let searched = event["format"].is_null();
     take(Ok(Stored {
@@ -90,6 +93,7 @@ fn one(
             .as_str()
             .and_then(|text| text.parse::<IpAddr>().ok()),
         protocol: event["protocol"].as_str().and_then(protocol),
+        client: client.map(Into::into),
         local_port: None,
         received,
         was: Names {

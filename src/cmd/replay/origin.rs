@@ -112,6 +112,7 @@ fn of_row(row: &Row) -> Stored<'_> {
         source: &row.source,
         sender: row.sender.parse().ok(),
         protocol: protocol(&row.protocol),
+        client: (!row.tls_client.is_empty()).then(|| row.tls_client.as_str().into()),
         local_port: None,
         received: Timestamp(row.received_ns),
         was: Names {
@@ -182,6 +183,7 @@ pub(super) fn from_quarantine(
                 source: &entry.batch.source().name,
                 sender: peer.map(|peer| peer.ip),
                 protocol: peer.map(|peer| peer.protocol),
+                client: peer.and_then(|peer| peer.client.clone()),
                 local_port: peer.map(|peer| peer.local_port),
                 received: record.received,
                 was: Names::of(&entry.batch, record),

@@ -16,6 +16,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long an answer may take to begin: a search waits for its turn as long as it may run.
 const BEGIN_MAX: Duration = Duration::from_secs(130);
 
+/// How long a page may take: it is in memory.
+const PAGE_MAX: Duration = Duration::from_secs(5);
+
 /// The variable of the environment that holds a token, where the API asks for one.
 const TOKEN_VARIABLE: &str = "INRUSH_TOKEN";
 
@@ -23,7 +26,7 @@ const TOKEN_VARIABLE: &str = "INRUSH_TOKEN";
 const SHOWN_CHARS: usize = 200;
 
 /// A process that runs with the configuration.
-pub(super) struct Process {
+pub(crate) struct Process {
     agent: ureq::Agent,
     base: String,
     authorization: Option<String>,
@@ -32,7 +35,7 @@ pub(super) struct Process {
 impl Process {
     /// The process that listens where the configuration says; none if nobody does, or only over
     /// TLS, whose certificate is made for a name that is not known here.
-    pub(super) fn find(config: &Config) -> Option<Self> {
+    pub(crate) fn find(config: &Config) -> Option<Self> {
         if config.admin.tls.is_some() {
             return None;
         }
@@ -55,6 +58,21 @@ impl Process {
             base: format!("http://{address}"),
             authorization: token.map(|token| format!("Bearer {}", token.trim())),
         })
+    }
+
+    /// A page of the API, if it gives one soon.
+    pub(crate) fn page(&self, path: &str) -> Option<String> {
+        let request = self.agent.get(format!("{}/api/v1/{path}", self.base));
+        let request = match &self.authorization {
+            Some(authorization) => request.header("authorization", authorization),
+            None => request,
+        };
+        let request = request.config().timeout_global(Some(PAGE_MAX)).build();
+        let mut answer = request
+            .call()
+            .ok()
+            .filter(|answer| answer.status() == 200)?;
+        answer.body_mut().read_to_string().ok()
     }
 
     fn ask(&self, path: &str, asked: &[(&str, String)]) -> Result<Replies<'static>, Failure> {

@@ -33,6 +33,7 @@ mod narrow;
 mod packs;
 mod paths;
 mod peers;
+mod permits;
 mod proxy;
 mod queue;
 mod queue_tools;

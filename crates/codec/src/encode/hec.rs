@@ -41,11 +41,14 @@ pub enum IndexedField {
     Fromhostip,
     /// `sc4s_proto`: `TCP` or `UDP`; TLS counts as TCP.
     Proto,
+    /// `tls_client`: the name in the client's certificate, which was verified; absent where the
+    /// client showed none. SC4S has no such field.
+    TlsClient,
 }
 
 impl IndexedField {
-    /// Every field: what SC4S sends by default.
-    pub const ALL: [Self; 7] = [
+    /// Every field: what SC4S sends by default, and the client's name.
+    pub const ALL: [Self; 8] = [
         Self::RecvTime,
         Self::Facility,
         Self::Severity,
@@ -53,6 +56,7 @@ impl IndexedField {
         Self::Destport,
         Self::Fromhostip,
         Self::Proto,
+        Self::TlsClient,
     ];
 }
 
@@ -282,7 +286,7 @@ impl HecEncoder {
                 text.extend_from_slice(&self.ours);
                 push_peer_fields(peer, &self.options.indexed_fields, &mut text);
                 out.extend_from_slice(&text);
-                *entry = Some((*peer, text));
+                *entry = Some((peer.clone(), text));
             }
         }
     }
@@ -389,6 +393,11 @@ fn push_peer_fields(peer: &Peer, fields: &[IndexedField], out: &mut Vec<u8>) {
             _ => b"TCP",
         };
         push_field(out, "sc4s_proto", name);
+    }
+    if let Some(client) = &peer.client
+        && fields.contains(&IndexedField::TlsClient)
+    {
+        push_field(out, "tls_client", client.as_bytes());
     }
 }
 

@@ -15,7 +15,8 @@ use super::{json_escape, push_base64};
 /// (the sender's address where none was sent), `source`, `sourcetype`, `index`, `vendor`,
 /// `product`, `class`, `app`, `proc_id`,
 /// `msg_id`, `facility`, `severity` (keywords), `sdata`, `message`, `raw`, `sender`, `protocol`,
-/// `format`, `anomalies` (a list of names), `raw_base64` (the record as it was received, where it
+/// `tls_client` (the name in the client's certificate, which was verified), `format`, `anomalies`
+/// (a list of names), `raw_base64` (the record as it was received, where it
 /// is not UTF-8).
 #[derive(Default)]
 pub struct JsonLines {
@@ -96,6 +97,8 @@ fn push_arrival(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     if let Some(peer) = batch.peer(record) {
         let _ = write!(out, ",\"sender\":\"{}\"", peer.ip);
         push_text(out, b",\"protocol\":\"", peer.protocol.name().as_bytes());
+        let client = peer.client.as_deref().unwrap_or_default();
+        push_text(out, b",\"tls_client\":\"", client.as_bytes());
     }
     push_text(out, b",\"format\":\"", record.format.name().as_bytes());
 }

@@ -21,6 +21,7 @@ fn peer(last: u8, protocol: Protocol) -> Peer {
         ip: IpAddr::from([10, 0, 0, last]),
         local_port: 514,
         protocol,
+        client: (protocol == Protocol::Tls).then(|| format!("relay-{last}.example.com").into()),
     }
 }
 
@@ -94,6 +95,7 @@ fn a_legacy_event_keeps_its_tag_as_received() {
             "fields": {
                 "sc4s_container": "inrush-1", "sc4s_destport": 514,
                 "sc4s_fromhostip": "10.0.0.1", "sc4s_proto": "TCP",
+                "tls_client": "relay-1.example.com",
                 "sc4s_syslog_facility": "local0", "sc4s_syslog_severity": "info",
                 "sc4s_recv_time": "1714979289.123"
             }
@@ -237,7 +239,7 @@ fn json_lines_name_every_field_that_is_there() {
             "host": "FW-1", "source": "edge", "sourcetype": "sc4s:fallback", "index": "netfw",
             "app": "sshd", "proc_id": "42", "facility": "local0", "severity": "info",
             "message": "a \"quoted\" \\ line\tend", "raw": LEGACY, "sender": "10.0.0.1",
-            "protocol": "tls", "format": "rfc3164"
+            "protocol": "tls", "tls_client": "relay-1.example.com", "format": "rfc3164"
         })
     );
 }

@@ -38,6 +38,23 @@ pub struct Moment {
     pub day: String,
 }
 
+/// One address that a source has turned away for one reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The source's name.
+    pub source: String,
+    /// Whose connections they were.
+    pub address: String,
+    /// Why, in words.
+    pub why: String,
+    /// What to do.
+    pub remedy: String,
+    /// Connections since the process started.
+    pub count: u64,
+    /// Seconds since the last one.
+    pub last_s_ago: i64,
+}
+
 /// One endpoint of a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Collector {

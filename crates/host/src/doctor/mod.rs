@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use apply::{Applied, Change};
-pub use asked::{Answer, CertificateFile, Collector, Dates, Moment, Reached};
+pub use asked::{Answer, CertificateFile, Collector, Dates, Moment, Reached, Refused};
 pub use finding::{Finding, Layer, Setting, Severity};
 pub use probe::{free_bytes, total_bytes};
 use scene::Scene;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::asked::{CertificateFile, Collector};
+use super::asked::{CertificateFile, Collector, Refused};
 use super::ethtool::Card;
 use super::finding::total;
 use super::links::Link;
@@ -33,6 +33,8 @@ pub struct Ask {
     pub certificates: Vec<CertificateFile>,
     /// Splunk collectors of all destinations, as they answered.
     pub collectors: Vec<Collector>,
+    /// Senders that the running process has turned away, by source.
+    pub refused: Vec<Refused>,
     /// Why the configuration cannot be used as it is, though it can be understood.
     pub unusable: Option<String>,
 }

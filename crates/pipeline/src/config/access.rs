@@ -1,6 +1,7 @@
 //! What the admin API's options must say together: who may come in from where.
 
-use super::meaning::{client_authority, place, server_files};
+use super::clients::client_certificates;
+use super::meaning::{place, server_files};
 use super::options::{AdminOptions, Config};
 use super::password::{PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN};
 use inrush_yaml::Node;
@@ -37,8 +38,8 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
             );
         }
     }
-    if let Some(tls) = &admin.tls {
-        client_authority(tls, &at("tls.client_auth"), findings);
+    if let (Some(tls), Some(node)) = (&admin.tls, root.get("admin")) {
+        client_certificates(tls, node, findings);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The walk of a located tree along the schema: finds every problem and yields plain values.
 
-use inrush_event::{ByteSize, Period};
+use inrush_event::{ByteSize, Network, Period};
 use inrush_transport::config::ListenAddr;
+use inrush_transport::peers::PermittedPeer;
 use serde_json::{Map, Value};
 
 use super::schema::{Shape, is_required, shape};
@@ -426,6 +427,8 @@ fn format_fault(value: &Value, schema: &Value) -> Option<String> {
         "password-hash" => fault::<super::PasswordHash>(value),
         "encoding" => fault::<inrush_codec::Charset>(value),
         "mode" => fault::<inrush_files::Mode>(value),
+        "network" => fault::<Network>(value),
+        "permitted-peer" => fault::<PermittedPeer>(value),
         _ => None,
     }
 }

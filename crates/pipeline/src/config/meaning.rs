@@ -8,10 +8,11 @@ use std::sync::Arc;
 use inrush_event::{ByteSize, Protocol};
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::{SinkConfig, SinkError};
-use inrush_transport::config::{ClientAuth, ListenAddr, TlsServerOptions};
+use inrush_transport::config::{ListenAddr, TlsServerOptions};
 use inrush_transport::tls::ServerTls;
 
 use super::access;
+use super::clients;
 use super::options::{Config, SetOptions, SourceConfig, SyslogSource};
 use super::places;
 use crate::quarantine::Nowhere;
@@ -26,6 +27,7 @@ pub(super) fn check(config: &Config, root: &Node, findings: &mut Findings) {
     shape(config, root, findings);
     for (name, source, node) in syslog_sources(config, root) {
         tls(name, source, node, findings);
+        clients::proxies(&source.stream, node, findings);
         if let Err(error) = source.syslog.validate() {
             findings.add(place(node, error.key), error.to_string());
         }
@@ -228,26 +230,17 @@ fn tls(name: &str, source: &SyslogSource, node: &Node, findings: &mut Findings) 
         }
         return;
     };
-    client_authority(tls, &place(node, "tls.client_auth"), findings);
-}
-
-/// Client certificates need an authority; `at` is where they are asked for.
-pub(super) fn client_authority(tls: &TlsServerOptions, at: &Location, findings: &mut Findings) {
-    if tls.client_auth() != ClientAuth::None && tls.client_ca_file.is_none() {
-        findings.add(
-            *at,
-            "client certificates need the authority that signs them; add `client_ca_file`",
-        );
-    }
+    clients::client_certificates(tls, node, findings);
 }
 
 /// Certificate, key and authority of a listener whose options are `node`.
 pub(super) fn server_files(tls: &TlsServerOptions, node: &Node, findings: &mut Findings) {
-    let named = [
+    let mut named = vec![
         ("cert_file", Some(&tls.cert_file)),
         ("key_file", Some(&tls.key_file)),
         ("client_ca_file", tls.client_ca_file.as_ref()),
     ];
+    named.extend(tls.crl_files.iter().map(|path| ("crl_files", Some(path))));
     if !all_open(&named, node, findings) {
         return;
     }

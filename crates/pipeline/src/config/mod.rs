@@ -21,6 +21,7 @@
 
 mod access;
 mod check;
+mod clients;
 mod hosts;
 mod meaning;
 mod memory;
@@ -41,6 +42,7 @@ use inrush_yaml::{Findings, Location, Node};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use clients::expired_lists;
 pub use hosts::{DnsServer, HostsOptions, ReverseDnsOptions};
 pub use inrush_yaml::{Environment, Problem, Problems};
 pub use memory::{MemoryPlan, memory_limit};

@@ -203,6 +203,8 @@ fn scalar_kind(schema: &Value) -> String {
         (Some("timezone"), _) => "time zone",
         (Some("encoding"), _) => "encoding",
         (Some("mode"), _) => "octal permissions",
+        (Some("network"), _) => "network",
+        (Some("permitted-peer"), _) => "name or fingerprint",
         (Some("uri" | "url"), _) => "URL",
         (_, Some("boolean")) => "true or false",
         (_, Some("integer")) => "whole number",

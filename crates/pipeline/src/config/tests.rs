@@ -23,7 +23,7 @@ fn check(text: &str) -> Result<Config, Problems> {
 
 /// Asserts that exactly these problems are found, each as `line:column: message`.
 #[track_caller]
-fn finds(text: &str, expected: &[&str]) {
+pub(super) fn finds(text: &str, expected: &[&str]) {
     let found = check(text).expect_err("problems").to_string();
     let found: Vec<_> = found
         .lines()
@@ -33,7 +33,7 @@ fn finds(text: &str, expected: &[&str]) {
 }
 
 /// A sound file with `source` as the options of its one source.
-fn with_source(source: &str) -> String {
+pub(super) fn with_source(source: &str) -> String {
     format!(
         "destinations: {{ n: {{ type: blackhole }} }}\nsources:\n  s:\n    type: syslog\n{source}"
     )

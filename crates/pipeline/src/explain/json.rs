@@ -115,6 +115,9 @@ fn decision(explained: &Explained, object: &mut Map<String, Value>) {
         "protocol".into(),
         peer.map(|peer| peer.protocol.name()).into(),
     );
+    if let Some(client) = peer.and_then(|peer| peer.client.as_deref()) {
+        object.insert("tls_client".into(), client.into());
+    }
 }
 
 /// RFC 3339 in UTC with nanoseconds.

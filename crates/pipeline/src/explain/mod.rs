@@ -351,6 +351,7 @@ impl Explainer {
                 ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
                 local_port: first.map_or(514, |listen| listen.addr.port()),
                 protocol: first.map_or(Protocol::Udp, |listen| listen.protocol),
+                client: None,
             },
             parser: Parser::new(zone.clone()),
             zone,
@@ -409,7 +410,7 @@ impl Explainer {
         let now = self.now(received);
         let peer = Peer {
             ip: arrival.sender.unwrap_or(self.door.ip),
-            ..self.door
+            ..self.door.clone()
         };
         let (mut builder, mut record) = self.read(arrival, received, peer);
         let (mut considered, mut filtered) = (None, None);

@@ -69,6 +69,7 @@ impl Filler {
         };
         let reason = match reason {
             EndReason::TlsOnPlain => RejectReason::TlsOnPlain,
+            EndReason::UntrustedProxy => RejectReason::UntrustedProxy,
             _ => RejectReason::Http,
         };
         let counters = &self.source.counters;

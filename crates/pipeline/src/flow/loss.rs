@@ -181,7 +181,9 @@ fn by_reason(rows: &mut Vec<Loss>, name: &str, what: &str, counts: &BTreeMap<Str
     }
     for (reason, count) in counts {
         let place = match reason.as_str() {
-            "empty" | "tls_on_plain_port" | "http_on_syslog_port" => Place::Frame,
+            "empty" | "tls_on_plain_port" | "http_on_syslog_port" | "untrusted_proxy" => {
+                Place::Frame
+            }
             "quarantine_failed" => Place::Destination,
             _ => place,
         };

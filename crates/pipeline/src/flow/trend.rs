@@ -212,8 +212,8 @@ impl Trend {
 
 /// Reasons of what reached a source and is no event, so that it is no loss.
 fn is_no_event(reason: &str) -> bool {
-    use inrush_event::RejectReason::{Empty, Http, TlsOnPlain};
-    [Empty, Http, TlsOnPlain]
+    use inrush_event::RejectReason::{Empty, Http, TlsOnPlain, UntrustedProxy};
+    [Empty, Http, TlsOnPlain, UntrustedProxy]
         .iter()
         .any(|one| one.name() == reason)
 }

@@ -102,6 +102,7 @@ impl Bench {
                 ip: IpAddr::from([192, 0, 2, 1]),
                 local_port: 514,
                 protocol: Protocol::Tcp,
+                client: None,
             },
         };
         let part = GroupPart {

@@ -91,7 +91,7 @@ impl Loose {
         Self {
             record: *record,
             class: Arc::clone(from.class),
-            peer: from.peer,
+            peer: from.peer.clone(),
             head: raw.get(..end).unwrap_or_default().into(),
             cut,
             fields,
@@ -145,7 +145,7 @@ impl Loose {
         };
         // First: an empty batch takes its buffers with the first bytes.
         builder.append(&bytes);
-        record.peer = builder.peer(self.peer);
+        record.peer = builder.peer(self.peer.clone());
         record.class = builder.class(&self.class);
         record
     }

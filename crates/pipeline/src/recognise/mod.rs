@@ -461,7 +461,7 @@ impl Recogniser {
     ) -> Held {
         let peer = builder.peer_at(record.peer);
         let peer = peer.filter(|peer| !peer.protocol.is_relp());
-        let (Some(number), Some(peer)) = (self.part, peer.copied()) else {
+        let (Some(number), Some(peer)) = (self.part, peer.cloned()) else {
             return Held::Not;
         };
         if self.generation != self.classifier.generation() {

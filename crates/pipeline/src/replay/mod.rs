@@ -92,6 +92,8 @@ pub struct Stored<'a> {
     pub sender: Option<IpAddr>,
     /// How it came.
     pub protocol: Option<Protocol>,
+    /// The name in the client's certificate.
+    pub client: Option<Arc<str>>,
     /// The port of ours that it came to; without one, that of the source's listener.
     pub local_port: Option<u16>,
     /// When it was received.
@@ -388,6 +390,7 @@ impl Door {
             protocol: stored
                 .protocol
                 .or(listener.map(|(protocol, _)| *protocol))?,
+            client: stored.client.clone(),
         })
     }
 

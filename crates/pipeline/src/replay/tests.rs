@@ -20,6 +20,7 @@ fn stored<'a>(raw: &'a [u8], source: &'a str, number: u64) -> Stored<'a> {
         source,
         sender: Some(IpAddr::from([10, 0, 0, 5])),
         protocol: Some(Protocol::Udp),
+        client: None,
         local_port: None,
         received: Timestamp(1_714_979_289_000_000_000),
         was: Names::default(),

@@ -283,13 +283,15 @@ fn view(builder: &BatchBuilder, index: usize) -> View<'_> {
     let record = &builder.records()[index];
     let class = class_of(builder, record).map(|class| &**class);
     let extra = Extra::new(record.extra.of(builder.bytes()));
+    let peer = builder.peer_at(record.peer);
     View {
         arena: builder.bytes(),
         record,
         names: EventNames::of(class, extra, builder.source()),
         class,
         source: builder.source(),
-        sender: builder.peer_at(record.peer).map(|peer| peer.ip),
+        sender: peer.map(|peer| peer.ip),
+        client: peer.and_then(|peer| peer.client.as_deref()),
     }
 }
 

@@ -20,8 +20,11 @@ pub(crate) const FLAG_NOTE: u16 = 4;
 pub(crate) const FLAG_CLASSES: u16 = 8;
 /// The names block lists the destinations that the batch is for.
 pub(crate) const FLAG_ROUTED: u16 = 16;
+/// The names block says what the senders are called by their certificates.
+pub(crate) const FLAG_CLIENTS: u16 = 32;
 /// Flags that this version understands; a frame with others is sound, but not for us to read.
-pub(crate) const FLAGS_KNOWN: u16 = FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED;
+pub(crate) const FLAGS_KNOWN: u16 =
+    FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED | FLAG_CLIENTS;
 
 /// What a frame says of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,9 @@ use inrush_event::{
 };
 
 use super::classes;
-use super::frame::{FLAG_CLASSES, FLAG_NOTE, FLAG_ONLY, FLAG_ROUTED, FLAGS_KNOWN, FrameHeader};
+use super::frame::{
+    FLAG_CLASSES, FLAG_CLIENTS, FLAG_NOTE, FLAG_ONLY, FLAG_ROUTED, FLAGS_KNOWN, FrameHeader,
+};
 use super::{Fields, Layout, LogId, Note};
 use crate::storage::BLOCK_BYTES;
 use crate::writer::Pending;
@@ -51,7 +53,7 @@ pub(crate) fn encode_head(
     let start = out.len();
     out.resize(start + super::FRAME_HEADER_BYTES, 0);
     let names = out.len();
-    push_names(batch, note, out);
+    push_names(batch, note, flags, out);
     if is_padded(batch) {
         let arena = offset as usize + (out.len() - start) + batch.len() * row_bytes(flags);
         out.resize(out.len() + arena.next_multiple_of(BLOCK_BYTES) - arena, 0);
@@ -109,7 +111,9 @@ fn flags(batch: &Batch, note: Option<&Note>) -> u16 {
         FLAG_CLASSES
     };
     let routed = batch.destinations().map_or(0, |_| FLAG_ROUTED);
-    only | classes | routed | note.map_or(0, |_| FLAG_NOTE)
+    let named = batch.peers().iter().any(|peer| peer.client.is_some());
+    let clients = if named { FLAG_CLIENTS } else { 0 };
+    only | classes | routed | clients | note.map_or(0, |_| FLAG_NOTE)
 }
 
 /// Bytes of a row in a frame with these flags.
@@ -126,7 +130,7 @@ pub(super) fn push_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn push_names(batch: &Batch, note: Option<&Note>, out: &mut Vec<u8>) {
+fn push_names(batch: &Batch, note: Option<&Note>, flags: u16, out: &mut Vec<u8>) {
     let source = batch.source();
     out.extend_from_slice(&batch.sequence().to_le_bytes());
     for text in [&source.name, &source.index, &source.sourcetype] {
@@ -147,6 +151,9 @@ fn push_names(batch: &Batch, note: Option<&Note>, out: &mut Vec<u8>) {
     if !batch.classes().is_empty() {
         classes::push(batch.classes(), out);
     }
+    if flags & FLAG_CLIENTS != 0 {
+        push_clients(batch.peers(), out);
+    }
     out.extend_from_slice(&(batch.peers().len() as u32).to_le_bytes());
     for peer in batch.peers() {
         let (family, ip) = match peer.ip {
@@ -158,6 +165,25 @@ fn push_names(batch: &Batch, note: Option<&Note>, out: &mut Vec<u8>) {
         out.extend_from_slice(&peer.local_port.to_le_bytes());
         out.extend_from_slice(&[protocol.unwrap_or_default() as u8, family]);
     }
+}
+
+/// The names by which senders are called, before the senders: their numbers and the names.
+fn push_clients(peers: &[Peer], out: &mut Vec<u8>) {
+    let named = peers.iter().filter(|peer| peer.client.is_some()).count();
+    out.extend_from_slice(&(named as u32).to_le_bytes());
+    for (number, peer) in peers.iter().enumerate() {
+        if let Some(client) = &peer.client {
+            out.extend_from_slice(&(number as u32).to_le_bytes());
+            push_text(client, out);
+        }
+    }
+}
+
+/// The names of senders by their numbers.
+fn clients(fields: &mut Fields<'_>) -> Option<Vec<(u32, Arc<str>)>> {
+    let count = fields.u32();
+    let mut client = || Some((fields.u32(), text(fields)?.into()));
+    (0..count).map(|_| client()).collect()
 }
 
 fn row(record: &Record) -> [u8; ROW_BYTES] {
@@ -247,7 +273,14 @@ pub(crate) fn decode_parts(
         0 => Vec::new(),
         _ => classes::take(&mut fields)?,
     };
-    let peers = peers(&mut fields)?;
+    let clients = match header.flags & FLAG_CLIENTS {
+        0 => Vec::new(),
+        _ => clients(&mut fields)?,
+    };
+    let mut peers = peers(&mut fields)?;
+    for (number, client) in clients {
+        peers.get_mut(number as usize)?.client = Some(client);
+    }
     records.clear();
     records.reserve(header.events as usize);
     for row in rows.chunks_exact(row_bytes) {
@@ -310,6 +343,7 @@ fn peers(fields: &mut Fields<'_>) -> Option<Vec<Peer>> {
             ip,
             local_port,
             protocol: *PROTOCOLS.get(usize::from(protocol))?,
+            client: None,
         })
     };
     (0..count).map(|_| peer()).collect()

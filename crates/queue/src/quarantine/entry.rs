@@ -83,7 +83,7 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         arena: 0..arena.len(),
         memory: arena.into(),
         records: vec![alone],
-        peers: batch.peer(record).copied().into_iter().collect(),
+        peers: batch.peer(record).cloned().into_iter().collect(),
         classes: batch.class(record).cloned().into_iter().collect(),
         source: Arc::clone(batch.source()),
         sequence: batch.sequence(),

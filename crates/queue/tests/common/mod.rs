@@ -18,7 +18,8 @@ pub(crate) fn batch(texts: &[&str]) -> Batch {
     let peer = builder.peer(Peer {
         ip: "192.0.2.7".parse().unwrap(),
         local_port: 514,
-        protocol: Protocol::Tcp,
+        protocol: Protocol::Tls,
+        client: Some("relay.example.com".into()),
     });
     for text in texts {
         let start = builder.filled();

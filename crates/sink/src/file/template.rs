@@ -26,6 +26,7 @@ enum Field {
     App,
     Sender,
     Protocol,
+    TlsClient,
     Facility,
     Severity,
     Year,
@@ -46,7 +47,7 @@ impl Field {
     }
 }
 
-const FIELDS: [(&str, Field); 13] = [
+const FIELDS: [(&str, Field); 14] = [
     ("index", Field::Index),
     ("sourcetype", Field::Sourcetype),
     ("source", Field::Source),
@@ -54,6 +55,7 @@ const FIELDS: [(&str, Field); 13] = [
     ("app", Field::App),
     ("sender", Field::Sender),
     ("protocol", Field::Protocol),
+    ("tls_client", Field::TlsClient),
     ("facility", Field::Facility),
     ("severity", Field::Severity),
     ("year", Field::Year),
@@ -235,6 +237,11 @@ fn push_value(field: Field, batch: &Batch, record: &Record, date: Date, out: &mu
                 out,
             );
         }
+        Field::TlsClient => {
+            let peer = batch.peer(record);
+            let client = peer.and_then(|peer| peer.client.as_deref());
+            push_name(client.unwrap_or_default().as_bytes(), out);
+        }
         Field::Facility => push_name(record.facility().map_or("", facility_name).as_bytes(), out),
         Field::Severity => push_name(record.severity().map_or("", severity_name).as_bytes(), out),
         Field::Year => push_digits(date.year, 4, out),
@@ -302,6 +309,7 @@ mod tests {
             ip,
             local_port: 514,
             protocol: Protocol::Tcp,
+            client: None,
         });
         let span = Span::new(0, host.len());
         let when = Timestamp(1_714_979_289_123_456_789);

@@ -30,6 +30,7 @@ pub fn batch(index: &str, sequence: u64, texts: &[&[u8]]) -> Arc<Batch> {
         ip,
         local_port: 514,
         protocol: Protocol::Tcp,
+        client: None,
     });
     for text in texts {
         let start = builder.filled();

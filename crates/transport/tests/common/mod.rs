@@ -136,6 +136,8 @@ impl Door {
             cert_file: self.path("cert.pem"),
             key_file: self.path("key.pem"),
             client_ca_file: None,
+            crl_files: Vec::new(),
+            permitted_peers: None,
             client_auth: None,
         }
     }

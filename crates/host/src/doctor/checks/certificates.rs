@@ -1,4 +1,5 @@
-//! Certificates and keys of listeners and destinations (RFC 5280, section 4.1.2.5).
+//! Certificates, keys and revocation lists of listeners and destinations (RFC 5280, sections
+//! 4.1.2.5 and 5.1.2.5).
 
 use crate::doctor::asked::{CertificateFile, Dates};
 use crate::doctor::finding::{Finding, Layer, Severity};
@@ -11,6 +12,9 @@ const WARN_DAYS: i64 = 14;
 
 /// Days before it expires from which it is told of.
 const TOLD_DAYS: i64 = 30;
+
+/// The option with revocation lists, which are made anew every few days or hours.
+const LISTS: &str = "crl_files";
 
 pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     scene.ask.certificates.iter().map(finding).collect()
@@ -35,11 +39,12 @@ fn finding(file: &CertificateFile) -> Finding {
     let Some(one) = deciding(file, dates) else {
         return Finding::new(id, Layer::Tls, format!("{path}: no certificate"));
     };
-    let severity = severity(one);
+    let severity = severity(file, one);
     let finding = Finding::new(id, Layer::Tls, words(file, dates, one, severity))
-        .wanted(format!(
-            "a certificate that is good for {TOLD_DAYS} days more"
-        ))
+        .wanted(match file.option {
+            LISTS => "a list that is good for a day more".to_owned(),
+            _ => format!("a certificate that is good for {TOLD_DAYS} days more"),
+        })
         .why(why(file));
     match severity {
         Severity::Ok => finding,
@@ -48,23 +53,29 @@ fn finding(file: &CertificateFile) -> Finding {
 }
 
 /// The certificate that decides: our own comes first in its file; of authorities the one that is
-/// good for longest, for files of many hold old ones, too.
+/// good for longest, for files of many hold old ones, too; of revocation lists the one that expires
+/// first, for each stands for another authority.
 fn deciding<'a>(file: &CertificateFile, dates: &'a [Dates]) -> Option<&'a Dates> {
+    let last = |one: &&Dates| one.not_after.from_now_s;
+    if file.option == LISTS {
+        return dates.iter().min_by_key(last);
+    }
     if !file.authorities {
         return dates.first();
     }
     let good = |one: &&Dates| one.not_before.from_now_s <= 0;
-    let last = |one: &&Dates| one.not_after.from_now_s;
     let of_good = dates.iter().filter(good).max_by_key(last);
     of_good.or_else(|| dates.iter().max_by_key(last))
 }
 
-fn severity(one: &Dates) -> Severity {
+fn severity(file: &CertificateFile, one: &Dates) -> Severity {
     let left_s = one.not_after.from_now_s;
     if one.not_before.from_now_s > 0 || left_s <= 0 {
         return Severity::Critical;
     }
     match left_s / DAY_S {
+        0 if file.option == LISTS => Severity::Warn,
+        _ if file.option == LISTS => Severity::Ok,
         0..WARN_DAYS => Severity::Warn,
         WARN_DAYS..TOLD_DAYS => Severity::Info,
         _ => Severity::Ok,
@@ -100,6 +111,10 @@ fn why(file: &CertificateFile) -> &'static str {
         ("client_ca_file", _) => {
             "Senders whose certificates these authorities signed are turned away."
         }
+        (LISTS, _) => {
+            "All clients of this authority are turned away with an expired list. A new one is read \
+             without a restart."
+        }
         ("ca_file", _) => {
             "The collector's certificate is not believed without a good authority; events wait \
              in the queue."
@@ -112,6 +127,10 @@ fn command(file: &CertificateFile) -> String {
     let path = file.path.display();
     if file.option == "server" {
         return format!("openssl s_client -connect {path} </dev/null | openssl x509 -noout -dates");
+    }
+    if file.option == LISTS {
+        let look = "openssl crl -noout -issuer -nextupdate -in";
+        return format!("{look} {path}    # put a new one in its place");
     }
     format!("openssl x509 -noout -subject -dates -in {path}    # put a new one in its place")
 }

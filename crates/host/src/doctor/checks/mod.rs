@@ -26,6 +26,7 @@ mod nic_untold;
 mod open_files;
 mod qdisc;
 mod receive_buffer;
+mod refused;
 mod softnet;
 mod too_big;
 mod udp_host;
@@ -68,6 +69,7 @@ pub(super) const ALL: &[Check] = &[
     disk_space::check,
     disk_sync::check,
     open_files::check,
+    refused::check,
     clock_source::check,
     configuration::check,
     certificates::check,

@@ -57,6 +57,50 @@ fn the_nearer_the_end_the_worse() {
 }
 
 #[test]
+fn of_revocation_lists_the_first_to_expire_counts_and_only_its_last_day() {
+    for (left_s, severity) in [(DAY_S, Well), (DAY_S / 2, Warn), (-1, Critical)] {
+        let mut made = Made::good(1);
+        let mut first = dates(-7, 1);
+        first.not_after.from_now_s = left_s;
+        made.ask.certificates = vec![CertificateFile {
+            option: "crl_files",
+            owner: "sources.s".to_owned(),
+            path: "/c.crl".into(),
+            authorities: false,
+            dates: Ok(vec![dates(-7, 9), first]),
+        }];
+        let finding = made.finding("tls.crl_files:sources.s");
+        assert_eq!(finding.severity, severity, "{}", finding.found);
+        let shown = finding.command.unwrap_or_default();
+        assert_eq!(shown.contains("openssl crl "), severity != Well, "{shown}");
+    }
+}
+
+#[test]
+fn refused_senders_are_named_by_source_with_reason_and_count() {
+    let mut made = Made::good(1);
+    let row = |n: u64, last_s_ago| Refused {
+        source: "s".to_owned(),
+        address: format!("192.0.2.{n}"),
+        why: "no client certificate".to_owned(),
+        remedy: "Give it one.".to_owned(),
+        count: n,
+        last_s_ago,
+    };
+    made.ask.refused = (1..=7).map(|n| row(n, 5000)).collect();
+    let finding = made.finding("connections.refused:s");
+    assert_eq!((finding.layer, finding.severity), (Layer::Socket, Info));
+    let found = "source s has refused 28 connections: 192.0.2.1: no client certificate: 1, the \
+                 last 5000 s ago; ";
+    assert!(finding.found.starts_with(found), "{}", finding.found);
+    let rest = "; and 2 more addresses and reasons";
+    assert!(finding.found.ends_with(rest), "{}", finding.found);
+    assert!(finding.why.ends_with("Give it one."), "{}", finding.why);
+    made.ask.refused.push(row(8, 3599));
+    assert_eq!(made.finding("connections.refused:s").severity, Warn);
+}
+
+#[test]
 fn our_own_certificate_is_the_first_and_of_authorities_the_best_counts() {
     let both = vec![dates(-9, -1), dates(-9, 90)];
     assert_eq!(certificate(false, both.clone()).severity, Critical);

@@ -109,6 +109,7 @@ impl Bench {
             ip: [10, 0, 0, 1].into(),
             local_port: 514,
             protocol: Protocol::Tcp,
+            client: None,
         });
         let host = Span::new(0, host.len());
         let mut record = Record::unparsed(host, Timestamp::now(), sender, Anomalies::NONE);
