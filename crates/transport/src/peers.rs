@@ -6,7 +6,7 @@
 //! * DNS names of `subjectAltName` count; the common name only where there are none (section 5.2).
 //!
 //! # Limits
-//! A name has at most [`NAME_BYTES_MAX`] bytes; the rest of a longer one is cut off.
+//! A name has at most 255 bytes; the rest of a longer one is cut off.
 
 use std::fmt;
 use std::net::IpAddr;
