@@ -6,7 +6,7 @@
 //! * DNS names of `subjectAltName` count; the common name only where there are none (section 5.2).
 //!
 //! # Limits
-//! A name has at most 255 bytes; the rest of a longer one is cut off.
+//! A name is compared whole and kept with at most 255 bytes.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -161,7 +161,7 @@ impl Names {
         let alternative = all.get_extension::<SubjectAltName>().ok()?;
         for name in alternative.into_iter().flat_map(|(_, names)| names.0) {
             match name {
-                GeneralName::DnsName(name) => dns.push(cut(name.as_str())),
+                GeneralName::DnsName(name) => dns.push(name.as_str().to_owned()),
                 GeneralName::IpAddress(bytes) => ips.extend(ip(bytes.as_bytes())),
                 _ => {}
             }
@@ -172,7 +172,7 @@ impl Names {
             dns,
             ips,
             common: common
-                .map(|name| cut(&name.value()))
+                .map(|name| name.value().to_string())
                 .filter(|name| !name.is_empty()),
             sha256: hash.as_ref().try_into().ok()?,
         })
@@ -186,7 +186,7 @@ impl Names {
 
     /// The name that the client is called by.
     fn first(&self) -> String {
-        let text = self.texts().next().map(str::to_owned);
+        let text = self.texts().find(|name| !name.is_empty()).map(cut);
         let ip = || self.ips.first().map(IpAddr::to_string);
         text.or_else(ip)
             .unwrap_or_else(|| fingerprint(&self.sha256))
@@ -194,9 +194,8 @@ impl Names {
 
     /// The name by which `peer` is meant; `None` if another client is meant.
     fn meant_by(&self, peer: &PermittedPeer) -> Option<String> {
-        let found = |is_meant: &dyn Fn(&str) -> bool| {
-            self.texts().find(|name| is_meant(name)).map(str::to_owned)
-        };
+        let found =
+            |is_meant: &dyn Fn(&str) -> bool| self.texts().find(|name| is_meant(name)).map(cut);
         match peer {
             PermittedPeer::Name(wanted) => found(&|name| is_same(name, wanted)),
             PermittedPeer::Wildcard(suffix) => found(&|name| is_below(name, suffix)),
@@ -208,7 +207,7 @@ impl Names {
     /// All of them, for the operator who has to permit one.
     fn shown(&self) -> String {
         let ips = self.ips.iter().map(IpAddr::to_string);
-        let all: Vec<String> = self.texts().map(str::to_owned).chain(ips).collect();
+        let all: Vec<String> = self.texts().map(cut).chain(ips).collect();
         match all.len() {
             0 => fingerprint(&self.sha256),
             _ => all[..all.len().min(NAMES_SHOWN)].join(", "),
@@ -216,6 +215,7 @@ impl Names {
     }
 }
 
+/// A name as it is kept and shown. It is compared whole: its first bytes may be another's name.
 fn cut(name: &str) -> String {
     name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned()
 }
@@ -471,6 +471,21 @@ mod tests {
         ] {
             assert_eq!(with(dns, wanted), None, "{dns} {wanted}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_cut_where_it_is_kept_is_compared_whole() {
+        let label = "a".repeat(NAME_BYTES_MAX - ".example.com".len());
+        let mut params = rcgen::CertificateParams::default();
+        let named = format!("{label}.example.com.evil");
+        params
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, named);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let forged = Names::of(certificate.der()).unwrap();
+        assert_eq!(forged.meant_by(&peer("*.example.com")), None);
+        assert_eq!(forged.first(), format!("{label}.example.com"));
     }
 
     #[test]
