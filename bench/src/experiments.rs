@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     /// How long `store` holds the full rate, seconds
     #[arg(long, default_value_t = 300)]
     store_seconds: u64,
-    /// How long `memory` loads each control group, seconds
+    /// Seconds for which `memory` loads each control group
     #[arg(long, default_value_t = 600)]
     memory_seconds: u64,
     /// Events that `search` searches

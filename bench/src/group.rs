@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Where groups are, and what their files are called.
+/// Place of the groups, and the names of their files.
 struct Version {
     root: &'static str,
     limit: &'static str,
@@ -52,7 +52,7 @@ impl Group {
         )
     }
 
-    /// What runs `binary` in it.
+    /// The command that runs `binary` in it.
     pub(crate) fn command(&self, binary: &Path) -> Command {
         let mut command = Command::new("sh");
         let procs = self.folder.join("cgroup.procs");

@@ -45,7 +45,7 @@ pub(crate) struct Terms {
     pub(crate) gib: u64,
     /// How long `store` holds the full rate.
     pub(crate) store_seconds: u64,
-    /// How long `memory` loads each control group.
+    /// Seconds for which `memory` loads each control group.
     pub(crate) memory_seconds: u64,
     /// Events that `search` searches.
     pub(crate) events: u64,

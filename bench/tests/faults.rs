@@ -2,23 +2,18 @@
 //! lost, with kills, and every event is accounted for. It needs `cargo build -p inrush` first.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+mod common;
+
 use std::process::Command;
 
+use common::{bench, inrush};
 use serde_json::Value;
 
-/// What a run with these arguments came to.
+/// The result of a run with these arguments.
 fn run(arguments: &[&str]) -> Value {
-    let bench = Path::new(env!("CARGO_BIN_EXE_inrush-bench"));
-    let inrush = bench.with_file_name("inrush");
-    assert!(
-        inrush.is_file(),
-        "{} is missing: run `cargo build -p inrush` first (make test does)",
-        inrush.display()
-    );
-    let ended = Command::new(bench)
+    let ended = Command::new(bench())
         .args(["faults", "--json", "--inrush"])
-        .arg(inrush)
+        .arg(inrush())
         .args(arguments)
         .output()
         .unwrap();
@@ -55,8 +50,7 @@ fn system_calls_that_fail_lose_nothing_that_was_acknowledged() {
 
 #[test]
 fn answers_of_a_bucket_that_are_lost_lose_nothing_that_was_acknowledged() {
-    let bench = Path::new(env!("CARGO_BIN_EXE_inrush-bench"));
-    let weed = bench.with_file_name("../tools/python/bin/weed");
+    let weed = bench().with_file_name("../tools/python/bin/weed");
     if !weed.is_file() {
         eprintln!("SKIPPED: no SeaweedFS here: `make test` installs it from PyPI");
         return;

@@ -77,7 +77,7 @@ struct Sim {
     mutants: bool,
 }
 
-/// What is simulated.
+/// The part that is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Subject {
     #[default]

@@ -14,7 +14,7 @@ pub(crate) fn spare_memory() {
     }
 }
 
-/// What searches may take of the budget. Where that is little, few run at a time.
+/// Bytes that searches may take of the budget. Where that is little, few run at a time.
 pub(crate) fn searches(budget: &Budget) -> inrush_search::Options {
     /// Bytes of memory for each thread of a search: rows that it decodes.
     const THREAD_BYTES: u64 = 16 << 20;

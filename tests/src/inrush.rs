@@ -274,6 +274,16 @@ impl Inrush {
         self.json("/api/v1/sources")["sources"][0].clone()
     }
 
+    /// The row of the only (or first) source for connections refused for a reason in these words.
+    pub fn refused(&self, why: &str) -> Value {
+        eventually(&format!("one refused for: {why}"), || {
+            let source = self.source();
+            let rows = source["refused"].as_array()?;
+            let found = rows.iter().find(|row| row["why"].to_string().contains(why));
+            found.cloned()
+        })
+    }
+
     /// The status of the only (or first) destination.
     pub fn destination(&self) -> Value {
         self.json("/api/v1/destinations")["destinations"][0].clone()

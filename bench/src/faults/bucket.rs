@@ -10,7 +10,7 @@ use super::plan::Answers;
 use super::proxy::Proxy;
 use crate::child::wait;
 
-/// How long the service may take to answer the first time.
+/// Time that the service may take to answer the first time.
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// The bucket, made at the start.
@@ -119,7 +119,7 @@ impl Bucket {
         self.proxy.set(None);
     }
 
-    /// What the proxy did, by name.
+    /// Counts of what the proxy did, by name.
     pub(super) fn done(&self) -> Vec<(String, u64)> {
         self.proxy.done()
     }
@@ -161,7 +161,7 @@ impl Bucket {
     }
 }
 
-/// Where `make test` installs the service, seen from the program under test.
+/// The service that `make test` installs, seen from the program under test.
 pub(super) fn default_program(binary: &Path) -> Option<PathBuf> {
     let folder = binary.parent()?.join("../tools/python/bin/weed");
     folder.is_file().then_some(folder)

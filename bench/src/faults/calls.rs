@@ -2,7 +2,7 @@
 
 use nix::libc;
 
-/// Which argument says which file a call is for.
+/// The argument that names the file of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
     /// The address of a path.
@@ -19,9 +19,9 @@ pub(super) struct Call {
     pub(super) name: &'static str,
     number: libc::c_long,
     pub(super) at: At,
-    /// Whether it changes something: then it may fail after it has had its effect.
+    /// True if it changes something: then it may fail after it has had its effect.
     pub(super) changes: bool,
-    /// Whether it writes as many bytes as its third argument says: then it may write half of them.
+    /// True if it writes as many bytes as its third argument says: then it may write half of them.
     pub(super) writes: bool,
 }
 

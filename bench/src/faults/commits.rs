@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bucket::Bucket;
 use super::series::BRIEF;
 
-/// What the commits so far came to.
+/// Sums of the commits so far.
 #[derive(Default)]
 pub(super) struct Commits {
     /// Number of the last that was read.
@@ -21,7 +21,7 @@ pub(super) struct Commits {
     kept: u64,
 }
 
-/// What the commits since the last look were.
+/// The commits since the last look.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Events that retention deleted.

@@ -7,22 +7,22 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-/// How the line begins that tells the process's number.
+/// Beginning of the line that tells the process's number.
 pub(super) const PID: &str = "injected: process ";
 
-/// What the program is told.
+/// The program's arguments.
 #[derive(Args, Debug)]
 pub(crate) struct InjectedArgs {
     /// The folder whose files count
     #[arg(long, value_name = "DIR")]
     pub(super) root: PathBuf,
-    /// How the names of the threads begin that count
+    /// Beginning of the names of the threads that count
     #[arg(long, default_value = "store-")]
     pub(super) threads: String,
-    /// What is to fail, as JSON; nothing if not given
+    /// The injection, as JSON; nothing fails if not given
     #[arg(long)]
     pub(super) injection: Option<String>,
-    /// Where it is written, at the end, what was done
+    /// File for a report of what was done, written at the end
     #[arg(long, value_name = "FILE")]
     pub(super) report: PathBuf,
     /// The program and its arguments
@@ -30,14 +30,14 @@ pub(crate) struct InjectedArgs {
     pub(super) command: Vec<String>,
 }
 
-/// What was seen and done.
+/// Calls that were seen, and what was done to them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Traced {
     /// Calls for files of the folder, by thread and name of the call.
     pub(crate) seen: BTreeMap<String, u64>,
     /// Each that was made to fail: thread, call, path.
     pub(crate) hits: Vec<String>,
-    /// Whether the process was killed at one.
+    /// True if the process was killed at one.
     pub(crate) killed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What was acknowledged, against what is there.
+//! Acknowledged events against those that are there.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ pub(super) fn lane(index: &str, account: &Account, found: &Found, run: &mut Faul
     }
 }
 
-/// What is wrong with a ledger, where `all` events are found.
+/// Faults of a ledger, where `all` events are found.
 pub(super) fn ledger(ledger: &Value, all: u64) -> Vec<String> {
     let mut wrong = Vec::new();
     let stored = &ledger["destinations"]["local"]["stored"];

@@ -48,13 +48,13 @@ const PORTS: std::ops::Range<u16> = 25_000..26_000;
 /// Rounds in one folder.
 const SERIES: u8 = 16;
 
-/// How to run it.
+/// Arguments of a run.
 #[derive(Args, Debug)]
 pub(crate) struct FaultsArgs {
     /// Rounds: a life under faults, and a start after it
     #[arg(long, default_value_t = 1_000)]
     rounds: u64,
-    /// What fails, and when; chosen by the clock if not given
+    /// Seed of what fails, and when; chosen by the clock if not given
     #[arg(long)]
     seed: Option<u64>,
     /// The first round
@@ -63,13 +63,13 @@ pub(crate) struct FaultsArgs {
     /// Rounds at once, each in a folder of its own
     #[arg(long, default_value_t = 1)]
     workers: u64,
-    /// Where the store is
+    /// Place of the store
     #[arg(long, default_value = "disk")]
     on: On,
     /// SeaweedFS; the one that `make test` installs if not given
     #[arg(long, value_name = "PATH")]
     weed: Option<PathBuf>,
-    /// Where its data is, in a folder of its own
+    /// Folder in which its data gets one of its own
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// The program to test; the one beside this one if not given
@@ -78,12 +78,12 @@ pub(crate) struct FaultsArgs {
     /// Print the result as JSON on stdout
     #[arg(long)]
     json: bool,
-    /// Where the result is added; a run with the same seed and place is replaced
+    /// File that the result is added to; a run with the same seed and place is replaced
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Where the store is.
+/// Place of the store.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, ValueEnum, Serialize, Deserialize,
 )]
@@ -173,14 +173,16 @@ fn service(args: &FaultsArgs, binary: &Path, dir: &Path) -> Result<Service> {
         .clone()
         .or_else(|| bucket::default_program(binary));
     let program = program.context("no SeaweedFS: `make test` installs it, or give --weed")?;
-    let mut ports = [0; 8];
-    for (port, free) in ports.iter_mut().zip(free_ports(PORTS)) {
-        *port = free;
-    }
-    Service::start(&program, dir, &ports)
+    Service::start(&program, dir, &ports()?)
 }
 
-/// What the workers share.
+/// Ports that nobody listens on now.
+fn ports<const N: usize>() -> Result<[u16; N]> {
+    let free: Vec<u16> = free_ports(PORTS).take(N).collect();
+    free.try_into().ok().context("no free ports")
+}
+
+/// State that the workers share.
 struct Work {
     seed: u64,
     binary: PathBuf,
@@ -288,16 +290,12 @@ impl Work {
     }
 
     fn series(&self, name: &str) -> Result<Series> {
-        let mut ports = [0; 3];
-        for (port, free) in ports.iter_mut().zip(free_ports(PORTS)) {
-            *port = free;
-        }
         let bucket = self
             .service
             .as_ref()
             .map(Bucket::new)
             .transpose()?
             .map(Arc::new);
-        Series::new(&self.binary, self.dir.join(name), ports, bucket)
+        Series::new(&self.binary, self.dir.join(name), ports()?, bucket)
     }
 }

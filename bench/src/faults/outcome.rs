@@ -24,7 +24,7 @@ pub(crate) struct FaultsRun {
     /// Rounds that were carried out.
     pub(crate) rounds: u64,
     pub(crate) seconds: f64,
-    /// When it ended, RFC 3339.
+    /// The end, RFC 3339.
     pub(crate) ended: String,
     /// Rounds in which at least one call failed or one answer was bad.
     pub(crate) hit: u64,
@@ -56,9 +56,9 @@ pub(crate) struct FaultsRun {
     pub(crate) expired: u64,
     /// Rounds that could not be brought to an end.
     pub(crate) broken: u64,
-    /// How often each call failed, by thread, call and error; or each answer was bad.
+    /// Number of failures by thread, call and error, or of bad answers.
     pub(crate) faults: BTreeMap<String, u64>,
-    /// How often each call was made under our eyes, by thread and call.
+    /// Number of calls that were seen, by thread and call.
     #[serde(default)]
     pub(crate) seen: BTreeMap<String, u64>,
     /// The first things that are wrong.
@@ -130,7 +130,7 @@ impl FaultsRun {
         self.wrong.extend(other.wrong);
     }
 
-    /// Whether everything held.
+    /// True if everything held.
     pub(crate) fn passed(&self) -> bool {
         checks(std::slice::from_ref(self))
             .iter()
@@ -155,7 +155,7 @@ pub(super) fn add(runs: &mut Vec<FaultsRun>, run: FaultsRun) {
     runs.push(run);
 }
 
-/// What must hold of runs together.
+/// Checks of all runs together.
 fn checks(runs: &[FaultsRun]) -> Vec<Check> {
     let sum = |of: fn(&FaultsRun) -> u64| runs.iter().map(of).sum::<u64>();
     let none =
@@ -261,7 +261,7 @@ fn row(run: &FaultsRun) -> Vec<String> {
     ]
 }
 
-/// How often each call failed, its errors together.
+/// Number of failures by call, its errors together.
 fn faults(run: &FaultsRun) -> String {
     let all = run
         .faults

@@ -1,9 +1,9 @@
-//! What happens in a round, by its seed.
+//! The plan of a round, by its seed.
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
 
-/// What a call fails with.
+/// The error of a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Failure {
     /// The device failed.
@@ -27,7 +27,7 @@ impl Failure {
     }
 }
 
-/// When within a call.
+/// The moment within a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Moment {
     /// It is not carried out.
@@ -38,26 +38,26 @@ pub(crate) enum Moment {
     Half,
 }
 
-/// What is made to fail in one life of the process.
+/// A fault of one life of the process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Injection {
     pub(crate) call: String,
     pub(crate) failure: Failure,
     pub(crate) moment: Moment,
-    /// How the name of the thread begins.
+    /// Beginning of the thread's name.
     pub(crate) thread: String,
-    /// Which of these calls is the first, counted from 1.
+    /// Number of the first of these calls, counted from 1.
     pub(crate) nth: u32,
     /// From there every so many; 0: no other.
     pub(crate) every: u32,
-    /// How many fail at most.
+    /// Number that fail at most.
     pub(crate) times: usize,
     /// At which of those the process is killed.
     pub(crate) kill_at: Option<usize>,
 }
 
 impl Injection {
-    /// Whether the call of this number fails, where `before` have.
+    /// True if the call of this number fails, where `before` have.
     pub(super) fn hits(&self, number: u32, before: usize) -> bool {
         let Some(past) = number.checked_sub(self.nth) else {
             return false;
@@ -78,7 +78,7 @@ impl Injection {
     }
 }
 
-/// Which requests to a bucket are answered badly.
+/// Requests to a bucket that are answered badly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     Any,
@@ -92,7 +92,7 @@ pub(super) enum Target {
     Delete,
 }
 
-/// How.
+/// The way in which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     Whole,
@@ -111,16 +111,16 @@ pub(super) enum Answer {
     Half,
 }
 
-/// How requests are answered in one life.
+/// Answers to the requests of one life.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
     pub(super) target: Target,
     pub(super) answer: Answer,
-    /// Which of these requests is the first, counted from 1.
+    /// Number of the first of these requests, counted from 1.
     nth: u32,
-    /// How many of them there are in a row.
+    /// Number of them in a row.
     row: u32,
-    /// How many go well after each row; 0: there is one row.
+    /// Number that go well after each row; 0: there is one row.
     well: u32,
 }
 
@@ -136,7 +136,7 @@ impl Answers {
     }
 }
 
-/// How a life under faults ends.
+/// The end of a life under faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
     /// Killed, wherever it is.
@@ -220,7 +220,7 @@ pub(super) struct Plan {
     pub(super) injection: Injection,
     pub(super) answers: Answers,
     pub(super) ending: Ending,
-    /// How long the life lasts after it is ready, milliseconds.
+    /// Milliseconds that the life lasts after it is ready.
     pub(super) life_ms: u64,
 }
 

@@ -13,10 +13,10 @@ use super::injected::{PID, Traced};
 use super::plan::Injection;
 use crate::child::{Served, wait};
 
-/// How long the admin API may take to answer: a debug build searches slowly.
+/// Time that the admin API may take to answer: a debug build searches slowly.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// How long a process may take to be gone once killed or asked to stop.
+/// Time that a process may take to be gone once killed or asked to stop.
 const END_MAX: Duration = Duration::from_secs(40);
 
 /// Between two looks at something that is waited for.
@@ -32,7 +32,7 @@ pub(super) struct Process {
     said: Vec<String>,
 }
 
-/// What stays the same in all lives of a series.
+/// Things that stay the same in all lives of a series.
 pub(super) struct House {
     pub(super) binary: PathBuf,
     pub(super) dir: PathBuf,
@@ -122,12 +122,12 @@ impl Process {
         }
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub(super) fn runs(&mut self) -> bool {
         self.served.runs()
     }
 
-    /// What was done to it, once it is gone.
+    /// The report of what was done to it, once it is gone.
     pub(super) fn traced(&self) -> Result<Option<Traced>> {
         let Some(report) = &self.report else {
             return Ok(None);
@@ -177,12 +177,12 @@ impl Process {
         serde_json::from_str(&text).with_context(|| text.clone())
     }
 
-    /// Whether everything is as it should be.
+    /// True if everything is as it should be.
     pub(super) fn is_healthy(&self) -> Result<bool> {
         Ok(self.get("/healthz")?.0 == 200)
     }
 
-    /// What each destination says of itself.
+    /// The word of each destination of itself.
     pub(super) fn destinations(&self) -> Result<String> {
         Ok(self.get("/api/v1/destinations")?.1)
     }

@@ -13,10 +13,10 @@ use anyhow::{Context, Result};
 use super::plan::{Answer, Answers, Target};
 use crate::child::wait;
 
-/// How long a connection to the service may be silent.
+/// Time for which a connection to the service may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// What a refused request is told.
+/// The answer to a refused request.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/xml\r\n\
     Content-Length: 45\r\n\r\n<Error><Code>ServiceUnavailable</Code></Error>";
 
@@ -69,7 +69,7 @@ impl Proxy {
         state.counted = 0;
     }
 
-    /// What was done so far, by name; it begins anew.
+    /// Counts of what was done so far, by name; it begins anew.
     pub(super) fn done(&self) -> Vec<(String, u64)> {
         std::mem::take(&mut lock(&self.state).done)
             .into_iter()
@@ -77,7 +77,7 @@ impl Proxy {
     }
 }
 
-/// What is to become of a request.
+/// The answer that a request is to get.
 fn decide(state: &Mutex<State>, line: &str) -> Answer {
     let mut state = lock(state);
     let Some(answers) = state.answers.clone() else {
@@ -96,7 +96,7 @@ fn decide(state: &Mutex<State>, line: &str) -> Answer {
 }
 
 impl Target {
-    /// Whether a request with this first line is meant.
+    /// True if a request with this first line is meant.
     fn is(self, line: &str) -> bool {
         let put = line.starts_with("PUT ");
         match self {

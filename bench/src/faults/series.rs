@@ -19,10 +19,10 @@ use super::process::{House, LOOK_EVERY, Process};
 use crate::child::{wait, wait_until};
 use crate::crash::{Kind, Lane, Stage, relp};
 
-/// How long everything may take to be delivered once nothing fails any more.
+/// Time that all events may take to be delivered once nothing fails any more.
 const DRAIN_MAX: Duration = Duration::from_secs(90);
 
-/// How long sums may take to fit.
+/// Time that sums may take to fit.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// Bytes that the index may have from which retention deletes: less than a round brings.
@@ -41,7 +41,7 @@ pub(super) struct Series {
     name: String,
     /// Rounds so far.
     rounds: u8,
-    /// Where the file of the destination ended before this round.
+    /// End of the destination's file before this round.
     tape_from: u64,
     /// Events of each index after the last round.
     kept: u64,

@@ -31,7 +31,7 @@ const NAMELESS_CALLS_MAX: u32 = 16;
 /// Bytes of a path that are read.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// What a thread is to us.
+/// State of a thread.
 enum Role {
     /// It has not said its name yet, after so many calls.
     Nameless(u32),
@@ -45,7 +45,7 @@ struct Thread {
     call: Option<End>,
 }
 
-/// What is to be done at the end of a call.
+/// The deed that is due at the end of a call.
 enum End {
     Nothing,
     /// It failed with this: skipped, or told so after it was carried out.
@@ -280,7 +280,7 @@ impl Tracer {
         let _ = kill(self.leader, Signal::SIGKILL);
     }
 
-    /// What a thread is that begins a call and has said no name before.
+    /// State of a thread that begins a call and has said no name before.
     fn named(&mut self, registers: &user_regs_struct, calls: u32) -> Role {
         let says = registers.orig_rax == libc::SYS_prctl as u64
             && registers.rdi == libc::PR_SET_NAME as u64;

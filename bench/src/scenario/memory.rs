@@ -78,7 +78,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// What was seen while the load ran, at most.
+/// Peaks that were seen while the load ran.
 #[derive(Default)]
 struct Seen {
     lives: bool,
@@ -149,7 +149,7 @@ fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
     Ok((cell, checks))
 }
 
-/// What was measured until all of `sent` events were drained.
+/// The measurement until all of `sent` events were drained.
 fn accounted(metered: &Metered, last: &Progress, sent: u64) -> Run {
     Run {
         sent,
@@ -270,7 +270,7 @@ fn add(all: &mut Answers, thread: ScopedJoinHandle<'_, Answers>) -> Result<()> {
     Ok(())
 }
 
-/// What of a ledger does not agree with what was sent. The dead collector may have all of it
+/// Differences of a ledger from what was sent. The dead collector may have all of it
 /// pending; packs may have events filtered.
 fn wrong(ledger: &Value, sent: u64) -> Option<String> {
     let source = &ledger["sources"]["syslog"];

@@ -21,7 +21,7 @@ const RATE: u64 = 250_000;
 /// Events that the peer gets, the first quarter to warm up.
 const PEER_EVENTS: u64 = 2_000_000;
 
-/// How long the half rate is held while events are looked for, where the full one is held longer.
+/// Seconds for which the half rate is held at most, while events are looked for.
 const LAG_SECONDS: u64 = 60;
 
 /// An event must be found within so many seconds, 99 of 100.
@@ -77,7 +77,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// How long the half rate is held.
+/// Seconds for which the half rate is held.
 pub(super) fn lag_seconds(lab: &Lab) -> u64 {
     LAG_SECONDS.min(lab.terms.store_seconds)
 }

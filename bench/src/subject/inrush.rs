@@ -91,7 +91,7 @@ impl Inrush {
         format!("{}/api/v1/reload", self.admin)
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         self.process.runs()
     }

@@ -23,7 +23,7 @@ use crate::scenario::Name;
 use crate::stats::median;
 use crate::subject::default_binary;
 
-/// How to compare.
+/// Arguments of a comparison.
 #[derive(Args)]
 pub(crate) struct VersusArgs {
     /// Scenarios whose CPU is compared
@@ -35,13 +35,13 @@ pub(crate) struct VersusArgs {
     /// The build of now; the one beside this program if not given
     #[arg(long, value_name = "PATH")]
     inrush: Option<PathBuf>,
-    /// How often each scenario is run with the build of now; twice as often with the other
+    /// Runs of each scenario with the build of now; twice as many with the other
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long a run should last
+    /// Length of a run, seconds
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// How long `store` holds the full rate, seconds
+    /// Seconds for which `store` holds the full rate
     #[arg(long, default_value_t = 10)]
     store_seconds: u64,
     /// Events that `search` searches
@@ -50,10 +50,10 @@ pub(crate) struct VersusArgs {
     /// Count instructions by valgrind, of every way that it can be counted for
     #[arg(long)]
     instructions: bool,
-    /// Where the subjects keep their data
+    /// Folder for the subjects' data
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     scratch: PathBuf,
-    /// Where the results go, the page RESULTS.md beside them
+    /// File for the results, the page RESULTS.md beside it
     #[arg(long, default_value = "bench/results-latest.json")]
     out: PathBuf,
 }
@@ -123,7 +123,7 @@ fn compare(args: &VersusArgs, now: &Path, name: Name) -> Result<Vec<Row>> {
     rows.collect()
 }
 
-/// Whether a cell is one of Inrush, not of a peer or of the bare loop.
+/// True if a cell is one of Inrush, not of a peer or of the bare loop.
 fn ours(cell: &Cell) -> bool {
     cell.subject.starts_with("inrush")
 }

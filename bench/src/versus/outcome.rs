@@ -1,4 +1,4 @@
-//! What a comparison found, and its section of the page of results.
+//! The result of a comparison, and its section of the page of results.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::{Spread, median};
 
-/// How much more instructions an event may take.
+/// Ratio of instructions an event that is allowed.
 const INSTRUCTIONS_MAX: f64 = 1.02;
 
 /// One load under both builds.
@@ -22,11 +22,11 @@ pub(crate) struct Row {
     ratio: Spread,
     /// The second run of the old build over its first, by round; one where nothing differs.
     itself: Spread,
-    /// When it ended, RFC 3339.
+    /// The end, RFC 3339.
     ended: String,
 }
 
-/// What is compared.
+/// The figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
     /// CPU-µs an event.
@@ -68,12 +68,12 @@ impl Row {
         })
     }
 
-    /// What tells it from others.
+    /// The key that tells it from others.
     pub(super) fn title(&self) -> (Unit, &str, &str, &str) {
         (self.unit, &self.scenario, &self.subject, &self.load)
     }
 
-    /// Whether the new build costs no more: 2 % of the instructions, or what the old build differs
+    /// True if the new build costs no more: 2 % of the instructions, or what the old build differs
     /// from itself in CPU.
     pub(super) fn passes(&self) -> bool {
         match self.unit {

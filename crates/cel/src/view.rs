@@ -69,7 +69,7 @@ pub struct View<'a> {
     pub source: &'a SourceInfo,
     /// Who sent it.
     pub sender: Option<IpAddr>,
-    /// What it is called by its certificate.
+    /// The name in its certificate.
     pub client: Option<&'a str>,
 }
 

@@ -81,7 +81,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Whether the wall clock has shown this time in it, or about.
+    /// True if the wall clock has shown this time in it, or about.
     pub fn has(&self, time_ns: i64) -> bool {
         let tolerance = CLOCK_TOLERANCE.as_nanos() as i64;
         let from = self.from_ns.saturating_sub(tolerance);
@@ -138,7 +138,7 @@ impl Clock {
         &self.behind
     }
 
-    /// When something was received that the wall clock has stamped so, by the believed time.
+    /// The believed time of receipt of something that the wall clock has stamped so.
     pub fn mended(&self, received: Timestamp) -> Timestamp {
         let span = self.behind.iter().rev().find(|span| span.has(received.0));
         span.map_or(received, |span| {

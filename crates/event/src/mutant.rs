@@ -1,4 +1,4 @@
-//! What rooms declare their deliberate bugs with, for the simulation to find.
+//! The macro by which rooms declare deliberate bugs, for the simulation to find.
 
 /// Declares the deliberate bugs of a crate that has a feature `mutants`: `Mutant`, `is_on`, and
 /// with the feature `switch_mutant`. They are in the code only with the feature, and none is on
@@ -38,13 +38,13 @@ macro_rules! mutants {
             ON.store(number, std::sync::atomic::Ordering::Relaxed);
         }
 
-        /// Whether it is on.
+        /// True if it is on.
         #[cfg(feature = "mutants")]
         pub(crate) fn is_on(mutant: Mutant) -> bool {
             ON.load(std::sync::atomic::Ordering::Relaxed) == mutant as usize
         }
 
-        /// Whether it is on: never in this build.
+        /// False: it is never on in this build.
         #[cfg(not(feature = "mutants"))]
         pub(crate) const fn is_on(_: Mutant) -> bool {
             false

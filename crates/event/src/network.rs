@@ -44,7 +44,7 @@ impl Network {
         (bits <= most).then_some(Self { ip, bits })
     }
 
-    /// Whether the address lies in it.
+    /// True if the address lies in it.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let offset = if self.ip.is_ipv4() { 96 } else { 0 };
         let mask = u128::MAX

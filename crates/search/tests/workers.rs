@@ -131,7 +131,7 @@ fn workers(options: Options) -> Workers {
     Workers::start(&options).unwrap()
 }
 
-/// What takes this snapshot.
+/// The taker of this snapshot.
 fn of(snapshot: &Snapshot) -> impl FnOnce() -> Snapshot + Send + use<> {
     let snapshot = snapshot.clone();
     move || snapshot

@@ -29,24 +29,24 @@ pub struct LastError {
     pub at: Timestamp,
 }
 
-/// Why the path of an event is one too many.
+/// The reason why a path is one too many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverflowCause {
     /// Senders had `max_paths` paths made.
     Paths,
-    /// What is left of the file system's inodes is the reserve.
+    /// The file system has only its reserve of inodes left.
     Inodes,
 }
 
 /// Events that go to the overflow file of a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overflow {
-    /// Why the last one did.
+    /// The reason of the last one.
     pub cause: OverflowCause,
     /// Since when, without a pause of ten minutes.
     pub since: Timestamp,
     last: Timestamp,
-    /// When it was said in the log.
+    /// The time at which the log said it.
     said: Timestamp,
 }
 

@@ -34,5 +34,5 @@ impl Account {
 /// Why a commit is made that brings new events.
 pub(crate) const INGEST: &str = "ingest";
 
-/// Why a commit is made that puts one file in place of small ones.
+/// The reason of a commit that puts one file in place of small ones.
 pub(crate) const COMPACT: &str = "compact";

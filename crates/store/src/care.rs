@@ -99,7 +99,7 @@ impl Believed {
 struct Watched {
     clock: Clock,
     judged: Judged,
-    /// When the file was written, by the steady clock, and what was in it that does not change
+    /// Time of the last write, by the steady clock, and what was in the file that does not change
     /// all the time.
     written: Option<(Duration, Known)>,
 }
@@ -111,7 +111,7 @@ pub(crate) fn spans_kept(bytes: &[u8]) -> Vec<Behind> {
     kept.map_or_else(|_| Vec::new(), |kept| kept.spans())
 }
 
-/// Whether the clock is doubted, and the beginning of the last span in which it was behind.
+/// True if the clock is doubted; and the beginning of the last span in which it was behind.
 type Known = (bool, Option<i64>);
 
 fn known(clock: &Clock) -> Known {
@@ -137,7 +137,7 @@ impl Care {
     /// `newest_ns`: when the newest event was received that files hold.
     ///
     /// # Errors
-    /// What was believed of the time cannot be read just now: a wrong clock would be believed.
+    /// The believed time cannot be read just now: a wrong clock would be believed.
     pub(crate) fn open(home: &Home, newest_ns: Option<i64>) -> io::Result<Self> {
         let (wall, steady) = (now(), steady());
         let kept = match insist(|| home.get(CLOCK, CLOCK_BYTES_MAX)) {
@@ -187,7 +187,7 @@ impl Care {
         now
     }
 
-    /// When something was received that the wall clock has stamped so, by the believed time.
+    /// The believed time of receipt of something that the wall clock has stamped so.
     pub(crate) fn mended(&self, received_ns: i64) -> i64 {
         self.time();
         lock(&self.watched).clock.mended(Timestamp(received_ns)).0

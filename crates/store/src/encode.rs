@@ -188,7 +188,7 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
     })
 }
 
-/// What is said of a file before its rows are looked at.
+/// The entry of a file before its rows are looked at.
 fn begun(part: &Part) -> FileEntry {
     FileEntry {
         path: place::folder(&part.index, part.hour),

@@ -513,7 +513,7 @@ fn rebuild(
     Ok(())
 }
 
-/// Whether there is surely no such object.
+/// True if there is surely no such object.
 fn is_gone(home: &Home, path: &str) -> bool {
     let got = home.get(path, decode::FILE_BYTES_MAX);
     got.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

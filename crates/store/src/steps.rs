@@ -18,7 +18,7 @@ use crate::writer::{self, Offer, Open, Writing};
 
 pub use crate::chance::{set_clocks, set_commits_between};
 
-/// Where a store keeps the time that it last believed.
+/// File with the time that a store last believed.
 pub const CLOCK: &str = care::CLOCK;
 
 /// The spans in which the clock was behind, as these bytes of [`CLOCK`] have them.
@@ -100,7 +100,7 @@ impl Life {
         true
     }
 
-    /// Whether everything that was taken is settled.
+    /// True if everything that was taken is settled.
     pub fn is_idle(&self) -> bool {
         self.writing.is_none() && self.open.is_empty()
     }
@@ -166,7 +166,7 @@ impl Life {
         }
     }
 
-    /// Whether a merge was begun: then nothing else of upkeep may be done.
+    /// True if a merge was begun: then nothing else of upkeep may be done.
     pub fn is_merging(&self) -> bool {
         self.merge.is_some()
     }

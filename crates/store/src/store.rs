@@ -592,10 +592,10 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Prepared {
     pub(crate) commit: Commit,
     tail: Vec<Arc<Chunk>>,
-    /// Whether its files were found under their final names.
+    /// True if its files were found under their final names.
     found: bool,
     made: AtomicBool,
-    /// Whether a try of it had an outcome that was not known.
+    /// True if a try of it had an outcome that was not known.
     doubted: AtomicBool,
 }
 

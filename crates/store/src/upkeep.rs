@@ -224,7 +224,7 @@ fn carry_out(store: &Store, merge: Merge) -> io::Result<bool> {
     }
 }
 
-/// What is to be merged.
+/// Files that are to be merged.
 pub(crate) enum Merge {
     /// There are not enough small files.
     Nothing,

@@ -337,7 +337,7 @@ impl Committer {
     }
 }
 
-/// What is written, until it is committed.
+/// A file that is written, until it is committed.
 pub(crate) struct Writing {
     open: Open,
     prepared: Option<Arc<Prepared>>,

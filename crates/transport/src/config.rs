@@ -187,7 +187,7 @@ impl TlsServerOptions {
         }
     }
 
-    /// Whether `permitted_peers` lets in certificates that need no authority.
+    /// True if `permitted_peers` lets in certificates that need no authority.
     pub fn names_fingerprints(&self) -> bool {
         let is_fingerprint = |peer: &PermittedPeer| matches!(peer, PermittedPeer::Sha256(_));
         self.permitted_peers.iter().flatten().any(is_fingerprint)
@@ -221,7 +221,7 @@ pub struct UdpOptions {
     /// taken for a second on end, it is made 1 MiB: what is full whatever its size only costs time.
     /// Unless another size is given, less where the memory limit of the process has less room.
     pub receive_buffer: ByteSize,
-    /// What the memory limit has room for, once that is known.
+    /// The size that the memory limit has room for, once that is known.
     #[serde(skip)]
     #[schemars(skip)]
     pub receive_buffer_max: Option<ByteSize>,
@@ -308,7 +308,7 @@ pub struct StreamOptions {
     pub trusted_proxies: Option<Vec<Network>>,
 }
 
-/// What the first bytes of a connection have to do with the PROXY protocol.
+/// The part of the PROXY protocol in the first bytes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyHeader {
     /// They are the sender's own, whatever they are.
@@ -322,7 +322,7 @@ pub enum ProxyHeader {
 }
 
 impl StreamOptions {
-    /// What holds for a connection of `ip`.
+    /// The rule for a connection of `ip`.
     pub fn proxy_header(&self, ip: IpAddr) -> ProxyHeader {
         let trusted = self.trusted_proxies.as_ref();
         let is_trusted = || trusted.is_none_or(|all| all.iter().any(|one| one.contains(ip)));

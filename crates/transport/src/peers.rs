@@ -52,7 +52,7 @@ pub enum PermittedPeer {
     Sha256([u8; SHA256_BYTES]),
 }
 
-/// Why a text names no client.
+/// The reason why a text names no client.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PermittedPeerError {
     /// No hexadecimal digits of the right number.
@@ -226,7 +226,7 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
     v4.or_else(|_| v6()).ok().map(|ip| ip.to_canonical())
 }
 
-/// Whether a certificate's name is `wanted`. A certificate may itself be for all names with one
+/// True if a certificate's name is `wanted`. A certificate may itself be for all names with one
 /// label more than a domain.
 fn is_same(name: &str, wanted: &str) -> bool {
     let of_all = name
@@ -236,7 +236,7 @@ fn is_same(name: &str, wanted: &str) -> bool {
         || of_all.is_some_and(|suffix| is_below(wanted, &suffix.to_ascii_lowercase()))
 }
 
-/// Whether a name is one label and then `suffix`, which begins with a dot.
+/// True if a name is one label and then `suffix`, which begins with a dot.
 fn is_below(name: &str, suffix: &str) -> bool {
     let Some((label, rest)) = name.split_once('.') else {
         return false;
@@ -253,7 +253,7 @@ impl Permitted {
         Self(peers.map(|peers| peers.as_slice().into()))
     }
 
-    /// What the client of a verified certificate is called; `None` if it has no name that counts.
+    /// The name of the client of a verified certificate; `None` if it has none that counts.
     pub(crate) fn name(&self, der: &[u8]) -> Option<String> {
         let names = Names::of(der)?;
         match &self.0 {
@@ -269,7 +269,7 @@ pub(crate) struct PermittedClients {
     /// By authorities; `None` where there are none, and fingerprints alone count.
     authorities: Option<Arc<dyn ClientCertVerifier>>,
     peers: Arc<[PermittedPeer]>,
-    /// Whether a client without a certificate is let in.
+    /// True if a client without a certificate is let in.
     optional: bool,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -300,7 +300,7 @@ impl PermittedClients {
     }
 }
 
-/// Whether a certificate was refused because no authority vouches for it. A bad signature is that
+/// True if a certificate was refused because no authority vouches for it. A bad signature is that
 /// of another authority of the same name.
 fn is_about_authorities(error: &Error) -> bool {
     let is_forged = matches!(
@@ -310,7 +310,7 @@ fn is_about_authorities(error: &Error) -> bool {
     is_forged || is_about_the_chain(error)
 }
 
-/// Whether a certificate that no authority vouches for is good now.
+/// True if a certificate that no authority vouches for is good now.
 fn verify_dates(der: &[u8], now: UnixTime) -> Result<(), Error> {
     let bad = |_| Error::InvalidCertificate(CertificateError::BadEncoding);
     let validity = Validity::of(der).map_err(bad)?;

@@ -62,7 +62,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Whether `bytes` begin as a header does: with a signature that no syslog message begins with.
+/// True if `bytes` begin as a header does: with a signature that no syslog message begins with.
 pub(crate) fn is_header(bytes: &[u8]) -> bool {
     bytes.starts_with(V1_START) || bytes.starts_with(V2_SIGNATURE)
 }

@@ -172,9 +172,9 @@ pub struct Connection {
     peer: IpAddr,
     local_port: u16,
     deadline: Option<Instant>,
-    /// Whether the peer is no proxy, and may not send a header of one.
+    /// True if the peer is no proxy, and may not send a header of one.
     is_no_proxy: bool,
-    /// Whose TLS it is, until the handshake is done.
+    /// The listener's TLS, until the handshake is done.
     server: Option<Arc<ServerTls>>,
     /// The name in the client's certificate, once that was verified.
     client: Option<Arc<str>>,
@@ -299,7 +299,7 @@ impl Connection {
         }
     }
 
-    /// Whether the first bytes of the peer are TLS or HTTP, which no syslog sender speaks here, or
+    /// True if the first bytes of the peer are TLS or HTTP, which no syslog sender speaks here, or
     /// the header of a proxy that it is not.
     fn is_foreign(&mut self, bytes: &[u8]) -> bool {
         self.begun = true;

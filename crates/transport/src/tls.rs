@@ -128,7 +128,7 @@ pub struct ServerTls {
 struct Loaded {
     config: Arc<ServerConfig>,
     not_after: i64,
-    /// When the lists of revoked certificates expire.
+    /// The dates of the lists of revoked certificates.
     lists: Vec<RevocationList>,
 }
 
@@ -175,7 +175,7 @@ impl ServerTls {
         )
     }
 
-    /// What the client of a session is called, whose certificate was verified.
+    /// The name of a session's client, whose certificate was verified.
     pub(crate) fn client(&self, certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
         self.permitted.name(certificate).map(Into::into)
     }
@@ -410,7 +410,7 @@ fn authorities(
         .map_err(|e| TlsProblem::Unusable(e.to_string()))
 }
 
-/// Whose list of revoked certificates it is, and how long it is good.
+/// The authority of a list of revoked certificates, and its dates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RevocationList {
     /// The authority, as in RFC 4514.

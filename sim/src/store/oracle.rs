@@ -1,4 +1,4 @@
-//! What must hold: each event once in the store, or owed by the queue, or taken by retention.
+//! The oracle: each event once in the store, or owed by the queue, or taken by retention.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::world::{Place, Verdict};
 /// Events that are in files, by queue and number.
 pub(crate) type Found = BTreeSet<(usize, usize)>;
 
-/// Which event a row is.
+/// The event of a row.
 fn event(queues: &[&Queue], row: &plain::Row) -> Result<(usize, usize), String> {
     let (log, epoch, seq, _) = *row;
     let queue = queues.iter().position(|queue| queue.log() == log);
@@ -116,7 +116,7 @@ pub(crate) fn count(life: &Life, before: u64) -> Verdict {
     Ok(())
 }
 
-/// What another engine finds by names, once all is settled.
+/// Events that another engine finds by names, once all is settled.
 pub(crate) fn names(life: &Life, place: &Place, is_damaged: bool) -> Verdict {
     let listed = listed(life, place, is_damaged);
     // A file may have got its name by a request that arrived late, or has two.

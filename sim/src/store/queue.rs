@@ -39,9 +39,9 @@ struct Batch {
 /// An event and what became of it.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Event {
-    /// When it was received, by a clock that is right, in nanoseconds since 1970.
+    /// Time of receipt, by a clock that is right, in nanoseconds since 1970.
     pub(crate) at_ns: i64,
-    /// When it was received, by the clock that stamped it.
+    /// Time of receipt, by the clock that stamped it.
     stamp_ns: i64,
     /// Its stamp is wrong, and no process that is left can know that.
     excused: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Event {
     in_flight: bool,
 }
 
-/// What is handed out.
+/// Events that are handed out.
 pub(crate) struct Offered {
     pub(crate) position: u64,
     pub(crate) origin: Origin,
@@ -190,7 +190,7 @@ impl Queue {
         None
     }
 
-    /// Whether everything is settled.
+    /// True if everything is settled.
     pub(crate) fn is_done(&self) -> bool {
         self.state()
             .events
@@ -222,7 +222,7 @@ impl Queue {
         }
     }
 
-    /// What the store did that no sink may do.
+    /// Deeds of the store that no sink may do.
     pub(crate) fn wrong(&self) -> Option<String> {
         self.state().wrong.clone()
     }

@@ -1,11 +1,11 @@
-//! What one seed's run of the store is like.
+//! The run of the store of one seed.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use inrush_store::{Chances, Retention, WriteOptions};
 
-/// Where the store lies.
+/// Place of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Where {
     Folder,
@@ -20,7 +20,7 @@ pub(crate) struct Scenario {
     pub(crate) steps: u32,
     /// Bytes that the disk has, in some runs for a while.
     pub(crate) capacity: usize,
-    /// Whether the wall clock jumps by days, and is set right.
+    /// True if the wall clock jumps by days, and is set right.
     pub(crate) jumps: bool,
     /// Processes that write, one of them unasked.
     pub(crate) writers: usize,

@@ -15,7 +15,7 @@ use super::queue::Queue;
 use super::scenario::{Scenario, Where};
 use crate::world::Report;
 
-/// What a check says.
+/// The words of a check.
 pub(crate) type Verdict = Result<(), String>;
 
 /// 2026-01-01 00:00 UTC.
@@ -27,7 +27,7 @@ const WIND_DOWN_STEPS: u32 = 600;
 /// Starts that may fail before the faults stop for one.
 const STARTS_MAX: u32 = 3;
 
-/// Where the store lies.
+/// Place of the store.
 pub(crate) enum Place {
     Folder(VirtualFolder),
     Bucket(VirtualBucket),
@@ -93,7 +93,7 @@ struct World<'a> {
     scenario: Scenario,
     place: Place,
     writers: Vec<Writer>,
-    /// Who opened the store last: what the others show is of before.
+    /// The process that opened the store last: what the others show is of before.
     newest: Option<usize>,
     is_damaged: bool,
     /// A process died within a call.
@@ -106,7 +106,7 @@ struct World<'a> {
     now: i64,
     /// By how much the wall clock is wrong, and until when.
     off: (i64, i64),
-    /// What a step was told and cannot be.
+    /// A contradiction that a step was told.
     wrong: Option<String>,
     report: &'a mut Report,
     tracing: bool,
@@ -169,7 +169,7 @@ impl World<'_> {
         }
     }
 
-    /// What lies there, for a trace.
+    /// The names there, for a trace.
     fn listing(&self) -> String {
         let file = |(path, bytes): (String, Vec<u8>)| match inrush_store::plain::parse(&bytes) {
             Some(rows) => format!("  {path}: {rows:?}"),
@@ -205,7 +205,7 @@ impl World<'_> {
         lives.for_each(Life::look_at_clocks);
     }
 
-    /// What the wall clock says.
+    /// Time by the wall clock.
     fn wall(&self) -> i64 {
         self.now + self.off.0
     }
@@ -287,7 +287,7 @@ impl World<'_> {
         self.told(at, "die in a commit", &done);
     }
 
-    /// What the queue, the thread that takes and the one that writes do.
+    /// Steps of the queue, of the thread that takes and of the one that writes.
     fn feed(&mut self, at: usize) {
         let (choice, count) = (self.rng.u8(..10), self.rng.u32(1..5));
         let (now, wall) = (self.now, self.wall());
@@ -341,7 +341,7 @@ impl World<'_> {
         self.note(|_| format!("{at}: {what}: {done:?}"));
     }
 
-    /// What the thread for upkeep does.
+    /// Steps of the thread for upkeep.
     fn upkeep(&mut self, at: usize) -> Verdict {
         let choice = self.rng.u8(..8);
         let quiet = [0, 60 * MINUTE_NS][self.rng.usize(..2)];
@@ -534,7 +534,7 @@ impl World<'_> {
         }
     }
 
-    /// What the operator does where the store does not open.
+    /// Deeds of the operator where the store does not open.
     fn mend(
         &mut self,
         at: usize,
@@ -562,7 +562,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Whether the power is cut before anything else of a new process reaches the disk.
+    /// True if the power is cut before anything else of a new process reaches the disk.
     fn cuts_at_start(&mut self) -> bool {
         let is_repaired = std::mem::take(&mut self.is_repaired);
         let has_died = std::mem::take(&mut self.has_died);
@@ -570,7 +570,7 @@ impl World<'_> {
         self.scenario.ends > 0 && self.rng.u8(..one_in) == 0
     }
 
-    /// What the store says that it has is settled, and then the power is cut.
+    /// A settled store, and then a power cut.
     fn skip_and_cut(&mut self, at: usize) -> Verdict {
         let Writer { queue, life, .. } = &mut self.writers[at];
         let Some(life) = life else { return Ok(()) };

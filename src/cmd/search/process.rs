@@ -16,7 +16,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// How long an answer may take to begin: a search waits for its turn as long as it may run.
 const BEGIN_MAX: Duration = Duration::from_secs(130);
 
-/// How long a page may take: it is in memory.
+/// Time that a page may take: it is in memory.
 const PAGE_MAX: Duration = Duration::from_secs(5);
 
 /// The variable of the environment that holds a token, where the API asks for one.

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 
 use inrush_tests::*;
-use serde_json::Value;
 
 use crate::{TCP, to_file};
 
@@ -17,16 +16,6 @@ fn start_under(limit: u32, yaml: &str) -> Inrush {
         ..Options::default()
     };
     Inrush::with(&format!("workers: 2\n{yaml}"), options)
-}
-
-/// The row of a reason in the list of who was turned away.
-fn refused(inrush: &Inrush, why: &str) -> Value {
-    eventually(&format!("one refused for: {why}"), || {
-        let source = inrush.source();
-        let rows = source["refused"].as_array()?;
-        let found = rows.iter().find(|row| row["why"].to_string().contains(why));
-        found.cloned()
-    })
 }
 
 #[test]
@@ -90,7 +79,7 @@ fn one_address_has_no_more_than_its_share() {
         .collect();
     let mut third = Tcp::connect(inrush.address("tcp"));
     assert!(third.is_closed_by_peer());
-    let row = refused(&inrush, "its share");
+    let row = inrush.refused("its share");
     assert_eq!(
         (&row["address"], &row["reason"]),
         (&"127.0.0.1".into(), &"too_many_of_address".into())
@@ -119,7 +108,7 @@ fn behind_a_proxy_the_address_in_the_header_has_the_share() {
     other.send(numbered(2) + "\n");
     inrush.conserved(2);
     assert!(from(1).is_closed_by_peer());
-    assert_eq!(refused(&inrush, "its share")["address"], "192.0.2.1");
+    assert_eq!(inrush.refused("its share")["address"], "192.0.2.1");
     drop(first);
     eventually("the first gone", || {
         (inrush.source()["connections"] == 1).then_some(())
@@ -161,11 +150,11 @@ fn tls_and_http_on_a_syslog_port_are_named_and_are_no_events() {
         (1, 1)
     );
     assert!(
-        refused(&inrush, "TLS on a plain port")["remedy"]
+        inrush.refused("TLS on a plain port")["remedy"]
             .to_string()
             .contains("tls://")
     );
-    refused(&inrush, "HTTP on a syslog port");
+    inrush.refused("HTTP on a syslog port");
     let log = eventually("a line in the log", || {
         let log = inrush.stderr();
         log.contains("127.0.0.1: TLS on a plain port: 1")
@@ -210,7 +199,7 @@ fn a_failed_handshake_has_address_reason_and_alarm() {
         "plain text on a TLS port",
         "HTTP on a TLS port",
     ] {
-        assert_eq!(refused(&inrush, why)["address"], "127.0.0.1", "{why}");
+        assert_eq!(inrush.refused(why)["address"], "127.0.0.1", "{why}");
     }
     inrush.connection_errors("tls", 7);
     let alarm = eventually("an alarm of what goes on", || {

@@ -1,4 +1,4 @@
-//! Who may connect: revoked clients, the names of clients, and the name that stays with an event.
+//! Clients that may connect: revocation, their names, and the name that stays with an event.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -62,16 +62,6 @@ fn gets_in(inrush: &Inrush, pki: &Pki, client: &str) -> bool {
     session(inrush, &pki.client(Some(client)), 1).is_some()
 }
 
-/// The row of a reason in the list of who was turned away.
-fn refused(inrush: &Inrush, why: &str) -> Value {
-    eventually(&format!("one refused for: {why}"), || {
-        let source = inrush.source();
-        let rows = source["refused"].as_array()?;
-        let found = rows.iter().find(|row| row["why"].to_string().contains(why));
-        found.cloned()
-    })
-}
-
 #[test]
 fn a_client_that_is_revoked_meanwhile_is_refused_at_its_next_handshake() {
     let (dir, pki) = pki();
@@ -79,7 +69,7 @@ fn a_client_that_is_revoked_meanwhile_is_refused_at_its_next_handshake() {
     let crl = format!("{BY_AUTHORITY}, crl_files: [\"{{dir}}/crl.pem\"]");
     let inrush = start(dir, &source(&crl));
     assert!(!gets_in(&inrush, &pki, "relay-8"));
-    let row = refused(&inrush, "a client certificate that is revoked");
+    let row = inrush.refused("a client certificate that is revoked");
     assert_eq!(
         (&row["reason"], &row["address"]),
         (&"tls".into(), &"127.0.0.1".into())
@@ -132,7 +122,7 @@ fn an_expired_list_turns_its_authoritys_clients_away_and_fails_the_check() {
     assert!(inrush.stderr().contains("a revocation list has expired"));
 
     assert!(!gets_in(&inrush, &pki, "relay-7"));
-    let row = refused(&inrush, "list in `crl_files` has expired");
+    let row = inrush.refused("list in `crl_files` has expired");
     assert!(row["remedy"].to_string().contains("newest list"), "{row}");
     pki.revoke(&[8], -1..30);
     eventually("the new list", || {
@@ -169,7 +159,7 @@ fn only_clients_of_the_list_get_in_by_name_wildcard_or_fingerprint() {
     let inrush = start(dir, &names("relay-7.example.com"));
     assert!(gets_in(&inrush, &pki, "relay-7"));
     assert!(!gets_in(&inrush, &pki, "relay-8"));
-    let row = refused(&inrush, "not among `permitted_peers`");
+    let row = inrush.refused("not among `permitted_peers`");
     let why = row["why"].as_str().unwrap();
     let yaml = fs::read_to_string(inrush.path("inrush.yaml")).unwrap();
     let reachable = yaml.replace("127.0.0.1:0 }", &format!("{} }}", inrush.admin()));

@@ -43,11 +43,11 @@ pub struct Moment {
 pub struct Refused {
     /// The source's name.
     pub source: String,
-    /// Whose connections they were.
+    /// The peer's address.
     pub address: String,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
     /// Connections since the process started.
     pub count: u64,

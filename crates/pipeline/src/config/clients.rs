@@ -1,4 +1,4 @@
-//! Who may connect: client certificates, their revocation lists, and proxies.
+//! Clients that may connect: certificates, their revocation lists, and proxies.
 
 use inrush_transport::config::{ClientAuth, ProxyProtocol, StreamOptions, TlsServerOptions};
 use inrush_transport::tls;

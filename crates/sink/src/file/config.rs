@@ -69,7 +69,7 @@ fn fsync_interval() -> Period {
     Period(Duration::from_secs(1))
 }
 
-/// Of paths that are remembered at most: they take 16 MiB of memory.
+/// Of paths that are remembered at most, 8 bytes each and the table's spare places.
 const PATHS_MAX: u32 = 1_000_000;
 
 fn max_paths() -> u32 {

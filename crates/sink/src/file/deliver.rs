@@ -90,7 +90,7 @@ struct Group {
     overflow: u64,
 }
 
-/// Where events of a path go.
+/// The group of events of a path.
 #[derive(Clone, Copy)]
 struct Place {
     group: usize,
@@ -107,7 +107,7 @@ impl Groups {
         self.bytes = 0;
     }
 
-    /// Where events of the path in `self.path` go, if there were some. The last one is tried
+    /// The place of events of the path in `self.path`, if there were some. The last one is tried
     /// first: events of one sender come together.
     fn known(&self) -> Option<Place> {
         if let Some(Some(group)) = self.of_event.last()
@@ -235,7 +235,7 @@ impl FileSink {
         taken
     }
 
-    /// Where events go whose path, in `groups.path`, is new in this batch.
+    /// The place of events whose path, in `groups.path`, is new in this batch.
     fn place(&mut self, batch: &Batch, record: &Record, now: Timestamp) -> Place {
         let Some(paths) = &mut self.paths else {
             return self.groups.add();

@@ -20,7 +20,7 @@ const RESERVE_PART: u64 = 20;
 /// Inodes that are left for others at most: the store, the queue and an operator need some.
 const RESERVE_MAX: u64 = 10_000;
 
-/// How long a count of free inodes is believed.
+/// Time for which a count of free inodes is believed.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -56,7 +56,7 @@ impl Paths {
         }
     }
 
-    /// Whether events may be written to a path; if not, why. `undated` is the path without its
+    /// Admits events to a path, or says why not. `undated` is the path without its
     /// date; `exists` says whether its file is there already, which takes nothing.
     pub(super) fn admit(
         &mut self,
@@ -104,9 +104,9 @@ impl Paths {
 struct Inodes {
     root: PathBuf,
     each: u64,
-    /// What may still be taken before they are counted again.
+    /// Inodes that may still be taken before they are counted again.
     left: u64,
-    /// What is admitted and not made yet.
+    /// Inodes of paths that are admitted and not made yet.
     promised: u64,
     counted: Option<Instant>,
     /// Counted since files were last made.
@@ -114,7 +114,7 @@ struct Inodes {
 }
 
 impl Inodes {
-    /// Whether what is left is the reserve.
+    /// True if what is left is the reserve.
     fn short(&mut self) -> bool {
         let old = self.counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY);
         if old || (self.left < self.each && !self.recounted) {

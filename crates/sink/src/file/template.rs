@@ -40,7 +40,7 @@ impl Field {
         matches!(self, Self::Year | Self::Month | Self::Day | Self::Hour)
     }
 
-    /// Whether its values are as many as senders like; the configuration and the clock bound the
+    /// True if its values are as many as senders like; the configuration and the clock bound the
     /// others.
     fn is_chosen(self) -> bool {
         !self.is_date() && !matches!(self, Self::Source | Self::Protocol)
@@ -70,10 +70,10 @@ enum Part {
     Value(Field),
 }
 
-/// What stands for the values of senders beyond the limit of paths.
+/// The word for the values of senders beyond the limit of paths.
 const OTHER: &str = "other";
 
-/// How a path is rendered.
+/// The form of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     /// As the event says.
@@ -130,7 +130,7 @@ impl Template {
         })
     }
 
-    /// Whether senders can choose how many paths there are.
+    /// True if senders can choose how many paths there are.
     pub(super) fn is_open(&self) -> bool {
         self.first_chosen().is_some()
     }

@@ -56,7 +56,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
 /// The room on a file system, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// What may still be written.
+    /// Bytes that may still be written.
     pub free: u64,
     /// All of it.
     pub total: u64,

@@ -13,7 +13,7 @@ use crate::mutant::{Mutant, is_on};
 /// Folders that are remembered as durable: 24 a day and index. Beyond, all are looked at again.
 const DURABLE_MAX: usize = 50_000;
 
-/// How often a disk that stumbles is asked for a name.
+/// Times that a disk that stumbles is asked for a name.
 const ASKED_TIMES: usize = 5;
 
 /// A folder of files that are durable when a call returned `Ok`.
@@ -164,7 +164,7 @@ impl Folder {
         }
     }
 
-    /// Whether there is a file, asked a few times.
+    /// True if there is a file, asked a few times.
     fn asked(&self, path: &str) -> Option<bool> {
         (0..ASKED_TIMES).find_map(|_| self.has(path))
     }
