@@ -682,15 +682,18 @@ impl Shared {
 
     /// Waits for an endpoint; `None` if the process stops.
     fn pick(&self, feed: &dyn Feed) -> Option<usize> {
-        loop {
-            let pick = self.endpoints().pick(Instant::now());
+        let ticket = self.endpoints().queue();
+        let index = loop {
+            let pick = self.endpoints().pick(ticket, Instant::now());
             match pick {
-                _ if feed.stopping() => return None,
-                Pick::Use(index) => return Some(index),
+                _ if feed.stopping() => break None,
+                Pick::Use(index) => break Some(index),
                 // Another worker may find out sooner that an endpoint is back.
                 Pick::Wait(pause) => backoff::wait(feed, pause.min(IDLE_WAIT)),
             }
-        }
+        };
+        self.endpoints().leave(ticket);
+        index
     }
 
     /// Takes note of what an answer says about its endpoint, and of `bytes` if they were taken.

@@ -1,5 +1,6 @@
 //! Which endpoint is used next: the healthy ones in turn, one that failed only after its pause.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::backoff;
@@ -46,7 +47,15 @@ pub(super) struct Endpoints {
     next: usize,
     /// How long an attempt at a failed endpoint keeps other workers from trying it too.
     probe: Duration,
+    /// Workers that wait for an endpoint, by ticket, the first to come first.
+    waiting: VecDeque<Ticket>,
+    /// Tickets given so far.
+    tickets: u64,
 }
+
+/// The place of a worker among those that wait for an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ticket(u64);
 
 impl Endpoints {
     /// `count` healthy endpoints; `probe` is the longest that one request can take.
@@ -55,15 +64,32 @@ impl Endpoints {
             states: vec![State::default(); count],
             next: 0,
             probe,
+            waiting: VecDeque::new(),
+            tickets: 0,
         }
+    }
+
+    /// Puts a worker behind all that wait for an endpoint.
+    pub(super) fn queue(&mut self) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.waiting.push_back(ticket);
+        ticket
+    }
+
+    /// The worker waits no longer.
+    pub(super) fn leave(&mut self, ticket: Ticket) {
+        self.waiting.retain(|other| *other != ticket);
     }
 
     /// The endpoint to use at `now`. One that failed and whose pause is over goes first, for one
     /// worker at a time: only a real request shows whether it works again, and without one it
-    /// would never be used again while another is healthy.
-    pub(super) fn pick(&mut self, now: Instant) -> Pick {
+    /// would never be used again while another is healthy. It goes to the worker that waits
+    /// longest: one whose body alone fails would else spend every attempt on it.
+    pub(super) fn pick(&mut self, ticket: Ticket, now: Instant) -> Pick {
+        let is_first = self.waiting.front() == Some(&ticket);
         let due = |state: &State| state.failures > 0 && state.until.is_none_or(|at| at <= now);
-        if let Some(index) = self.states.iter().position(due) {
+        if let Some(index) = self.states.iter().position(due).filter(|_| is_first) {
             self.states[index].until = Some(now + self.probe);
             return Pick::Use(index);
         }
@@ -77,7 +103,8 @@ impl Endpoints {
             return Pick::Use(index);
         }
         let soonest = self.states.iter().filter_map(|state| state.until).min();
-        Pick::Wait(soonest.map_or(RETRY.0, |at| at.saturating_duration_since(now)))
+        let left = soonest.map_or(RETRY.0, |at| at.saturating_duration_since(now));
+        Pick::Wait(if is_first { left } else { left.max(RETRY.0) })
     }
 
     /// The endpoint answered as it should.
@@ -109,11 +136,36 @@ mod tests {
 
     const PROBE: Duration = Duration::from_secs(30);
 
+    /// What a worker that is alone gets.
+    fn pick(endpoints: &mut Endpoints, now: Instant) -> Pick {
+        let ticket = endpoints.queue();
+        let pick = endpoints.pick(ticket, now);
+        endpoints.leave(ticket);
+        pick
+    }
+
+    #[test]
+    fn a_failed_endpoint_goes_to_the_worker_that_waits_longest() {
+        let mut endpoints = Endpoints::new(1, PROBE);
+        let mut now = Instant::now();
+        let (first, second) = (endpoints.queue(), endpoints.queue());
+        assert_eq!(endpoints.pick(first, now), Pick::Use(0));
+        endpoints.leave(first);
+        endpoints.failed(0, Failure::Passing, now, now);
+        let first = endpoints.queue();
+        now += RETRY.0;
+        assert_eq!(endpoints.pick(first, now), Pick::Wait(RETRY.0), "later");
+        assert_eq!(endpoints.pick(second, now), Pick::Use(0));
+        endpoints.leave(second);
+        endpoints.succeeded(0);
+        assert_eq!(endpoints.pick(first, now), Pick::Use(0));
+    }
+
     #[test]
     fn healthy_endpoints_take_turns() {
         let mut endpoints = Endpoints::new(3, PROBE);
         let now = Instant::now();
-        let picks: Vec<Pick> = (0..4).map(|_| endpoints.pick(now)).collect();
+        let picks: Vec<Pick> = (0..4).map(|_| pick(&mut endpoints, now)).collect();
         assert_eq!(
             picks,
             [Pick::Use(0), Pick::Use(1), Pick::Use(2), Pick::Use(0)]
@@ -125,17 +177,21 @@ mod tests {
         let mut endpoints = Endpoints::new(2, PROBE);
         let now = Instant::now();
         endpoints.failed(0, Failure::Passing, now, now);
-        assert_eq!(endpoints.pick(now), Pick::Use(1));
-        assert_eq!(endpoints.pick(now), Pick::Use(1));
+        assert_eq!(pick(&mut endpoints, now), Pick::Use(1));
+        assert_eq!(pick(&mut endpoints, now), Pick::Use(1));
         let later = now + RETRY.0;
-        assert_eq!(endpoints.pick(later), Pick::Use(0), "its pause is over");
         assert_eq!(
-            endpoints.pick(later),
+            pick(&mut endpoints, later),
+            Pick::Use(0),
+            "its pause is over"
+        );
+        assert_eq!(
+            pick(&mut endpoints, later),
             Pick::Use(1),
             "somebody is already trying it"
         );
         endpoints.succeeded(0);
-        assert_eq!(endpoints.pick(later), Pick::Use(0));
+        assert_eq!(pick(&mut endpoints, later), Pick::Use(0));
     }
 
     #[test]
@@ -144,7 +200,10 @@ mod tests {
         let now = Instant::now();
         endpoints.failed(0, Failure::AskedToWait(Duration::from_secs(9)), now, now);
         endpoints.failed(1, Failure::AskedToWait(Duration::from_secs(7)), now, now);
-        assert_eq!(endpoints.pick(now), Pick::Wait(Duration::from_secs(7)));
+        assert_eq!(
+            pick(&mut endpoints, now),
+            Pick::Wait(Duration::from_secs(7))
+        );
     }
 
     #[test]
@@ -157,7 +216,7 @@ mod tests {
             endpoints.failed(0, Failure::Passing, begun, now);
             endpoints.failed(0, Failure::Passing, begun, now);
         }
-        let Pick::Wait(pause) = endpoints.pick(now) else {
+        let Pick::Wait(pause) = pick(&mut endpoints, now) else {
             panic!("it has failed")
         };
         assert!(pause >= RETRY.0 * 2 && pause <= RETRY.0 * 4, "{pause:?}");
@@ -168,7 +227,7 @@ mod tests {
         let mut endpoints = Endpoints::new(1, PROBE);
         let now = Instant::now();
         endpoints.failed(0, Failure::Lasting, now, now);
-        let Pick::Wait(pause) = endpoints.pick(now) else {
+        let Pick::Wait(pause) = pick(&mut endpoints, now) else {
             panic!("it has failed")
         };
         assert!(pause >= HOLD.0 / 2, "{pause:?}");
