@@ -10,10 +10,12 @@ use arrow_array::{Array, RecordBatch, StringViewArray};
 use arrow_select::interleave::interleave_record_batch;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
 use crate::grams::{self, BLOCK_ROWS, Builder, Layout};
@@ -155,8 +157,9 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
         return Ok(file);
     }
     let broken = |error: ParquetError| io::Error::other(error);
-    let mut writer =
+    let (mut writer, columns) =
         ArrowWriter::try_new(Vec::new(), Arc::clone(&STORED), Some(PROPERTIES.clone()))
+            .and_then(ArrowWriter::into_serialized_writer)
             .map_err(broken)?;
     let mut layout = Layout::default();
     let mut entry = begun(part);
@@ -167,8 +170,7 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
         let place = |(chunk, row): &(u32, u32)| (*chunk as usize, *row as usize);
         let places: Vec<_> = rows.iter().map(place).collect();
         let group = interleave_record_batch(&chunks, &places).map_err(io::Error::other)?;
-        writer.write(&group).map_err(broken)?;
-        writer.flush().map_err(broken)?;
+        write_group(&mut writer, &columns, layout.groups.len(), &group).map_err(broken)?;
         measure(&mut entry, &group);
         layout.groups.push(filter(&group, &mut grams, &mut filters));
     }
@@ -186,6 +188,26 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
         entry,
         bytes: bytes.into(),
     })
+}
+
+/// Writes row group `number`, one column after the other: each has a compressor and pages of its
+/// own, and those of all columns at once took 10 MiB.
+fn write_group(
+    writer: &mut SerializedFileWriter<Vec<u8>>,
+    columns: &ArrowRowGroupWriterFactory,
+    number: usize,
+    group: &RecordBatch,
+) -> Result<(), ParquetError> {
+    let mut encoders = columns.create_column_writers(number)?.into_iter();
+    let mut row_group = writer.next_row_group()?;
+    for (field, array) in group.schema().fields().iter().zip(group.columns()) {
+        for (leaf, mut encoder) in compute_leaves(field, array)?.iter().zip(&mut encoders) {
+            encoder.write(leaf)?;
+            encoder.close()?.append_to_row_group(&mut row_group)?;
+        }
+    }
+    row_group.close()?;
+    Ok(())
 }
 
 /// The entry of a file before its rows are looked at.

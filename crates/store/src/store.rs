@@ -19,7 +19,7 @@ use crate::encode::Encoded;
 use crate::follow::Follower;
 use crate::home::Home;
 use crate::mutant::{Mutant, is_on};
-use crate::options::REASONS;
+use crate::options::{REASONS, WriteOptions};
 use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
 
 mod open;
@@ -28,6 +28,9 @@ mod open;
 /// whose name ends in `.parquet` never sees what is not committed.
 pub(crate) const UNCOMMITTED: &str = ".tmp";
 pub(crate) const PARQUET: &str = ".parquet";
+
+/// Below so many bytes of `flush_bytes`, ingestion and upkeep do not encode at the same time.
+const SHORT_FLUSH_BYTES: u64 = 8 << 20;
 
 /// What a store has done since the process started.
 #[derive(Debug)]
@@ -100,6 +103,8 @@ pub struct Store {
     doubt: Mutex<Option<Arc<Prepared>>>,
     /// The folder is this writer's for as long as this lives.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Held while files are encoded, where memory is short.
+    encoder: Mutex<()>,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
     /// Time and room.
@@ -569,6 +574,13 @@ impl Store {
 
     fn commits(&self) -> MutexGuard<'_, Commits> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turn to encode files. Where memory is short, ingestion and upkeep take turns: each needs
+    /// as much as all rows that wait.
+    pub(crate) fn encoder(&self, options: &WriteOptions) -> Option<MutexGuard<'_, ()>> {
+        let is_short = options.flush_bytes < SHORT_FLUSH_BYTES;
+        is_short.then(|| self.encoder.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn followers(&self) -> MutexGuard<'_, Vec<Weak<Follower>>> {

@@ -138,6 +138,7 @@ pub(crate) fn merge_if_room(
     now_ns: i64,
 ) -> io::Result<Merge> {
     store.care.may_write(store.home(), options)?;
+    let _turn = store.encoder(options);
     merge(store, now_ns, merge_bytes(options))
 }
 

@@ -375,7 +375,9 @@ impl Writing {
         store.care.may_write(store.home(), options)?;
         let chunks = self.open.chunks.iter();
         let rows: Vec<RecordBatch> = chunks.map(|chunk| chunk.rows.clone()).collect();
+        let turn = store.encoder(options);
         let mut files = encode::files(&rows)?;
+        drop((turn, rows));
         for file in files.iter_mut().filter(|_| !is_on(Mutant::TrustStamp)) {
             file.entry.received_ns = store.care.mended(file.entry.received_ns);
         }

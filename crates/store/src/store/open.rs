@@ -69,6 +69,7 @@ impl Store {
             commits: Mutex::new(commits),
             doubt: Mutex::default(),
             lock: Mutex::default(),
+            encoder: Mutex::default(),
             names: AtomicU64::new(0),
             followers: Mutex::default(),
             counters: Counters::default(),
