@@ -270,8 +270,8 @@ fn add(all: &mut Answers, thread: ScopedJoinHandle<'_, Answers>) -> Result<()> {
     Ok(())
 }
 
-/// Differences of a ledger from what was sent. The dead collector may have all of it
-/// pending; packs may have events filtered.
+/// Differences of a ledger from what was sent. The dead collector may have all of it pending, or
+/// dropped beyond its budget; packs may have events filtered.
 fn wrong(ledger: &Value, sent: u64) -> Option<String> {
     let source = &ledger["sources"]["syslog"];
     let count = |key: &str| source[key].as_u64().unwrap_or(0);

@@ -79,10 +79,10 @@ impl State {
     }
 
     /// The pieces of the log from the one with this event on: their events, and their bytes.
-    fn pieces(&self, from: u64) -> Vec<(Range<u64>, u64)> {
+    fn pieces(&self, from: u64) -> Box<dyn Iterator<Item = (Range<u64>, u64)> + '_> {
         let Some(disk) = &self.disk else {
             let pieces = (0..self.batches()).map(|index| self.piece_in_memory(index));
-            return pieces.filter(|(events, _)| events.end > from).collect();
+            return Box::new(pieces.skip_while(move |(events, _)| events.end <= from));
         };
         let segments = &disk.segments.0;
         let first = disk.segments.index_of_event(from).min(segments.len());
@@ -90,18 +90,16 @@ impl State {
         let ends = segments.iter().skip(first + 1);
         let ends = ends.map(|next| next.header.base_event);
         let starts = segments[first..].iter();
-        let mut pieces: Vec<_> = starts
+        let written = starts
             .zip(ends.chain(Some(written_end)))
-            .map(|(segment, end)| (segment.header.base_event..end, segment.bytes))
-            .collect();
-        pieces.push((written_end..self.next_event, disk.unwritten_bytes));
-        pieces
+            .map(|(segment, end)| (segment.header.base_event..end, segment.bytes));
+        let unwritten = (written_end..self.next_event, disk.unwritten_bytes);
+        Box::new(written.chain(Some(unwritten)))
     }
 
     /// Bytes that a destination keeps now.
     fn kept_bytes(&self, slot: &Slot) -> u64 {
-        let pieces = self.pieces(slot.cursor.floor()).into_iter();
-        let kept = pieces.filter(|(events, _)| slot.cursor.keeps(events));
+        let kept = slot.cursor.kept(self.pieces(slot.cursor.floor()));
         kept.map(|(_, bytes)| bytes).sum()
     }
 
@@ -227,11 +225,8 @@ impl State {
     /// The oldest piece that a destination keeps and could do without: not what is being written.
     fn oldest_piece(&self, index: usize) -> Option<Range<u64>> {
         let cursor = &self.slots[index].cursor;
-        let pieces = self.pieces(cursor.floor()).into_iter();
-        let oldest = pieces.map(|(events, _)| events);
-        let oldest = oldest
-            .filter(|events| cursor.keeps(events))
-            .min_by_key(|e| e.start)?;
+        let mut kept = cursor.kept(self.pieces(cursor.floor()));
+        let (oldest, _) = kept.next()?;
         let complete = match &self.disk {
             None => true,
             Some(disk) => {

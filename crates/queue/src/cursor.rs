@@ -153,8 +153,7 @@ impl Cursor {
         if events.is_empty() {
             return false;
         }
-        let ahead = events.start.max(self.next_event)..events.end;
-        if !self.settled_before.covers(&ahead, AHEAD_MAX) {
+        if !self.is_settled_ahead(events) {
             return true;
         }
         events.start < self.next_event
@@ -163,6 +162,33 @@ impl Cursor {
                 let reach_in = |r: Range<u64>| r.start < events.end && events.start < r.end;
                 !out.given_up && out.left.iter().map(numbers).any(reach_in)
             })
+    }
+
+    /// The pieces of the log with events that are to be kept, of pieces in ascending order. It says
+    /// the same as [`Self::keeps`], and looks at what is in hand once for all pieces.
+    pub(crate) fn kept(
+        &self,
+        pieces: impl Iterator<Item = (Range<u64>, u64)>,
+    ) -> impl Iterator<Item = (Range<u64>, u64)> {
+        let out = self.out.values().filter(|out| !out.given_up);
+        let in_hand = out.flat_map(|out| out.left.iter().map(|range| out.numbers(range)));
+        let mut in_hand = in_hand.peekable();
+        let all_from = self.keeps_from().unwrap_or(u64::MAX);
+        pieces.filter(move |(events, _)| {
+            if events.is_empty() {
+                return false;
+            }
+            while in_hand.next_if(|range| range.end <= events.start).is_some() {}
+            events.end > all_from
+                || in_hand.peek().is_some_and(|range| range.start < events.end)
+                || !self.is_settled_ahead(events)
+        })
+    }
+
+    /// Whether none of these events is to be kept that were never handed out.
+    fn is_settled_ahead(&self, events: &Range<u64>) -> bool {
+        let ahead = events.start.max(self.next_event)..events.end;
+        self.settled_before.covers(&ahead, AHEAD_MAX)
     }
 
     /// The event from which on it keeps everything, if there is one known.
