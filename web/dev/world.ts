@@ -133,8 +133,15 @@ export class World {
         delivered: splunk.delivered - refused - dropped,
       });
     }
+    const local = one("local", "store", waits(900), 0);
+    local.stored = {
+      searchable: Math.floor(local.delivered * 0.6),
+      in_memory: local.pending,
+      expired: { age: local.delivered - Math.floor(local.delivered * 0.6), room: calm ? 0 : 2_000 },
+      unreadable: calm ? 0 : 150,
+    };
     return [
-      one("local", "store", waits(900), 0),
+      local,
       splunk,
       one("bus", "kafka", waits(300), 4),
       one("archive", "file", waits(120), 5),

@@ -1,6 +1,6 @@
 //! The panes: a table each, from the latest snapshot and the one before.
 
-use crate::snapshot::{Alarm, Loss, Snapshot, Thread};
+use crate::snapshot::{Alarm, Loss, Snapshot, Stored, Thread};
 use crate::table::{Row, Table, Tone, growing, left, right};
 use crate::text::{bytes, number, plain, rate, time};
 
@@ -211,6 +211,26 @@ fn sources(pair: &Pair<'_>) -> Table {
     Table { columns, rows }
 }
 
+/// What a store has, and what retention and damage took from it; the last since its start.
+fn stored(stored: &Stored) -> String {
+    let mut text = format!(
+        "stored: {} searchable, {} in memory",
+        number(stored.searchable),
+        number(stored.in_memory)
+    );
+    for (reason, events) in &stored.expired {
+        let why = match reason.as_str() {
+            "room" => "to make room on the disk".to_owned(),
+            reason => format!("by {}", plain(reason)),
+        };
+        text.push_str(&format!(", {} deleted {why}", number(*events)));
+    }
+    if stored.unreadable > 0 {
+        text.push_str(&format!(", {} in damaged files", number(stored.unreadable)));
+    }
+    text
+}
+
 fn destinations(pair: &Pair<'_>) -> Table {
     let rows = pair.now.destinations.iter().map(|destination| {
         // A store or a collector takes events by the thousand, and not every second.
@@ -243,7 +263,12 @@ fn destinations(pair: &Pair<'_>) -> Table {
                 (false, true) => Tone::Warn,
                 (false, false) => Tone::Plain,
             },
-            details: destination.error.iter().map(|text| plain(text)).collect(),
+            details: destination
+                .error
+                .iter()
+                .map(|text| plain(text))
+                .chain(destination.stored.as_ref().map(stored))
+                .collect(),
         }
     });
     Table {

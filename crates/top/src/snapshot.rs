@@ -52,8 +52,19 @@ pub(crate) struct Destination {
     pub(crate) dropped: BTreeMap<String, u64>,
     pub(crate) oldest_pending_ms: f64,
     pub(crate) request_ms: Option<f64>,
+    pub(crate) stored: Option<Stored>,
     pub(crate) state: String,
     pub(crate) error: Option<String>,
+}
+
+/// What became of the events that a store got.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Stored {
+    pub(crate) expired: BTreeMap<String, u64>,
+    pub(crate) unreadable: u64,
+    pub(crate) searchable: u64,
+    pub(crate) in_memory: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -167,6 +167,19 @@ fn parts_that_wait_have_a_column_while_there_are_any_of_late() {
 }
 
 #[test]
+fn a_store_says_what_it_has_and_what_was_taken_from_it() {
+    let mut keeping = quiet(61);
+    keeping["destinations"][0]["stored"] = json!({"searchable": 4_200, "in_memory": 7,
+        "unreadable": 100, "expired": {"age": 30, "room": 2_000}});
+    let pair = [snapshot(&quiet(60)), snapshot(&keeping)];
+    let text = paper("http://127.0.0.1:8686", pair, 100);
+    let said = "stored: 4,200 searchable, 7 in memory, 30 deleted by age, 2,000 deleted to make \
+                room on the disk, 100 in damaged files";
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&text).contains(said), "{text}");
+}
+
+#[test]
 fn colours_are_used_only_where_they_are_wanted() {
     let mut app = app(&[troubled(200), troubled(202)]);
     let coloured = |app: &App| {

@@ -335,6 +335,8 @@ fn a_damaged_file_is_an_alarm_and_costs_only_itself() {
         metric(&inrush, "inrush_store_bad_files"),
         files.len() as f64
     );
+    let stored = inrush.stored("local");
+    assert_eq!((stored.unreadable, stored.searchable), (100, 100));
     let flow = inrush.json("/api/v1/flow");
     assert_eq!(flow["alarms"][0]["id"], "store-unreadable:local", "{flow}");
     assert_eq!(flow["alarms"][0]["severity"], "warning");

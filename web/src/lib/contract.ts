@@ -35,9 +35,19 @@ export interface FlowDestination {
   oldest_pending_ms: number;
   /** Null before the first request. */
   request_ms: number | null;
+  /** Of a store alone. */
+  stored?: FlowStored;
   /** `ok`; `removed` for one that is no longer in the configuration; or a word for what is wrong. */
   state: string;
   error?: string | null;
+}
+
+/** What a store has, and what retention and damage took from it since its start. */
+export interface FlowStored {
+  searchable: number;
+  in_memory: number;
+  expired: Counts;
+  unreadable: number;
 }
 
 export interface FlowEdge {

@@ -1,6 +1,6 @@
 // Each destination: what it takes, what waits for it and since when, and how long a request takes.
 
-import type { Flow, FlowDestination } from "../lib/contract";
+import type { Flow, FlowDestination, FlowStored } from "../lib/contract";
 import { count, duration, rate, short, sum } from "../lib/format";
 import { destinationKey, type Rates } from "../lib/rates";
 import { isWell } from "../lib/river";
@@ -33,7 +33,7 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
   const quarantined = sum(one.quarantined);
   const dropped = sum(one.dropped);
   return (
-    <article class={well ? "card" : "card bad"}>
+    <article class={`card${well ? "" : " bad"}${one.stored ? " keeps" : ""}`}>
       <header>
         <h3>
           <bdi>{one.name}</bdi> <small class="faint">{one.type}</small>
@@ -73,10 +73,31 @@ function DestinationCard({ one, rates }: { one: FlowDestination; rates: Rates })
           </span>
         )}
       </p>
+      {one.stored && <StoredLine stored={one.stored} />}
       <p class="card-error" title={one.error ?? ""}>
         {one.error && <EventText text={one.error} />}
       </p>
     </article>
+  );
+}
+
+/** What a store has, and what was taken from it. */
+function StoredLine({ stored }: { stored: FlowStored }) {
+  const { room = 0, ...others } = stored.expired;
+  const old = sum(others);
+  return (
+    <p class="card-stored">
+      <span class="faint">{short(stored.searchable + stored.in_memory)} searchable</span>
+      {old > 0 && (
+        <span class="faint" title={reasonsOf(others)}>
+          {short(old)} deleted by retention
+        </span>
+      )}
+      {room > 0 && <span class="bad-text">{short(room)} deleted for room</span>}
+      {stored.unreadable > 0 && (
+        <span class="bad-text">{short(stored.unreadable)} in damaged files</span>
+      )}
+    </p>
   );
 }
 

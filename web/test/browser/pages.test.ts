@@ -103,6 +103,20 @@ test("the loss map: calm where nothing is lost, red with a hint where something 
     await says(page, ".hint", "net.core.rmem_max");
   }));
 
+test("a store says what it has, and what was taken from it", () =>
+  visit({}, async ({ page }) => {
+    await says(page, ".card-stored", "searchable");
+    await says(page, ".card-stored", "deleted by retention");
+    await says(page, ".card-stored .bad-text", "deleted for room");
+    const outside = await page.locator(".card.keeps").evaluate((card) => {
+      const { right, bottom } = card.getBoundingClientRect();
+      const parts = [...card.querySelectorAll(".card-stored > *, .card-error")];
+      const boxes = parts.map((part) => part.getBoundingClientRect());
+      return boxes.some((box) => box.right > right || box.bottom > bottom);
+    });
+    assert.equal(outside, false, "nothing of it is cut off");
+  }));
+
 test("all well: nothing is red", () =>
   visit({ server: { calm: true } }, async ({ page }) => {
     await says(page, ".place", "none");
