@@ -54,6 +54,12 @@ pub(super) fn each(
     Ok(())
 }
 
+/// What base64 stands for, if it is that.
+pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
+    let engine = base64::engine::general_purpose::STANDARD;
+    engine.decode(text).ok()
+}
+
 fn one(
     line: &Value,
     number: u64,
@@ -65,9 +71,16 @@ fn one(
     } else {
         line
     };
-    let decoded = line["raw_base64"]
+    let anomalies: Vec<&str> = match event["anomalies"].as_array() {
+        Some(names) => names.iter().filter_map(Value::as_str).collect(),
+        None => Vec::new(),
+    };
+    // What searches print has it in `fields`, where a sender may have put one of its own.
+    let searched = &event["fields"]["raw_base64"];
+    let searched = searched
         .as_str()
-        .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
+        .filter(|_| anomalies.contains(&"not_utf8"));
+    let decoded = line["raw_base64"].as_str().or(searched).and_then(decoded);
     let raw = decoded
         .as_deref()
         .or(event["raw"].as_str().map(str::as_bytes));
@@ -76,10 +89,6 @@ fn one(
     };
     let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
     let received = time(event, "received").unwrap_or_else(Timestamp::now);
-    let anomalies: Vec<&str> = match event["anomalies"].as_array() {
-        Some(names) => names.iter().filter_map(Value::as_str).collect(),
-        None => Vec::new(),
-    };
     // Searches print what has no column of its own under `fields`.
     let client = event["tls_client"].as_str();
     let client = client.or(event["fields"]["tls_client"].as_str());
@@ -130,7 +139,10 @@ mod tests {
             \"class\":\"c\",\"sender\":\"10.0.0.5\",\"anomalies\":[\"oversize\",\"no_pri\"]}\n\
             {\"raw\":\"b\",\"time_ns\":\"5\",\"received_ns\":\"7\",\"vendor\":\"v\"}\n\
             {\"id\":3,\"raw_base64\":\"/2M=\",\"event\":{\"raw\":\"\u{fffd}c\",\"source\":\"s\"}}\n\
-            \nno JSON\n{\"message\":\"x\"}\n{\"raw\":\"last\"}";
+            \nno JSON\n{\"message\":\"x\"}\n{\"raw\":\"last\"}\n\
+            {\"raw\":\"\u{fffd}d\",\"anomalies\":[\"not_utf8\"],\
+            \"fields\":{\"raw_base64\":\"/2M=\"}}\n\
+            {\"raw\":\"e\",\"fields\":{\"raw_base64\":\"/2M=\"}}";
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         each(input.as_bytes(), &mut |line| {
             match line {
@@ -150,6 +162,10 @@ mod tests {
         assert_eq!(found[1], (b"b".to_vec(), 2, (5, None, None)));
         assert_eq!((&found[2].0[..], found[2].1), (&b"\xffc"[..], 3));
         assert_eq!(found[3].0, b"last");
+        assert_eq!(
+            (&found[4].0[..], &found[5].0[..]),
+            (&b"\xffc"[..], &b"e"[..])
+        );
         assert_eq!(wrong.len(), 2);
         assert!(wrong[0].starts_with("line 5: not JSON"), "{wrong:?}");
         assert!(wrong[1].starts_with("line 6: no text"), "{wrong:?}");

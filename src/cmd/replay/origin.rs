@@ -86,7 +86,8 @@ pub(super) fn from_store(
         match scanned {
             Scanned::Rows(rows) => {
                 for row in &rows {
-                    if take(of_row(row))?.is_break() {
+                    let bytes = row.raw_base64.as_deref().and_then(lines::decoded);
+                    if take(of_row(row, bytes.as_deref()))?.is_break() {
                         return Ok(missing.named());
                     }
                 }
@@ -105,9 +106,10 @@ pub(super) fn from_store(
     Ok(missing.named())
 }
 
-fn of_row(row: &Row) -> Stored<'_> {
+/// `bytes`: the record as it was received, where its text is not that.
+fn of_row<'a>(row: &'a Row, bytes: Option<&'a [u8]>) -> Stored<'a> {
     Stored {
-        raw: row.raw.as_bytes(),
+        raw: bytes.unwrap_or(row.raw.as_bytes()),
         framing: framing(&row.anomalies),
         source: &row.source,
         sender: row.sender.parse().ok(),

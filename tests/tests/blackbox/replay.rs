@@ -161,6 +161,23 @@ fn what_other_packs_would_make_of_what_is_stored_is_said_and_then_sent() {
     assert_eq!(done(&dir, &["--since", "all", "--limit", "2"])["read"], 2);
 }
 
+/// The store shows U+FFFD for what is not UTF-8; a replay has the record as it was received.
+#[test]
+fn a_replay_from_the_store_has_the_bytes_that_were_received() {
+    let hec = Hec::start();
+    let inrush = Inrush::start(&stored(&hec, ""));
+    Tcp::connect(inrush.address("tcp")).send(b"<13>1 - h app - - - M\xfcller\n");
+    inrush.conserved(1);
+    let dir = folder(&inrush);
+    let send = ["--since", "all", "--send", "--destination", "splunk"];
+    assert_eq!(done(&dir, &send)["read"], 1);
+    let taken = hec.taken();
+    assert_eq!(taken.len(), 2, "{taken:?}");
+    let bytes = |event: &Value| event["fields"]["raw_base64"].as_str().map(str::to_owned);
+    assert!(bytes(&taken[0]).is_some(), "{taken:?}");
+    assert_eq!(bytes(&taken[0]), bytes(&taken[1]), "{taken:?}");
+}
+
 #[test]
 fn what_was_refused_goes_out_once_the_reason_is_gone_and_leaves_quarantine() {
     let hec = Hec::start();
