@@ -36,7 +36,7 @@ const LARGE_ROWS: u64 = encode::GROUP_ROWS as u64 / 2;
 /// Text that is merged at once: bounds the memory that it takes.
 const MERGE_TEXT_BYTES: u64 = 64 * 1024 * 1024;
 /// The same where memory is short.
-const MERGE_TEXT_BYTES_MIN: u64 = 3 * 1024 * 1024;
+const MERGE_TEXT_BYTES_MIN: u64 = 2 * 1024 * 1024;
 /// A folder into which nothing came for so long has all its small files merged.
 const QUIET: Duration = Duration::from_secs(15 * 60);
 /// After a failure, merging pauses for this long at most.

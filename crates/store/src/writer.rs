@@ -108,14 +108,7 @@ fn take_all(
     let mut open = Open::default();
     loop {
         let age = open.since.map(|since| since.elapsed());
-        let due = age.is_some_and(|age| age >= options.flush_after);
-        if open.text_bytes >= options.flush_bytes {
-            // While the last is still written, what comes waits in the queue: it takes less memory
-            // there, and has a bound.
-            if sealed.send(std::mem::take(&mut open)).is_err() {
-                return;
-            }
-        } else if due {
+        if age.is_some_and(|age| age >= options.flush_after) {
             // There is room: on a disk that is slow or full, what trickles in stays searchable.
             match sealed.try_send(open) {
                 Ok(()) => open = Open::default(),
@@ -124,7 +117,23 @@ fn take_all(
             }
         }
         match feed.next(IDLE_WAIT) {
-            Next::Batch(delivery) => take(store, &before, feed, observer, &delivery, &mut open),
+            Next::Batch(mut delivery) => {
+                while !delivery.events.is_empty() {
+                    let rest = split(
+                        &mut delivery,
+                        options.flush_bytes.saturating_sub(open.text_bytes),
+                    );
+                    take(store, &before, feed, observer, &delivery, &mut open);
+                    delivery.events = rest;
+                    // While the last is still written, what comes waits in the queue: it takes less
+                    // memory there, and has a bound.
+                    if open.text_bytes >= options.flush_bytes
+                        && sealed.send(std::mem::take(&mut open)).is_err()
+                    {
+                        return;
+                    }
+                }
+            }
             Next::Idle => {}
             Next::Closed => break,
         }
@@ -133,6 +142,22 @@ fn take_all(
         // As above.
         let _ = sealed.send(open);
     }
+}
+
+/// Leaves a delivery the first of its events that have `room_bytes` of text together, or one more;
+/// returns the others. A batch can be larger than what is written at once where memory is short.
+fn split(delivery: &mut Delivery, room_bytes: u64) -> Range<u32> {
+    let events = delivery.events.clone();
+    let all = delivery.batch.records();
+    let records = all.get(events.start as usize..events.end as usize);
+    let mut bytes = 0;
+    let last = records.unwrap_or_default().iter().position(|record| {
+        bytes += u64::from(record.raw.len);
+        bytes >= room_bytes
+    });
+    let end = last.map_or(events.end, |last| events.start + last as u32 + 1);
+    delivery.events.end = end;
+    end..events.end
 }
 
 /// Makes the events of a delivery searchable that no file holds; settles the others.

@@ -521,3 +521,19 @@ fn a_reader_leaves_alone_what_the_writer_is_writing() {
     drop(store(folder.path()));
     assert!(!part.exists(), "the next writer tidies up");
 }
+
+#[test]
+fn a_batch_that_is_larger_than_what_is_written_at_once_is_written_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut queue = Queue::default();
+    let half = vec![b'x'; options().flush_bytes as usize / 2];
+    queue.push(batch("main", &[(NOW, half.as_slice()); 7]));
+    let queue = Arc::new(queue);
+    let first = store(folder.path());
+    take_all(&first, &queue);
+    let rows: Vec<u64> = first.files().iter().map(|file| file.entry.rows).collect();
+    let mut sorted = rows.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [1, 2, 2, 2], "{rows:?}");
+    assert_eq!(committed(folder.path()).len(), 7);
+}
