@@ -30,9 +30,9 @@ pub fn trim() {
 pub fn keep_little() {
     #[cfg(target_env = "gnu")]
     {
-        const ARENAS: libc::c_int = 2;
-        const MMAP_BYTES: libc::c_int = 256 * 1024;
-        const TRIM_BYTES: libc::c_int = 1024 * 1024;
+        const ARENAS: libc::c_int = 1;
+        const MMAP_BYTES: libc::c_int = 64 * 1024;
+        const TRIM_BYTES: libc::c_int = 256 * 1024;
         for (option, value) in [
             (libc::M_ARENA_MAX, ARENAS),
             (libc::M_MMAP_THRESHOLD, MMAP_BYTES),
