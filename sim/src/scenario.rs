@@ -121,6 +121,7 @@ fn options(rng: &mut Rng) -> QueueOptions {
         reserve_bytes: ByteSize(0),
         abandoned_after: Period(Duration::from_secs([0, 86_400][rng.usize(..2)])),
         quarantine_bytes: Some(ByteSize(0)),
+        spare_bytes: None,
     }
 }
 

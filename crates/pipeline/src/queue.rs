@@ -4,16 +4,34 @@ use std::io;
 use std::sync::Arc;
 
 use inrush_event::{Ledger, Metric};
+use inrush_host::doctor::{device, total_bytes};
 use inrush_queue::{Log, QueueOptions};
+use inrush_sink::SinkConfig;
 
 use crate::config::Config;
 use crate::status::Page;
 use crate::{Edge, EdgeKind};
 
-/// The options of the queue, with what depends on the disk below `data_dir` filled in.
+/// The options of the queue, with what depends on its disk filled in: its size, and what the stores
+/// on it leave free.
 pub(crate) fn options(config: &Config) -> QueueOptions {
-    let total = inrush_host::doctor::total_bytes(&config.data_dir);
-    config.queue.clone().on_disk_of(total)
+    let folder = config.data_dir.join("queue");
+    let total = total_bytes(&folder);
+    let mut options = config.queue.clone().on_disk_of(total);
+    let Some(total) = total else {
+        return options;
+    };
+    let device = device(&folder);
+    for destination in config.destinations.values() {
+        if let SinkConfig::Store(store) = destination
+            && let Some(path) = store.folder(&config.data_dir)
+            && device.is_some()
+            && self::device(&path) == device
+        {
+            options = options.beside(store.free_least(total), total);
+        }
+    }
+    options
 }
 
 /// The log of events: on disk, unless the configuration says otherwise.

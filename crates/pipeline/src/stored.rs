@@ -1,11 +1,10 @@
 //! What the process tells a store, and the ledger of it.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use inrush_event::{DestinationCounters, StoredSnapshot};
+use inrush_host::doctor::device;
 use inrush_queue::Log;
 use inrush_sink::{REASONS, Store, StoreSlot};
 
@@ -31,7 +30,8 @@ pub(crate) fn introduce(
     let data_dir = data_dir.to_owned();
     slot.set_claims(Box::new(move |home| {
         // The folders of both may be mounts of their own.
-        let shares = |folder| device(home).is_some_and(|at| nearest(&data_dir, folder) == Some(at));
+        let home = device(home);
+        let shares = |folder| home.is_some() && device(&data_dir.join(folder)) == home;
         let levels = log.levels();
         let kept = kept.as_ref().map(|kept| kept.log.bytes());
         let (bytes, bytes_max) = kept.unwrap_or_default();
@@ -42,15 +42,6 @@ pub(crate) fn introduce(
         let queue = left("queue", levels.disk_budget, levels.disk_bytes);
         queue + left(crate::quarantine::FOLDER, bytes_max, bytes)
     }));
-}
-
-/// The device of a folder of the data directory, or of that, before it is made.
-fn nearest(data_dir: &Path, folder: &str) -> Option<u64> {
-    device(&data_dir.join(folder)).or_else(|| device(data_dir))
-}
-
-fn device(folder: &Path) -> Option<u64> {
-    Some(fs::metadata(folder).ok()?.dev())
 }
 
 fn snapshot(store: &Store) -> StoredSnapshot {

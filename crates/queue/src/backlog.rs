@@ -60,6 +60,17 @@ impl State {
     /// Bytes that all destinations together may keep.
     pub(crate) fn room_bytes(&self) -> u64 {
         match &self.disk {
+            // Before the disk was looked at, none beyond its own.
+            Some(disk) if self.options.spare_bytes.is_some() && disk.room_bytes < u64::MAX => {
+                disk.room_bytes
+            }
+            _ => self.own_bytes(),
+        }
+    }
+
+    /// The same, without what the log may take beyond its own.
+    fn own_bytes(&self) -> u64 {
+        match &self.disk {
             Some(disk) => disk.room_bytes.min(self.options.disk_bytes()),
             None => self.options.memory_bytes_max(),
         }
@@ -71,10 +82,12 @@ impl State {
             return None;
         }
         let own = slot.queue.max_bytes.map(|bytes| bytes.0);
-        let share = self.room_bytes() / 4 * SHARE_QUARTERS;
-        match self.when_full(slot) {
-            WhenFull::Block => own,
-            WhenFull::DropOldest | WhenFull::DropNewest => Some(own.unwrap_or(share).min(share)),
+        let share = |whole: u64| whole / 4 * SHARE_QUARTERS;
+        match (self.when_full(slot), own) {
+            (WhenFull::Block, own) => own,
+            (_, Some(own)) => Some(own.min(share(self.room_bytes()))),
+            // It stops nobody, so it need not go beyond.
+            (_, None) => Some(share(self.own_bytes())),
         }
     }
 

@@ -90,7 +90,8 @@ impl Written {
 fn room_bytes(options: &QueueOptions, held: u64, space: Option<(u64, u64)>) -> u64 {
     let reserve = |total: u64| options.reserve_bytes.0.min(total / 20);
     let room = space.map(|(free, total)| held + free.saturating_sub(reserve(total)));
-    room.unwrap_or(u64::MAX).min(options.disk_bytes())
+    let budget = options.budget(held, space.map(|(free, _)| free));
+    room.unwrap_or(u64::MAX).min(budget)
 }
 
 /// Bytes of the batches at a position and behind it.
@@ -99,20 +100,35 @@ fn bytes_from(batches: &[Pending], position: u64) -> u64 {
     behind.map(Pending::bytes).sum()
 }
 
-/// Why what is to come cannot be written, if so. `used`: bytes of disk with all that is not
-/// durable; `space`: free and whole, of the disk; `bytes`: those that are not in the file.
-fn lacks_room(
-    options: &QueueOptions,
-    used: u64,
-    space: Option<(u64, u64)>,
-    bytes: u64,
-) -> Option<String> {
-    if used > options.disk_bytes() {
-        let max = ByteSize(options.disk_bytes());
-        return Some(format!("the queue has used its {max} (`queue.max_bytes`)"));
+/// What the log takes, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    /// Its segments.
+    held: u64,
+    /// All that is not durable.
+    waits: u64,
+    /// Of that, what is not in a file.
+    unwritten: u64,
+}
+
+/// Why what is to come cannot be written, if so. `space`: free and whole, of the disk, in bytes.
+/// The words stay the same while it lasts: they are logged when they change.
+fn lacks_room(options: &QueueOptions, taken: Taken, space: Option<(u64, u64)>) -> Option<String> {
+    let free = space.map(|(free, _)| free);
+    if taken.held + taken.waits > options.budget(taken.held, free) {
+        let in_mib = |bytes: u64| ByteSize((bytes >> 20).max(1) << 20);
+        let max = in_mib(options.disk_bytes());
+        return Some(match options.spare_bytes {
+            Some(spare) => format!(
+                "the queue has used its {max} and all of the disk but the {} that it leaves free \
+                 (`queue.max_bytes`)",
+                in_mib(spare)
+            ),
+            None => format!("the queue has used its {max} (`queue.max_bytes`)"),
+        });
     }
     let (free, total) = space?;
-    let scarce = free < options.reserve_bytes.0.min(total / 20) + bytes;
+    let scarce = free < options.reserve_bytes.0.min(total / 20) + taken.unwritten;
     scarce.then(|| "the disk is full but for the reserve (`queue.reserve_bytes`)".to_owned())
 }
 
@@ -148,8 +164,12 @@ impl Log {
         let written = disk.writer.as_ref()?.ahead_end();
         let held = disk.segments.bytes();
         disk.room_bytes = room_bytes(&options, held, space);
-        let used = held + bytes_from(&batches, 0);
-        if let Some(what) = lacks_room(&options, used, space, bytes_from(&batches, written)) {
+        let taken = Taken {
+            held,
+            waits: bytes_from(&batches, 0),
+            unwritten: bytes_from(&batches, written),
+        };
+        if let Some(what) = lacks_room(&options, taken, space) {
             stalled(disk, what, true, now);
             drop(state);
             self.skip_needless(now);
@@ -183,8 +203,11 @@ impl Log {
         let mut state = self.lock();
         let options = state.options.clone();
         let batches = state.batches_from(state.durable_end(), bytes_max);
-        let bytes = bytes_from(&batches, 0);
-        if lacks_room(&options.clone().at_stop(), 0, space, bytes).is_some() {
+        let taken = Taken {
+            unwritten: bytes_from(&batches, 0),
+            ..Taken::default()
+        };
+        if lacks_room(&options.clone().at_stop(), taken, space).is_some() {
             return None;
         }
         let disk = state.disk.as_mut()?;
@@ -228,8 +251,12 @@ impl Log {
         let Some(disk) = &state.disk else {
             return Vec::new();
         };
-        let used = disk.segments.bytes() + disk.unwritten_bytes;
-        if lacks_room(&state.options, used, space, bytes_from(&batches, 0)).is_some() {
+        let taken = Taken {
+            held: disk.segments.bytes(),
+            waits: disk.unwritten_bytes,
+            unwritten: bytes_from(&batches, 0),
+        };
+        if lacks_room(&state.options, taken, space).is_some() {
             return Vec::new();
         }
         if let (Some(disk), Some(last)) = (&mut state.disk, batches.last()) {

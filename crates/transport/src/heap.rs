@@ -31,7 +31,7 @@ pub fn keep_little() {
     #[cfg(target_env = "gnu")]
     {
         const ARENAS: libc::c_int = 1;
-        const MMAP_BYTES: libc::c_int = 64 * 1024;
+        const MMAP_BYTES: libc::c_int = 128 * 1024;
         const TRIM_BYTES: libc::c_int = 256 * 1024;
         for (option, value) in [
             (libc::M_ARENA_MAX, ARENAS),

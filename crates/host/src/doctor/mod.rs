@@ -48,7 +48,7 @@ use serde::Serialize;
 pub use apply::{Applied, Change};
 pub use asked::{Answer, CertificateFile, Collector, Dates, Moment, Reached, Refused};
 pub use finding::{Finding, Layer, Setting, Severity};
-pub use probe::{free_bytes, total_bytes};
+pub use probe::{device, free_bytes, total_bytes};
 use scene::Scene;
 pub use scene::{Ask, UdpAsk};
 pub use unmeasured::Unmeasured;

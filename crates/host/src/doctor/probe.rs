@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -62,9 +63,19 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 /// Bytes in all of the file system of a folder, or of the nearest above it that exists; `None` if
 /// it does not say.
 pub fn total_bytes(folder: &Path) -> Option<u64> {
+    space(&nearest(folder)?).map(|space| space.total_bytes)
+}
+
+/// The number of the file system (`st_dev`) of a folder, or of the nearest above it that exists.
+pub fn device(folder: &Path) -> Option<u64> {
+    Some(fs::metadata(nearest(folder)?).ok()?.dev())
+}
+
+/// A folder, or the nearest above it that exists.
+fn nearest(folder: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(folder).ok()?;
-    let nearest = absolute.ancestors().find(|folder| folder.is_dir())?;
-    space(nearest).map(|space| space.total_bytes)
+    let mut above = absolute.ancestors();
+    above.find(|folder| folder.is_dir()).map(Path::to_owned)
 }
 
 fn space(folder: &Path) -> Option<Space> {

@@ -252,7 +252,10 @@ pub(super) fn queue_filling(seconds: u64, backlogs: &[Backlog]) -> Option<Draft>
             seconds.div_ceil(60).max(1)
         ),
         since: None,
-        cause: format!("Events arrive faster than {keepers} accepts them."),
+        cause: format!(
+            "Events arrive faster than {keepers} accepts them, or other files take the room on the \
+             disk."
+        ),
         remedy: make_room(&keepers),
         link: QUEUE_FULL,
     })

@@ -23,8 +23,9 @@ const QUIET: Duration = Duration::from_secs(300);
 /// One second.
 struct Sample {
     at: Instant,
-    /// Bytes used of the budget that runs out first.
+    /// Bytes used of the budget that runs out first, and that budget.
     used: u64,
+    max: u64,
     /// Events pending for the destination that has the most.
     pending: u64,
     /// What an event takes in the queue, about.
@@ -105,9 +106,11 @@ impl Trend {
         if self.samples.len() >= SAMPLES_MAX {
             self.samples.pop_front();
         }
+        let (used, max) = budget(levels);
         self.samples.push_back(Sample {
             at: now,
-            used: budget(levels).0,
+            used,
+            max,
             pending: ledger
                 .destinations
                 .values()
@@ -167,10 +170,23 @@ impl Trend {
     ///
     /// Segments leave the disk as wholes, so its level is a saw: the lowest points of the two
     /// halves of the minute are compared, and the level may rise no faster than what is pending
-    /// does.
+    /// does. What the queue may take beyond its own shrinks while others take of the same disk.
     pub(crate) fn full_in_s(&self, levels: &QueueLevels) -> Option<u64> {
         let (used, max) = budget(levels);
-        self.reaches_in_s(used, max, &|sample| sample.used, &|sample| sample.pending)
+        let grows = self.grows_by(&|sample| sample.used, &|sample| sample.pending)?;
+        let own = levels.disk_budget;
+        // Its own stays its own, whatever others take.
+        let own_s = match used < own && own < max {
+            true => own.saturating_sub(used) as f64 / grows,
+            false => 0.0,
+        };
+        // Nothing comes near it while it does not grow, unless it is beyond its own.
+        let nears = grows > 0.0 || own > 0 && used > own;
+        let closer = grows + self.shrinks_by()?;
+        if !nears || closer <= 0.0 {
+            return None;
+        }
+        ahead(own_s.max(max.saturating_sub(used) as f64 / closer))
     }
 
     /// Seconds until a destination has used its room, if it goes on as in the last minute.
@@ -180,34 +196,52 @@ impl Trend {
             let row = rows.find(|(name, ..)| *name == backlog.destination);
             row.map_or((0, 0), |(_, bytes, pending)| (*bytes, *pending))
         };
-        let (bytes, max) = (backlog.bytes, backlog.bytes_max);
-        self.reaches_in_s(bytes, max, &|sample| row(sample).0, &|sample| row(sample).1)
+        let left = backlog.bytes_max.saturating_sub(backlog.bytes) as f64;
+        let grows = self.grows_by(&|sample| row(sample).0, &|sample| row(sample).1)?;
+        ahead(left / grows)
     }
 
-    fn reaches_in_s(
+    /// Bytes a second by which a level rises; `None` before much is known.
+    fn grows_by(
         &self,
-        used: u64,
-        max: u64,
         level: &dyn Fn(&Sample) -> u64,
         pending: &dyn Fn(&Sample) -> u64,
-    ) -> Option<u64> {
-        if self.samples.len() < SAMPLES_MIN {
-            return None;
-        }
-        let half = self.samples.len() / 2;
+    ) -> Option<f64> {
+        let (half, apart_s) = self.halves()?;
         let lowest = |of: &dyn Fn(&Sample) -> u64| {
             let first = self.samples.range(..half).map(of).min()?;
             let second = self.samples.range(half..).map(of).min()?;
-            second.checked_sub(first).filter(|more| *more > 0)
+            Some(second.saturating_sub(first))
         };
         let event_bytes = self.samples.back()?.event_bytes;
         let by_level = lowest(level)?;
         let by_events = lowest(pending)?.saturating_mul(event_bytes);
-        let apart = self.samples[half].at - self.samples.front()?.at;
-        let bytes_a_second = by_level.min(by_events) as f64 / apart.as_secs_f64().max(0.1);
-        let seconds = max.saturating_sub(used) as f64 / bytes_a_second;
-        (seconds <= AHEAD_MAX_S).then_some(seconds as u64)
+        Some(by_level.min(by_events) as f64 / apart_s)
     }
+
+    /// Bytes a second by which the budget shrinks. What is written beside and goes again, such as
+    /// what a merge of files has replaced, is no loss: the highest points are compared.
+    fn shrinks_by(&self) -> Option<f64> {
+        let (half, apart_s) = self.halves()?;
+        let first = self.samples.range(..half).map(|sample| sample.max).max()?;
+        let second = self.samples.range(half..).map(|sample| sample.max).max()?;
+        Some(first.saturating_sub(second) as f64 / apart_s)
+    }
+
+    /// Where the second half of the samples begins, and how many seconds behind the first.
+    fn halves(&self) -> Option<(usize, f64)> {
+        if self.samples.len() < SAMPLES_MIN {
+            return None;
+        }
+        let half = self.samples.len() / 2;
+        let apart = self.samples[half].at - self.samples.front()?.at;
+        Some((half, apart.as_secs_f64().max(0.1)))
+    }
+}
+
+/// Seconds until something is reached, if that is near enough to be said.
+fn ahead(seconds: f64) -> Option<u64> {
+    (seconds <= AHEAD_MAX_S).then_some(seconds as u64)
 }
 
 /// Reasons of what reached a source and is no event, so that it is no loss.
@@ -299,6 +333,48 @@ mod tests {
         assert_eq!(minute(level, |second| second * 1000), Some(1));
         let half = |second| second * 500_000;
         assert_eq!(minute(half, |second| second * 500), Some(101));
+    }
+
+    /// The same where the queue may take `max` bytes at each second, of which 20 MB are its own.
+    fn beyond(max: impl Fn(u64) -> u64, level: impl Fn(u64) -> u64) -> Option<u64> {
+        let ledger = Ledger::new();
+        let destination = ledger.destination("d");
+        let mut trend = Trend::default();
+        let start = Instant::now();
+        let levels = |second| QueueLevels {
+            disk_bytes_max: max(second),
+            disk_budget: 20_000_000,
+            ..levels(level(second))
+        };
+        for second in 0..100 {
+            destination.pending.set(second * 1_000_000);
+            let now = start + second as u32 * SECOND;
+            trend.note(&ledger.snapshot(), &levels(second), &[], now);
+        }
+        trend.full_in_s(&levels(99))
+    }
+
+    #[test]
+    fn what_others_take_of_the_disk_brings_the_end_nearer() {
+        let shrinks = |second| 1_000_000_000 - second * 3_000_000;
+        let grows = |second| 30_000_000 + second * 1_000_000;
+        // 703 MB are allowed and 129 used: 574 at 1 and 3 MB a second.
+        assert_eq!(beyond(shrinks, grows), Some(143));
+        assert_eq!(beyond(shrinks, |_| 30_000_000), Some(224), "only they grow");
+        assert_eq!(beyond(shrinks, |_| 10_000_000), None, "it has its own");
+        // 10 MB of its own at 0.1 MB a second, whatever they take.
+        let slow = |second| 100_000 + second * 100_000;
+        assert_eq!(
+            beyond(|second| 22_000_000 - second * 20_000, slow),
+            Some(100)
+        );
+    }
+
+    #[test]
+    fn a_merge_that_takes_room_for_a_while_is_no_loss_of_it() {
+        let dips = |second: u64| 1_000_000_000 - (second % 7) * 50_000_000;
+        let held = |_| 30_000_000;
+        assert_eq!(beyond(dips, held), None);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use inrush_event::{ByteSize, DestinationQueue, Period, Secret};
-use inrush_store::{BucketOptions, Home, Retention, WriteOptions, check_url};
+use inrush_store::{BucketOptions, Home, Retention, WriteOptions, check_url, free_least};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +140,16 @@ impl StoreConfig {
         } else {
             data_dir.join(&self.path).display().to_string()
         }
+    }
+
+    /// The folder of its files, for a data folder of `data_dir`; `None` if they lie in a bucket.
+    pub fn folder(&self, data_dir: &Path) -> Option<PathBuf> {
+        (!self.is_remote()).then(|| data_dir.join(&self.path))
+    }
+
+    /// Bytes that it leaves free of a file system of `total` bytes.
+    pub fn free_least(&self, total: u64) -> u64 {
+        free_least(self.free.map(|free| free.0), total)
     }
 
     /// Opens the place of its files.
