@@ -128,6 +128,23 @@ impl Served {
         let _ = self.child.wait();
     }
 
+    /// Asks it to end, and waits until it is gone; it is killed if that takes longer than `most`.
+    ///
+    /// # Errors
+    /// It had to be killed.
+    pub(crate) fn stop(&mut self, most: Duration) -> Result<()> {
+        self.signal(Signal::SIGTERM);
+        let deadline = Instant::now() + most;
+        while self.runs() {
+            if Instant::now() > deadline {
+                self.kill();
+                bail!("{} did not end within {most:?}{}", self.name, self.said());
+            }
+            wait(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// What it said and nobody has asked for, up to its end; call it once it is gone.
     pub(crate) fn last_lines(&mut self) -> Vec<String> {
         let patience = Duration::from_secs(1);

@@ -11,6 +11,7 @@ mod bare;
 mod child;
 mod classify;
 mod crash;
+mod disk;
 mod experiments;
 mod faults;
 mod group;

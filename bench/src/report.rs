@@ -48,7 +48,9 @@ fn section(page: &mut String, name: &str, scenario: &Scenario) {
         let colon = if check.found.is_empty() { "" } else { ": " };
         let _ = writeln!(page, "- {mark} — {}{colon}{}", check.what, check.found);
     }
-    table(page, &scenario.cells);
+    if !scenario.cells.is_empty() {
+        table(page, &scenario.cells);
+    }
     if let Some((subject, us)) = best_peer(&scenario.cells) {
         let _ = writeln!(
             page,

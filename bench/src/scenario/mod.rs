@@ -17,6 +17,7 @@ mod rounds;
 mod safe_rate;
 mod saturate;
 mod search;
+mod small_disks;
 mod soak;
 mod startup;
 mod store;
@@ -101,6 +102,8 @@ pub(crate) enum Name {
     DeadFull,
     /// Small control groups at full load.
     Memory,
+    /// Small disks and a dead destination.
+    SmallDisks,
     /// Killed with gigabytes of backlog, and started again.
     Startup,
     /// Into the built-in store.
@@ -174,6 +177,7 @@ impl Name {
             Self::DeadDestination => dead::run(lab),
             Self::DeadFull => dead_full::run(lab),
             Self::Memory => memory::run(lab),
+            Self::SmallDisks => small_disks::run(lab),
             Self::Startup => startup::run(lab),
             Self::Store => store::run(lab),
             Self::Search => search::run(lab),

@@ -2,13 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::{Progress, Subject};
 use crate::child::Served;
+use crate::probe;
 use crate::sender::Wire;
+
+/// How long an orderly stop may take.
+const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// A running `inrush`.
 pub(crate) struct Inrush {
@@ -106,9 +111,35 @@ impl Inrush {
         self.process.kill();
     }
 
+    /// Has it end in order; all that it said since it was ready.
+    ///
+    /// # Errors
+    /// It did not end within [`STOP_MAX`], and was killed.
+    pub(crate) fn stop(mut self) -> Result<Vec<String>> {
+        self.process.stop(STOP_MAX)?;
+        Ok(self.process.last_lines())
+    }
+
     /// Its ledger at this moment.
     pub(crate) fn ledger(&self) -> Result<Value> {
-        let text = crate::http::get(&format!("{}/api/v1/ledger", self.admin))?;
+        self.json("/api/v1/ledger")
+    }
+
+    /// What flows, waits and is alarming at this moment.
+    pub(crate) fn flow(&self) -> Result<Value> {
+        self.json("/api/v1/flow")
+    }
+
+    /// The one number that a statement finds in the store.
+    pub(crate) fn number(&self, statement: &str) -> Result<u64> {
+        let path = format!("/api/v1/sql?q={}", statement.replace(' ', "%20"));
+        let rows = probe::ask(&self.admin, &path)?.found;
+        let number = rows.first().and_then(|row| row["values"][0].as_u64());
+        number.with_context(|| format!("{statement}: {rows:?}"))
+    }
+
+    fn json(&self, path: &str) -> Result<Value> {
+        let text = crate::http::get(&format!("{}{path}", self.admin))?;
         serde_json::from_str(&text).with_context(|| text.clone())
     }
 }
