@@ -59,8 +59,10 @@ reasons! {
         Removed "removed" "Still pending when its destination was taken out of the configuration, or \
             routed to one that a reload took away or could not open; also what such a one gave up \
             because the disk was full.",
-        Corrupt "corrupt" "Not in the queue's files: unreadable, lost in a crash before it was durable, \
-            or left out of a full disk while its destination was away.",
+        NotDurable "not_durable" "Accepted, and not in the queue's files yet when the process was \
+            killed or the machine stopped.",
+        Corrupt "corrupt" "Not in the queue's files: unreadable, or left out of a full disk while its \
+            destination was away.",
         QuarantineFailed "quarantine_failed" "Refused, and quarantine could not be written.",
     }
 }

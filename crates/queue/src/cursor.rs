@@ -58,6 +58,15 @@ pub(crate) struct Cursor {
     retry: VecDeque<(Instant, u64, Range<u32>)>,
     /// Whether its place has changed since it was last written down.
     pub(crate) moved: bool,
+    /// Numbers that a crash took before they were durable.
+    not_durable: Vec<Range<u64>>,
+}
+
+/// Events that are not in the log any more and have no fate, by the reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Lost {
+    not_durable: u64,
+    corrupt: u64,
 }
 
 /// What a cursor has to hand out.
@@ -80,13 +89,19 @@ impl Cursor {
             out: BTreeMap::new(),
             retry: VecDeque::new(),
             moved: true,
+            not_durable: Vec::new(),
         }
     }
 
     /// The cursor that an earlier process left, in a log that ends before event `end`. Its batches
     /// are looked for from the log's front on; what the log does not hold any more is found to be
-    /// lost then.
-    pub(crate) fn restored(counters: Arc<DestinationCounters>, place: &Place, end: u64) -> Self {
+    /// lost then, to a crash before it was durable if it is `not_durable`.
+    pub(crate) fn restored(
+        counters: Arc<DestinationCounters>,
+        place: &Place,
+        end: u64,
+        not_durable: &[Range<u64>],
+    ) -> Self {
         let floor = place.floor().min(end);
         let mut cursor = Self::new(counters, 0, floor);
         let mut settled: Vec<Range<u64>> = std::iter::once(floor..place.next_event).collect();
@@ -96,6 +111,7 @@ impl Cursor {
         settled.retain(|range| range.start < range.end);
         cursor.settled_before = settled.into_iter().collect();
         cursor.attached = false;
+        cursor.not_durable = not_durable.to_vec();
         cursor
     }
 
@@ -238,14 +254,14 @@ impl Cursor {
 
     /// Takes the next batch. Returns the range to hand out now (`None` if all of it was settled by
     /// an earlier process) and how many events before it are lost.
-    pub(crate) fn hand_out(&mut self, old: &OldBatch, now: Instant) -> (Option<Range<u32>>, u64) {
+    pub(crate) fn hand_out(&mut self, old: &OldBatch, now: Instant) -> (Option<Range<u32>>, Lost) {
         let (position, first_event, batch) = (old.position, old.first_event, &old.batch);
         self.next = position + 1;
         let end_event = first_event + batch.len() as u64;
         if end_event <= self.next_event {
-            return (None, 0);
+            return (None, Lost::default());
         }
-        let lost = self.skip_to(first_event);
+        let lost = self.lose_to(first_event);
         let from = (self.next_event - first_event) as u32;
         let mut left: Vec<Range<u32>> = std::iter::once(from..batch.len() as u32).collect();
         for (_, range) in self.settled_before.within(first_event..end_event) {
@@ -290,9 +306,9 @@ impl Cursor {
 
     /// Passes a batch in memory of which it awaits nothing; returns how many events before it are
     /// lost.
-    pub(crate) fn pass(&mut self, position: u64, events: &Range<u64>) -> u64 {
+    pub(crate) fn pass(&mut self, position: u64, events: &Range<u64>) -> Lost {
         self.next = position + 1;
-        self.skip_to(events.end)
+        self.lose_to(events.end)
     }
 
     /// Passes over a batch that is for another destination. Returns how many events before it are
@@ -302,10 +318,24 @@ impl Cursor {
         position: u64,
         first_event: u64,
         batch: &Batch,
-    ) -> (u64, u64) {
+    ) -> (Lost, u64) {
         self.next = position + 1;
-        let lost = self.skip_to(first_event);
+        let lost = self.lose_to(first_event);
         (lost, self.skip_to(first_event + batch.len() as u64))
+    }
+
+    /// What was never handed out below event `to` is not in the log any more; returns what of it
+    /// had no fate yet.
+    pub(crate) fn lose_to(&mut self, to: u64) -> Lost {
+        let gaps = self.not_durable.iter();
+        let not_durable = gaps
+            .map(|gap| self.unhanded(gap.start, gap.end.min(to)))
+            .sum();
+        let corrupt = self.skip_to(to) - not_durable;
+        Lost {
+            not_durable,
+            corrupt,
+        }
     }
 
     /// Gives up what was never handed out below event `to`; returns how many had no fate yet.
@@ -372,6 +402,18 @@ impl Cursor {
             Fate::RetryAfter(_) => return,
         }
         counters.pending.sub(n);
+    }
+
+    /// Posts events that are not in the log any more.
+    pub(crate) fn post_lost(&self, lost: Lost) {
+        for (events, reason) in [
+            (lost.not_durable, DropReason::NotDurable),
+            (lost.corrupt, DropReason::Corrupt),
+        ] {
+            if events > 0 {
+                self.post_dropped(events, reason);
+            }
+        }
     }
 
     /// Posts events that are gone.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -83,6 +84,7 @@ pub(crate) struct Keeper {
     pub(crate) storage: Arc<dyn Storage>,
     id: LogId,
     epoch: u32,
+    not_durable: Vec<Range<u64>>,
     /// Whether there are events of which nobody knows whose they are.
     pub(crate) orphaned: bool,
     files: Mutex<HashMap<String, Arc<Kept>>>,
@@ -107,6 +109,7 @@ impl Keeper {
             storage,
             id: meta.id,
             epoch: meta.epoch,
+            not_durable: meta.not_durable.clone(),
             orphaned,
             files: Mutex::default(),
             changes: AtomicU64::new(1),
@@ -164,6 +167,7 @@ impl Keeper {
             id: self.id,
             epoch: self.epoch,
             cursors: cursors.clone(),
+            not_durable: self.not_durable.clone(),
         };
         *written = None;
         let end = meta.write(&*self.storage);

@@ -141,7 +141,12 @@ impl Log {
                 next_event: first_event,
                 unsettled: Vec::new(),
             });
-            let restored = Cursor::restored(Arc::clone(&counters), &place, found.event);
+            let restored = Cursor::restored(
+                Arc::clone(&counters),
+                &place,
+                found.event,
+                &found.meta.not_durable,
+            );
             let events = restored.pending(found.event);
             ledger.post(|| {
                 counters.accepted.add(events);

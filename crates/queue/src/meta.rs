@@ -2,6 +2,7 @@
 //! cursors it has. One small JSON file, replaced as a whole.
 
 use std::io;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ struct Document {
     id: String,
     epoch: u32,
     cursors: Vec<Known>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    not_durable: Vec<Range<u64>>,
     /// CRC-32C of this document with nothing here, in hexadecimal: a flipped bit would rename a
     /// destination.
     #[serde(default)]
@@ -45,6 +48,8 @@ pub(crate) struct Meta {
     pub(crate) id: LogId,
     pub(crate) epoch: u32,
     pub(crate) cursors: Vec<Known>,
+    /// Numbers of events that a crash took before they were durable, in ascending order.
+    pub(crate) not_durable: Vec<Range<u64>>,
 }
 
 impl Meta {
@@ -63,6 +68,7 @@ impl Meta {
             id: LogId(id.to_be_bytes()),
             epoch: document.epoch,
             cursors: document.cursors,
+            not_durable: document.not_durable,
         })
     }
 
@@ -72,6 +78,7 @@ impl Meta {
             id: format!("{:032x}", u128::from_be_bytes(self.id.0)),
             epoch: self.epoch,
             cursors: self.cursors.clone(),
+            not_durable: self.not_durable.clone(),
             checksum: String::new(),
         };
         let document = document.sealed()?;

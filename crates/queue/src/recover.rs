@@ -13,6 +13,9 @@ use crate::scan::{Item, Scan};
 use crate::segments::{Segment, Segments, read_header, serial_in};
 use crate::storage::{Storage, insist};
 
+/// Ranges of numbers that `log.json` names as not durable: older ones count as corrupt.
+const NOT_DURABLE_MAX: usize = 100;
+
 /// A destination that an earlier process served.
 pub(crate) struct Found {
     pub(crate) known: Known,
@@ -55,13 +58,18 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let serial = serials.max().map_or(0, |serial| serial + 1);
     let mut aside = Vec::new();
     let segments = segments(&**storage, id, heads, &mut aside);
-    let (mut position, mut event) = tail(&**storage, id, &segments);
+    let tail = tail(&**storage, id, &segments);
+    let (mut position, mut event) = tail.end;
     let is_told = meta.is_some();
     let orphaned = !is_told && !segments.0.is_empty();
+    let (known, not_durable) = meta
+        .map(|meta| (meta.cursors, meta.not_durable))
+        .unwrap_or_default();
     let mut meta = Meta {
         id,
         epoch: epoch.map_or(0, |epoch| epoch + 1),
-        cursors: meta.map(|meta| meta.cursors).unwrap_or_default(),
+        cursors: known,
+        not_durable,
     };
     let mut leftovers = Vec::new();
     for name in names.iter().filter_map(|name| destination_in(name)) {
@@ -91,6 +99,18 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         }
     }
     position = position.max(1);
+    let floors = cursors
+        .iter()
+        .map(|found| found.place.as_ref().map_or(0, Place::floor));
+    let floor = floors.min().unwrap_or(event);
+    meta.not_durable.retain(|gap| gap.end > floor);
+    if let Some(from) = tail.sound_to.filter(|_| aside.is_empty())
+        && from < event
+    {
+        meta.not_durable.push(from..event);
+    }
+    let too_many = meta.not_durable.len().saturating_sub(NOT_DURABLE_MAX);
+    meta.not_durable.drain(..too_many);
     for name in &aside {
         let to = format!("bad/{name}.{}", meta.epoch);
         if let Err(error) = storage.rename(name, &to) {
@@ -200,19 +220,38 @@ fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeade
     }
 }
 
-/// Position and event behind the last batch of the log.
-fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> (u64, u64) {
-    let Some(last) = segments.0.last() else {
-        return (0, 0);
-    };
-    let base = last.header.base();
-    let Ok(file) = insist(|| storage.open(&last.name)) else {
-        return base;
+/// How the log ends.
+struct Tail {
+    /// Position and event behind the last batch.
+    end: (u64, u64),
+    /// The event behind the last sound batch, unless what follows was written and is damaged.
+    sound_to: Option<u64>,
+}
+
+fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> Tail {
+    let last = segments.0.last();
+    let end = last.map_or((0, 0), |last| last.header.base());
+    let Some(file) = last.and_then(|last| insist(|| storage.open(&last.name)).ok()) else {
+        let sound_to = None;
+        return Tail { end, sound_to };
     };
     let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
-    while let Ok(Item::Frame(_) | Item::Bad(_)) = scan.next() {}
-    let (position, event) = scan.seen_end.unwrap_or(base);
-    (position.max(base.0), event.max(base.1))
+    let mut sound_event = end.1;
+    let is_whole = loop {
+        match scan.next() {
+            Ok(Item::Frame(frame)) => sound_event = sound_event.max(frame.end_event()),
+            Ok(Item::Bad(_)) => {}
+            Ok(Item::End) => break true,
+            Err(_) => break false,
+        }
+    };
+    let (position, event) = scan.seen_end.unwrap_or(end);
+    // A trailer behind the last sound frame, or a frame of full length, was written and damaged.
+    let is_damaged = event > sound_event && !scan.is_cut;
+    Tail {
+        end: (position.max(end.0), event.max(end.1)),
+        sound_to: (is_whole && !is_damaged).then_some(sound_event),
+    }
 }
 
 /// Deletes a cursor's file that was left behind: its destination was removed, or came and was never

@@ -50,6 +50,8 @@ pub(crate) struct Scan {
     payload: Range<usize>,
     /// The furthest (position, event) that any sound header or trailer spoke of.
     pub(crate) seen_end: Option<(u64, u64)>,
+    /// Whether the file ends within a frame whose header is sound.
+    pub(crate) is_cut: bool,
 }
 
 impl Scan {
@@ -77,6 +79,7 @@ impl Scan {
             held: 0,
             payload: 0..0,
             seen_end: None,
+            is_cut: false,
         }
     }
 
@@ -115,6 +118,7 @@ impl Scan {
         if let Some(header) = self.header_at(from, len) {
             self.saw(header.position + 1, header.end_event());
             let end = from.saturating_add(header.frame_bytes());
+            self.is_cut = end > len;
             if end <= len && self.is_sound(&header, len) {
                 self.offset = end;
                 return Ok(Item::Frame(header));

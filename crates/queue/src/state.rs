@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, Origin,
-    Timestamp, limits,
+    Batch, Delivery, DestinationCounters, DestinationQueue, Fate, Ledger, Origin, Timestamp, limits,
 };
 
 use crate::arrival::Arrival;
-use crate::cursor::{Cursor, Pick};
+use crate::cursor::{Cursor, Lost, Pick};
 use crate::reader::{OldBatch, Reader};
 use crate::segments::Segments;
 use crate::writer::{Pending, Writer};
@@ -165,9 +164,9 @@ impl State {
     pub(crate) fn go_on_in_memory(&mut self, index: usize, to: (u64, u64), ledger: &Ledger) {
         let cursor = &mut self.slots[index].cursor;
         cursor.next = cursor.next.max(to.0);
-        let lost = cursor.skip_to(to.1);
-        if lost > 0 {
-            ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));
+        let lost = cursor.lose_to(to.1);
+        if lost != Lost::default() {
+            ledger.post(|| cursor.post_lost(lost));
         }
     }
 
@@ -382,9 +381,9 @@ impl State {
             }
             let Some(entry) = self.entries.get((position - self.first) as usize) else {
                 // Everything there is was handed out: what is missing will not come any more.
-                let lost = slot.cursor.skip_to(self.next_event);
-                if lost > 0 {
-                    ledger.post(|| slot.cursor.post_dropped(lost, DropReason::Corrupt));
+                let lost = slot.cursor.lose_to(self.next_event);
+                if lost != Lost::default() {
+                    ledger.post(|| slot.cursor.post_lost(lost));
                 }
                 return Taken::NothingUntil(slot.cursor.due());
             };
@@ -395,7 +394,7 @@ impl State {
             let Some(batch) = batch.filter(|_| slot.cursor.awaits(&events)) else {
                 slot.advanced_at = Some(now);
                 let lost = slot.cursor.pass(position, &events);
-                ledger.post(|| slot.cursor.post_dropped(lost, DropReason::Corrupt));
+                ledger.post(|| slot.cursor.post_lost(lost));
                 continue;
             };
             let old = OldBatch {
@@ -426,15 +425,15 @@ impl State {
             // Mostly this is known and counted since the append; a restart may have forgotten it.
             let (lost, others) = cursor.pass_over(old.position, old.first_event, &old.batch);
             ledger.post(|| {
-                cursor.post_dropped(lost, DropReason::Corrupt);
+                cursor.post_lost(lost);
                 cursor.counters.accepted.sub(others);
                 cursor.counters.pending.sub(others);
             });
             return None;
         }
         let (events, lost) = cursor.hand_out(&old, now);
-        if lost > 0 {
-            ledger.post(|| cursor.post_dropped(lost, DropReason::Corrupt));
+        if lost != Lost::default() {
+            ledger.post(|| cursor.post_lost(lost));
         }
         Some(delivery(self.log, old, events?))
     }

@@ -292,6 +292,49 @@ fn a_place_that_was_hidden_from_a_process_settles_nothing_that_it_accepted() {
     process.stop();
 }
 
+/// What `a` had got from memory and `b` had not, when the last segment became what `damage` makes
+/// of it: what `b` counts as lost two processes later, by the reason.
+fn lost_to_b(damage: impl Fn(&mut Vec<u8>)) -> (u64, u64) {
+    let folder = TempDir::new().unwrap();
+    let first = Process::start(folder.path(), small());
+    drop((first.attach("a"), first.attach("b")));
+    first.append(&texts(0..4));
+    first.stop();
+    let killed = Process::start(folder.path(), small());
+    killed.append(&texts(4..6));
+    assert_eq!(drain(&killed, &killed.attach("a")), texts(0..6));
+    killed.stop();
+    let last = segments(folder.path()).pop().unwrap();
+    let mut bytes = fs::read(&last).unwrap();
+    damage(&mut bytes);
+    fs::write(&last, bytes).unwrap();
+    for texts in [texts(6..7), texts(7..8)] {
+        let process = Process::start(folder.path(), small());
+        process.append(&texts);
+        process.stop();
+    }
+    let process = Process::start(folder.path(), small());
+    let came = [texts(0..4), texts(6..8)].concat();
+    assert_eq!(drain(&process, &process.attach("b")), came);
+    let dropped = &process.stop().snapshot().destinations["b"].dropped;
+    let of = |reason| dropped.get(reason).copied().unwrap_or(0);
+    (of("not_durable"), of("corrupt"))
+}
+
+#[test]
+fn what_a_crash_took_before_it_was_durable_is_not_counted_as_corrupt() {
+    let end_of = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let nothing_written = |bytes: &mut Vec<u8>| bytes.truncate(72);
+    let cut = |bytes: &mut Vec<u8>| bytes.truncate(end_of(bytes) - 4);
+    let damaged = |bytes: &mut Vec<u8>| {
+        let middle = end_of(bytes) - 60;
+        bytes[middle] ^= 1;
+    };
+    assert_eq!(lost_to_b(nothing_written), (2, 0));
+    assert_eq!(lost_to_b(cut), (2, 0));
+    assert_eq!(lost_to_b(damaged), (0, 2));
+}
+
 #[test]
 fn a_batch_that_was_given_up_does_not_take_the_numbers_of_a_later_one() {
     let folder = TempDir::new().unwrap();

@@ -137,7 +137,8 @@ fn lost_to_a(folder: &Path) -> (u64, usize) {
         }
     }
     let a = &ledger.snapshot().destinations["a"];
-    (a.dropped.get("corrupt").copied().unwrap_or(0), taken)
+    let of = |reason| a.dropped.get(reason).copied().unwrap_or(0);
+    (of("corrupt") + of("not_durable"), taken)
 }
 
 /// Damages, verifies, repairs, verifies again; what was counted before is what is counted after.
