@@ -32,6 +32,15 @@ pub(crate) const PARQUET: &str = ".parquet";
 /// Below so many bytes of `flush_bytes`, ingestion and upkeep do not encode at the same time.
 const SHORT_FLUSH_BYTES: u64 = 8 << 20;
 
+/// Files that wait to be merged then, at most. With its part of the list that is read and written
+/// as a whole, a file takes 2.6 KB of memory.
+const UNMERGED_MAX: u64 = 1000;
+
+/// Whether the process has little memory.
+pub(crate) fn is_short(options: &WriteOptions) -> bool {
+    options.flush_bytes < SHORT_FLUSH_BYTES
+}
+
 /// What a store has done since the process started.
 #[derive(Debug)]
 pub struct Counters {
@@ -105,6 +114,8 @@ pub struct Store {
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// Held while files are encoded, where memory is short.
     encoder: Mutex<()>,
+    /// Files of this process that upkeep has not merged yet, about.
+    unmerged: AtomicU64,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
     /// Time and room.
@@ -457,14 +468,20 @@ impl Store {
     /// Counts what a commit came to, whoever made it at last; `gone` events went with its files.
     fn count(&self, commit: &Commit, gone: u64) {
         let of_files = |number: fn(&FileEntry) -> u64| commit.added.iter().map(number).sum::<u64>();
+        let (added, removed) = (commit.added.len() as u64, commit.removed.len() as u64);
         match commit.why.as_str() {
             INGEST => {
+                self.unmerged.fetch_add(added, Relaxed);
                 self.counters.events.add(of_files(|file| file.rows));
                 self.counters
                     .text_bytes
                     .add(of_files(|file| file.text_bytes));
             }
-            COMPACT => self.counters.compacted.add(commit.removed.len() as u64),
+            COMPACT => {
+                let less = |unmerged: u64| Some(unmerged.saturating_sub(removed));
+                let _ = self.unmerged.fetch_update(Relaxed, Relaxed, less);
+                self.counters.compacted.add(removed);
+            }
             why => {
                 if let Some(at) = REASONS.iter().position(|reason| *reason == why) {
                     self.counters.expired[at].add(gone);
@@ -576,11 +593,16 @@ impl Store {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether ingestion is to wait for upkeep: where memory is short, so many small files wait to
+    /// be merged that what is known of each would take too much of it.
+    pub(crate) fn is_behind(&self, options: &WriteOptions) -> bool {
+        is_short(options) && self.unmerged.load(Relaxed) > UNMERGED_MAX
+    }
+
     /// The turn to encode files. Where memory is short, ingestion and upkeep take turns: each needs
     /// as much as all rows that wait.
     pub(crate) fn encoder(&self, options: &WriteOptions) -> Option<MutexGuard<'_, ()>> {
-        let is_short = options.flush_bytes < SHORT_FLUSH_BYTES;
-        is_short.then(|| self.encoder.lock().unwrap_or_else(PoisonError::into_inner))
+        is_short(options).then(|| self.encoder.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn followers(&self) -> MutexGuard<'_, Vec<Weak<Follower>>> {

@@ -20,7 +20,7 @@ use crate::mutant::{Mutant, is_on};
 use crate::options::{REASONS, ROOM, WriteOptions};
 use crate::read::Fault;
 use crate::snapshot::DataFile;
-use crate::store::{Change, Store};
+use crate::store::{Change, Store, is_short};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_secs(2);
@@ -59,8 +59,11 @@ impl Upkeep {
         let spawned = thread::Builder::new()
             .name("store-upkeep".into())
             .spawn(move || {
-                // Where it is refused, the thread is as important as the others.
-                let _ = rustix::process::setpriority_process(None, NICE);
+                // Where memory is short, ingestion waits for it. Where it is refused, the thread is
+                // as important as the others.
+                if !is_short(&options) {
+                    let _ = rustix::process::setpriority_process(None, NICE);
+                }
                 let mut rounds = Rounds::default();
                 while !stopped.load(Ordering::Acquire) {
                     rounds.round(&store, &options, &stopped);

@@ -32,6 +32,9 @@ use crate::upkeep::Upkeep;
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// How often it is looked whether events are durable in the queue.
 const DURABLE_WAIT: Duration = Duration::from_millis(5);
+
+/// How long a commit waits for upkeep that is behind. It may be held up for good.
+const UPKEEP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// First and longest pause after a failed write.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Chunks of one size that are made one, up to so many rows: a search looks at each chunk.
@@ -339,6 +342,11 @@ impl Committer {
         // What the queue may lose in a crash would be there twice under one number: once in the
         // store, once as what another event gets.
         while last.is_some_and(|last| !self.feed.durable(last)) && !self.feed.stopping() {
+            thread::sleep(DURABLE_WAIT);
+        }
+        let until = Instant::now() + UPKEEP_WAIT_MAX;
+        while self.store.is_behind(&self.options) && Instant::now() < until && !self.feed.stopping()
+        {
             thread::sleep(DURABLE_WAIT);
         }
         let mut pause = PAUSES.0;

@@ -15,6 +15,10 @@
 //! How long answers take says only how long to measure. It is no measure of waiting: where answers
 //! vary by themselves, as over any real network, the shortest one beside the mean (as in TCP Vegas)
 //! looks like a queue that is not there.
+//!
+//! # Limits
+//! A collector that becomes slower and faster every 16 s to a minute can have the number swing by a
+//! third: a pair of long turns is then of a slow and a fast one.
 
 use std::time::{Duration, Instant};
 

@@ -70,6 +70,7 @@ impl Store {
             doubt: Mutex::default(),
             lock: Mutex::default(),
             encoder: Mutex::default(),
+            unmerged: AtomicU64::default(),
             names: AtomicU64::new(0),
             followers: Mutex::default(),
             counters: Counters::default(),
