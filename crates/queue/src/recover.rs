@@ -1,6 +1,7 @@
 //! What is found in the folder at the start, whatever happened to it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use inrush_event::Timestamp;
@@ -62,9 +63,8 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
     let (mut position, mut event) = tail.end;
     let is_told = meta.is_some();
     let orphaned = !is_told && !segments.0.is_empty();
-    let (known, not_durable) = meta
-        .map(|meta| (meta.cursors, meta.not_durable))
-        .unwrap_or_default();
+    let told = meta.map(|meta| (meta.cursors, meta.not_durable));
+    let (known, not_durable) = told.unwrap_or_default();
     let mut meta = Meta {
         id,
         epoch: epoch.map_or(0, |epoch| epoch + 1),
@@ -80,10 +80,9 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
             leftovers.extend(leftover(storage, &id, &name)?);
             continue;
         }
-        let abandoned_since = None;
         meta.cursors.push(Known {
             name,
-            abandoned_since,
+            abandoned_since: None,
         });
     }
     let cursors = cursors(storage, &meta, &segments)?;
@@ -99,18 +98,8 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         }
     }
     position = position.max(1);
-    let floors = cursors
-        .iter()
-        .map(|found| found.place.as_ref().map_or(0, Place::floor));
-    let floor = floors.min().unwrap_or(event);
-    meta.not_durable.retain(|gap| gap.end > floor);
-    if let Some(from) = tail.sound_to.filter(|_| aside.is_empty())
-        && from < event
-    {
-        meta.not_durable.push(from..event);
-    }
-    let too_many = meta.not_durable.len().saturating_sub(NOT_DURABLE_MAX);
-    meta.not_durable.drain(..too_many);
+    let sound_to = tail.sound_to.filter(|_| aside.is_empty());
+    note_not_durable(&mut meta, &cursors, sound_to.unwrap_or(event)..event);
     for name in &aside {
         let to = format!("bad/{name}.{}", meta.epoch);
         if let Err(error) = storage.rename(name, &to) {
@@ -127,6 +116,18 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
         orphaned,
         aside,
     })
+}
+
+/// Takes note of the numbers that a crash took before they were durable; forgets those that every
+/// destination has passed.
+fn note_not_durable(meta: &mut Meta, cursors: &[Found], gap: Range<u64>) {
+    let floor = |found: &Found| found.place.as_ref().map_or(0, Place::floor);
+    let floor = cursors.iter().map(floor).min().unwrap_or(gap.end);
+    meta.not_durable.retain(|known| known.end > floor);
+    meta.not_durable
+        .extend(Some(gap).filter(|gap| !gap.is_empty()));
+    let too_many = meta.not_durable.len().saturating_sub(NOT_DURABLE_MAX);
+    meta.not_durable.drain(..too_many);
 }
 
 /// How the log is called that these are of.
