@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use inrush_host::doctor;
 use inrush_pipeline::config::{self, Config};
 use inrush_pipeline::recognise::{self, Whose};
 use inrush_transport::process;
@@ -31,6 +32,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
         if let Some(words) = inrush_pipeline::shortage(&config, process::open_files_hard_max()) {
+            eprintln!("{}: warning: {words}", path.display());
+        }
+        for words in doctor::overdrawn(&inrush_pipeline::disk_asks(&config)) {
             eprintln!("{}: warning: {words}", path.display());
         }
         writeln!(out, "{}: ok", path.display())?;

@@ -94,6 +94,7 @@ fn ask(config: &Config) -> Ask {
         queue_memory_bytes: config.queue.memory_bytes_max(),
         queue_disk_bytes: config.queue.disk_bytes(),
         reserve_bytes: config.queue.reserve_bytes.0,
+        disks: inrush_pipeline::disk_asks(config),
         certificates,
         collectors: asked.collectors,
         refused: refused::ask(config),

@@ -36,6 +36,7 @@ pub mod replay;
 
 mod acceptor;
 mod backlog;
+mod bounds;
 mod busy;
 mod carry;
 mod crew;
@@ -68,6 +69,7 @@ pub use admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, OtherSenders, ReloadReport,
     Sample, SenderList, SenderStatus, SourceStatus, UnknownStatus,
 };
+pub use bounds::disk_asks;
 pub use inrush_packs::schema as pack_schema;
 pub use owner::Owner;
 pub use pipeline::{Loader, Pipeline, StartError};

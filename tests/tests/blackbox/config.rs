@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 use inrush_tests::binary;
 use tempfile::TempDir;
 
+use crate::doctor::{findings, of};
+
 /// Runs `inrush COMMAND -c inrush.yaml` on a text.
 fn on(command: &str, yaml: &str) -> (Output, String, TempDir) {
     let dir = tempfile::tempdir().unwrap();
@@ -32,6 +34,29 @@ destinations:
 fn a_good_file_passes_in_silence() {
     let (output, said, _dir) = on("check", GOOD);
     assert_eq!((output.status.code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn bounds_that_no_disk_has_are_told() {
+    for (options, words) in [
+        (
+            "free: 900000TiB",
+            "`destinations.out.free` is more than the disk has",
+        ),
+        ("keep: { bytes: 900000TiB }", "before `keep` is reached"),
+    ] {
+        let store = format!("type: store, {options}");
+        let (output, said, dir) = on("check", &GOOD.replacen("type: blackhole", &store, 1));
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(said.contains("warning: ") && said.contains(words), "{said}");
+        let findings = findings(&dir.path().join("inrush.yaml"));
+        let budgets = of(&findings, "disk.budgets");
+        assert_eq!(budgets["severity"], "warn", "{budgets:#}");
+        assert!(
+            budgets["why"].as_str().unwrap().contains(words),
+            "{budgets:#}"
+        );
+    }
 }
 
 /// A change to the good file, where the problem must be placed (line:column), and words that must

@@ -1,5 +1,5 @@
-//! What was asked of others before the checks, as they judge it: certificates in files, and
-//! collectors over the network. This room reads no certificates and speaks no HTTP.
+//! What was asked of others before the checks, as they judge it: certificates in files, collectors
+//! over the network, and parts that take disk. This room reads no certificates and speaks no HTTP.
 
 use std::path::PathBuf;
 
@@ -36,6 +36,24 @@ pub struct Moment {
     pub from_now_s: i64,
     /// The day, such as `2026-03-04`.
     pub day: String,
+}
+
+/// A part that takes disk, with the bound that it has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiskAsk {
+    /// The option that bounds it, such as `queue.max_bytes`; for one without a bound whose it is,
+    /// such as `destinations.archive`.
+    pub option: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The number of the file system that it is on (`st_dev`).
+    pub device: u64,
+    /// Bytes of that file system.
+    pub total_bytes: u64,
+    /// Bytes that it takes at most; `None` without a bound.
+    pub most_bytes: Option<u64>,
+    /// The option for what it leaves free, and the bytes of that; `None` if it leaves nothing.
+    pub leaves: Option<(String, u64)>,
 }
 
 /// One address that a source has turned away for one reason.

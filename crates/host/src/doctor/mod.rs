@@ -46,7 +46,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use apply::{Applied, Change};
-pub use asked::{Answer, CertificateFile, Collector, Dates, Moment, Reached, Refused};
+pub use asked::{Answer, CertificateFile, Collector, Dates, DiskAsk, Moment, Reached, Refused};
+pub use checks::overdrawn;
 pub use finding::{Finding, Layer, Setting, Severity};
 pub use probe::{device, free_bytes, total_bytes};
 use scene::Scene;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::asked::{CertificateFile, Collector, Refused};
+use super::asked::{CertificateFile, Collector, DiskAsk, Refused};
 use super::ethtool::Card;
 use super::finding::total;
 use super::links::Link;
@@ -29,6 +29,8 @@ pub struct Ask {
     pub queue_disk_bytes: u64,
     /// Disk that the queue leaves free, in bytes.
     pub reserve_bytes: u64,
+    /// Parts that take disk.
+    pub disks: Vec<DiskAsk>,
     /// Certificates and keys that the configuration names, as they were found.
     pub certificates: Vec<CertificateFile>,
     /// Splunk collectors of all destinations, as they answered.

@@ -7,6 +7,7 @@ mod cgroup_cpu;
 mod clock_source;
 mod collectors;
 mod configuration;
+mod disk_budgets;
 mod disk_space;
 mod disk_sync;
 mod fragments;
@@ -33,6 +34,8 @@ mod udp_host;
 mod udp_memory;
 mod udp_sockets;
 mod unread;
+
+pub use disk_budgets::overdrawn;
 
 use super::finding::Finding;
 use super::scene::Scene;
@@ -67,6 +70,7 @@ pub(super) const ALL: &[Check] = &[
     memory::check,
     hugepages::check,
     disk_space::check,
+    disk_budgets::check,
     disk_sync::check,
     open_files::check,
     refused::check,

@@ -208,3 +208,52 @@ fn a_configuration_that_cannot_be_used_is_told() {
     made.ask.unusable = Some("1:2: x".to_owned());
     made.says("config.unusable", Critical, None, "inrush check -c FILE");
 }
+
+/// A part on the file system of this number, which has 100 GiB.
+fn part(device: u64, option: &str, gib: Option<u64>, free_gib: u64) -> DiskAsk {
+    DiskAsk {
+        option: option.to_owned(),
+        folder: format!("/{device}").into(),
+        device,
+        total_bytes: 100 * GIB,
+        most_bytes: gib.map(|gib| gib * GIB),
+        leaves: (free_gib > 0).then(|| ("a.free".to_owned(), free_gib * GIB)),
+    }
+}
+
+#[test]
+fn bounds_are_added_up_by_file_system_and_held_against_its_size() {
+    let finding = |disks: &[DiskAsk], id: &str| {
+        let mut made = Made::good(1);
+        made.ask.disks = disks.to_vec();
+        made.finding(id)
+    };
+    let queue = part(1, "queue.max_bytes", Some(50), 5);
+    let store = |gib| part(1, "a.keep.bytes", Some(gib), 10);
+    let archive = part(1, "b", None, 0);
+    // Of what is left free the most counts, for others need not leave it again.
+    let fits = finding(&[queue.clone(), store(40), archive.clone()], "disk.budgets");
+    assert_eq!(
+        (fits.severity, fits.found.as_str()),
+        (
+            Well,
+            "/1: 100 GiB of 100 GiB: `queue.max_bytes` 50 GiB, `a.keep.bytes` 40 GiB, `b` without a \
+             bound, `a.free` 10 GiB left free"
+        )
+    );
+    let over = finding(&[queue.clone(), store(41)], "disk.budgets");
+    assert_eq!(over.severity, Warn);
+    assert!(over.why.contains("more than the disk has"), "{}", over.why);
+    // Elsewhere it takes nothing of this one.
+    let elsewhere = [queue.clone(), part(2, "a.keep.bytes", Some(41), 10)];
+    assert_eq!(finding(&elsewhere, "disk.budgets:/1").severity, Well);
+    assert_eq!(finding(&elsewhere, "disk.budgets:/2").severity, Well);
+    let all_free = part(1, "a.keep.bytes", Some(1), 100);
+    let words = overdrawn(&[queue, all_free]);
+    assert!(
+        words[0].contains("`a.free` is more than the disk has"),
+        "{words:?}"
+    );
+    assert_eq!(words.len(), 1);
+    assert!(overdrawn(&elsewhere).is_empty());
+}
