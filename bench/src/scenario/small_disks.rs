@@ -419,7 +419,10 @@ fn checks(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<Check> {
             outcome.seen.young == 0,
         ),
         alarmed(what("it is alarmed, and named"), plan, outcome, reached),
-        stopped(what("a stop and another start keep all of it"), outcome),
+        stopped(
+            what("after a stop and a start each event is found, waits, or is counted"),
+            outcome,
+        ),
     ]
 }
 
