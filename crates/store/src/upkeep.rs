@@ -306,8 +306,7 @@ fn candidates(
     let mut folders: BTreeMap<&str, Vec<&Arc<DataFile>>> = BTreeMap::new();
     for file in files {
         let entry = &file.entry;
-        let small =
-            entry.text_bytes < LARGE_TEXT_BYTES.min(merge_bytes / 2) && entry.rows < LARGE_ROWS;
+        let small = entry.text_bytes < small_bytes(merge_bytes) && entry.rows < LARGE_ROWS;
         if small && !file.is_bad() {
             let folder = entry.path.rsplit_once('/').map_or("", |(folder, _)| folder);
             folders.entry(folder).or_default().push(file);
@@ -330,12 +329,15 @@ fn candidates(
     })
 }
 
-/// The first of the files that are merged at once, if they are as many as that.
+/// The first of the files that are merged at once, if they are as many as that, or make one that is
+/// no small one any more: where little is merged at once, so many do not fit.
 fn enough(files: &[&Arc<DataFile>], least: usize, merge_bytes: u64) -> Option<Vec<Arc<DataFile>>> {
     let mut text_bytes = 0;
     let fits = |file: &&&Arc<DataFile>| {
-        text_bytes += file.entry.text_bytes;
-        text_bytes <= merge_bytes
+        let with = text_bytes + file.entry.text_bytes;
+        let fits = with <= merge_bytes;
+        text_bytes = if fits { with } else { text_bytes };
+        fits
     };
     let chosen: Vec<_> = files
         .iter()
@@ -343,7 +345,14 @@ fn enough(files: &[&Arc<DataFile>], least: usize, merge_bytes: u64) -> Option<Ve
         .take_while(fits)
         .map(|file| Arc::clone(file))
         .collect();
-    (chosen.len() >= least).then_some(chosen)
+    let is_less = merge_bytes < MERGE_TEXT_BYTES && chosen.len() > 1;
+    let is_large = is_less && text_bytes >= small_bytes(merge_bytes);
+    (chosen.len() >= least || is_large).then_some(chosen)
+}
+
+/// Bytes of text below which a file is small.
+fn small_bytes(merge_bytes: u64) -> u64 {
+    LARGE_TEXT_BYTES.min(merge_bytes / 2)
 }
 
 /// What retention has deleted for room.
@@ -487,4 +496,62 @@ fn oldest(files: &[Arc<DataFile>], bytes: u64) -> Vec<Arc<DataFile>> {
         more
     };
     files.iter().take_while(wanted).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::snapshot::FileEntry;
+
+    /// Files of one folder with so much text each.
+    fn files(number: usize, text_bytes: u64) -> Vec<Arc<DataFile>> {
+        let file = |n| {
+            let path = format!("main/2026-01-01/00/{n}.parquet");
+            let entry = FileEntry {
+                path: path.clone(),
+                index: "main".to_owned(),
+                rows: 1000,
+                bytes: 1,
+                text_bytes,
+                from_ns: 0,
+                to_ns: 0,
+                received_ns: 0,
+                sums: Default::default(),
+            };
+            Arc::new(DataFile::new(entry, Path::from(path)))
+        };
+        (0..number).map(file).collect()
+    }
+
+    #[test]
+    fn as_many_are_merged_as_fit_and_fewer_if_they_make_a_large_one() {
+        const KIB: u64 = 1024;
+        let merged = |number, text_bytes, merge_bytes| {
+            let chosen = candidates(&files(number, text_bytes), 0, merge_bytes);
+            chosen.map(|files| files.len())
+        };
+        let short = MERGE_TEXT_BYTES_MIN;
+        // Eight of these do not fit.
+        assert_eq!(merged(100, 500 * KIB, short), Some(4));
+        assert_eq!(
+            merged(2, 500 * KIB, short),
+            None,
+            "they would make a small one"
+        );
+        assert_eq!(merged(3, 500 * KIB, short), Some(3));
+        assert_eq!(merged(7, KIB, short), None, "more may come");
+        assert_eq!(merged(100, KIB, short), Some(MERGE_FILES_MAX));
+        assert_eq!(merged(100, 1200 * KIB, short), None, "they are large");
+        let usual = MERGE_TEXT_BYTES;
+        assert_eq!(merged(7, 2048 * KIB, usual), None);
+        assert_eq!(merged(8, 2048 * KIB, usual), Some(8));
+        assert_eq!(
+            merged(100, 15 * 1024 * KIB, usual),
+            None,
+            "until it is quiet"
+        );
+    }
 }
