@@ -7,10 +7,15 @@ use inrush_transport::heap;
 /// Bytes: with so little memory, what was freed goes back to the system at once.
 const LITTLE_BYTES: u64 = 1 << 30;
 
+/// Bytes: with so little, what a second heap keeps free is missed.
+const LEAST_BYTES: u64 = 256 << 20;
+
 /// Has the allocator keep little where there is little. To be called before there are threads.
 pub(crate) fn spare_memory() {
-    if config::memory_limit().is_some_and(|limit| limit.bytes <= LITTLE_BYTES) {
-        heap::keep_little();
+    match config::memory_limit().map(|limit| limit.bytes) {
+        Some(..=LEAST_BYTES) => heap::keep_little(1),
+        Some(..=LITTLE_BYTES) => heap::keep_little(2),
+        _ => {}
     }
 }
 

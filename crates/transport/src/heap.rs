@@ -26,15 +26,17 @@ pub fn trim() {
 }
 
 /// Has the allocator keep little, at the price of more system calls: for a process that has little
-/// memory. To be called before there are threads.
-pub fn keep_little() {
+/// memory. Threads share `arenas` heaps: each keeps free memory of its own, and one alone has all
+/// threads wait for each other. To be called before there are threads.
+pub fn keep_little(arenas: u8) {
+    #[cfg(not(target_env = "gnu"))]
+    let _ = arenas;
     #[cfg(target_env = "gnu")]
     {
-        const ARENAS: libc::c_int = 1;
         const MMAP_BYTES: libc::c_int = 128 * 1024;
         const TRIM_BYTES: libc::c_int = 256 * 1024;
         for (option, value) in [
-            (libc::M_ARENA_MAX, ARENAS),
+            (libc::M_ARENA_MAX, arenas.into()),
             (libc::M_MMAP_THRESHOLD, MMAP_BYTES),
             (libc::M_TRIM_THRESHOLD, TRIM_BYTES),
         ] {
