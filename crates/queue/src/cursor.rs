@@ -483,6 +483,15 @@ impl Cursor {
         (ahead.end - ahead.start) - self.settled_before.overlap(&ahead)
     }
 
+    /// Takes note that what was never handed out from `from` up to `end` has its fate.
+    pub(crate) fn settle_unhanded(&mut self, from: u64, end: u64) {
+        let first = self.next_event.max(from);
+        if first < end {
+            self.settled_before.fill(&(first..end));
+        }
+        self.moved = true;
+    }
+
     /// Positions of the batches that it holds unsettled.
     pub(crate) fn held(&self) -> impl Iterator<Item = u64> {
         self.out.keys().copied()

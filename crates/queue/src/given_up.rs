@@ -38,5 +38,9 @@ fn first_unwritten(state: &State) -> Option<u64> {
 
 /// Gives up what a cursor has not settled from event `from` on, up to the log's end.
 fn give_up(cursor: &mut Cursor, from: u64, end: u64) -> u64 {
-    cursor.give_up_out(from) + cursor.unhanded(from, end)
+    let lost = cursor.give_up_out(from) + cursor.unhanded(from, end);
+    // Its place says so: where another destination has got them, they have numbers in the next
+    // process too, and would be pending there once more.
+    cursor.settle_unhanded(from, end);
+    lost
 }
