@@ -71,6 +71,9 @@ pub(crate) struct RunArgs {
     /// Seconds for which `memory` loads each control group
     #[arg(long, default_value_t = 600)]
     memory_seconds: u64,
+    /// Seconds for which `dead-full` holds a rate beside a full backlog
+    #[arg(long, default_value_t = 600)]
+    full_seconds: u64,
     /// Events that `search` searches
     #[arg(long, default_value_t = 100_000_000)]
     events: u64,
@@ -102,6 +105,7 @@ impl RunArgs {
             gib: self.gib,
             store_seconds: self.store_seconds,
             memory_seconds: self.memory_seconds,
+            full_seconds: self.full_seconds,
             events: self.events,
             peers: !self.no_peers,
         }

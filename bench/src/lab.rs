@@ -47,6 +47,8 @@ pub(crate) struct Terms {
     pub(crate) store_seconds: u64,
     /// Seconds for which `memory` loads each control group.
     pub(crate) memory_seconds: u64,
+    /// Seconds for which `dead-full` holds a rate beside a full backlog.
+    pub(crate) full_seconds: u64,
     /// Events that `search` searches.
     pub(crate) events: u64,
     /// Whether peers are measured too.

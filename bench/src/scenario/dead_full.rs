@@ -2,25 +2,42 @@
 //! is as fast as without it.
 //!
 //! The backlog of the dead one is full within the first seconds of a run, and stays so: its oldest
-//! events go all the time, or its newest. Runs with and without it take turns, at a fixed rate for
-//! what an event costs and as fast as it goes for the events a second. `--seconds 600` is the ten
-//! minutes of the claim.
+//! events go all the time, or its newest. One process runs at a fixed rate for minutes, between two
+//! short ones without a dead one. As fast as it goes, short windows with and without it take turns,
+//! since a host drifts.
+
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::dead::{RATE, more};
+use super::dead::RATE;
 use super::{REFERENCE, tell};
 use crate::child::free_port;
-use crate::lab::Lab;
+use crate::lab::{Lab, Meanwhile};
 use crate::results::{Cell, Check, Run, Scenario};
 use crate::sender::{Amount, Shape};
-use crate::subject::{Sink, User};
+use crate::stats::Spread;
+use crate::subject::{Inrush, Sink, User, ledger_at};
 
-/// The living one may cost this part more, and be this part slower.
-const MORE_MAX: f64 = 0.05;
+/// The living one may be this part slower.
+const SLOWER_MAX: f64 = 0.05;
 
-/// Long enough for the backlog to be full for most of a run.
-const SECONDS_MIN: u64 = 20;
+/// How long a window is sent to at least. The backlog is full for most of it; what waits for the
+/// living one at its end, as fast as it goes, is delivered behind it and counts as time.
+const WINDOW_SECONDS_MIN: u64 = 10;
+
+/// A run at a fixed rate without the dead one is at least this part of the one with it, so that
+/// its start and its end weigh little.
+const ALONE_PART: u64 = 20;
+
+/// How often the runs at a fixed rate are looked at; all of them, since a run ends with a look.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// How often the person who waits is told.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
+
+/// The backlog of the long run is full within this part of it.
+const FULL_WITHIN: f64 = 0.1;
 
 const ALONE: &str = include_str!("../../inrush/durable-hec.yaml");
 const BESIDE: &str = include_str!("../../inrush/durable-hec-full.yaml");
@@ -32,70 +49,122 @@ const POLICIES: [&str; 2] = ["drop_oldest", "drop_newest"];
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "one HEC destination beside one that is dead and whose backlog (128 MiB) is full";
-    tell(shows);
-    let mut scenario = lab.scenario(shows);
-    for (load, rate) in [("100,000/s", RATE), ("as fast as it goes", 0)] {
-        let mut alone = vec![one(lab, None, rate)?];
-        let mut beside = POLICIES.map(|_| Vec::new());
-        for _ in 0..lab.terms.runs {
-            for (policy, runs) in POLICIES.iter().zip(&mut beside) {
-                runs.push(one(lab, Some(policy), rate)?);
-                alone.push(one(lab, None, rate)?);
-            }
-        }
-        let cell = |subject: String, runs| Cell {
-            subject,
-            load: format!("{load}, 10 conn, 800 B, to HEC"),
-            runs,
-        };
-        let alone = cell("inrush, alone".to_owned(), alone);
-        scenario.checks.push(alone.accounts());
-        for (index, (policy, runs)) in POLICIES.iter().zip(beside).enumerate() {
-            let beside = cell(format!("inrush, beside a full one, {policy}"), runs);
-            scenario
-                .checks
-                .extend(checks(load, policy, &neighbours(&alone, index), &beside));
-            scenario.checks.push(beside.accounts());
-            scenario.cells.push(beside);
-        }
-        scenario.cells.push(alone);
+    let shows = format!(
+        "one HEC destination beside one that is dead and whose backlog (128 MiB) is full, \
+         {} s at 100,000/s, and as fast as it goes",
+        lab.terms.full_seconds
+    );
+    tell(&shows);
+    let mut scenario = lab.scenario(&shows);
+    held(lab, &mut scenario)?;
+    unlimited(lab, &mut scenario)?;
+    for cell in &scenario.cells {
+        scenario.checks.push(cell.accounts());
     }
-    scenario.ended = lab.scenario(shows).ended;
+    scenario.ended = lab.scenario(&shows).ended;
     Ok(scenario)
 }
 
-/// The runs without the dead one on both sides of those with the policy of this number.
-fn neighbours(alone: &Cell, policy: usize) -> [Cell; 2] {
-    let side = |from: usize| {
-        let runs = alone.runs.iter().skip(from).step_by(POLICIES.len());
-        Cell {
-            runs: runs.cloned().collect(),
-            ..alone.clone()
+/// Minutes at a fixed rate with the dead one, between two windows without it.
+fn held(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
+    let load = |seconds| format!("100,000/s, 10 conn, 800 B, to HEC, {seconds} s");
+    let seconds = lab.terms.full_seconds;
+    let window = window_seconds(lab).max(seconds / ALONE_PART);
+    let before = one(lab, None, RATE, window)?.0;
+    let (beside, full_after) = one(lab, Some(POLICIES[0]), RATE, seconds)?;
+    let after = one(lab, None, RATE, window)?.0;
+    let alone = cell("inrush, alone", load(window), vec![before, after]);
+    let subject = format!("inrush, beside a full one, {}", POLICIES[0]);
+    let beside = cell(&subject, load(seconds), vec![beside]);
+    let what = format!("100,000/s for {seconds} s, {}", POLICIES[0]);
+    scenario.checks.push(as_fast(&what, &alone, &beside));
+    scenario.checks.push(full_early(full_after, seconds));
+    scenario.cells.extend([alone, beside]);
+    Ok(())
+}
+
+/// As fast as it goes, in windows that take turns.
+fn unlimited(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
+    let window = window_seconds(lab);
+    let mut alone = vec![one(lab, None, 0, window)?.0];
+    let mut beside = POLICIES.map(|_| Vec::new());
+    for _ in 0..lab.terms.runs {
+        for (policy, runs) in POLICIES.iter().zip(&mut beside) {
+            runs.push(one(lab, Some(policy), 0, window)?.0);
         }
-    };
-    [side(policy), side(policy + 1)]
+        alone.push(one(lab, None, 0, window)?.0);
+    }
+    let load = "as fast as it goes, 10 conn, 800 B, to HEC";
+    let alone = cell("inrush, alone", load.to_owned(), alone);
+    for (policy, runs) in POLICIES.iter().zip(beside) {
+        let subject = format!("inrush, beside a full one, {policy}");
+        let beside = cell(&subject, load.to_owned(), runs);
+        let what = format!("as fast as it goes, {policy}");
+        scenario.checks.push(as_fast(&what, &alone, &beside));
+        scenario.cells.push(beside);
+    }
+    scenario.cells.push(alone);
+    Ok(())
 }
 
-fn checks(load: &str, policy: &str, [before, after]: &[Cell; 2], beside: &Cell) -> Vec<Check> {
-    let pairs = before.runs.iter().zip(&after.runs);
-    let alone = Cell {
-        runs: pairs
-            .zip(&beside.runs)
-            .flat_map(|((before, after), _)| [before.clone(), after.clone()])
-            .collect(),
-        ..before.clone()
-    };
-    let what = |what: &str| format!("{what}, {load}, {policy}");
-    let cost = |run: &Run| Some(run.us_per_event);
-    let pace = |run: &Run| Some(run.seconds / run.delivered.max(1) as f64);
-    vec![
-        more(&what("CPU per event"), MORE_MAX, 2, &alone, beside, cost),
-        more(&what("time per event"), MORE_MAX, 2, &alone, beside, pace),
-    ]
+fn window_seconds(lab: &Lab) -> u64 {
+    WINDOW_SECONDS_MIN.max(lab.terms.seconds as u64)
 }
 
-fn one(lab: &Lab, policy: Option<&str>, rate: u64) -> Result<Run> {
+fn cell(subject: &str, load: String, runs: Vec<Run>) -> Cell {
+    Cell {
+        subject: subject.to_owned(),
+        load,
+        runs,
+    }
+}
+
+/// Whether the median of the events a second beside the dead one is near that without it.
+fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> Check {
+    let rates = |cell: &Cell| {
+        let rate = |run: &Run| run.delivered as f64 / run.seconds.max(1e-9);
+        Spread::of(&cell.runs.iter().map(rate).collect::<Vec<_>>())
+    };
+    let both = rates(alone).zip(rates(beside));
+    let part = both.map(|(alone, beside)| beside.median / alone.median - 1.0);
+    let found = both.zip(part).map(|((alone, beside), part)| {
+        let text = |one: Spread| {
+            format!(
+                "{:.0}/s ({:.0}…{:.0}, {})",
+                one.median, one.min, one.max, one.n
+            )
+        };
+        format!(
+            "{:+.1} %: {} with, {} without",
+            100.0 * part,
+            text(beside),
+            text(alone)
+        )
+    });
+    Check::new(
+        format!(
+            "delivered to the living one, {what}: at most {:.0} % less than without the dead one",
+            100.0 * SLOWER_MAX
+        ),
+        found.unwrap_or("no figure".to_owned()),
+        part.is_some_and(|part| part >= -SLOWER_MAX),
+    )
+}
+
+/// Whether the backlog was full for nearly all of a run of so many seconds.
+fn full_early(after_s: Option<f64>, seconds: u64) -> Check {
+    let within = FULL_WITHIN * seconds as f64;
+    Check::new(
+        format!("the dead one's backlog is full within {within:.0} s"),
+        after_s.map_or("never seen full".to_owned(), |after| {
+            format!("seen full after {after:.0} s")
+        }),
+        after_s.is_some_and(|after| after <= within),
+    )
+}
+
+/// A fresh process under a load, and when its backlog was first seen full, in seconds.
+fn one(lab: &Lab, policy: Option<&str>, rate: u64, seconds: u64) -> Result<(Run, Option<f64>)> {
     let sink = Sink::start(&["--latency"])?;
     let template = match policy {
         Some(policy) => BESIDE
@@ -106,27 +175,35 @@ fn one(lab: &Lab, policy: Option<&str>, rate: u64) -> Result<Run> {
     let mut inrush = lab
         .start_inrush(&template, Some(&sink), User::Ours)?
         .watching(LIVING);
-    let shape = Shape { rate, ..REFERENCE };
-    let seconds = SECONDS_MIN.max(lab.terms.seconds as u64);
-    let mut run = lab.measure(
-        &mut inrush,
-        Some(&sink),
-        &shape,
-        Amount::Seconds(seconds),
-        None,
-    )?;
-    if policy.is_some() {
-        let account = &inrush.ledger()?["destinations"][DYING];
-        let dropped = &account["dropped"]["queue_full"];
-        let dropped = dropped.as_u64().context("the backlog was not full")?;
-        tell(&format!("  {dropped} events dropped for the dead one"));
-        let living = &inrush.ledger()?["destinations"][LIVING]["dropped"];
-        if living
-            .as_object()
-            .is_some_and(|reasons| !reasons.is_empty())
-        {
-            run.wrong = Some(format!("the living one dropped events: {living}"));
+    let admin = inrush.admin().to_owned();
+    let (begun, mut full_after) = (Instant::now(), None);
+    let mut told = begun;
+    let mut look = || {
+        let ledger = ledger_at(&admin)?;
+        let dropped = dropped(&ledger);
+        if dropped.is_some() && full_after.is_none() {
+            full_after = Some(begun.elapsed().as_secs_f64());
         }
+        if told.elapsed() >= TOLD_EVERY {
+            told = Instant::now();
+            let delivered = &ledger["destinations"][LIVING]["delivered"];
+            let dropped = dropped.unwrap_or(0);
+            let after = begun.elapsed().as_secs();
+            tell(&format!(
+                "  {after:>4} s: {delivered} delivered, {dropped} dropped"
+            ));
+        }
+        Ok(())
+    };
+    let meanwhile = (rate > 0).then_some(Meanwhile {
+        every: EVERY,
+        act: &mut look,
+    });
+    let shape = Shape { rate, ..REFERENCE };
+    let amount = Amount::Seconds(seconds);
+    let mut run = lab.measure(&mut inrush, Some(&sink), &shape, amount, meanwhile)?;
+    if policy.is_some() {
+        run.wrong = lost(&inrush)?.or(run.wrong);
     }
     tell(&format!(
         "  {:<12} {:.4} µs/event, {:.0}/s, others {:.1} %",
@@ -135,5 +212,52 @@ fn one(lab: &Lab, policy: Option<&str>, rate: u64) -> Result<Run> {
         run.delivered as f64 / run.seconds.max(1e-9),
         run.others_pct,
     ));
-    Ok(run)
+    Ok((run, full_after))
+}
+
+/// Events that the dead one had no room for; `None` if it had room for all.
+fn dropped(ledger: &serde_json::Value) -> Option<u64> {
+    ledger["destinations"][DYING]["dropped"]["queue_full"].as_u64()
+}
+
+/// What the living one lost; fails if the backlog of the dead one was never full.
+fn lost(inrush: &Inrush) -> Result<Option<String>> {
+    let ledger = inrush.ledger()?;
+    let dropped = dropped(&ledger).context("the backlog was not full")?;
+    tell(&format!("  {dropped} events dropped for the dead one"));
+    let living = &ledger["destinations"][LIVING]["dropped"];
+    let some = living
+        .as_object()
+        .is_some_and(|reasons| !reasons.is_empty());
+    Ok(some.then(|| format!("the living one dropped events: {living}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(rates: &[u64]) -> Cell {
+        let run = |rate: &u64| Run {
+            delivered: rate * 20,
+            seconds: 20.0,
+            ..Run::default()
+        };
+        cell("x", String::new(), rates.iter().map(run).collect())
+    }
+
+    #[test]
+    fn the_medians_decide_and_not_a_window_that_the_host_spoiled() {
+        let alone = rates(&[400_000, 230_000, 410_000]);
+        let passed = |beside: &[u64]| as_fast("x", &alone, &rates(beside)).passed;
+        assert!(passed(&[390_000, 381_000, 200_000]));
+        assert!(!passed(&[379_000, 379_000, 500_000]));
+        assert!(!passed(&[]));
+    }
+
+    #[test]
+    fn a_backlog_that_is_full_late_or_never_shows_nothing() {
+        assert!(full_early(Some(60.0), 600).passed);
+        assert!(!full_early(Some(61.0), 600).passed);
+        assert!(!full_early(None, 600).passed);
+    }
 }

@@ -122,7 +122,7 @@ impl Inrush {
 
     /// Its ledger at this moment.
     pub(crate) fn ledger(&self) -> Result<Value> {
-        self.json("/api/v1/ledger")
+        ledger_at(&self.admin)
     }
 
     /// What flows, waits and is alarming at this moment.
@@ -139,9 +139,18 @@ impl Inrush {
     }
 
     fn json(&self, path: &str) -> Result<Value> {
-        let text = crate::http::get(&format!("{}{path}", self.admin))?;
-        serde_json::from_str(&text).with_context(|| text.clone())
+        json_at(&self.admin, path)
     }
+}
+
+/// The ledger at this moment of the process whose admin API is `http://HOST:PORT`.
+pub(crate) fn ledger_at(admin: &str) -> Result<Value> {
+    json_at(admin, "/api/v1/ledger")
+}
+
+fn json_at(admin: &str, path: &str) -> Result<Value> {
+    let text = crate::http::get(&format!("{admin}{path}"))?;
+    serde_json::from_str(&text).with_context(|| text.clone())
 }
 
 /// An address to send to for an address listened on.

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 pub(crate) use bare::{BareTcp, BareUdp, Sink};
-pub(crate) use inrush::{Accepted, Inrush, User, default_binary};
+pub(crate) use inrush::{Accepted, Inrush, User, default_binary, ledger_at};
 pub(crate) use opensearch::{OpenSearch, recorded};
 pub(crate) use rsyslog::Rsyslog;
 pub(crate) use syslog_ng::SyslogNg;
