@@ -84,8 +84,7 @@ impl QueueOptions {
     }
 
     /// These options with what depends on the file system filled in. `total_bytes`: its size, if
-    /// that is known.
-    /// Another that leaves room there says so with [`Self::beside`].
+    /// that is known. Another that leaves room there says so with [`Self::beside`].
     #[must_use]
     pub fn on_disk_of(mut self, total_bytes: Option<u64>) -> Self {
         let total = total_bytes.unwrap_or(u64::MAX);

@@ -100,6 +100,12 @@ fn bytes_from(batches: &[Pending], position: u64) -> u64 {
     behind.map(Pending::bytes).sum()
 }
 
+/// A size for people, to the nearest MiB.
+fn whole_mib(bytes: u64) -> ByteSize {
+    const MIB: u64 = 1 << 20;
+    ByteSize(bytes.saturating_add(MIB / 2) / MIB * MIB)
+}
+
 /// What the log takes, in bytes.
 #[derive(Clone, Copy, Default)]
 struct Taken {
@@ -116,15 +122,19 @@ struct Taken {
 fn lacks_room(options: &QueueOptions, taken: Taken, space: Option<(u64, u64)>) -> Option<String> {
     let free = space.map(|(free, _)| free);
     if taken.held + taken.waits > options.budget(taken.held, free) {
-        let in_mib = |bytes: u64| ByteSize((bytes >> 20).max(1) << 20);
-        let max = in_mib(options.disk_bytes());
+        let max = options.disk_bytes();
         return Some(match options.spare_bytes {
+            // Parts of a disk: a given number stays as it was written.
             Some(spare) => format!(
-                "the queue has used its {max} and all of the disk but the {} that it leaves free \
+                "the queue has used its {} and all of the disk but the {} that it leaves free \
                  (`queue.max_bytes`)",
-                in_mib(spare)
+                whole_mib(max),
+                whole_mib(spare)
             ),
-            None => format!("the queue has used its {max} (`queue.max_bytes`)"),
+            None => format!(
+                "the queue has used its {} (`queue.max_bytes`)",
+                ByteSize(max)
+            ),
         });
     }
     let (free, total) = space?;

@@ -149,7 +149,11 @@ fn a_dead_destination_stops_no_other_before_the_disk_is_nearly_used() {
     let limited = "queue: { max_bytes: 40MiB }\n";
     // The queue's own is a third; an eighth stays free; a segment may be begun and not filled.
     for (queue, mib, words) in [
-        ("", 90..=112, "leaves free"),
+        (
+            "",
+            90..=112,
+            "its 43MiB and all of the disk but the 16MiB that it leaves free",
+        ),
         (limited, 30..=40, "40MiB (`queue.max_bytes`)"),
     ] {
         let dir = tempfile::tempdir().unwrap();
