@@ -144,6 +144,7 @@ fn host(config: &Config, args: &PlanArgs, events_per_second: u64) -> HostRate {
         event_bytes,
         cores,
         queue_memory_bytes: config.queue.memory_bytes_max(),
+        quarantine_bytes: config.queue.quarantine().0,
         receive_buffer_bytes: receive_buffer_bytes(config, cores),
     }
 }

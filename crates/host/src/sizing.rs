@@ -67,6 +67,8 @@ pub struct HostRate {
     pub cores: u64,
     /// Memory that its queue may take, in bytes.
     pub queue_memory_bytes: u64,
+    /// Disk that its quarantine may take, in bytes.
+    pub quarantine_bytes: u64,
     /// Memory that the receive buffers of its UDP sockets may take, in bytes.
     pub receive_buffer_bytes: u64,
 }
@@ -136,6 +138,7 @@ pub fn size(load: &Load, host: &HostRate) -> Result<Vec<Line>, SizingError> {
     let queue = queue(load, share, &mut lines)?;
     let store = store(load, share, &mut lines)?;
     let disk = queue.checked_add(store);
+    let disk = disk.and_then(|disk| disk.checked_add(host.quarantine_bytes));
     let disk = disk.ok_or(SizingError::TooMuch("the disk of a host"))?;
     // A tenth more: file systems slow down when they are full, and the queue leaves some free.
     let disk_value = percent(disk, 110, "the disk of a host")?;
@@ -144,8 +147,10 @@ pub fn size(load: &Load, host: &HostRate) -> Result<Vec<Line>, SizingError> {
         value: disk_value,
         unit: "B",
         formula: format!(
-            "({} B of queue + {} B of store) × 1.1 for what a file system needs",
+            "({} B of queue + {} B of queue.quarantine_bytes + {} B of store) × 1.1 for what a file \
+             system needs",
             grouped(queue),
+            grouped(host.quarantine_bytes),
             grouped(store)
         ),
     });
@@ -418,6 +423,7 @@ mod tests {
             event_bytes: 800,
             cores: 16,
             queue_memory_bytes: 128 << 20,
+            quarantine_bytes: 1_000_000_000,
             receive_buffer_bytes: 1 << 30,
         }
     }
@@ -444,7 +450,7 @@ mod tests {
                 "store_bytes_per_host",
                 200_000 * 30 * 86_400 * 800 / 100 * 18,
             ),
-            ("disk_bytes_per_host", 84_953_088_000_000),
+            ("disk_bytes_per_host", 84_954_188_000_000),
             ("network_in_bits_per_second_per_host", 1_280_000_000),
             ("network_out_bits_per_second_per_host", 3_360_000_000),
         ] {
@@ -475,7 +481,8 @@ mod tests {
             spare_hosts: 0,
             ..load()
         };
-        assert_eq!(value(&none, &host(), "disk_bytes_per_host"), 0);
+        // What a destination refuses may take its part all the same.
+        assert_eq!(value(&none, &host(), "disk_bytes_per_host"), 1_100_000_000);
         assert_eq!(value(&none, &host(), "hosts"), 5);
         assert_eq!(
             value(&none, &host(), "memory_bytes_per_host"),
