@@ -97,6 +97,8 @@ pub fn run(
     }
     store.drop_tail();
     upkeep.stop();
+    // Files that the last merge has replaced: engines that read every file would read both.
+    store.bury();
 }
 
 fn take_all(
