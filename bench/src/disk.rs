@@ -10,7 +10,7 @@ use nix::sys::statvfs::statvfs;
 /// Names of the folders that disks are mounted at begin with this; the process that did it follows.
 const PREFIX: &str = "small-disk-";
 
-/// Where the kernel says what is mounted.
+/// The kernel's list of what is mounted.
 const MOUNTS: &str = "/proc/mounts";
 
 /// One that is mounted; unmounted and deleted when dropped.
@@ -38,7 +38,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
+    /// The folder that it is mounted at.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

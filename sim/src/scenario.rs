@@ -11,7 +11,8 @@ use inrush_queue::{Durability, QueueOptions, WhenFull};
 /// Budgets of disk; segments are an eighth of it.
 const MAX_BYTES: [u64; 4] = [1 << 14, 1 << 15, 1 << 17, 1 << 20];
 
-/// What stays free of a disk where the log goes on beyond its budget; half of the runs never do.
+/// Bytes of a disk that stay free where the log goes on beyond its budget; half of the runs never
+/// do.
 const SPARE_BYTES: [Option<u64>; 4] = [None, None, Some(1 << 14), Some(1 << 17)];
 
 /// Destinations that there are names for.

@@ -22,18 +22,18 @@ use crate::subject::{Inrush, Sink, User, ledger_at};
 /// The living one may be this part slower.
 const SLOWER_MAX: f64 = 0.05;
 
-/// How long a window is sent to at least. The backlog is full for most of it; what waits for the
-/// living one at its end, as fast as it goes, is delivered behind it and counts as time.
+/// Seconds for which a window is sent to at least. The backlog is full for most of it; what waits
+/// for the living one at its end, as fast as it goes, is delivered behind it and counts as time.
 const WINDOW_SECONDS_MIN: u64 = 10;
 
 /// A run at a fixed rate without the dead one is at least this part of the one with it, so that
 /// its start and its end weigh little.
 const ALONE_PART: u64 = 20;
 
-/// How often the runs at a fixed rate are looked at; all of them, since a run ends with a look.
+/// Between two looks at the runs at a fixed rate; all of them, since a run ends with a look.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// How often the person who waits is told.
+/// Between two lines for the person who waits.
 const TOLD_EVERY: Duration = Duration::from_secs(30);
 
 /// The backlog of the long run is full within this part of it.
@@ -119,7 +119,7 @@ fn cell(subject: &str, load: String, runs: Vec<Run>) -> Cell {
     }
 }
 
-/// Whether the median of the events a second beside the dead one is near that without it.
+/// The check that the median of events a second beside the dead one is near that without it.
 fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> Check {
     let rates = |cell: &Cell| {
         let rate = |run: &Run| run.delivered as f64 / run.seconds.max(1e-9);
@@ -151,7 +151,7 @@ fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> Check {
     )
 }
 
-/// Whether the backlog was full for nearly all of a run of so many seconds.
+/// The check that the backlog was full for nearly all of a run of so many seconds.
 fn full_early(after_s: Option<f64>, seconds: u64) -> Check {
     let within = FULL_WITHIN * seconds as f64;
     Check::new(
@@ -220,7 +220,7 @@ fn dropped(ledger: &serde_json::Value) -> Option<u64> {
     ledger["destinations"][DYING]["dropped"]["queue_full"].as_u64()
 }
 
-/// What the living one lost; fails if the backlog of the dead one was never full.
+/// Events that the living one lost, in words; fails if the backlog of the dead one was never full.
 fn lost(inrush: &Inrush) -> Result<Option<String>> {
     let ledger = inrush.ledger()?;
     let dropped = dropped(&ledger).context("the backlog was not full")?;

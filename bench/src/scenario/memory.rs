@@ -214,7 +214,7 @@ fn load(lab: &Lab, inrush: &mut Inrush, seconds: u64) -> Result<(Seen, u64, f64)
     let (mut events, mut rate) = (0, 0.0);
     for sender in senders {
         let sent = sender.finish()?;
-        ensure!(!sent.is_broken(), "the generator saw {:?}", sent.errors);
+        ensure!(!sent.is_broken, "the generator saw {:?}", sent.errors);
         // What was cut short is an event when its connection ends.
         events += sent.events + sent.cut_short;
         rate += sent.rate;

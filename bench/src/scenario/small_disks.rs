@@ -23,7 +23,7 @@ use crate::subject::{Inrush, Subject, User, write_config};
 /// One disk, and what is configured for it.
 struct Plan {
     gib: u64,
-    /// What differs from the built-in default, for the report.
+    /// The difference from the built-in default, for the report.
     words: &'static str,
     /// Options of the store beside those of the built-in default.
     store: &'static str,
@@ -37,7 +37,7 @@ struct Plan {
     alarm: Option<&'static str>,
 }
 
-/// What nobody has configured.
+/// The configuration that nobody has changed.
 const DEFAULT: Plan = Plan {
     gib: 1,
     words: "default",
@@ -216,11 +216,11 @@ struct Alarm {
     text: String,
 }
 
-/// What was seen while the load ran.
+/// Things that were seen while the load ran.
 #[derive(Default)]
 struct Seen {
     alarms: BTreeMap<String, Alarm>,
-    /// When the accepted events were asked for, and how many they were.
+    /// Accepted events, each with the moment before they were asked for.
     accepted: Vec<(Instant, u64)>,
     /// Events deleted for room that may have been younger than is stated.
     young: u64,
@@ -267,7 +267,7 @@ impl Seen {
     }
 }
 
-/// Whether no source waits for the queue.
+/// True if no source waits for the queue.
 fn sources_run(flow: &Value) -> bool {
     let edges = flow["edges"].as_array().into_iter().flatten();
     let mut queues = edges.filter(|edge| edge["kind"] == "queue");
@@ -281,7 +281,7 @@ struct Outcome {
     sent: u64,
     seconds: f64,
     seen: Seen,
-    /// When nothing moved any more, and what a search counted then.
+    /// The fates when nothing moved any more, and the events that a search counted then.
     fates: Fates,
     counted: u64,
     /// The last line of the process.
@@ -367,7 +367,7 @@ fn load(lab: &Lab, plan: &Plan, lines: &Path, inrush: &mut Inrush, seen: &mut Se
             wait(LOOK_EVERY);
         }
         let turn = turn.finish()?;
-        ensure!(!turn.is_broken(), "the generator saw {:?}", turn.errors);
+        ensure!(!turn.is_broken, "the generator saw {:?}", turn.errors);
         sent += turn.events + turn.cut_short;
         tell(&format!("    {sent} sent, {last} accepted"));
     }
@@ -476,7 +476,7 @@ fn alarmed(what: String, plan: &Plan, outcome: &Outcome, reached: bool) -> Check
     )
 }
 
-/// What the process said last, and what the next one found.
+/// The last line of the process against what the next one found.
 fn stopped(what: String, outcome: &Outcome) -> Check {
     let (line, again) = (&outcome.stopped, &outcome.again);
     let accepted = number_after(line, " accepted ").unwrap_or(0);

@@ -12,7 +12,7 @@ use crate::child::Served;
 use crate::probe;
 use crate::sender::Wire;
 
-/// How long an orderly stop may take.
+/// The most that an orderly stop may take.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// A running `inrush`.
@@ -125,7 +125,7 @@ impl Inrush {
         ledger_at(&self.admin)
     }
 
-    /// What flows, waits and is alarming at this moment.
+    /// The flow of this moment: edges, queue and alarms.
     pub(crate) fn flow(&self) -> Result<Value> {
         self.json("/api/v1/flow")
     }

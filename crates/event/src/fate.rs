@@ -61,8 +61,8 @@ reasons! {
             because the disk was full.",
         NotDurable "not_durable" "Accepted, and not in the queue's files yet when the process was \
             killed or the machine stopped.",
-        Corrupt "corrupt" "Not in the queue's files: unreadable, or left out of a full disk while its \
-            destination was away.",
+        Corrupt "corrupt" "Not in the queue's files: unreadable, or left out of a full disk while \
+            its destination was away.",
         QuarantineFailed "quarantine_failed" "Refused, and quarantine could not be written.",
     }
 }

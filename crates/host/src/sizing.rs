@@ -147,8 +147,8 @@ pub fn size(load: &Load, host: &HostRate) -> Result<Vec<Line>, SizingError> {
         value: disk_value,
         unit: "B",
         formula: format!(
-            "({} B of queue + {} B of queue.quarantine_bytes + {} B of store) × 1.1 for what a file \
-             system needs",
+            "({} B of queue + {} B of queue.quarantine_bytes + {} B of store) × 1.1 for what a \
+             file system needs",
             grouped(queue),
             grouped(host.quarantine_bytes),
             grouped(store)

@@ -1,4 +1,4 @@
-//! What the parts of a configuration may take of the disks.
+//! The room on disks that the parts of a configuration may take.
 
 use std::path::PathBuf;
 

@@ -166,22 +166,12 @@ impl Cursor {
     /// Whether any of these events is to be kept in the log: it is not settled, or a place that is
     /// written down could not say that it is.
     pub(crate) fn keeps(&self, events: &Range<u64>) -> bool {
-        if events.is_empty() {
-            return false;
-        }
-        if !self.is_settled_ahead(events) {
-            return true;
-        }
-        events.start < self.next_event
-            && self.out.values().any(|out| {
-                let numbers = |range| out.numbers(range);
-                let reach_in = |r: Range<u64>| r.start < events.end && events.start < r.end;
-                !out.given_up && out.left.iter().map(numbers).any(reach_in)
-            })
+        let piece = (events.clone(), 0);
+        self.kept(std::iter::once(piece)).next().is_some()
     }
 
-    /// The pieces of the log with events that are to be kept, of pieces in ascending order. It says
-    /// the same as [`Self::keeps`], and looks at what is in hand once for all pieces.
+    /// The pieces of the log with events that are to be kept, of pieces in ascending order.
+    /// [`Self::keeps`] for many: what is in hand is looked at once.
     pub(crate) fn kept(
         &self,
         pieces: impl Iterator<Item = (Range<u64>, u64)>,
@@ -201,7 +191,7 @@ impl Cursor {
         })
     }
 
-    /// Whether none of these events is to be kept that were never handed out.
+    /// True if none of these events is to be kept that were never handed out.
     fn is_settled_ahead(&self, events: &Range<u64>) -> bool {
         let ahead = events.start.max(self.next_event)..events.end;
         self.settled_before.covers(&ahead, AHEAD_MAX)
@@ -324,9 +314,12 @@ impl Cursor {
         (lost, self.skip_to(first_event + batch.len() as u64))
     }
 
-    /// What was never handed out below event `to` is not in the log any more; returns what of it
-    /// had no fate yet.
+    /// Gives up events below `to` that were never handed out, for the log has them no more; returns
+    /// those without a fate.
     pub(crate) fn lose_to(&mut self, to: u64) -> Lost {
+        if to <= self.next_event {
+            return Lost::default();
+        }
         let gaps = self.not_durable.iter();
         let not_durable = gaps
             .map(|gap| self.unhanded(gap.start, gap.end.min(to)))

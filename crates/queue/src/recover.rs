@@ -221,7 +221,7 @@ fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeade
     }
 }
 
-/// How the log ends.
+/// The end of the log.
 struct Tail {
     /// Position and event behind the last batch.
     end: (u64, u64),

@@ -106,7 +106,7 @@ fn whole_mib(bytes: u64) -> ByteSize {
     ByteSize(bytes.saturating_add(MIB / 2) / MIB * MIB)
 }
 
-/// What the log takes, in bytes.
+/// Bytes that the log takes.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     /// Its segments.
@@ -117,7 +117,8 @@ struct Taken {
     unwritten: u64,
 }
 
-/// Why what is to come cannot be written, if so. `space`: free and whole, of the disk, in bytes.
+/// The reason why what is to come cannot be written, if so. `space`: free and whole, of the disk,
+/// in bytes.
 /// The words stay the same while it lasts: they are logged when they change.
 fn lacks_room(options: &QueueOptions, taken: Taken, space: Option<(u64, u64)>) -> Option<String> {
     let free = space.map(|(free, _)| free);

@@ -50,7 +50,7 @@ pub(crate) struct Scan {
     payload: Range<usize>,
     /// The furthest (position, event) that any sound header or trailer spoke of.
     pub(crate) seen_end: Option<(u64, u64)>,
-    /// Whether the file ends within a frame whose header is sound.
+    /// True if the file ends within a frame whose header is sound.
     pub(crate) is_cut: bool,
 }
 

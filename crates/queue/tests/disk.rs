@@ -292,8 +292,8 @@ fn a_place_that_was_hidden_from_a_process_settles_nothing_that_it_accepted() {
     process.stop();
 }
 
-/// What `a` had got from memory and `b` had not, when the last segment became what `damage` makes
-/// of it: what `b` counts as lost two processes later, by the reason.
+/// Events that `b` counts as lost two processes later, by the reason. `a` had got them from memory
+/// and `b` had not, when the last segment became what `damage` makes of it.
 fn lost_to_b(damage: impl Fn(&mut Vec<u8>)) -> (u64, u64) {
     let folder = TempDir::new().unwrap();
     let first = Process::start(folder.path(), small());

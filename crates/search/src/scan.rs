@@ -13,7 +13,7 @@ use inrush_store::query::sql::{self, Range};
 use inrush_store::query::{self, Query};
 use inrush_store::read::{Columns, Fault, Piece, Selection, Wanted, candidates};
 use inrush_store::reply::{Failure, SetAside};
-use inrush_store::schema::{FIELDS, TLS_CLIENT};
+use inrush_store::schema::{FIELDS, RAW_BASE64, TLS_CLIENT};
 use inrush_store::snapshot::{DataFile, Snapshot};
 use tokio::sync::mpsc;
 
@@ -46,11 +46,6 @@ const COLUMNS: [&str; 13] = [
     FIELDS,
 ];
 
-/// What says that a record was not UTF-8: only then is [`RAW_BASE64`] of our own making.
-const NOT_UTF8: &str = "not_utf8";
-/// The key of the record's bytes in `fields`; it stands before those of the sender.
-const RAW_BASE64: &str = "raw_base64";
-
 /// An event as it is kept. What it does not have is empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Row {
@@ -73,7 +68,7 @@ pub struct Row {
     /// The record; where it was not UTF-8 it has U+FFFD.
     pub raw: String,
     /// The record as it was received, in base64, where it was not UTF-8.
-    pub raw_base64: Option<String>,
+    pub raw_base64: String,
     /// The sender's address.
     pub sender: String,
     /// How it came.
@@ -246,8 +241,8 @@ impl<'a> Scanning<'a> {
     }
 }
 
-/// The first value of a key in a map; empty if the row has none. What the store adds to `fields`
-/// stands before all that a sender put there.
+/// The value of a key in a map; empty if the row has none. Keys of senders have a dot, and those of
+/// the store have none.
 fn entry(column: &ArrayRef, key: &str, row: usize) -> String {
     let maps = column.as_map_opt().filter(|maps| maps.is_valid(row));
     let found = maps.and_then(|maps| {
@@ -272,11 +267,6 @@ fn rows_of(batch: &RecordBatch) -> Vec<Row> {
             .as_primitive_opt::<TimestampNanosecondType>();
         times.map_or(0, |times| times.value(row))
     };
-    let bytes = |anomalies: &str, row: usize| {
-        let flagged = anomalies.split(',').any(|name| name == NOT_UTF8);
-        let ours = flagged.then(|| entry(batch.column(12), RAW_BASE64, row));
-        ours.filter(|bytes| !bytes.is_empty())
-    };
     let row = |row| Row {
         time_ns: time(0, row),
         received_ns: time(1, row),
@@ -289,7 +279,7 @@ fn rows_of(batch: &RecordBatch) -> Vec<Row> {
         raw: text(8, row),
         sender: text(9, row),
         protocol: text(10, row),
-        raw_base64: bytes(&text(11, row), row),
+        raw_base64: entry(batch.column(12), RAW_BASE64, row),
         anomalies: text(11, row),
         tls_client: entry(batch.column(12), TLS_CLIENT, row),
     };

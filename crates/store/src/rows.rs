@@ -20,7 +20,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use inrush_event::{Anomalies, Batch, Origin, Record};
 
-use crate::schema::{STORED, TLS_CLIENT, time_type};
+use crate::schema::{RAW_BASE64, STORED, TLS_CLIENT, time_type};
 use crate::sdata;
 use crate::snapshot::Chunk;
 
@@ -43,9 +43,6 @@ pub(crate) fn of_batch(
     let first = origin.first_event + start as u64;
     rows.finish(first, origin)
 }
-
-/// The entry of `fields` with the bytes of a record that is not UTF-8.
-const RAW_BASE64: &str = "raw_base64";
 
 type TimeBuilder = PrimitiveBuilder<TimestampNanosecondType>;
 

@@ -22,6 +22,9 @@ pub const FIELDS: &str = "fields";
 /// The entry of [`FIELDS`] with the name in the client's certificate. No sender can make one: the
 /// key of a parameter of structured data has a dot in it.
 pub const TLS_CLIENT: &str = "tls_client";
+/// The entry of [`FIELDS`] with the bytes of a record that is not UTF-8, in base64; no sender can
+/// make one either.
+pub const RAW_BASE64: &str = "raw_base64";
 
 /// A time in nanoseconds since 1970, UTC.
 pub fn time_type() -> DataType {

@@ -36,7 +36,7 @@ const SHORT_FLUSH_BYTES: u64 = 8 << 20;
 /// as a whole, a file takes 2.6 KB of memory.
 const UNMERGED_MAX: u64 = 1000;
 
-/// Whether the process has little memory.
+/// True if the process has little memory.
 pub(crate) fn is_short(options: &WriteOptions) -> bool {
     options.flush_bytes < SHORT_FLUSH_BYTES
 }
@@ -114,8 +114,8 @@ pub struct Store {
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// Held while files are encoded, where memory is short.
     encoder: Mutex<()>,
-    /// Files of this process that upkeep has not merged yet, about.
-    unmerged: AtomicU64,
+    /// Files that came since upkeep had none to merge, less those that it has merged since.
+    pub(crate) unmerged: AtomicU64,
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
     /// Time and room.
@@ -593,10 +593,16 @@ impl Store {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether ingestion is to wait for upkeep: where memory is short, so many small files wait to
-    /// be merged that what is known of each would take too much of it.
+    /// True while ingestion is to wait for upkeep: where memory is short, and so many files have
+    /// come since upkeep had none to merge that what is known of each takes too much of it.
     pub(crate) fn is_behind(&self, options: &WriteOptions) -> bool {
         is_short(options) && self.unmerged.load(Relaxed) > UNMERGED_MAX
+    }
+
+    /// Takes note that upkeep merges no more for now: those left are too few, or cannot be merged.
+    /// Ingestion would wait in vain.
+    pub(crate) fn merges_rest(&self) {
+        self.unmerged.store(0, Relaxed);
     }
 
     /// The turn to encode files. Where memory is short, ingestion and upkeep take turns: each needs

@@ -32,8 +32,7 @@ use crate::upkeep::Upkeep;
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 /// How often it is looked whether events are durable in the queue.
 const DURABLE_WAIT: Duration = Duration::from_millis(5);
-
-/// How long a commit waits for upkeep that is behind. It may be held up for good.
+/// The longest that a commit waits for upkeep that is behind.
 const UPKEEP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// First and longest pause after a failed write.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));

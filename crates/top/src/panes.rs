@@ -211,7 +211,7 @@ fn sources(pair: &Pair<'_>) -> Table {
     Table { columns, rows }
 }
 
-/// What a store has, and what retention and damage took from it; the last since its start.
+/// Events that a store has, and those that retention and damage took; the last since its start.
 fn stored(stored: &Stored) -> String {
     let mut text = format!(
         "stored: {} searchable, {} in memory",

@@ -57,7 +57,7 @@ pub(crate) struct Destination {
     pub(crate) error: Option<String>,
 }
 
-/// What became of the events that a store got.
+/// The fates of the events that a store got.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Stored {

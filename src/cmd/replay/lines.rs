@@ -54,7 +54,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// What base64 stands for, if it is that.
+/// The bytes that base64 stands for, if it is that.
 pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
     let engine = base64::engine::general_purpose::STANDARD;
     engine.decode(text).ok()
@@ -75,7 +75,7 @@ fn one(
         Some(names) => names.iter().filter_map(Value::as_str).collect(),
         None => Vec::new(),
     };
-    // What searches print has it in `fields`, where a sender may have put one of its own.
+    // What searches print has it in `fields`; other programs may have put one of their own there.
     let searched = &event["fields"]["raw_base64"];
     let searched = searched
         .as_str()

@@ -86,7 +86,10 @@ pub(super) fn from_store(
         match scanned {
             Scanned::Rows(rows) => {
                 for row in &rows {
-                    let bytes = row.raw_base64.as_deref().and_then(lines::decoded);
+                    let bytes = match row.raw_base64.as_str() {
+                        "" => None,
+                        text => lines::decoded(text),
+                    };
                     if take(of_row(row, bytes.as_deref()))?.is_break() {
                         return Ok(missing.named());
                     }

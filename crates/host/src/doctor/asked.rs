@@ -1,4 +1,4 @@
-//! What was asked of others before the checks, as they judge it: certificates in files, collectors
+//! Answers of others from before the checks, as they judge them: certificates in files, collectors
 //! over the network, and parts that take disk. This room reads no certificates and speaks no HTTP.
 
 use std::path::PathBuf;

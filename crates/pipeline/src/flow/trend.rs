@@ -228,7 +228,7 @@ impl Trend {
         Some(first.saturating_sub(second) as f64 / apart_s)
     }
 
-    /// Where the second half of the samples begins, and how many seconds behind the first.
+    /// The index at which the second half of the samples begins, and its seconds behind the first.
     fn halves(&self) -> Option<(usize, f64)> {
         if self.samples.len() < SAMPLES_MIN {
             return None;

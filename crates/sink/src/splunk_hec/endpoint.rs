@@ -136,7 +136,7 @@ mod tests {
 
     const PROBE: Duration = Duration::from_secs(30);
 
-    /// What a worker that is alone gets.
+    /// The pick of a worker that is alone.
     fn pick(endpoints: &mut Endpoints, now: Instant) -> Pick {
         let ticket = endpoints.queue();
         let pick = endpoints.pick(ticket, now);

@@ -1,5 +1,5 @@
-//! Whether a file system has what all parts on it together may take: their bounds, and what is to
-//! be left free, against its size. How much of it is used already is `disk.space`.
+//! The bounds of all parts on a file system together, and what is to be left free, against its
+//! size. How much of it is used already is `disk.space`.
 
 use crate::doctor::asked::DiskAsk;
 use crate::doctor::finding::{Finding, Layer, Severity, size, total};
@@ -15,7 +15,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     budgets.iter().map(found).collect()
 }
 
-/// What is wrong with the bounds of these parts: a sentence for each file system that is smaller
+/// Faults of the bounds of these parts: a sentence for each file system that is smaller
 /// than all of them, or than what one leaves free.
 pub fn overdrawn(asks: &[DiskAsk]) -> Vec<String> {
     let budgets = budgets(asks);

@@ -237,8 +237,8 @@ fn bounds_are_added_up_by_file_system_and_held_against_its_size() {
         (fits.severity, fits.found.as_str()),
         (
             Well,
-            "/1: 100 GiB of 100 GiB: `queue.max_bytes` 50 GiB, `a.keep.bytes` 40 GiB, `b` without a \
-             bound, `a.free` 10 GiB left free"
+            "/1: 100 GiB of 100 GiB: `queue.max_bytes` 50 GiB, `a.keep.bytes` 40 GiB, `b` without \
+             a bound, `a.free` 10 GiB left free"
         )
     );
     let over = finding(&[queue.clone(), store(41)], "disk.budgets");
