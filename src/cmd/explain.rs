@@ -3,14 +3,19 @@
 //! The reading is [`inrush_pipeline::explain`]'s; here is where records come from and how the
 //! answer looks. Memory does not grow with the input.
 
+mod against;
+mod deliberate;
 mod human;
 mod input;
 
 use std::collections::HashMap;
-use std::io::{IsTerminal, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::ValueEnum;
 use inrush_pipeline::config::Config;
 use inrush_pipeline::explain::{self, Arrival, Explained, Explainer};
@@ -40,6 +45,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         by_source: HashMap::new(),
         number: 0,
     };
+    if let Some(path) = &args.against {
+        return compare(
+            path,
+            args.json,
+            source.syslog.message_bytes_max(),
+            &mut explainers,
+        );
+    }
     let stdout = std::io::stdout().lock();
     let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let mut out = std::io::BufWriter::new(stdout);
@@ -59,7 +72,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
             }
             Err(fault) => {
                 faults += 1;
-                eprintln!("inrush: {fault}");
+                eprintln!("inrush: stdin, {fault}");
             }
         }
         if interactive {
@@ -87,6 +100,51 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+/// Says how what comes of messages differs from the answers in a file.
+fn compare(
+    path: &Path,
+    json: bool,
+    message_bytes_max: usize,
+    explainers: &mut Explainers<'_>,
+) -> anyhow::Result<ExitCode> {
+    let name = path.display().to_string();
+    let (name, input): (_, Box<dyn BufRead>) = match name.as_str() {
+        "-" => ("stdin", Box::new(std::io::stdin().lock())),
+        name => {
+            let file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+            (name, Box::new(BufReader::new(file)))
+        }
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut compared = against::Compared::default();
+    let mut faults = 0;
+    input::answers(input, message_bytes_max, &mut |asked| {
+        match asked {
+            Ok((line, arrival)) => {
+                let explained = explainers.explain(&arrival, true)?;
+                let each: Option<&mut dyn Write> = if json { Some(&mut out) } else { None };
+                compared.add(line, &explained, each)?;
+            }
+            Err(fault) => {
+                faults += 1;
+                eprintln!("inrush: {name}, {fault}");
+            }
+        }
+        Ok(())
+    })?;
+    if json {
+        serde_json::to_writer(&mut out, &compared.to_json())?;
+        out.write_all(b"\n")?;
+    } else {
+        compared.write(&mut out)?;
+    }
+    out.flush()?;
+    Ok(match faults == 0 && compared.is_same() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 

@@ -155,7 +155,11 @@ pub(crate) struct PrintArgs {
 #[command(after_help = "Examples:
   echo '<34>Oct 11 22:14:15 fw1 su: failed' | inrush explain
   inrush explain -c inrush.yaml --json < messages.txt
-  inrush explain --input json < events.jsonl")]
+  inrush explain --input json < events.jsonl
+  inrush explain -c inrush.yaml --against answers.jsonl
+
+--against compares what comes of messages with what SC4S made of them: docs/guides/sc4s.md says how
+to record that. It ends with 1 if anything differs but what is meant to.")]
 pub(crate) struct ExplainArgs {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]
@@ -172,6 +176,9 @@ pub(crate) struct ExplainArgs {
     /// Forget everything between two records, to see that nothing depends on the one before
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Compare with the answers in this file, each message alone; `-` reads stdin
+    #[arg(long, value_name = "ANSWERS", conflicts_with_all = ["input", "fresh"])]
+    pub(crate) against: Option<PathBuf>,
 }
 
 /// Arguments of `search`.

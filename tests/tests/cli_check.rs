@@ -140,6 +140,90 @@ fn json_lines_are_explained_as_they_arrived() {
     );
 }
 
+/// What SC4S is said to have made of [`ASKED`].
+fn answer(change: &[(&str, &str)]) -> Value {
+    let mut answer = serde_json::json!({
+        "host": "fw1", "time": 1714979289.0, "decided": ["app-raw-x", "app-syslog-x"],
+    });
+    for (key, value) in change {
+        answer[*key] = (*value).into();
+    }
+    answer
+}
+
+const ASKED: &str = "<13>May  6 07:08:09 fw1 app: text";
+
+fn answered(answers: &[Value]) -> String {
+    let line = serde_json::json!({
+        "id": answers.len(), "message": ASKED, "port": 514, "received_at": "1714979300",
+        "answers": answers,
+    });
+    format!("{line}\n")
+}
+
+/// Answers that are the same as ours, one by the envelope, one that differs in two keys, a message
+/// that was dropped, and one that was left to a fallback.
+fn answers() -> [String; 5] {
+    let record = serde_json::json!({ "raw": ASKED, "received_at": "1714979300" });
+    let explained = ["explain", "--json", "--input", "json"];
+    let ours = inrush(&explained, format!("{record}\n").as_bytes());
+    let ours = objects(&ours)[0]["hec"].take();
+    let keys = ["event", "index", "sourcetype", "source"];
+    let same: Vec<_> = keys.map(|key| (key, ours[key].as_str().unwrap())).to_vec();
+    let other = [&same[..], &[("host", "fw2"), ("vendor", "acme")]].concat();
+    let fell = answer(&[("sourcetype", "sc4s:fallback")]);
+    [
+        vec![ours.clone()],
+        vec![answer(&same)],
+        vec![answer(&other)],
+        vec![],
+        vec![fell],
+    ]
+    .map(|answers| answered(&answers))
+}
+
+#[test]
+fn answers_are_compared_key_by_key() {
+    let all = answers().concat();
+    let output = inrush(&["explain", "--against", "-", "--json"], all.as_bytes());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = objects(&output);
+    let [differs, dropped, summary] = &said[..] else {
+        panic!("{said:?}")
+    };
+    let keys = serde_json::json!({
+        "host": { "there": "fw2", "here": "fw1", "by_choice": null },
+        "vendor": { "there": "acme", "here": "", "by_choice": null },
+    });
+    assert_eq!(differs["keys"], keys);
+    assert_eq!(differs["definition"], "app-syslog-x");
+    assert_eq!(dropped["keys"]["events"]["there"], false);
+    let summary = &summary["summary"];
+    assert_eq!(summary["recognised"], 4);
+    assert_eq!(summary["fell_back_there"], 1);
+    assert_eq!(summary["six_keys"]["same"], 2);
+    assert_eq!(summary["index_and_sourcetype"]["same"], 3);
+}
+
+#[test]
+fn a_comparison_ends_with_a_table_and_names_lines_that_are_none() {
+    let against = ["explain", "--against", "-"];
+    let output = inrush(&against, answers().concat().as_bytes());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("index, sourcetype    75.0 %"), "{said}");
+    assert!(said.contains("\napp-syslog-x "), "{said}");
+    let output = inrush(&against, answers()[1].as_bytes());
+    assert_eq!(output.status.code(), Some(0), "nothing differs");
+    let output = inrush(&against, b"{\"message\":\"x\"}\nno\n");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("stdin, line 1: no text"), "{said}");
+    assert!(said.contains("stdin, line 2: not JSON"), "{said}");
+    let output = inrush(&["explain", "--against", "/nowhere"], b"");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("/nowhere cannot be read"), "{said}");
+}
+
 #[test]
 fn text_for_people_has_no_colour_in_a_pipe_and_no_control_characters() {
     let output = inrush(

@@ -12,6 +12,12 @@ use serde_json::Value;
 /// A record, or why a line of the input is none.
 pub(super) type Item<'a> = Result<Arrival<'a>, Fault>;
 
+/// A line of answers and the record in it, or why it has none.
+pub(super) type Asked<'a> = Result<(&'a Value, Arrival<'a>), Fault>;
+
+/// What takes the objects, with the numbers of their lines.
+type Take<'a> = dyn FnMut(u64, Result<&Value, Fault>) -> anyhow::Result<()> + 'a;
+
 /// A line of the input that holds no record.
 pub(super) struct Fault {
     line: u64,
@@ -20,7 +26,7 @@ pub(super) struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stdin, line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.what)
     }
 }
 
@@ -91,9 +97,52 @@ fn show_all(
 
 /// Takes `raw`, and `sender` and `received` where they are given, out of lines of JSON.
 pub(super) fn json(
-    mut input: impl BufRead,
+    input: impl BufRead,
     message_bytes_max: usize,
     show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let what = "no text in `raw`; give JSON lines as the file destination writes them";
+    objects(input, message_bytes_max, &mut |line, object| {
+        let object = match object {
+            Ok(object) => object,
+            Err(fault) => return show(Err(fault)),
+        };
+        let Some(raw) = object["raw"].as_str() else {
+            return show(Err(Fault { line, what }));
+        };
+        let listener = object["listener"].as_str();
+        show(Ok(arrival(raw, object, listener, message_bytes_max)))
+    })
+}
+
+/// Takes `message`, and what else says how it came, out of lines of answers.
+pub(super) fn answers(
+    input: impl BufRead,
+    message_bytes_max: usize,
+    show: &mut dyn FnMut(Asked<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let what = "no text in `message`, or no list in `answers`";
+    objects(input, message_bytes_max, &mut |line, object| {
+        let object = match object {
+            Ok(object) => object,
+            Err(fault) => return show(Err(fault)),
+        };
+        let (Some(message), true) = (object["message"].as_str(), object["answers"].is_array())
+        else {
+            return show(Err(Fault { line, what }));
+        };
+        let port = object["port"].as_u64().map(|port| format!("tcp:{port}"));
+        let listener = object["listener"].as_str().or(port.as_deref());
+        let arrival = arrival(message, object, listener, message_bytes_max);
+        show(Ok((object, arrival)))
+    })
+}
+
+/// Objects, one a line.
+fn objects(
+    mut input: impl BufRead,
+    message_bytes_max: usize,
+    take: &mut Take<'_>,
 ) -> anyhow::Result<()> {
     let most = (message_bytes_max * JSON_BYTES_PER_BYTE) as u64 + 64 * 1024;
     let mut text = Vec::new();
@@ -105,41 +154,35 @@ pub(super) fn json(
         }
         if text.last() != Some(&b'\n') && text.len() as u64 == most {
             input.skip_until(b'\n')?;
-            show(Err(Fault {
-                line,
-                what: "longer than a record can be; is it JSON lines?",
-            }))?;
+            let what = "longer than a record can be; is it JSON lines?";
+            take(line, Err(Fault { line, what }))?;
             continue;
         }
         if text.trim_ascii().is_empty() {
             continue;
         }
-        match serde_json::from_slice::<Value>(&text) {
-            Ok(object) => show(arrival(&object, message_bytes_max, line))?,
-            Err(_) => show(Err(Fault {
-                line,
-                what: "not JSON; use --input raw for raw records",
-            }))?,
-        }
+        let object = serde_json::from_slice::<Value>(&text);
+        let what = "not JSON; use --input raw for raw records";
+        take(line, object.as_ref().map_err(|_| Fault { line, what }))?;
     }
     Ok(())
 }
 
-fn arrival(object: &Value, message_bytes_max: usize, line: u64) -> Item<'_> {
-    let what = "no text in `raw`; give JSON lines as the file destination writes them";
-    let raw = object["raw"]
-        .as_str()
-        .ok_or(Fault { line, what })?
-        .as_bytes();
-    let raw = uncounted(raw);
+fn arrival<'a>(
+    raw: &'a str,
+    object: &Value,
+    listener: Option<&'a str>,
+    message_bytes_max: usize,
+) -> Arrival<'a> {
+    let raw = uncounted(raw.as_bytes());
     let mut framing = Anomalies::NONE;
     if raw.len() > message_bytes_max {
         framing.insert(Anomalies::OVERSIZE);
     }
-    Ok(Arrival {
+    Arrival {
         bytes: &raw[..raw.len().min(message_bytes_max)],
         framing,
-        listener: object["listener"].as_str(),
+        listener,
         sender: ["sender", "peer"]
             .iter()
             .find_map(|key| address(object[key].as_str()?)),
@@ -147,7 +190,7 @@ fn arrival(object: &Value, message_bytes_max: usize, line: u64) -> Item<'_> {
             .as_str()
             .and_then(timestamp)
             .or_else(|| epoch(&object["received_at"])),
-    })
+    }
 }
 
 /// An address, with or without a port behind it.

@@ -41,6 +41,7 @@ mod relp;
 mod replay;
 mod room;
 mod roundtrip;
+mod sc4s;
 mod search;
 mod searches;
 mod shape;
