@@ -158,8 +158,8 @@ pub(crate) struct PrintArgs {
   inrush explain --input json < events.jsonl
   inrush explain -c inrush.yaml --against answers.jsonl
 
---against compares what comes of messages with what SC4S made of them: docs/guides/sc4s.md says how
-to record that. It ends with 1 if anything differs but what is meant to.")]
+--against compares what comes of messages with what SC4S made of them: docs/guides/sc4s.md shows the
+lines of such a file. It ends with 1 if anything differs but what is meant to.")]
 pub(crate) struct ExplainArgs {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE")]

@@ -140,7 +140,7 @@ fn json_lines_are_explained_as_they_arrived() {
     );
 }
 
-/// What SC4S is said to have made of [`ASKED`].
+/// An answer that SC4S is said to have given to [`ASKED`].
 fn answer(change: &[(&str, &str)]) -> Value {
     let mut answer = serde_json::json!({
         "host": "fw1", "time": 1714979289.0, "decided": ["app-raw-x", "app-syslog-x"],

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::deliberate::{self, Kind};
 
-/// What is compared, in this order. The first six are what searches and `props.conf` hang on.
+/// Keys that are compared, in this order. Searches and `props.conf` hang on the first six.
 pub(super) const KEYS: [&str; 9] = [
     "index",
     "sourcetype",
@@ -37,7 +37,7 @@ const EVENT_COUNT: &str = "events";
 /// Sourcetypes of what SC4S did not recognise.
 const FALLBACKS: [&str; 5] = ["sc4s:fallback", "nix:syslog", "json", "cef", "leef"];
 
-/// What stands for the definition where an answer does not say which took the message.
+/// The definition's name where an answer does not say which took the message.
 const UNNAMED: &str = "-";
 
 /// Applications of SC4S that repair a header or name a fallback; another one took the event.
@@ -102,7 +102,7 @@ pub(super) struct Difference<'a> {
     pub(super) here: &'a Answer,
 }
 
-/// How many messages of one definition differ, and in which keys.
+/// Messages of one definition, and those that differ by key.
 #[derive(Default)]
 struct Row {
     messages: u64,
@@ -111,14 +111,14 @@ struct Row {
     events: u64,
 }
 
-/// How messages compare, up to some key.
+/// Messages that are the same in some keys.
 #[derive(Default)]
 struct Share {
     same: u64,
     by_choice: u64,
 }
 
-/// What was compared so far.
+/// Sums of the comparison so far.
 #[derive(Default)]
 pub(super) struct Compared {
     recognised: u64,
@@ -134,7 +134,7 @@ impl Compared {
     /// Compares one message, and writes a line of JSON about it if it differs and `each` is set.
     ///
     /// # Errors
-    /// What was found cannot be written.
+    /// The line cannot be written.
     pub(super) fn add(
         &mut self,
         line: &Value,
@@ -192,7 +192,7 @@ impl Compared {
         }
     }
 
-    /// Whether nothing differs but what differs by choice.
+    /// True if nothing differs but what differs by choice.
     pub(super) fn is_same(&self) -> bool {
         self.by_definition.values().all(|row| row.differ == 0)
     }

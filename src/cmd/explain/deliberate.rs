@@ -1,5 +1,5 @@
-//! Where SC4S is plainly wrong and its answer is not ours on purpose: each kind is a row of the
-//! table in docs/guides/sc4s.md, and here a condition by which it is told.
+//! Kinds of answers in which SC4S is plainly wrong, so that ours differ on purpose: each is a row
+//! of the table in docs/guides/sc4s.md, and here a condition by which it is told.
 
 use serde_json::{Map, Value};
 

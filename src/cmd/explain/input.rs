@@ -15,7 +15,7 @@ pub(super) type Item<'a> = Result<Arrival<'a>, Fault>;
 /// A line of answers and the record in it, or why it has none.
 pub(super) type Asked<'a> = Result<(&'a Value, Arrival<'a>), Fault>;
 
-/// What takes the objects, with the numbers of their lines.
+/// A taker of objects, with the numbers of their lines.
 type Take<'a> = dyn FnMut(u64, Result<&Value, Fault>) -> anyhow::Result<()> + 'a;
 
 /// A line of the input that holds no record.
@@ -103,15 +103,11 @@ pub(super) fn json(
 ) -> anyhow::Result<()> {
     let what = "no text in `raw`; give JSON lines as the file destination writes them";
     objects(input, message_bytes_max, &mut |line, object| {
-        let object = match object {
-            Ok(object) => object,
-            Err(fault) => return show(Err(fault)),
-        };
-        let Some(raw) = object["raw"].as_str() else {
-            return show(Err(Fault { line, what }));
-        };
-        let listener = object["listener"].as_str();
-        show(Ok(arrival(raw, object, listener, message_bytes_max)))
+        show(object.and_then(|object| {
+            let raw = object["raw"].as_str().ok_or(Fault { line, what })?;
+            let listener = object["listener"].as_str();
+            Ok(arrival(raw, object, listener, message_bytes_max))
+        }))
     })
 }
 
@@ -123,18 +119,19 @@ pub(super) fn answers(
 ) -> anyhow::Result<()> {
     let what = "no text in `message`, or no list in `answers`";
     objects(input, message_bytes_max, &mut |line, object| {
-        let object = match object {
-            Ok(object) => object,
-            Err(fault) => return show(Err(fault)),
-        };
-        let (Some(message), true) = (object["message"].as_str(), object["answers"].is_array())
-        else {
-            return show(Err(Fault { line, what }));
-        };
-        let port = object["port"].as_u64().map(|port| format!("tcp:{port}"));
-        let listener = object["listener"].as_str().or(port.as_deref());
-        let arrival = arrival(message, object, listener, message_bytes_max);
-        show(Ok((object, arrival)))
+        let port = object
+            .as_ref()
+            .ok()
+            .and_then(|object| object["port"].as_u64());
+        let port = port.map(|port| format!("tcp:{port}"));
+        show(object.and_then(|object| {
+            let message = object["message"].as_str();
+            let message = message.filter(|_| object["answers"].is_array());
+            let message = message.ok_or(Fault { line, what })?;
+            let listener = object["listener"].as_str().or(port.as_deref());
+            let arrival = arrival(message, object, listener, message_bytes_max);
+            Ok((object, arrival))
+        }))
     })
 }
 

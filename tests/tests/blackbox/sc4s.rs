@@ -1,4 +1,4 @@
-//! What SC4S itself answers: `inrush explain --against` with what was recorded of it.
+//! Recorded answers of SC4S itself, compared by `inrush explain --against`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::packs::inrush;
 
 /// Shares that must be reached of what SC4S recognises: index and sourcetype, and all six keys.
-/// What differs by choice counts as reached.
+/// A difference by choice counts as reached.
 const PLACE_MIN: f64 = 0.875;
 const SIX_MIN: f64 = 0.685;
 
