@@ -45,6 +45,7 @@ $(TARGET_DIR)/tools/python:
 lint: tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET_DIR) -- -D warnings
 	$(CARGO) test --locked --package inrush-tests --test tidy
 
 ## docs: the reference of all options, and the API documentation with every warning an error

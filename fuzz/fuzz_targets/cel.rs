@@ -41,6 +41,7 @@ fuzz_target!(|data: &[u8]| {
             class: batch.class(&record).map(|class| &**class),
             source: batch.source(),
             sender: Some(IpAddr::from([192, 0, 2, 1])),
+            client: Some("sensor.example"),
         };
         let _ = program.value(&view);
         let _ = program.holds(&view);
