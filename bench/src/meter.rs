@@ -47,11 +47,57 @@ pub(crate) fn process_cpu(pid: u32) -> Result<Cpu> {
     parse_process_cpu(&text).with_context(|| format!("/proc/{pid}/stat reads {text:?}"))
 }
 
+/// CPU time of a process and of all that it started, since it began: searches of the store run in
+/// processes of their own. What ended counts once its parent has waited for it.
+pub(crate) fn tree_cpu(pid: u32) -> Result<Cpu> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("process {pid} has ended"))?;
+    let waited = parse_waited_cpu(&text);
+    let mut all = waited.with_context(|| format!("/proc/{pid}/stat reads {text:?}"))?;
+    let own = process_cpu(pid)?;
+    all.user_us += own.user_us;
+    all.sys_us += own.sys_us;
+    for child in children(pid)? {
+        // One that ended since the list was read is waited for by now, or soon.
+        let Ok(cpu) = tree_cpu(child) else { continue };
+        all.user_us += cpu.user_us;
+        all.sys_us += cpu.sys_us;
+    }
+    Ok(all)
+}
+
+/// The processes that the threads of this one started and that have not been waited for.
+fn children(pid: u32) -> Result<Vec<u32>> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .with_context(|| format!("process {pid} has ended"))?;
+    let lists = threads.filter_map(|thread| {
+        // A thread may have ended since the folder was read.
+        fs::read_to_string(thread.ok()?.path().join("children")).ok()
+    });
+    Ok(lists
+        .flat_map(|list| {
+            list.split_ascii_whitespace()
+                .flat_map(str::parse)
+                .collect::<Vec<_>>()
+        })
+        .collect())
+}
+
 /// The command name stands in brackets and may hold spaces and brackets: fields are counted from
 /// the last closing one. `utime` and `stime` are fields 14 and 15 of the line (see proc(5)).
 fn parse_process_cpu(text: &str) -> Option<Cpu> {
+    parse_cpu(text, 14)
+}
+
+/// That of the children that were waited for: `cutime` and `cstime`, fields 16 and 17.
+fn parse_waited_cpu(text: &str) -> Option<Cpu> {
+    parse_cpu(text, 16)
+}
+
+/// The two fields from `first` on, which is counted from 1; the bracket closes field 2.
+fn parse_cpu(text: &str, first: usize) -> Option<Cpu> {
     let after_name = &text[text.rfind(')')? + 1..];
-    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let mut fields = after_name.split_ascii_whitespace().skip(first - 3);
     let user: f64 = fields.next()?.parse().ok()?;
     let sys: f64 = fields.next()?.parse().ok()?;
     Some(Cpu {
@@ -210,7 +256,7 @@ impl Window {
             helper_cpu: helper.map_or(Ok(Cpu::default()), process_cpu)?,
             disk_bytes: process_disk_bytes(pid)?,
             write_calls: process_write_calls(pid)?,
-            process: process_cpu(pid)?,
+            process: tree_cpu(pid)?,
             begun: Instant::now(),
         })
     }
@@ -218,7 +264,7 @@ impl Window {
     /// Ends it. The load must have ended and been waited for, so that its CPU is known.
     pub(crate) fn close(self) -> Result<Metered> {
         let wall = self.begun.elapsed();
-        let cpu = process_cpu(self.pid)?.since(self.process);
+        let cpu = tree_cpu(self.pid)?.since(self.process);
         let helper = self
             .helper
             .map_or(Ok(Cpu::default()), process_cpu)?
@@ -316,6 +362,8 @@ fn field_after_colon(text: &str, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, Write as _};
+
     use super::*;
 
     #[test]
@@ -329,8 +377,43 @@ mod tests {
                 sys_us: 310_000.0
             })
         );
+        let waited = Cpu {
+            user_us: 70_000.0,
+            sys_us: 80_000.0,
+        };
+        assert_eq!(parse_waited_cpu(stat), Some(waited));
         assert_eq!(parse_process_cpu("77 (cut"), None);
         assert_eq!(parse_process_cpu("77 (cut) S 1 77"), None);
+    }
+
+    #[test]
+    fn cpu_of_children_counts_while_they_run_and_after() -> Result<()> {
+        // A child counts to 300,000, which takes tenths of a second, and then waits to be told to end.
+        let counts = "(i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo; \
+                      read x; echo); echo; read x";
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", counts])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()?;
+        let mut said = std::io::BufReader::new(shell.stdout.take().context("no pipe")?);
+        let mut told = shell.stdin.take().context("no pipe")?;
+        let mut line = String::new();
+        said.read_line(&mut line)?;
+        let own = process_cpu(shell.id())?.total_us();
+        let running = tree_cpu(shell.id())?.total_us();
+        told.write_all(b"\n")?;
+        said.read_line(&mut line)?;
+        said.read_line(&mut line)?;
+        let ended = tree_cpu(shell.id())?.total_us();
+        drop(told);
+        shell.wait()?;
+        assert!(own < 5.0 * TICK_US, "{own}");
+        assert!(
+            ended >= running && running >= 5.0 * TICK_US,
+            "{running} {ended}"
+        );
+        Ok(())
     }
 
     #[test]
