@@ -10,13 +10,15 @@ const LITTLE_BYTES: u64 = 1 << 30;
 /// Bytes: with so little, what a second heap keeps free is missed.
 const LEAST_BYTES: u64 = 256 << 20;
 
-/// Has the allocator keep little where there is little. To be called before there are threads.
-pub(crate) fn spare_memory() {
+/// Has the allocator keep little where there is little, and says whether it does. To be called
+/// before there are threads.
+pub(crate) fn spare_memory() -> bool {
     match config::memory_limit().map(|limit| limit.bytes) {
         Some(..=LEAST_BYTES) => heap::keep_little(1),
         Some(..=LITTLE_BYTES) => heap::keep_little(2),
-        _ => {}
+        _ => return false,
     }
+    true
 }
 
 /// Bytes that searches may take of the budget. Where that is little, few run at a time.

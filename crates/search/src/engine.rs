@@ -3,8 +3,8 @@
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::thread::available_parallelism;
-use std::time::Duration;
+use std::thread::{available_parallelism, sleep};
+use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use futures::FutureExt;
@@ -146,11 +146,20 @@ impl Engine {
         Ok(self.answer(snapshot, time_max, question))
     }
 
-    /// Ends, and waits for what runs, but not for longer than `wait`.
-    pub(crate) fn stop(mut self, wait: Duration) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(wait);
+    /// Waits until nothing runs any more, but not for longer than `wait`. Says whether it is so.
+    pub(crate) fn rests(&self, wait: Duration) -> bool {
+        const LOOK_EVERY: Duration = Duration::from_micros(200);
+        let Some(runtime) = &self.runtime else {
+            return true;
+        };
+        let (metrics, since) = (runtime.metrics(), Instant::now());
+        while metrics.num_alive_tasks() > 0 {
+            if since.elapsed() >= wait {
+                return false;
+            }
+            sleep(LOOK_EVERY);
         }
+        true
     }
 
     /// Room for one more who follows what comes in.

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(COMMAND) {
         return serve();
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("who_waits_holds_no_snapshot", who_waits_holds_no_snapshot),
         (
             "without_memory_it_is_refused_with_a_sentence",
@@ -60,6 +60,10 @@ fn main() -> ExitCode {
         (
             "a_worker_that_was_kept_and_died_costs_no_search",
             a_kept_worker_that_died,
+        ),
+        (
+            "a_worker_that_was_kept_searches_on_the_same_threads",
+            a_kept_worker_keeps_its_threads,
         ),
     ];
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
@@ -355,4 +359,35 @@ fn a_kept_worker_that_died() {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
     counts(&workers, &place, 100);
+}
+
+/// The threads of a process that search, and the `nice` of each: field 19, see proc(5).
+fn searching_threads(pid: u32) -> Vec<(String, i32)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let mut found: Vec<_> = threads
+        .filter_map(|thread| {
+            let stat = fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+            let (before, after) = stat.split_once(") ")?;
+            let (id, name) = before.split_once(" (")?;
+            let nice = after.split(' ').nth(19 - 3)?.parse().ok()?;
+            (name == "search-0").then(|| (id.to_owned(), nice))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Threads of a tokio runtime cost a search of one millisecond as much again; and what is polite
+/// twice waits for everybody.
+fn a_kept_worker_keeps_its_threads() {
+    let (place, workers) = (place(60), workers(options()));
+    counts(&workers, &place, 60);
+    let own = rustix::process::getpriority_process(None).unwrap();
+    let [kept] = children()[..] else { panic!() };
+    let before = searching_threads(kept);
+    assert_eq!(before.len(), 1, "{before:?}");
+    assert_eq!(before[0].1, own + Options::default().nice, "{before:?}");
+    // Where it has not said yet that it is done, another one is asked.
+    (0..3).for_each(|_| counts(&workers, &place, 60));
+    assert_eq!(searching_threads(kept), before);
 }

@@ -35,14 +35,33 @@ pub fn keep_little(arenas: u8) {
     {
         const MMAP_BYTES: libc::c_int = 128 * 1024;
         const TRIM_BYTES: libc::c_int = 256 * 1024;
-        for (option, value) in [
+        set(&[
             (libc::M_ARENA_MAX, arenas.into()),
             (libc::M_MMAP_THRESHOLD, MMAP_BYTES),
             (libc::M_TRIM_THRESHOLD, TRIM_BYTES),
-        ] {
-            // SAFETY: mallopt(3) takes two numbers; an unknown option changes nothing.
-            unsafe { libc::mallopt(option, value) };
-        }
+        ]);
+    }
+}
+
+/// Has each heap keep up to 32 MiB that are free, where it would give back all but 128 KiB at once:
+/// for a process that takes the same memory again and again. To be called before there are threads.
+pub fn keep_much() {
+    #[cfg(target_env = "gnu")]
+    {
+        const MMAP_BYTES: libc::c_int = 16 << 20;
+        const TRIM_BYTES: libc::c_int = 32 << 20;
+        set(&[
+            (libc::M_MMAP_THRESHOLD, MMAP_BYTES),
+            (libc::M_TRIM_THRESHOLD, TRIM_BYTES),
+        ]);
+    }
+}
+
+#[cfg(target_env = "gnu")]
+fn set(options: &[(libc::c_int, libc::c_int)]) {
+    for &(option, value) in options {
+        // SAFETY: mallopt(3) takes two numbers; an unknown option changes nothing.
+        unsafe { libc::mallopt(option, value) };
     }
 }
 

@@ -50,8 +50,9 @@ struct Course {
     shown: u64,
     /// Events in the last histogram.
     counted: u64,
-    /// The last reply was handed on.
-    ended: bool,
+    /// The last reply. It is handed on when the worker is free again: whoever asks one question
+    /// after the other has the same worker answer, and all threads.
+    last: Option<Reply>,
     /// The worker can search again.
     again: bool,
 }
@@ -93,7 +94,7 @@ impl Ask {
             let peak = worker.peak.load(Relaxed);
             let unused = worker.kept.load(Relaxed) && !worker.is_killed();
             let last = match heard {
-                Ok(_) if course.ended => None,
+                _ if course.last.is_some() => course.last.take().map(Unfinished::last),
                 Ok(false) if unused => self.again_or(worker.death(), peak, &course),
                 Ok(heard) => self.unfinished(worker.death(), heard, peak, &course),
                 Err(_) => self.unfinished(worker.death(), true, peak, &course),
@@ -130,7 +131,7 @@ impl Ask {
             heard = true;
             let reply = match said {
                 FromWorker::Done => {
-                    course.again = course.ended && course.again;
+                    course.again = course.last.is_some() && course.again;
                     return Ok(true);
                 }
                 FromWorker::Tail {
@@ -168,19 +169,19 @@ impl Ask {
                 self.set_aside(end);
             }
         }
-        let Some(replies) = &self.replies else {
-            return Ok(());
-        };
-        let sent = replies.blocking_send(reply);
-        if course.ended {
-            // The asker has all of it. What is left in the worker must end soon.
-            self.replies = None;
+        if matches!(reply, Reply::End(_) | Reply::Error(_)) {
+            course.last = Some(reply);
+            // What is left in the worker must end soon.
             worker.searches(Some(Search {
                 deadline: Instant::now() + REST_MAX,
                 asker: None,
             }));
             return Ok(());
         }
+        let Some(replies) = &self.replies else {
+            return Ok(());
+        };
+        let sent = replies.blocking_send(reply);
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
@@ -288,7 +289,7 @@ impl Ask {
                 )))
             }
         };
-        Some(Unfinished::Last(Box::new(last)))
+        Some(Unfinished::last(last))
     }
 }
 
@@ -298,6 +299,12 @@ enum Unfinished {
     Last(Box<Reply>),
     /// Another try.
     Again,
+}
+
+impl Unfinished {
+    fn last(reply: Reply) -> Self {
+        Self::Last(Box::new(reply))
+    }
 }
 
 fn tell(worker: &Worker, what: &ToWorker, body: &[u8]) -> io::Result<()> {
@@ -313,7 +320,7 @@ impl Course {
             progress: Progress::default(),
             shown: 0,
             counted: 0,
-            ended: false,
+            last: None,
             again: false,
         }
     }
@@ -323,9 +330,8 @@ impl Course {
             Reply::Progress(progress) => self.progress = *progress,
             Reply::Histogram(histogram) => self.counted = histogram.counts.iter().sum(),
             Reply::Event(_) | Reply::Row(_) => self.shown += 1,
-            Reply::End(_) => self.ended = true,
-            Reply::Error(_) => (self.ended, self.again) = (true, true),
-            Reply::Plan(_) | Reply::Fields(_) | Reply::Table(_) => {}
+            Reply::Error(_) => self.again = true,
+            Reply::End(_) | Reply::Plan(_) | Reply::Fields(_) | Reply::Table(_) => {}
         }
     }
 

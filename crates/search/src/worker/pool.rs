@@ -43,7 +43,8 @@ const WORKER_BYTES_LEAST: usize = 16 << 20;
 /// Bytes of a statement at most.
 const STATEMENT_BYTES_MAX: usize = 64 << 10;
 
-/// `nice` of the searches that run beside as many others as there are threads.
+/// `nice` of the searches that run beside as many others as there are threads. Others have that of
+/// [`Options::nice`], which a worker inherits from the thread that starts it.
 const NICE_MANY: i32 = 19;
 
 /// Bytes of what a worker wrote before it died that are looked at.
@@ -349,7 +350,7 @@ impl Turn {
         let many = turns > options.threads;
         let bounds = TaskBounds {
             threads: (options.threads / turns).max(1),
-            nice: if many { NICE_MANY } else { options.nice },
+            nice: if many { NICE_MANY - options.nice } else { 0 },
             memory_bytes: options.memory_bytes,
             time_ms: 0,
         };

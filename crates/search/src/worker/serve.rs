@@ -6,7 +6,7 @@ use std::io::{self, BufReader, BufWriter, Stdout, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use futures::FutureExt;
@@ -104,6 +104,8 @@ struct Known {
     /// By their paths. Footers belong to these.
     files: HashMap<String, Arc<DataFile>>,
     footers: Option<Arc<Footers>>,
+    /// Its threads, for searches of the same bounds.
+    engine: Option<(TaskBounds, Arc<Engine>)>,
 }
 
 impl Known {
@@ -150,26 +152,47 @@ impl Known {
         let make = || Arc::new(Footers::new(bounds.memory_bytes / 8));
         Arc::clone(self.footers.get_or_insert_with(make))
     }
+
+    /// The threads that search within these bounds.
+    fn engine(&mut self, bounds: TaskBounds) -> io::Result<Arc<Engine>> {
+        if let Some((of, engine)) = self.engine.take()
+            && of == bounds
+        {
+            return Ok(engine);
+        }
+        let options = Options {
+            threads: bounds.threads,
+            nice: bounds.nice,
+            searches_max: 1,
+            // The engine counts what grows; texts of expressions, buffers and what the allocator
+            // keeps are the other half.
+            memory_bytes: bounds.memory_bytes / 2,
+            footers_bytes: 0,
+            time_max: Duration::from_millis(bounds.time_ms),
+        };
+        Engine::start_with(&options, self.footers(&bounds)).map(Arc::new)
+    }
 }
 
 /// Answers, and says when nothing of it runs any more.
 fn answer(known: &Mutex<Known>, tail: &Arc<Tail>, out: &Out, mut task: Task) {
-    let stacks = (task.bounds.threads + 4) * STACK_BYTES;
-    let memory = task.bounds.memory_bytes;
+    let bounds = task.bounds;
+    let stacks = (bounds.threads + 4) * STACK_BYTES;
+    let memory = bounds.memory_bytes;
     let beside = stacks + memory.min(BESIDE_BYTES_MAX);
     limit(Resource::Data, memory.saturating_add(beside) as u64);
-    match begin(&mut lock(known), tail, &mut task) {
+    let begun = begin(&mut lock(known), tail, &mut task);
+    match begun {
         Err(failure) => say(out, &FromWorker::Reply(Reply::Error(failure)), true),
         Ok((engine, mut answer)) => {
             while let Some((reply, more)) = answer.next_and_more() {
                 say(out, &reply.into(), !more);
             }
             drop(answer);
-            let since = Instant::now();
-            engine.stop(REST_MAX);
-            if since.elapsed() >= REST_MAX {
+            if !engine.rests(REST_MAX) {
                 std::process::exit(0);
             }
+            lock(known).engine = Some((bounds, engine));
         }
     }
     say(out, &FromWorker::Done, true);
@@ -179,24 +202,13 @@ fn begin(
     known: &mut Known,
     tail: &Arc<Tail>,
     task: &mut Task,
-) -> Result<(Engine, Answer), Failure> {
+) -> Result<(Arc<Engine>, Answer), Failure> {
     let failed = |error: io::Error| Failure {
         message: format!("the search cannot begin: {error}"),
         ..Failure::default()
     };
-    let bounds = task.bounds;
     let snapshot = known.snapshot(task, tail).map_err(failed)?;
-    let options = Options {
-        threads: bounds.threads,
-        nice: bounds.nice,
-        searches_max: 1,
-        // The engine counts what grows; texts of expressions, buffers and what the allocator keeps
-        // are the other half.
-        memory_bytes: bounds.memory_bytes / 2,
-        footers_bytes: 0,
-        time_max: Duration::from_millis(bounds.time_ms),
-    };
-    let engine = Engine::start_with(&options, known.footers(&bounds)).map_err(failed)?;
+    let engine = known.engine(task.bounds).map_err(failed)?;
     let answer = match task.question.clone() {
         Question::Sql { statement, limit } => engine.sql(snapshot, statement, limit),
         Question::Search {
