@@ -386,7 +386,10 @@ fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
             quote_values(&text, bytes);
         }
         Filter::Basename => {
-            if let Some(slash) = memchr::memrchr(b'/', &bytes[start..]) {
+            let path = &bytes[start..];
+            if path.first() == Some(&b'/')
+                && let Some(slash) = memchr::memrchr(b'/', path)
+            {
                 bytes.drain(start..=start + slash);
             }
         }

@@ -37,7 +37,7 @@ pub enum Filter {
     Upper,
     /// Blanks at both ends go.
     Trim,
-    /// What stands behind the last `/`.
+    /// Of a path, what stands behind its last `/`; what does not begin with one stays.
     Basename,
     /// Blanks become `_`.
     Snake,
