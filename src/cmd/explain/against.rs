@@ -254,7 +254,7 @@ impl Compared {
             writeln!(out, "\nby choice (docs/guides/sc4s.md):")?;
         }
         for (kind, count) in &self.by_choice {
-            writeln!(out, "  {kind:30} {count:>6}")?;
+            writeln!(out, "  {kind:36} {count:>6}")?;
         }
         Ok(())
     }
