@@ -194,7 +194,7 @@ pub(super) fn another_vendors(one: &Difference<'_>) -> bool {
         _ if there.starts_with("vmware:esxlog:host") => !here.starts_with("vmware:"),
         _ => MARKS
             .iter()
-            .any(|(begin, mark)| there.starts_with(begin) && is_far(mark)),
+            .any(|&(begin, mark)| there.starts_with(begin) && is_far(mark)),
     }
 }
 
