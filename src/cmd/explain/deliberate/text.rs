@@ -191,6 +191,7 @@ pub(super) fn another_vendors(one: &Difference<'_>) -> bool {
         _ if there == here => false,
         "arista:eos" => one.message.contains("%CIMC-"),
         "cisco:ios" => one.message.contains("%LIVEACTION-"),
+        "vmware:esxlog:hostd" => false,
         _ if there.starts_with("vmware:esxlog:host") => !here.starts_with("vmware:"),
         _ => MARKS
             .iter()
