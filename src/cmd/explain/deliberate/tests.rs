@@ -182,6 +182,8 @@ fn objects_that_say_less_or_more() {
         of_text(r#"{"a": "\"10:43 AM\""}"#, r#"{"a": "10:43 AM"}"#),
         quotes
     );
+    let there = r#"{"a": "\"10:43 AM\"", "b": ["  ", " "]}"#;
+    assert_eq!(of_text(there, r#"{"a": "10:43 AM"}"#), quotes);
     let there = json!({ "sourcetype": "vmware:vcenter:json" });
     let here = json!({ "sourcetype": "nix:syslog" });
     let kind = kind_of(r#"<14>{"ok": TRUE}"#, "sourcetype", &there, &here);

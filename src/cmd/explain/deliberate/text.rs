@@ -112,7 +112,22 @@ fn covers(
     there
         .iter()
         .filter(|(name, _)| !is_internal(name))
-        .all(|(name, value)| here.get(name).is_some_and(|here| is_covered(value, here)))
+        .all(|(name, value)| match here.get(name) {
+            Some(here) => is_covered(value, here),
+            None => is_blank(value),
+        })
+}
+
+/// Texts between elements, of blanks only.
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let text = text.trim_matches('"');
+            !text.is_empty() && text.trim().is_empty()
+        }
+        Value::Array(values) => !values.is_empty() && values.iter().all(is_blank),
+        _ => false,
+    }
 }
 
 /// All members but those for SC4S itself are there, or it has none but these.
