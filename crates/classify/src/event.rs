@@ -371,10 +371,54 @@ fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
             let blanks = bytes[start..].iter_mut().filter(|byte| **byte == b' ');
             blanks.for_each(|byte| *byte = b'_');
         }
+        Filter::Crlf => {
+            let text = bytes.split_off(start);
+            let mut rest = text.as_slice();
+            while let Some(found) = memchr::memmem::find(rest, br"\r\n") {
+                bytes.extend_from_slice(&rest[..found]);
+                bytes.extend_from_slice(b"\r\n");
+                rest = &rest[found + 4..];
+            }
+            bytes.extend_from_slice(rest);
+        }
+        Filter::Quoted => {
+            let text = bytes.split_off(start);
+            quote_values(&text, bytes);
+        }
         Filter::Basename => {
-            if let Some(slash) = memchr::memrchr(b'/', &bytes[start..]) {
+            let path = &bytes[start..];
+            if path.first() == Some(&b'/')
+                && let Some(slash) = memchr::memrchr(b'/', path)
+            {
                 bytes.drain(start..=start + slash);
             }
         }
+    }
+}
+
+/// Appends elements of structured data with quotes around the values that have none.
+fn quote_values(text: &[u8], out: &mut Vec<u8>) {
+    let (mut quoted, mut bare) = (false, false);
+    for (at, &byte) in text.iter().enumerate() {
+        if bare && matches!(byte, b' ' | b']') {
+            out.push(b'"');
+            bare = false;
+        }
+        out.push(byte);
+        let begins = !quoted && !bare && byte == b'=';
+        match text.get(at + 1) {
+            Some(b'"') if begins => {}
+            _ if begins => {
+                out.push(b'"');
+                bare = true;
+            }
+            _ if byte == b'"' && !bare && text.get(at.wrapping_sub(1)) != Some(&b'\\') => {
+                quoted = !quoted;
+            }
+            _ => {}
+        }
+    }
+    if bare {
+        out.push(b'"');
     }
 }

@@ -33,7 +33,7 @@ pub struct Group {
 /// What comes out of a group.
 #[derive(Clone, Debug)]
 pub enum Whole {
-    /// The texts of all parts, with a text before and behind them that the first part says.
+    /// The texts of all parts, with a text before and behind them that the last one to come says.
     Joined {
         /// What each part brings.
         part: Text,

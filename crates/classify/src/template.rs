@@ -37,10 +37,14 @@ pub enum Filter {
     Upper,
     /// Blanks at both ends go.
     Trim,
-    /// What stands behind the last `/`.
+    /// Of a path, what stands behind its last `/`; what does not begin with one stays.
     Basename,
     /// Blanks become `_`.
     Snake,
+    /// `\r\n`, written out, becomes the end of a line.
+    Crlf,
+    /// Values of structured data get the quotes that they lack.
+    Quoted,
 }
 
 impl Text {
@@ -161,8 +165,10 @@ fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<Piece, PackError>
             "trim" => Filter::Trim,
             "basename" => Filter::Basename,
             "snake" => Filter::Snake,
+            "crlf" => Filter::Crlf,
+            "quoted" => Filter::Quoted,
             other => {
-                let known = "lower, upper, trim, basename and snake";
+                let known = "lower, upper, trim, basename, snake, crlf and quoted";
                 let words = format!("there is no filter `{other}`; there are {known}");
                 return Err(PackError::new(words));
             }

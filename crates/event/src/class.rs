@@ -58,13 +58,15 @@ pub enum EventText {
     ProgramNoPidMessage,
     /// `t_fallback_kv`: the parts of the header by name, a line each.
     Fallback,
+    /// `t_fallback_kv_rawmsg`: the same below the raw record.
+    FallbackRaw,
     /// The text lies with the event ([`ExtraKey::Event`] or [`ExtraKey::Json`]).
     Own,
 }
 
 impl EventText {
     /// Every one, by its number on disk, which never changes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ByFormat,
         Self::HeaderMessage,
         Self::Message,
@@ -77,6 +79,7 @@ impl EventText {
         Self::ProgramNoPidMessage,
         Self::Fallback,
         Self::Own,
+        Self::FallbackRaw,
     ];
 }
 

@@ -273,6 +273,7 @@ fn filters(conf: &str) -> BTreeMap<String, String> {
 }
 
 /// A filter's body as a condition: `host(…)`, `netmask(…)` and `"${HOST}" eq "…"`, joined by `or`.
+/// SC4S has the host in small letters when it asks, so here case is let be.
 fn condition(body: &str) -> Result<String, String> {
     let body = body.split_whitespace().collect::<Vec<_>>().join(" ");
     let terms: Vec<String> = body
@@ -299,25 +300,20 @@ fn one(term: &str) -> Option<String> {
     if let Some(rest) = term.strip_prefix("\"${HOST}\" eq ") {
         return Some(format!(
             "{{ host: {} }}",
-            quoted(rest.trim().trim_matches('"'))
+            quoted(&format!("i:{}", rest.trim().trim_matches('"')))
         ));
     }
     let inner = term.strip_prefix("host(")?.strip_suffix(')')?.trim();
     let quote = inner.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let (text, options) = inner[1..].split_once(quote)?;
     let options = options.replace(' ', "");
-    let case = if options.contains("flags(ignore-case)") {
-        "i:"
-    } else {
-        ""
-    };
     let pattern = match options.as_str() {
-        glob if glob.contains("type(glob)") => format!("{case}{text}"),
+        glob if glob.contains("type(glob)") => format!("i:{text}"),
         string if string.contains("type(string)") && string.contains("prefix") => {
-            format!("{case}{text}*")
+            format!("i:{text}*")
         }
-        string if string.contains("type(string)") => format!("{case}{text}"),
-        _ => format!("{case}/{text}/"),
+        string if string.contains("type(string)") => format!("i:{text}"),
+        _ => format!("i:/{text}/"),
     };
     Some(format!("{{ host: {} }}", quoted(&pattern)))
 }

@@ -14,7 +14,7 @@ pub(crate) struct Environment {
 }
 
 /// Why a variable comes to nothing, by what its name begins with; the first that fits counts.
-const WHY: [(&str, &str); 24] = [
+const WHY: [(&str, &str); 23] = [
     (
         "SC4S_SOURCE_LISTEN_",
         "not needed: sockets are opened as the cores ask for",
@@ -58,10 +58,6 @@ const WHY: [(&str, &str); 24] = [
     (
         "SC4S_DEBUG_",
         "not needed: `inrush explain` and `inrush queue cat` show what is sent",
-    ),
-    (
-        "SC4S_SOURCE_STORE_RAWMSG",
-        "not needed: raw records are always kept",
     ),
     (
         "SC4S_IPV6_ENABLE",
@@ -118,7 +114,7 @@ const SILENT: [&str; 12] = [
 ];
 
 /// What packs ask for as an option of another name.
-const OPTIONS: [(&str, &str); 22] = [
+const OPTIONS: [(&str, &str); 23] = [
     (
         "SC4S_LISTEN_CHECKPOINT_SPLUNK_NOISE_CONTROL",
         "listen_checkpoint_splunk_noise_control",
@@ -176,6 +172,7 @@ const OPTIONS: [(&str, &str); 22] = [
         "SC4S_SOURCE_MARK_MESSAGE_NULLQUEUE",
         "mark_message_nullqueue",
     ),
+    ("SC4S_SOURCE_STORE_RAWMSG", "store_rawmsg"),
     ("SC4S_DISABLE_DROP_INVALID_CEF", "disable_drop_invalid_cef"),
     (
         "SC4S_DISABLE_DROP_INVALID_RAW_BSD",

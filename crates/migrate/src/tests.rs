@@ -95,8 +95,8 @@ fn context_files_become_metadata_and_rules() {
     for wanted in [
         "\"cisco_asa\": { index: \"fw\" }",
         "set: { host: \"fw7\" }",
-        "stage: hint, when: { host: \"ny-*\" }, set: { zone: \"America/New_York\" }",
-        "when: { any: [{ host: \"/^f5/\" }, { host: \"lb\" }] }, set: { hint: \"f5/bigip\" }",
+        "stage: hint, when: { host: \"i:ny-*\" }, set: { zone: \"America/New_York\" }",
+        "when: { any: [{ host: \"i:/^f5/\" }, { host: \"i:lb\" }] }, set: { hint: \"f5/bigip\" }",
         "stage: after, when: { sender: \"10.1.0.0/16\" }, set: { index: \"pci\", fields: { \"compliance\": \"pci\" } }",
         "local: { type: store }",
     ] {

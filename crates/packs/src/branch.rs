@@ -284,7 +284,7 @@ fn texts(node: &Node, reader: &mut Reader<'_>) -> Vec<(String, inrush_classify::
 }
 
 /// The templates by name, as SC4S calls them.
-const TEMPLATES: [(&str, EventText); 10] = [
+const TEMPLATES: [(&str, EventText); 11] = [
     ("t_hdr_msg", EventText::HeaderMessage),
     ("t_msg_only", EventText::Message),
     ("t_msg_trim", EventText::MessageTrimmed),
@@ -295,6 +295,7 @@ const TEMPLATES: [(&str, EventText); 10] = [
     ("t_program_msg", EventText::ProgramMessage),
     ("t_program_nopid_msg", EventText::ProgramNoPidMessage),
     ("t_fallback_kv", EventText::Fallback),
+    ("t_fallback_kv_rawmsg", EventText::FallbackRaw),
 ];
 
 /// Every template by name.

@@ -7,11 +7,12 @@ use inrush_yaml::{Entry, Node, listed};
 
 use crate::field::Reader;
 
-const KINDS: [&str; 11] = [
-    "regex", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header",
+const KINDS: [&str; 12] = [
+    "regex", "remove", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header",
 ];
 pub(crate) const KEYS: &[&str] = &[
     "regex",
+    "remove",
     "kv",
     "csv",
     "json",
@@ -54,7 +55,7 @@ pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
     let flag = |name: &str, reader: &mut Reader<'_>| {
         option(name).map(|entry| reader.flag(&entry.value, name))
     };
-    let regex = kind.key == "regex";
+    let regex = matches!(kind.key.as_str(), "regex" | "remove");
     let input = match option("in") {
         Some(entry) => reader.text(&entry.value, "in")?.to_owned(),
         None if regex || kind.value.is_null() || kind.key == "time" => "message".to_owned(),
@@ -71,6 +72,10 @@ pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
         "regex" => {
             let text = reader.text(&kind.value, "regex")?;
             Action::Regex(reader.sound(kind.value.at, Groups::new(text))?)
+        }
+        "remove" => {
+            let text = reader.text(&kind.value, "remove")?;
+            Action::Remove(reader.sound(kind.value.at, Groups::new(text))?)
         }
         "kv" => Action::Kv(kv(&option, reader)?),
         "csv" => Action::Csv(csv(&option, reader)?),

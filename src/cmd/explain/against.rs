@@ -32,7 +32,7 @@ const PLACE: usize = 2;
 const SEEN: usize = 6;
 
 /// One has an event where the other has none.
-const EVENT_COUNT: &str = "events";
+pub(super) const EVENT_COUNT: &str = "events";
 
 /// Sourcetypes of what SC4S did not recognise.
 const FALLBACKS: [&str; 5] = ["sc4s:fallback", "nix:syslog", "json", "cef", "leef"];
@@ -254,7 +254,7 @@ impl Compared {
             writeln!(out, "\nby choice (docs/guides/sc4s.md):")?;
         }
         for (kind, count) in &self.by_choice {
-            writeln!(out, "  {kind:30} {count:>6}")?;
+            writeln!(out, "  {kind:36} {count:>6}")?;
         }
         Ok(())
     }
@@ -314,10 +314,15 @@ fn differences(message: &str, there: &[Answer], here: &[Answer]) -> Vec<Found> {
         ([], []) => return Vec::new(),
         ([.., there], [.., here]) => (there, here),
         _ => {
-            return vec![Found {
+            let none = Answer::default();
+            let kind = deliberate::of(&Difference {
+                message,
                 key: EVENT_COUNT,
-                kind: None,
-            }];
+                there: there.last().unwrap_or(&none),
+                here: here.last().unwrap_or(&none),
+            });
+            let key = EVENT_COUNT;
+            return vec![Found { key, kind }];
         }
     };
     let differ = KEYS

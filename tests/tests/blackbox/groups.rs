@@ -120,7 +120,7 @@ fn lines_of_one_message_go_out_together_when_no_more_come() {
     let inrush = Inrush::start(&to_hec(&[hec.url()], VSPHERE));
     let start = Instant::now();
     let lines = [
-        esx("info hostd[2099] [Originator@6876 sub=Default] (vim.fault.NotFound) {"),
+        esx("info hostd[2099] (vim.fault.NotFound) {"),
         esx("-->    faultCause = null"),
         "<13>May  6 07:08:09 h1 gadget[4]: between\n".to_owned(),
         esx("--> }"),
@@ -135,7 +135,7 @@ fn lines_of_one_message_go_out_together_when_no_more_come() {
     let ledger = settled(&inrush, 4);
     assert_eq!(held(&ledger), 0);
     assert_eq!(ledger.filtered["grouped:vmware_vsphere_multiline"], 2);
-    let wanted = "Hostd: info hostd[2099] [Originator@6876 sub=Default] (vim.fault.NotFound) {\n\
+    let wanted = "Hostd: info hostd[2099] (vim.fault.NotFound) {\n\
         -->    faultCause = null\n--> }";
     assert_eq!(events(&hec), [json!("gadget[4]: between"), json!(wanted)]);
     let odd = &hec.taken()[1]["fields"]["inrush_anomalies"];

@@ -1,5 +1,6 @@
 //! Common Event Format (ArcSight, version 25) and Log Event Extended Format (IBM QRadar).
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use inrush_event::Span;
@@ -154,7 +155,16 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
         let hex = event.keep(hex.as_bytes());
         event.add_wanted(b"leef.separator", hex, false, false);
     }
-    let ext = Span::new(span.start() + at, span.start() + bytes.len());
+    let mut ext = Span::new(span.start() + at, span.start() + bytes.len());
+    let mut attributes = Cow::Borrowed(&bytes[at..]);
+    if !two && is_barred(&attributes) {
+        for byte in attributes.to_mut() {
+            if *byte == b'|' {
+                *byte = separator;
+            }
+        }
+        ext = event.keep(&attributes);
+    }
     event.add(b"leef.attributes", ext, false, false);
     if event.only.is_some() {
         event.pairs = Some(Pairs {
@@ -163,18 +173,30 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
         });
         return true;
     }
-    for pair in pairs(bytes, at, separator) {
+    for pair in pairs(&attributes, separator) {
         let (from, to) = pair;
-        let Some(equals) = memchr(b'=', &bytes[from..to]).map(|n| from + n) else {
+        let Some(equals) = memchr(b'=', &attributes[from..to]).map(|n| from + n) else {
             continue;
         };
-        let key = bytes[from..equals].trim_ascii();
+        let key = attributes[from..equals].trim_ascii();
         if !key.is_empty() {
-            let text = Span::new(span.start() + equals + 1, span.start() + to);
+            let text = Span::new(ext.start() + equals + 1, ext.start() + to);
             event.add(key, text, keep, false);
         }
     }
     true
+}
+
+/// Pairs behind tabs that a LEEF 1 event has at least, if it uses them.
+const LEEF_TABS_MIN: usize = 3;
+
+/// Whether bars stand between the attributes of a LEEF 1 event, as of some senders.
+fn is_barred(attributes: &[u8]) -> bool {
+    memchr(b'|', attributes).is_some()
+        && memchr::memchr_iter(b'\t', attributes)
+            .take(LEEF_TABS_MIN)
+            .count()
+            < LEEF_TABS_MIN
 }
 
 /// The separator that is named: a character, `x5E` or `0x5E`; `Some(None)`: none is. `None` if this
@@ -195,8 +217,8 @@ fn separator_of(text: &[u8]) -> Option<Option<u8>> {
     }
 }
 
-fn pairs(bytes: &[u8], at: usize, separator: u8) -> impl Iterator<Item = (usize, usize)> {
-    let mut from = at;
+fn pairs(bytes: &[u8], separator: u8) -> impl Iterator<Item = (usize, usize)> {
+    let mut from = 0;
     std::iter::from_fn(move || {
         if from >= bytes.len() {
             return None;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use inrush_event::Span;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -10,13 +11,24 @@ use serde::de::{
 
 use crate::event::Event;
 
-/// Reads an object; `false` if it is none. Objects nested deeper than 128 levels are none
-/// (`serde_json`'s bound).
-pub(super) fn read(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
-    let bytes = bytes.trim_ascii();
+/// Reads an object and says where it lies: at `span`, or beside the message where control
+/// characters had to be escaped. `None` if it is none; objects nested deeper than 128 levels are
+/// none (`serde_json`'s bound).
+pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> Option<Span> {
     if bytes.first() != Some(&b'{') {
-        return false;
+        return None;
     }
+    let before = event.scratch.values.len();
+    if members(bytes, keep, event) {
+        return Some(span);
+    }
+    let text = without_raw_controls(bytes)?;
+    event.scratch.values.truncate(before);
+    let span = event.keep(&text);
+    members(&text, keep, event).then_some(span)
+}
+
+fn members(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
     let mut path = Vec::new();
     let member = Member {
         path: &mut path,
@@ -25,6 +37,30 @@ pub(super) fn read(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
     };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     member.deserialize(&mut reader).is_ok() && reader.end().is_ok()
+}
+
+/// The text with the control characters inside its strings escaped, which JSON asks for and many
+/// do not do; `None` if there are none.
+#[cold]
+fn without_raw_controls(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(bytes.len() + 16);
+    let (mut inside, mut escaped, mut found) = (false, false, false);
+    for &byte in bytes {
+        if inside && byte < b' ' {
+            found = true;
+            let _ = std::io::Write::write_fmt(&mut text, format_args!("\\u{byte:04x}"));
+            escaped = false;
+            continue;
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = inside,
+            b'"' => inside = !inside,
+            _ => {}
+        }
+        text.push(byte);
+    }
+    found.then_some(text)
 }
 
 /// What stands at a path.

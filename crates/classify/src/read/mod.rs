@@ -60,7 +60,7 @@ impl Step {
     pub(crate) fn keeps(&self) -> bool {
         let makes = !matches!(
             self.action,
-            Action::Time { .. } | Action::Tag | Action::Header | Action::Trim
+            Action::Time { .. } | Action::Tag | Action::Header | Action::Trim | Action::Remove(_)
         );
         makes && self.keep
     }
@@ -71,6 +71,8 @@ impl Step {
 pub enum Action {
     /// Named groups become values or parts of the record.
     Regex(Groups),
+    /// Every place where an expression fits is taken out of what is read.
+    Remove(Groups),
     /// `key=value` pairs.
     Kv(Kv),
     /// Columns.
@@ -147,37 +149,18 @@ impl Step {
         event.only = self.only.as_deref();
         let within = |from: usize, to: usize| Span::new(span.start() + from, span.start() + to);
         match &self.action {
-            Action::Regex(groups) => {
-                if groups.groups.is_empty() {
-                    return groups.regex.is_match(&bytes);
-                }
-                let Scratch { slots, rooms, .. } = &mut *event.scratch;
-                if !groups.regex.captures(&bytes, slots, rooms, groups.id) {
-                    return false;
-                }
-                for (index, part) in &groups.groups {
-                    let slots = &event.scratch.slots;
-                    let Some((from, to)) = groups.regex.group(*index, slots, &bytes) else {
-                        continue;
-                    };
-                    match part {
-                        Part::Value(name) => {
-                            // What nothing asks for was taken out before.
-                            event.add_wanted(name.as_bytes(), within(from, to), self.keep, false);
-                        }
-                        part => event.set_part(part, within(from, to)),
-                    }
-                }
-                true
-            }
+            Action::Regex(groups) => self.groups(groups, &bytes, span, event),
+            Action::Remove(what) => remove(what, &bytes, &self.input, event),
             Action::Kv(kv) => kv.read(&bytes, span, self.keep, event),
             Action::Csv(csv) => csv.read(&bytes, span, self.keep, event),
             Action::Json => {
-                let read = json::read(&bytes, self.keep, event);
-                if read && self.whole {
-                    event.object = span;
+                let read = json::read(&bytes, span, self.keep, event);
+                if let Some(object) = read
+                    && self.whole
+                {
+                    event.object = object;
                 }
-                read
+                read.is_some()
             }
             Action::Xml => xml::read(&bytes, self.keep, event),
             Action::Cef => extended::cef(&bytes, span, self.keep, event),
@@ -211,4 +194,51 @@ impl Step {
             }
         }
     }
+
+    /// Keeps what the groups of an expression find; `false` if it does not fit.
+    fn groups<'a>(
+        &'a self,
+        groups: &'a Groups,
+        bytes: &[u8],
+        span: Span,
+        event: &mut Event<'a>,
+    ) -> bool {
+        if groups.groups.is_empty() {
+            return groups.regex.is_match(bytes);
+        }
+        let Scratch { slots, rooms, .. } = &mut *event.scratch;
+        if !groups.regex.captures(bytes, slots, rooms, groups.id) {
+            return false;
+        }
+        for (index, part) in &groups.groups {
+            let slots = &event.scratch.slots;
+            let Some((from, to)) = groups.regex.group(*index, slots, bytes) else {
+                continue;
+            };
+            let found = Span::new(span.start() + from, span.start() + to);
+            match part {
+                // What nothing asks for was taken out before.
+                Part::Value(name) => event.add_wanted(name.as_bytes(), found, self.keep, false),
+                part => event.set_part(part, found),
+            }
+        }
+        true
+    }
+}
+
+/// Takes out of a part every place where an expression fits; `false` if there is none.
+fn remove<'a>(what: &'a Groups, bytes: &[u8], part: &'a Part, event: &mut Event<'a>) -> bool {
+    let start = event.here();
+    let mut from = 0;
+    let mut found = false;
+    for place in what.regex.regex().find_iter(bytes) {
+        event.keep(&bytes[from..place.start()]);
+        from = place.end();
+        found = true;
+    }
+    if found {
+        event.keep(&bytes[from..]);
+        event.set_part(part, Span::new(start, event.here()));
+    }
+    found
 }

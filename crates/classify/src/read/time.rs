@@ -22,6 +22,8 @@ enum Item {
     Month,
     MonthName,
     Day,
+    /// The day of the month, if it is today's.
+    Today,
     YearDay,
     Hour,
     Hour12,
@@ -75,6 +77,8 @@ struct Parts {
     year: Option<i16>,
     month: Option<i8>,
     day: Option<i8>,
+    /// Whether the day has to be today's.
+    today: bool,
     year_day: Option<i16>,
     hour: i8,
     minute: i8,
@@ -154,6 +158,7 @@ fn item(letter: u8) -> Result<Item, PackError> {
         b'm' => Item::Month,
         b'b' | b'B' => Item::MonthName,
         b'd' | b'e' => Item::Day,
+        b'D' => Item::Today,
         b'j' => Item::YearDay,
         b'H' => Item::Hour,
         b'I' => Item::Hour12,
@@ -213,9 +218,10 @@ fn part(item: Item, text: &[u8], mut at: usize, parts: &mut Parts) -> Option<usi
             parts.year = Some(if year < 69 { 2000 + year } else { 1900 + year });
         }
         Item::Month => parts.month = Some(number(2)? as i8),
-        Item::Day => {
+        Item::Day | Item::Today => {
             at += blanks(&text[at..]);
             parts.day = Some(self::number(text, &mut at, 2)? as i8);
+            parts.today |= item == Item::Today;
         }
         Item::YearDay => parts.year_day = Some(number(3)? as i16),
         Item::Hour | Item::Hour12 => parts.hour = number(2)? as i8,
@@ -410,6 +416,10 @@ fn resolve(parts: Parts, zone: &TimeZone, now: Timestamp) -> Option<Read> {
         Some(offset) => offset.to_datetime(now),
         None => own.to_datetime(now),
     };
+    // Today is that of the zone in which times without one are read, whatever zone is written.
+    if parts.today && parts.day != Some(zone.to_datetime(now).day()) {
+        return None;
+    }
     let (time, year_assumed) = match (parts.year, parts.month, parts.day, parts.year_day) {
         (Some(year), _, _, Some(day)) => {
             let date = Date::new(year, 1, 1)

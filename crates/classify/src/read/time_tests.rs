@@ -137,3 +137,14 @@ fn a_leap_day_takes_the_closest_year_that_has_one() {
         assert_eq!(found, Some(wanted), "at {now}");
     }
 }
+
+#[test]
+fn a_day_may_have_to_be_todays() {
+    // May 6th 2024, 07:08:09 UTC.
+    let now = 1_714_979_289;
+    let utc = TimeZone::UTC;
+    let today = |text| read("%D/%m/%Y:%H:%M:%S", text, &utc, now);
+    assert_eq!(today("06/05/2024:07:08:09"), Some(now));
+    assert_eq!(today("06/04/2024:07:08:09"), Some(now - 30 * 86_400));
+    assert_eq!(today("05/06/2024:07:08:09"), None);
+}

@@ -10,6 +10,15 @@ const DEPTH_MAX: usize = 32;
 
 /// Reads a document; `false` if there is no element.
 pub(super) fn read(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
+    let first = event.scratch.values.len();
+    let found = walk(bytes, keep, event);
+    if keep {
+        join_equal(first, event);
+    }
+    found
+}
+
+fn walk(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
     let Some(start) = memchr::memchr(b'<', bytes) else {
         return false;
     };
@@ -55,6 +64,36 @@ pub(super) fn read(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
             Ok(Node::Eof) | Err(_) => return found,
             Ok(_) => {}
         }
+    }
+}
+
+/// Of values with one name the first becomes a list of all, as JSON, and only that counts among the
+/// event's values. Asked for by name it is still the last.
+fn join_equal(first: usize, event: &mut Event<'_>) {
+    let lists: Vec<(Vec<usize>, Vec<u8>)> = {
+        let values = &event.scratch.values;
+        let name = |at: usize| event.bytes(values[at].name);
+        let text = |at: &usize| String::from_utf8_lossy(event.bytes(values[*at].text));
+        let list = |same: &[usize]| {
+            let texts: Vec<_> = same.iter().map(text).collect();
+            let list = serde_json::to_vec(&texts).unwrap_or_default();
+            (same.to_vec(), list)
+        };
+        let mut order: Vec<usize> = (first..values.len()).collect();
+        order.sort_by(|a, b| name(*a).cmp(name(*b)));
+        order
+            .chunk_by(|a, b| name(*a) == name(*b))
+            .filter(|same| same.len() > 1)
+            .map(list)
+            .collect()
+    };
+    for (same, list) in lists {
+        let text = event.keep(&list);
+        for at in &same[1..] {
+            event.scratch.values[*at].keep = false;
+        }
+        let value = &mut event.scratch.values[same[0]];
+        (value.text, value.json) = (text, true);
     }
 }
 

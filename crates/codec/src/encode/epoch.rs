@@ -56,11 +56,12 @@ pub fn push_epoch_ms(at: Timestamp, out: &mut Vec<u8>) {
     Second::default().push_epoch_ms(b"", at, b"", out);
 }
 
-/// Appends a time as `May  6 07:08:09` in UTC (RFC 3164 section 4.1.2).
+/// Appends a time as `May 06 07:08:09` in UTC: SC4S writes the day with two digits, other than
+/// RFC 3164 (section 4.1.2).
 pub(super) fn push_bsd(at: Timestamp, out: &mut Vec<u8>) {
     let time = jiff::Timestamp::from_nanosecond(at.or(Timestamp(0)).0.into());
     let time = time.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC);
-    out.extend_from_slice(time.strftime("%b %e %H:%M:%S").to_string().as_bytes());
+    out.extend_from_slice(time.strftime("%b %d %H:%M:%S").to_string().as_bytes());
 }
 
 /// Appends a time as RFC 3339 in UTC with milliseconds, `2024-05-06T07:08:09.123Z`.

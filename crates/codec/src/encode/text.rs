@@ -59,7 +59,10 @@ fn fixed(kind: EventText, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         (EventText::Standard, _) => {
             push_bsd(batch.time(record), out);
             out.push(b' ');
+            let start = out.len();
             host(batch, record, out);
+            // As in the envelope.
+            out[start..].make_ascii_lowercase();
             out.push(b' ');
             tagged(batch, record, out);
         }
@@ -82,6 +85,10 @@ fn fixed(kind: EventText, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
             json_escape(message, out);
         }
         (EventText::Fallback, _) => fallback(batch, record, out),
+        (EventText::FallbackRaw, _) => {
+            line("RAWMSG", batch.get(record.raw), out);
+            fallback(batch, record, out);
+        }
     }
 }
 
@@ -149,28 +156,30 @@ fn compact_5424(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
     json_escape(batch.get(record.message), out);
 }
 
+/// PRI of a message that has none (RFC 3164 section 4.3.3): user, notice.
+const PRI_DEFAULT: u8 = 13;
+
 /// The parts of the header by name, a line each.
 fn fallback(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
-    let mut line = |name: &str, value: &[u8]| {
-        if !value.is_empty() {
-            out.extend_from_slice(name.as_bytes());
-            out.push(b'=');
-            json_escape(value, out);
-            out.extend_from_slice(b"\\n");
-        }
-    };
-    line("RAWMSG", batch.get(record.raw));
     let pri = match record.pri {
-        Record::PRI_NONE => String::new(),
-        pri => pri.to_string(),
+        Record::PRI_NONE => PRI_DEFAULT,
+        pri => pri,
     };
-    line("PRI", pri.as_bytes());
+    line("PRI", pri.to_string().as_bytes(), out);
     let header = header_span(batch.bytes(), record.app, record.proc_id, record.message);
-    line(
-        "LEGACY_MSGHDR",
-        header.map_or(b"", |header| batch.get(header)),
-    );
-    line("PROGRAM", batch.get(record.app));
-    line("PID", batch.get(record.proc_id));
-    line("MESSAGE", batch.get(record.message));
+    let header = header.map_or(&b""[..], |header| batch.get(header));
+    line("LEGACY_MSGHDR", header, out);
+    line("PROGRAM", batch.get(record.app), out);
+    line("PID", batch.get(record.proc_id), out);
+    line("MESSAGE", batch.get(record.message), out);
+}
+
+/// `NAME=value` and the end of a line, unless there is no value.
+fn line(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    if !value.is_empty() {
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'=');
+        json_escape(value, out);
+        out.extend_from_slice(b"\\n");
+    }
 }

@@ -265,13 +265,15 @@ fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
 /// of a sentence is no tag: a colon or a PID must follow.
 #[inline]
 fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
-    // `host : %ASA-…`: the colon belongs to nothing.
+    // `host : %ASA-…`: the colon belongs to nothing. Before other texts it is theirs, and what
+    // follows is no tag.
     let lone_colon = bytes.get(at..at + 2) == Some(b": ");
-    let at = if lone_colon {
-        skip_spaces(bytes, at + 1)
-    } else {
-        at
-    };
+    let behind = skip_spaces(bytes, at + usize::from(lone_colon));
+    if lone_colon && bytes.get(behind) != Some(&b'%') {
+        record.message = Span::new(at, bytes.len());
+        return;
+    }
+    let at = if lone_colon { behind } else { at };
     record.message = Span::new(at, bytes.len());
     let Some(len) = tag_len(&bytes[at..bytes.len().min(at + TAG_BYTES_MAX + 1)]) else {
         return;

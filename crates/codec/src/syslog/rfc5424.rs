@@ -150,10 +150,14 @@ fn element_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Offset after an SD-NAME of at least one byte.
+/// Offset after an SD-NAME of at least one byte. Tabs before it are let pass, as part of it.
 #[inline]
 fn name_end(bytes: &[u8], at: usize) -> Option<usize> {
-    sd_name_end(bytes, at).filter(|&end| end > at)
+    let mut begin = at;
+    while bytes.get(begin) == Some(&b'\t') {
+        begin += 1;
+    }
+    sd_name_end(bytes, begin).filter(|&end| end > begin)
 }
 
 /// Offset after the quote that ends a PARAM-VALUE. A backslash takes the byte after it along. A

@@ -132,6 +132,15 @@ fn rfc5424_as_it_is_sent() {
     let head = "<165>1 2026-11-21T19:00:00Z web-1 su 77 ID47";
     let with = |message| ["web-1", "su", "77", message];
     check_5424(head, with(""), "ID47", "", "no_sdata");
+    // A tab before a name, as Check Point writes it.
+    let tab = "[a@1 \tx=\"1\"]";
+    check_5424(
+        &format!("{head} {tab} hello"),
+        with("hello"),
+        "ID47",
+        tab,
+        "",
+    );
     check_5424(
         &format!("{head} hello"),
         with("hello"),
@@ -347,16 +356,12 @@ fn rfc3164_tags() {
         ("{\"a\": 1}", "", "", "{\"a\": 1}"),
         ("a=b c=d", "", "", "a=b c=d"),
         ("1,2026/11/21 x", "", "", "1,2026/11/21 x"),
-        (": hello", "hello", "", ""),
+        // A lone colon is the text's, and what follows is no tag; before `%` it is nobody's.
+        (": hello world", "", "", ": hello world"),
+        (": %ASA-1-1: up", "%ASA-1-1", "", "up"),
         (&long, "", "", &long),
     ] {
         let read = read(&format!("<38>Nov 21 19:00:00 web-1 {rest}"));
-        // A word alone is no tag, and `hello` after the lone colon is one.
-        let (app, message) = if rest == ": hello" {
-            ("", "hello")
-        } else {
-            (app, message)
-        };
         assert_eq!(read.fields(), ["web-1", app, pid, message], "{rest}");
     }
 }

@@ -336,9 +336,10 @@ impl Group {
             true => base.bytes().saturating_sub(self.base.bytes()),
             false => 0,
         };
+        let around = (part.before.len() + part.after.len()).saturating_sub(self.base.around());
         match self.rule.is_last() {
             true => base,
-            false => base + part.text.len() + self.rule.join.len() + PART_OVERHEAD,
+            false => base + around + part.text.len() + self.rule.join.len() + PART_OVERHEAD,
         }
     }
 
@@ -348,6 +349,8 @@ impl Group {
         self.wanted = self.wanted.max(part.parts);
         if self.is_base(order) {
             (self.base, self.base_order) = (base, order);
+        } else {
+            self.base.surround(base);
         }
         if !self.rule.is_last() {
             self.texts.insert(order, part.text.into());

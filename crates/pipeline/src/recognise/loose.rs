@@ -109,6 +109,16 @@ impl Loose {
         self.head.len() + fields + texts
     }
 
+    /// Bytes before and behind the texts of the parts.
+    pub(crate) fn around(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    /// Has another part say what stands before and behind the texts: the last one to come does.
+    pub(crate) fn surround(&mut self, other: Self) {
+        (self.before, self.after) = (other.before, other.after);
+    }
+
     /// Puts the event with these texts of its parts into a batch, and returns its record.
     pub(crate) fn put(self, joined: &[u8], builder: &mut BatchBuilder) -> Record {
         let (mut bytes, message) = self.raw(joined);
