@@ -15,7 +15,8 @@ use crate::compile::{Packs, Table};
 use crate::event::{Event, Scratch, Slot};
 use crate::group::{Group, GroupPart, PartSpans};
 use crate::index::{Found, Index, Parts};
-use crate::pack::{Branch, Header, Part, Rule, Set, Stage, When};
+use crate::pack::{Branch, Header, Part, Rule, Set, Stage, Test, When};
+use crate::pattern::Bytes;
 use crate::plan::{Candidate, Known, Left, Plans};
 use crate::trace::{Considered, Outcome};
 
@@ -664,22 +665,41 @@ impl<'a> Run<'_, 'a> {
     /// The condition that does not hold.
     fn failing<'w>(&self, when: &'w When) -> Option<&'w When> {
         match when {
-            When::All(all) => all.iter().find_map(|one| self.failing(one)),
+            // Most are about a part: they are asked here, since calls cost more than answers.
+            When::All(all) => all.iter().find_map(|one| match one {
+                When::Part(test) => (!self.meets(test)).then_some(one),
+                one => self.failing(one),
+            }),
             When::Any(any) => (!self.holds_one(any)).then_some(when),
-            When::Not(other) => self.failing(other).is_none().then_some(when),
+            When::Not(other) => {
+                let holds = match &**other {
+                    When::Part(test) => self.meets(test),
+                    When::Any(any) => self.holds_one(any),
+                    other => self.failing(other).is_none(),
+                };
+                holds.then_some(when)
+            }
             when => (!self.holds(when)).then_some(when),
         }
     }
 
+    #[inline]
+    fn meets(&self, test: &Test) -> bool {
+        test.pattern.matches(self.event.part(&test.part))
+    }
+
     /// Whether one of the conditions holds. Often they ask for one part, which is found once.
     fn holds_one(&self, any: &[When]) -> bool {
-        let mut known: Option<(&Part, &[u8])> = None;
+        let mut known: Option<(&Part, &[u8], Bytes)> = None;
         any.iter().any(|one| match one {
             When::Part(test) => {
-                let same = known.filter(|(part, _)| **part == test.part);
-                let text = same.map_or_else(|| self.event.part(&test.part), |(_, text)| text);
-                known = Some((&test.part, text));
-                test.pattern.matches(text)
+                let (part, text, mut bytes) = match known {
+                    Some(known) if *known.0 == test.part => known,
+                    _ => (&test.part, self.event.part(&test.part), Bytes::UNKNOWN),
+                };
+                let holds = test.pattern.matches_of(text, &mut bytes);
+                known = Some((part, text, bytes));
+                holds
             }
             one => self.failing(one).is_none(),
         })
@@ -690,7 +710,7 @@ impl<'a> Run<'_, 'a> {
         match when {
             When::Always => true,
             When::Never => false,
-            When::Part(test) => test.pattern.matches(event.part(&test.part)),
+            When::Part(test) => self.meets(test),
             When::Format(header) => header.is(event.record.format),
             When::Hint(vendor, product) => {
                 *event.part(&Part::HintVendor) == *vendor.as_bytes()

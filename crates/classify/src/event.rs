@@ -65,6 +65,8 @@ impl Slot<'_> {
 pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) values: Vec<Value>,
+    /// Where the signs of [`Pairs`] stand, from the beginning of their span.
+    pub(crate) equals: Vec<u32>,
     /// Room for the texts of fields.
     pub(crate) spans: Vec<Span>,
     /// Room for the values that count.
@@ -205,7 +207,7 @@ impl<'a> Event<'a> {
         let found = values.find(|value| value.mark == wanted && self.bytes(value.name) == name);
         match (found, &self.pairs) {
             (Some(value), _) => value.text,
-            (None, Some(pairs)) => pairs.find(name, self.bytes(pairs.span)),
+            (None, Some(pairs)) => pairs.find(name, self.bytes(pairs.span), &self.scratch.equals),
             (None, None) => Span::EMPTY,
         }
     }

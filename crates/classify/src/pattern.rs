@@ -11,7 +11,29 @@ pub struct Pattern {
     shape: Shape,
     /// Whether ASCII case is ignored; the literals are then in lower case.
     ignore_case: bool,
+    /// The bytes of a text that is looked for, if its case counts.
+    needs: Bytes,
+    /// Where in it the byte stands by which it is looked for, if its case does not count.
+    rarest: usize,
 }
+
+/// Which bytes a text has, roughly: a bit for each value but its two highest bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes(u64);
+
+impl Bytes {
+    /// Not found out yet: no text that is asked about has none.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
+    fn of(text: &[u8]) -> Self {
+        let bits = text.iter().map(|byte| 1 << (byte & 63));
+        Self(bits.fold(0, |all: u64, bit: u64| all | bit))
+    }
+}
+
+/// Bytes of a text up to which it is worth finding out which ones it has, where several others are
+/// looked for in it.
+const BYTES_MAX: usize = 48;
 
 #[derive(Clone, Debug)]
 enum Shape {
@@ -49,7 +71,12 @@ impl Pattern {
         if let Some((expression, flags)) = expression(body) {
             let ignore_case = ignore_case || flags == "i";
             let shape = Shape::Regex(Box::new(Expression::new(expression, ignore_case)?));
-            return Ok(Self { shape, ignore_case });
+            return Ok(Self {
+                shape,
+                ignore_case,
+                needs: Bytes::UNKNOWN,
+                rarest: 0,
+            });
         }
         let mut parts = pieces(body);
         if ignore_case {
@@ -74,7 +101,32 @@ impl Pattern {
                 Shape::Glob(parts.iter_mut().map(boxed).collect(), finders)
             }
         };
-        Ok(Self { shape, ignore_case })
+        let (needs, rarest) = match &shape {
+            Shape::Contains(part, _) if ignore_case => (Bytes::UNKNOWN, rarest(part)),
+            Shape::Contains(part, _) => (Bytes::of(part), 0),
+            _ => (Bytes::UNKNOWN, 0),
+        };
+        Ok(Self {
+            shape,
+            ignore_case,
+            needs,
+            rarest,
+        })
+    }
+
+    /// The same as [`Self::matches`], for a text that is asked about several patterns: which bytes
+    /// it has is found out once.
+    #[inline]
+    pub(crate) fn matches_of(&self, text: &[u8], bytes: &mut Bytes) -> bool {
+        if self.needs.0 != 0 && text.len() <= BYTES_MAX {
+            if bytes.0 == 0 {
+                *bytes = Bytes::of(text);
+            }
+            if self.needs.0 & !bytes.0 != 0 {
+                return false;
+            }
+        }
+        self.matches(text)
     }
 
     /// Whether `text` matches.
@@ -95,24 +147,29 @@ impl Pattern {
                 at.is_some_and(|at| same(&text[at..], last))
             }
             Shape::Contains(_, finder) if !self.ignore_case => finder.find(text).is_some(),
-            Shape::Contains(part, _) => self.find(text, part).is_some(),
+            Shape::Contains(part, _) => self.find(text, part, self.rarest).is_some(),
             Shape::Glob(parts, finders) => self.glob(text, parts, finders),
             Shape::Regex(regex) => regex.is_match(text),
         }
     }
 
-    fn find(&self, text: &[u8], part: &[u8]) -> Option<usize> {
+    /// Where a text stands in another; `by` is the byte of it by which it is looked for, if its
+    /// case does not count.
+    fn find(&self, text: &[u8], part: &[u8], by: usize) -> Option<usize> {
         if !self.ignore_case {
             return memmem::find(text, part);
         }
-        let Some(first) = part.first() else {
+        let Some(byte) = part.get(by).copied() else {
             return Some(0);
         };
-        let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
-        memchr::memchr2_iter(lower, upper, text).find(|at| {
-            let place = text.get(*at..at + part.len());
-            place.is_some_and(|place| place.eq_ignore_ascii_case(part))
-        })
+        let last = text.len().checked_sub(part.len())?;
+        let rest = text.get(by..=last + by)?;
+        let same = |at: &usize| text[*at..*at + part.len()].eq_ignore_ascii_case(part);
+        let upper = byte.to_ascii_uppercase();
+        if byte == upper {
+            return memchr::memchr_iter(byte, rest).find(same);
+        }
+        memchr::memchr2_iter(byte, upper, rest).find(same)
     }
 
     fn glob(&self, text: &[u8], parts: &[Box<[u8]>], finders: &[Finder<'_>]) -> bool {
@@ -140,7 +197,7 @@ impl Pattern {
         for (part, finder) in middle.iter().zip(finders) {
             let rest = &text[at..end];
             let found = match self.ignore_case {
-                true => self.find(rest, part),
+                true => self.find(rest, part, rarest(part)),
                 false => finder.find(rest),
             };
             match found {
@@ -201,13 +258,23 @@ impl Pattern {
             (
                 Shape::Contains(wide, _),
                 Shape::Exact(one) | Shape::Prefix(one) | Shape::Contains(one, _),
-            ) => self.find(one, wide).is_some(),
+            ) => self.find(one, wide, self.rarest).is_some(),
             (Shape::Regex(wide), Shape::Regex(one)) => {
                 wide.written() == one.written() && self.ignore_case == other.ignore_case
             }
             _ => false,
         }
     }
+}
+
+/// Letters that stand in few texts, the fewest first.
+const RARE: &[u8] = b"qzxjkvwybfghpmu";
+
+/// Where the byte stands that is found in the fewest texts.
+fn rarest(part: &[u8]) -> usize {
+    let rank = |byte: &u8| memchr::memchr(*byte, RARE).unwrap_or(RARE.len());
+    let ranks = part.iter().map(rank).enumerate();
+    ranks.min_by_key(|(_, rank)| *rank).map_or(0, |(at, _)| at)
 }
 
 /// The expression between slashes, and what stands behind the second.

@@ -80,17 +80,11 @@ impl Text {
         }
     }
 
-    /// The part that it is, if it is nothing else.
+    /// The part that it is wherever that is not empty, if it is nothing else.
     pub(crate) fn as_part(&self) -> Option<&Part> {
         match self {
             Self::Pieces(pieces) => match pieces.as_slice() {
-                [
-                    Piece::Part {
-                        part,
-                        filters,
-                        default,
-                    },
-                ] if filters.is_empty() && default.is_empty() => Some(part),
+                [Piece::Part { part, filters, .. }] if filters.is_empty() => Some(part),
                 _ => None,
             },
             Self::Fixed(_) => None,

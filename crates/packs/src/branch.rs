@@ -76,11 +76,19 @@ fn case(node: &Node, reader: &mut Reader<'_>) -> Branch {
     branch
 }
 
-fn joined(mut all: Vec<When>) -> When {
+fn joined(all: Vec<When>) -> When {
     if all.iter().any(|one| matches!(one, When::Never)) {
         return When::Never;
     }
-    all.retain(|one| !matches!(one, When::Always));
+    let mut flat = Vec::new();
+    for one in all {
+        match one {
+            When::Always => {}
+            When::All(list) => flat.extend(list),
+            one => flat.push(one),
+        }
+    }
+    let mut all = flat;
     match all.len() {
         0 => When::Always,
         1 => all.remove(0),
@@ -88,11 +96,19 @@ fn joined(mut all: Vec<When>) -> When {
     }
 }
 
-fn either(mut any: Vec<When>) -> When {
+fn either(any: Vec<When>) -> When {
     if any.iter().any(|one| matches!(one, When::Always)) {
         return When::Always;
     }
-    any.retain(|one| !matches!(one, When::Never));
+    let mut flat = Vec::new();
+    for one in any {
+        match one {
+            When::Never => {}
+            When::Any(list) => flat.extend(list),
+            one => flat.push(one),
+        }
+    }
+    let mut any = flat;
     match any.len() {
         0 => When::Never,
         1 => any.remove(0),

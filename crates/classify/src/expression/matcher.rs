@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::program::{From, Op, Program, Slots};
+use super::program::{Begins, From, Op, Program, Slots};
 
 /// Steps for a search, and for each byte of the text.
 const STEPS: usize = 1024;
@@ -231,15 +231,18 @@ impl Way<'_> {
                 Entry::Go(next, at) => return Some((usize::from(next), at as usize)),
                 Entry::Restore(slot, old) => self.slots[usize::from(slot)] = old,
                 Entry::Shorter(next, shortest, at) => {
-                    let mut at = at - 1;
                     // Only where the next element can begin is worth a try.
-                    if let Some(Op::Byte(byte)) = self.program.ops.get(usize::from(next)) {
-                        let given = &text[shortest as usize..text.len().min(at as usize + 1)];
-                        let Some(found) = memchr::memrchr(*byte, given) else {
-                            continue;
-                        };
-                        at = shortest + found as u32;
-                    }
+                    let given = &text[shortest as usize..text.len().min(at as usize)];
+                    let found = match self.program.begins(usize::from(next)) {
+                        Begins::Byte(byte) => memchr::memrchr(byte, given),
+                        Begins::Set(set) => given.iter().rposition(|byte| set.contains(*byte)),
+                        Begins::Any => given.len().checked_sub(1),
+                    };
+                    let Some(found) = found else {
+                        continue;
+                    };
+                    self.steps = (self.steps).saturating_sub((given.len() - found) / RUN_STEP);
+                    let at = shortest + found as u32;
                     if at > shortest {
                         self.later.push(Entry::Shorter(next, shortest, at));
                     }
@@ -265,26 +268,21 @@ impl Way<'_> {
     /// By how many bytes a run is to be longer, at most by so many: to where the next element can
     /// begin, and by one where that is not known.
     fn longer(&mut self, op: u16, set: u16, at: usize, most: u32) -> Option<u32> {
-        let first = match self.program.ops.get(usize::from(op) + 1) {
-            Some(Op::Byte(byte)) => Some(*byte),
-            Some(Op::Literal(from, _)) => self.program.texts.get(usize::from(*from)).copied(),
-            _ => None,
-        };
         let set = self.program.sets.get(set);
-        let Some(first) = first else {
-            let next = self.text.get(at)?;
-            return set.contains(*next).then_some(1);
-        };
+        let begins = self.program.begins(usize::from(op) + 1);
         let rest = self.text.get(at..)?;
-        let mut length = 0;
-        for byte in rest.iter().take(most as usize) {
+        for (length, byte) in rest.iter().take(most as usize).enumerate() {
             if !set.contains(*byte) {
                 return None;
             }
-            length += 1;
-            if rest.get(length) == Some(&first) {
+            let on = match (&begins, rest.get(length + 1)) {
+                (Begins::Byte(first), next) => next == Some(first),
+                (Begins::Set(set), next) => next.is_some_and(|next| set.contains(*next)),
+                (Begins::Any, _) => true,
+            };
+            if on {
                 self.steps = self.steps.saturating_sub(length / RUN_STEP);
-                return Some(length as u32);
+                return Some(length as u32 + 1);
             }
         }
         None

@@ -311,6 +311,36 @@ impl Program {
     }
 }
 
+/// What an element begins with.
+pub(super) enum Begins<'s> {
+    Byte(u8),
+    Set(Members<'s>),
+    /// Whatever it is.
+    Any,
+}
+
+impl Program {
+    /// What comes next from that element on, if that is one thing.
+    #[inline]
+    pub(super) fn begins(&self, mut op: usize) -> Begins<'_> {
+        while let Some(Op::Save(_)) = self.ops.get(op) {
+            op += 1;
+        }
+        match self.ops.get(op) {
+            Some(Op::Byte(byte)) => Begins::Byte(*byte),
+            Some(Op::Literal(from, _)) => match self.texts.get(usize::from(*from)) {
+                Some(byte) => Begins::Byte(*byte),
+                None => Begins::Any,
+            },
+            Some(Op::One(set)) => Begins::Set(self.sets.get(*set)),
+            Some(Op::Run { set, least, .. } | Op::Group { set, least, .. }) if *least > 0 => {
+                Begins::Set(self.sets.get(*set))
+            }
+            _ => Begins::Any,
+        }
+    }
+}
+
 impl Builder {
     fn set(&mut self, set: Set) -> Option<u16> {
         let known = self.sets.iter().position(|known| *known == set);
@@ -329,8 +359,6 @@ impl Builder {
         let finder = |text: &[u8]| Box::new(Finder::new(text).into_owned());
         Some(match (prefix.as_slice(), text) {
             ([byte], None) => From::Byte(*byte),
-            // A byte is found too often if something longer is looked for.
-            ([_], Some(_)) => return None,
             (prefix @ [_, _, ..], _) => From::Text(finder(prefix)),
             (_, text) => {
                 let mut set = Box::new([false; 256]);

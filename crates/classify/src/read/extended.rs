@@ -47,10 +47,13 @@ pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -
     }
     if event.only.is_some() {
         // Most of it is asked for by nothing.
-        event.pairs = Some(Pairs {
-            span: Span::new(span.start() + at, span.start() + bytes.len()),
-            separator: None,
-        });
+        let ext = Span::new(span.start() + at, span.start() + bytes.len());
+        event.pairs = Some(Pairs::new(
+            ext,
+            None,
+            &bytes[at..],
+            &mut event.scratch.equals,
+        ));
     } else {
         extension(bytes, at, span, keep, event);
     }
@@ -67,16 +70,25 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
+    /// Pairs in `bytes`, which are those of the span. Where their signs stand is put into `equals`:
+    /// what is asked for is looked for there, since each event is asked for several.
+    fn new(span: Span, separator: Option<u8>, bytes: &[u8], equals: &mut Vec<u32>) -> Self {
+        equals.clear();
+        equals.extend(memchr::memchr_iter(b'=', bytes).map(|at| at as u32));
+        Self { span, separator }
+    }
+
     /// Where the value of that name lies in `bytes`, which are those of the span; the last one
     /// counts. Empty if there is none.
-    pub(crate) fn find(&self, name: &[u8], bytes: &[u8]) -> Span {
-        let Some(first) = name.first() else {
+    pub(crate) fn find(&self, name: &[u8], bytes: &[u8], equals: &[u32]) -> Span {
+        let Some(last) = name.last() else {
             return Span::EMPTY;
         };
-        // Few pairs, asked for seldom: to get a faster search ready costs more than it saves.
-        for found in memchr::memrchr_iter(*first, bytes) {
-            let at = found + name.len();
-            if bytes.get(at) != Some(&b'=') || bytes[found..at] != *name {
+        for at in equals.iter().rev().map(|at| *at as usize) {
+            let Some(found) = at.checked_sub(name.len()) else {
+                return Span::EMPTY;
+            };
+            if bytes[at - 1] != *last || bytes[found..at] != *name {
                 continue;
             }
             let before = found.checked_sub(1).map(|before| bytes[before]);
@@ -167,10 +179,8 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
     }
     event.add(b"leef.attributes", ext, false, false);
     if event.only.is_some() {
-        event.pairs = Some(Pairs {
-            span: ext,
-            separator: Some(separator),
-        });
+        let equals = &mut event.scratch.equals;
+        event.pairs = Some(Pairs::new(ext, Some(separator), &attributes, equals));
         return true;
     }
     for pair in pairs(&attributes, separator) {
@@ -405,7 +415,9 @@ mod tests {
     fn of_pairs_with_one_name_the_last_counts() {
         let find = |separator: Option<u8>, text: &str, name: &str| {
             let span = Span::new(100, 100 + text.len());
-            let found = Pairs { span, separator }.find(name.as_bytes(), text.as_bytes());
+            let mut equals = Vec::new();
+            let pairs = Pairs::new(span, separator, text.as_bytes(), &mut equals);
+            let found = pairs.find(name.as_bytes(), text.as_bytes(), &equals);
             text.get(found.start().saturating_sub(100)..found.end().saturating_sub(100))
                 .map(str::to_owned)
         };
