@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn cpu_of_children_counts_while_they_run_and_after() -> Result<()> {
-        // A child counts to 300,000, which takes tenths of a second, and then waits to be told to end.
+        // A child counts to 300,000, which takes tenths of a second, and waits to be told to end.
         let counts = "(i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo; \
                       read x; echo); echo; read x";
         let mut shell = std::process::Command::new("sh")

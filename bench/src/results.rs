@@ -219,6 +219,12 @@ impl Results {
     /// Written beside and renamed, so that an interrupted run leaves the earlier results.
     pub(crate) fn save(&self, file: &Path) -> Result<()> {
         let text = serde_json::to_string_pretty(self)?;
+        let folder = file
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder {
+            std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
         let beside = file.with_extension("json.new");
         std::fs::write(&beside, text + "\n").with_context(|| beside.display().to_string())?;
         std::fs::rename(&beside, file).with_context(|| file.display().to_string())

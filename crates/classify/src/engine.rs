@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use inrush_event::{Anomalies, ClassInfo, Format, Record, Span};
 use jiff::tz::TimeZone;
@@ -14,14 +14,12 @@ use crate::class::{Classes, Own, hash};
 use crate::compile::{Packs, Table};
 use crate::event::{Event, Scratch, Slot};
 use crate::group::{Group, GroupPart, PartSpans};
+use crate::hints::Hints;
 use crate::index::{Found, Index, Parts};
 use crate::pack::{Branch, Header, Part, Rule, Set, Stage, Test, When};
 use crate::pattern::Bytes;
 use crate::plan::{Candidate, Known, Left, Plans};
 use crate::trace::{Considered, Outcome};
-
-/// Hosts whose product is remembered, at most.
-const HINTS_MAX: usize = 65_536;
 
 /// Where an event came from.
 #[derive(Clone, Copy, Debug)]
@@ -45,37 +43,6 @@ pub enum Verdict {
     Part(u32),
     /// It is filtered by the rule of that number in [`Classifier::rule_name`].
     Dropped(u32),
-}
-
-/// Which product a host was last known to be, shared by all workers. Bounded: when it is full, it
-/// is emptied and learns anew.
-#[derive(Debug, Default)]
-pub struct Hints(Mutex<HashMap<Vec<u8>, (String, String)>>);
-
-impl Hints {
-    /// An empty one.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self::default())
-    }
-
-    fn get(&self, host: &[u8]) -> Option<(String, String)> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(host).cloned()
-    }
-
-    fn learn(&self, host: &[u8], vendor: &[u8], product: &[u8]) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same =
-            |one: &(String, String)| one.0.as_bytes() == vendor && one.1.as_bytes() == product;
-        if known.get(host).is_some_and(same) {
-            return;
-        }
-        if known.len() >= HINTS_MAX {
-            known.clear();
-        }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        known.insert(host.to_vec(), (text(vendor), text(product)));
-    }
 }
 
 /// Classifies events. It keeps memory between them, so each worker has its own.

@@ -1,3 +1,5 @@
+//! Each kind is told by an example of it, and not by another's.
+
 use serde_json::{Value, json};
 
 use super::super::against::Answer;
