@@ -154,6 +154,57 @@ fn without_another_index_they_are_quarantined_and_the_index_is_named() {
     }
 }
 
+/// Requests with an event for that index.
+fn asks_for(hec: &Hec, index: &str) -> usize {
+    let wants = |event: &Value| event["index"] == index;
+    let requests = hec.requests();
+    let asks = requests.iter().filter(|one| one.events.iter().any(wants));
+    asks.count()
+}
+
+#[test]
+fn an_unknown_index_is_named_once_and_not_asked_for_by_the_next_events() {
+    for (more, fates) in [("", (80, 70)), ("reroute_index: lost", (150, 0))] {
+        let hec = Hec::start();
+        hec.rule(|event| (event["index"] == "typo").then_some((7, "Incorrect index")));
+        let inrush = two_indexes(&hec, more);
+        await_fates(&inrush, 100);
+        let before = asks_for(&hec, "typo");
+        assert!((1..=2).contains(&before), "{before}");
+        Tcp::connect(inrush.nth_address("tcp", 0)).send(lines(100..110));
+        inrush.wait_until("the first", |l| l.sources["syslog"].accepted == 80);
+        Tcp::connect(inrush.nth_address("tcp", 1)).send(lines(110..150));
+        inrush.wait_until("the second", |l| l.sources["typo"].accepted == 70);
+        Tcp::connect(inrush.nth_address("tcp", 0)).send(lines(150..200));
+        assert_eq!(await_fates(&inrush, 200), (fates.0 + 50, fates.1));
+        assert_eq!(asks_for(&hec, "typo"), before, "{more}");
+        let (exit, _dir) = inrush.stop();
+        let named = exit.stderr.matches("does not take this index").count();
+        assert_eq!(named, 1, "{}", exit.stderr);
+    }
+}
+
+#[test]
+fn events_of_an_unknown_index_wait_for_it_where_that_is_the_policy() {
+    let hec = Hec::start();
+    hec.rule(|event| (event["index"] == "typo").then_some((7, "Incorrect index")));
+    let inrush = two_indexes(&hec, "unknown_index: hold");
+    let health = eventually("the alarm", || {
+        let health = inrush.http("GET", "/healthz");
+        (health.status == 503).then(|| health.json())
+    });
+    let edges = health["edges"].as_array().unwrap();
+    let edge = edges.iter().find(|edge| edge["name"] == "splunk").unwrap();
+    let cause = edge["reason"].as_str().unwrap();
+    assert!(cause.contains("index `typo` is not taken"), "{edge}");
+    let splunk = inrush.ledger().destinations["splunk"].clone();
+    assert_eq!((splunk.delivered, splunk.pending), (50, 50), "{splunk:?}");
+    hec.rule(|_| None);
+    inrush.conserved(100);
+    assert_eq!(numbers(&hec.taken()), (0..100).collect::<Vec<_>>());
+    assert_eq!(inrush.http("GET", "/healthz").status, 200);
+}
+
 #[test]
 fn a_wrong_token_or_address_alarms_at_once_and_discards_nothing() {
     for (status, code, text, reason) in [

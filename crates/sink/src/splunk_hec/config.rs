@@ -80,9 +80,13 @@ pub struct SplunkHecConfig {
     pub event_id: bool,
     /// Where events go whose index the collector does not know or does not allow. They keep the
     /// name of that index as the indexed field `inrush_index`. Without this option, or where this
-    /// index is not known either, they go to quarantine.
+    /// index is not known either, `unknown_index` says what becomes of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reroute_index: Option<String>,
+    /// What becomes of events whose index the collector does not know or does not allow, and that
+    /// no `reroute_index` takes.
+    #[serde(default, skip_serializing_if = "UnknownIndex::is_default")]
+    pub unknown_index: UnknownIndex,
     /// TLS towards `https` endpoints.
     #[serde(default)]
     pub tls: HecTlsConfig,
@@ -137,6 +141,24 @@ pub enum HecCompression {
     None,
     /// gzip at its fastest level: a tenth of the network for several times the CPU.
     Gzip,
+}
+
+/// What becomes of events whose index the collector does not take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownIndex {
+    /// They go to quarantine, whence `inrush replay` sends them again; all others go on. The index
+    /// is asked for again with one request a minute.
+    #[default]
+    Quarantine,
+    /// They wait in the queue, and all events behind them, until the index is there.
+    Hold,
+}
+
+impl UnknownIndex {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// When a request is sent: at the first of these.
@@ -225,6 +247,7 @@ impl SplunkHecConfig {
             ack_timeout: ack_timeout(),
             event_id: false,
             reroute_index: None,
+            unknown_index: UnknownIndex::default(),
             tls: HecTlsConfig::default(),
             proxy: None,
             source: None,

@@ -14,12 +14,12 @@ use super::ack::Acks;
 use super::answer::{Action, Heard, Words, is_busy, judge};
 use super::brake::Brake;
 use super::client::{Answer, Client, SendError};
-use super::config::SplunkHecConfig;
+use super::config::{SplunkHecConfig, UnknownIndex};
 use super::desk::Desks;
 use super::encode::Body;
 use super::endpoint::{Endpoints, Failure, Pick};
 use super::gate::Gate;
-use super::index::{Detour, Indexes};
+use super::index::{Detour, Indexes, Unknown};
 use super::link::{Line, Link};
 use super::pack::Packer;
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
@@ -100,6 +100,8 @@ pub(super) struct Shared {
     /// Taken for a moment before and after each request.
     endpoints: Mutex<Endpoints>,
     brake: Brake,
+    pub(super) unknown: Unknown,
+    pub(super) unknown_index: UnknownIndex,
     /// Bodies that other receivers than Splunk give for success.
     success: Vec<String>,
     /// Requests that were taken.
@@ -137,6 +139,8 @@ impl SplunkHec {
             desks: Desks::new(config),
             endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
             brake: Brake::new(),
+            unknown: Unknown::default(),
+            unknown_index: config.unknown_index,
             success: config.success_bodies.clone(),
             taken: AtomicU64::new(0),
             gate: Gate::new(config.workers, config.workers_max(), Arc::clone(&status)),
@@ -242,7 +246,7 @@ impl SplunkHecConfig {
 
 pub(super) struct Worker<'a> {
     pub(super) shared: &'a Shared,
-    feed: &'a dyn Feed,
+    pub(super) feed: &'a dyn Feed,
     line: Line,
     packer: Packer,
     pub(super) body: Body,
@@ -322,7 +326,7 @@ impl<'a> Worker<'a> {
         self.fruitless = 0;
         self.held = None;
         self.piece = usize::MAX;
-        self.indexes.clear();
+        self.recall_indexes();
         while let Some(range) = self.next_range() {
             match self.send(&range) {
                 Some(outcome) => self.settle_by(range, outcome),
@@ -764,6 +768,12 @@ impl Shared {
         self.endpoints().failed(held.endpoint, failure, now, now);
         self.gate.failed();
         self.status.holds(held.reason, &held.text);
+    }
+
+    /// An answer was no use, for a reason in words of ours.
+    pub(super) fn failed_by(&self, sent: &Sent, failure: Failure, reason: ErrorReason, text: &str) {
+        let text = format!("{}: {text}", self.client.name(sent.index));
+        self.failed(sent.index, failure, sent.begun, (reason, &text));
     }
 
     fn failed(&self, index: usize, failure: Failure, begun: Instant, wrong: (ErrorReason, &str)) {

@@ -1,15 +1,31 @@
-//! Events whose index the collector does not take: the others of that index in the body share their
-//! fate without a request each, and are sent to another index where the configuration names one.
+//! Events whose index the collector does not take: the others of that index share their fate
+//! without a request each, and are sent to another index where the configuration names one.
 //!
-//! Nothing is remembered from body to body, so that an index that is created meanwhile is used.
+//! No answer of HEC lists the indexes of a token: events are what it can be asked with. So an index
+//! that is not taken is asked for again after [`AGAIN_AFTER`], with the next event that wants it.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use inrush_codec::encode::HecEncoder;
 use inrush_event::{Delivery, RefuseReason};
 
 use super::answer::Words;
+use super::config::UnknownIndex;
 use super::deliver::{Sent, Worker};
+use super::endpoint::Failure;
+use crate::{ErrorReason, backoff};
+
+/// How long an index that is not taken is not asked for; one created meanwhile is used then.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// How long events wait until their index is asked for again, where they wait for it.
+const HOLD_RETRY: Duration = Duration::from_secs(5);
+
+/// Indexes of which that is remembered.
+const UNKNOWN_MAX: usize = 1024;
 
 /// Where the events of wrong indexes go.
 pub(super) struct Detour {
@@ -41,10 +57,91 @@ impl Indexes {
     }
 }
 
+/// Indexes that were not taken, as all workers of a destination know them.
+#[derive(Default)]
+pub(super) struct Unknown(Mutex<HashMap<String, Refusal>>);
+
+/// The answer about an index.
+struct Refusal {
+    words: Words,
+    sent: Sent,
+    /// When it is asked for again.
+    again: Instant,
+}
+
+impl Unknown {
+    /// Those that are not asked for now.
+    fn all(&self, now: Instant) -> Vec<(String, Words, Sent)> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = known.iter().filter(|(_, refusal)| now < refusal.again);
+        now.map(|(index, one)| (index.clone(), one.words.clone(), one.sent))
+            .collect()
+    }
+
+    /// Takes note of one, and says whether it is the first time.
+    fn learn(&self, index: &str, words: &Words, sent: Sent, now: Instant) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= UNKNOWN_MAX && !known.contains_key(index) {
+            known.retain(|_, refusal| now < refusal.again);
+        }
+        if known.len() >= UNKNOWN_MAX && !known.contains_key(index) {
+            return false;
+        }
+        let refusal = Refusal {
+            words: words.clone(),
+            sent,
+            again: now + AGAIN_AFTER,
+        };
+        known.insert(index.to_owned(), refusal).is_none()
+    }
+}
+
 impl Worker<'_> {
+    /// Begins a body with what is known of indexes.
+    pub(super) fn recall_indexes(&mut self) {
+        self.indexes.clear();
+        if !self.indexes.rerouting {
+            self.indexes.wrong = self.shared.unknown.all(Instant::now());
+        }
+    }
+
+    /// Has events of an index that is not taken wait, and all behind them, if that is the policy.
+    fn holds_index(&mut self, range: &Range<usize>, words: &Words, sent: &Sent) -> bool {
+        let detours = self.detour.is_some() && !self.indexes.rerouting;
+        if detours || self.shared.unknown_index != UnknownIndex::Hold {
+            return false;
+        }
+        let index = self.index_of(range);
+        let text = format!(
+            "index `{index}` is not taken, and all waits for it (`unknown_index: hold`): create it \
+             or allow it to the token; {}",
+            words.text
+        );
+        self.push(range.clone());
+        self.shared
+            .failed_by(sent, Failure::Lasting, ErrorReason::Http400, &text);
+        // Others may be taken meanwhile, after which the endpoint is asked at once.
+        backoff::wait(self.feed, HOLD_RETRY);
+        true
+    }
+
+    /// Where the first event of a range is sent.
+    fn index_of(&self, range: &Range<usize>) -> String {
+        match self.detour.as_ref().filter(|_| self.indexes.rerouting) {
+            Some(detour) => detour.index.clone(),
+            None => {
+                let run = self.body.runs(range).next();
+                run.map(|run| run.index.into_owned()).unwrap_or_default()
+            }
+        }
+    }
+
     /// The collector does not take the index of the event at `bad`, or that of the one behind it
     /// if it counts otherwise than Splunk. Nothing from `bad` to `end` was taken.
     pub(super) fn blame_index(&mut self, bad: usize, end: usize, words: Words, sent: &Sent) {
+        if self.holds_index(&(bad..end), &words, sent) {
+            return;
+        }
         let alone = bad..bad + 1;
         let next = bad + 1..(bad + 2).min(end);
         self.push(bad + 1..end);
@@ -57,6 +154,9 @@ impl Worker<'_> {
 
     /// Sends events of one wrong index elsewhere, or refuses them.
     pub(super) fn divert(&mut self, range: Range<usize>, words: Words, sent: &Sent) {
+        if self.holds_index(&range, &words, sent) {
+            return;
+        }
         let Some(run) = self.body.runs(&range).next() else {
             return;
         };
@@ -86,8 +186,30 @@ impl Worker<'_> {
             self.indexes.moved.extend(moved);
         }
         if !self.indexes.wrong.iter().any(|(wrong, ..)| *wrong == index) {
+            if !self.indexes.rerouting {
+                self.learn_index(&index, &words, sent);
+            }
             self.indexes.wrong.push((index, words, *sent));
         }
+    }
+
+    /// Remembers an index that is not taken, and names it the first time.
+    fn learn_index(&self, index: &str, words: &Words, sent: &Sent) {
+        let unknown = &self.shared.unknown;
+        if !unknown.learn(index, words, *sent, Instant::now()) {
+            return;
+        }
+        let destination = self.shared.status.name();
+        let goes_to = match &self.detour {
+            Some(detour) => format!("its events go to `{}`", detour.index),
+            None => "its events go to quarantine".to_owned(),
+        };
+        tracing::warn!(
+            destination,
+            index,
+            answer = %words.text,
+            "the collector does not take this index: {goes_to}; create it or allow it to the token"
+        );
     }
 
     /// Takes the events of wrong indexes out of a range; what stands before the first of them is
