@@ -16,6 +16,7 @@ mod reload;
 mod rounds;
 mod safe_rate;
 mod saturate;
+mod sc4s_answers;
 mod search;
 mod small_disks;
 mod soak;
@@ -110,6 +111,8 @@ pub(crate) enum Name {
     Store,
     /// What a search of many stored events takes.
     Search,
+    /// How many of SC4S's recorded answers Inrush gives.
+    Sc4sAnswers,
 }
 
 impl Name {
@@ -181,6 +184,7 @@ impl Name {
             Self::Startup => startup::run(lab),
             Self::Store => store::run(lab),
             Self::Search => search::run(lab),
+            Self::Sc4sAnswers => sc4s_answers::run(lab),
         }
     }
 }
