@@ -16,10 +16,10 @@ use crate::event::{Event, Scratch, Slot};
 use crate::group::{Group, GroupPart, PartSpans};
 use crate::hints::Hints;
 use crate::index::{Found, Index, Parts};
-use crate::pack::{Branch, Header, Part, Rule, Set, Stage, Test, When};
+use crate::pack::{Branch, Part, Rule, Set, Stage, Test, When};
 use crate::pattern::Bytes;
 use crate::plan::{Candidate, Known, Left, Plans};
-use crate::trace::{Considered, Outcome};
+use crate::trace::{Considered, Outcome, describe};
 
 /// Where an event came from.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +90,9 @@ struct Possible {
 
 /// Ways through the packs whose last rules are remembered.
 const AFTER_MAX: usize = 16_384;
+
+/// Rules, found by a part of the event, that are put among the others one by one.
+const INSERTED_MAX: usize = 4;
 
 /// One event's way through the stages.
 struct Run<'r, 'a> {
@@ -532,8 +535,17 @@ impl<'a> Run<'_, 'a> {
             }
         };
         if index.open(live, &self.event, &mut work.found) {
-            work.candidates.extend_from_slice(&work.found.rules);
-            work.candidates[base..].sort_unstable();
+            let found = &work.found.rules;
+            if found.len() > INSERTED_MAX {
+                work.candidates.extend_from_slice(found);
+                work.candidates[base..].sort_unstable();
+                return;
+            }
+            for one in found {
+                let before = work.candidates[base..].iter().rev();
+                let after = before.take_while(|other| *other > one).count();
+                work.candidates.insert(work.candidates.len() - after, *one);
+            }
         }
     }
 
@@ -745,25 +757,5 @@ fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
     });
     if let Some(nanos) = new.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {
         record.event_time = inrush_event::Timestamp(nanos);
-    }
-}
-
-/// A condition in words.
-fn describe(when: &When) -> String {
-    let list = |all: &[When], joint: &str| all.iter().map(describe).collect::<Vec<_>>().join(joint);
-    match when {
-        When::Always => "always".to_owned(),
-        When::Never => "never, by an option".to_owned(),
-        When::All(all) => list(all, " and "),
-        When::Any(any) => list(any, " or "),
-        When::Not(other) => format!("not ({})", describe(other)),
-        When::Part(test) => format!("{} is `{}`", test.part.name(), test.written),
-        When::Format(header) => match header {
-            Header::Rfc3164 => "the header is RFC 3164".to_owned(),
-            Header::Rfc5424 => "the header is RFC 5424".to_owned(),
-            Header::Unparsed => "there is no header".to_owned(),
-        },
-        When::Hint(vendor, product) => format!("hint is `{vendor}/{product}`"),
-        When::Sender(_) => "sender lies in the network".to_owned(),
     }
 }
