@@ -18,8 +18,6 @@ import tempfile
 import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
-FALLBACKS = {"sc4s:fallback", "nix:syslog", "cef", "json"}
-
 
 def table(name):
     return [line.split("\t") for line in (HERE / name).read_text().splitlines()]
@@ -88,17 +86,79 @@ def taker(answer):
     return (answer.get("rule") or "").split("|")[-1]
 
 
+def differing(products, marks, known, ask, times):
+    """Asks each message with each mark; returns what came out otherwise, by product and taker."""
+    pairs = [(row, mark) for row in products for vendor, mark in marks if not row[0].startswith(vendor)]
+    raws = [filled(unescaped(row[5]), " ".join([mark] * times)) for row, mark in pairs]
+    otherwise = collections.defaultdict(set)
+    for (row, mark), answer in zip(pairs, ask([row for row, _ in pairs], raws)):
+        if place(answer) != (row[2], row[3]):
+            otherwise[row[0]].add(taker(answer))
+            if row[0] not in known.get(taker(answer), ()):
+                print(f"not known: {row[0]} taken by {taker(answer)} with {mark}", file=sys.stderr)
+    return len(pairs), otherwise
+
+
 def main():
     binary = str(pathlib.Path(sys.argv[1]).resolve())
     packs = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else ""
-    products, marks = table("hostile.tsv"), table("marks.tsv")
-    pairs = [(row, mark) for row in products for vendor, mark in marks if not row[0].startswith(vendor)]
-    raws = [filled(unescaped(row[5]), mark) for row, mark in pairs]
-    found = explained(binary, packs, [row for row, _ in pairs], raws)
-    for (row, mark), answer, raw in zip(pairs, found, raws):
-        if place(answer) != (row[2], row[3]):
-            print(row[0], mark, (row[2], row[3]), place(answer), answer.get("rule"), raw[:200], sep=" | ")
-    print(len(pairs))
+    products, marks, rows = table("hostile.tsv"), table("marks.tsv"), table("hostile-known.tsv")
+    known = {row[0]: set(row[3].split()) for row in rows}
+
+    def ask(some, raws):
+        return explained(binary, packs, some, raws)
+
+    pairs, otherwise = differing(products, marks, known, ask, 1)
+    _, twice = differing(products, marks, known, ask, 2)
+    empty = ask(products, [filled(unescaped(row[5]), "") for row in products])
+    long = ask(products, [filled(unescaped(row[5]), "a b " * 16384) for row in products])
+    print(HEAD.format(products=len(products), marks=len(marks), pairs=pairs))
+    print("| text | whose |\n|---|---|")
+    for vendor, mark in marks:
+        print(f"| `{mark.replace('|', chr(92) + '|')}` | {vendor} |")
+    print(BY_ROWS.format(pairs=sum(map(len, otherwise.values())), products=len(otherwise)))
+    for name, definition, row, taken in rows:
+        row = row.replace("|", "\\|")
+        print(f"| `{name}` | {definition} | {row} | {len(taken.split())}: {taken.replace(' ', ', ')} |")
+    print(PRODUCTS)
+    for row, first, second in zip(products, empty, long):
+        sender = row[1] or "-"
+        names = sorted(otherwise.get(row[0], set()) | twice.get(row[0], set()))
+        cells = [f"`{row[0]}`", sender, row[2], row[3], ", ".join(names) or "none"]
+        cells += ["own" if place(one) == (row[2], row[3]) else place(one)[0] for one in (first, second)]
+        print("| " + " | ".join(cells) + " |")
 
 
+HEAD = """\
+# Texts of other vendors where an attacker can write
+
+Written by `tests/sc4s/hostile.py`; the black-box test `sc4s_hostile::` asserts the same.
+An attacker chooses URLs, user agents, names of users and files, subjects, names in DNS. What
+another vendor's events are known by can stand there: the event must stay what it is.
+
+{products} messages, one for each product and each way in which it is recognised
+(`tests/sc4s/hostile.tsv`), were filled with {marks} texts of other vendors
+(`tests/sc4s/marks.tsv`): {pairs} pairs, a vendor's own texts left out. Each was asked once with the
+text as it is, once with it twice; then with nothing there, with 64 KiB, and (by the test alone)
+with bytes that are not UTF-8.
+
+## The texts
+"""
+BY_ROWS = """
+## What comes out as another's, as at SC4S
+
+SC4S looks for some texts anywhere in a message, in the order of its definitions, and asks those
+that know a sender by its address last. Where its rows say that the text decides, it decides here
+too: {pairs} times, of {products} products.
+
+| rule that takes it | definition of SC4S | what its row says | products |
+|---|---|---|---|"""
+PRODUCTS = """
+## By product
+
+`sender`: what the sender is known as, or the port of its listener. `other` are the rules that take
+the event with some of the texts in it; then what it is with nothing there, and with 64 KiB.
+
+| rule | sender | sourcetype | index | other | empty | 64 KiB |
+|---|---|---|---|---|---|---|"""
 main()
