@@ -42,6 +42,7 @@ mod replay;
 mod room;
 mod roundtrip;
 mod sc4s;
+mod sc4s_hostile;
 mod search;
 mod searches;
 mod shape;

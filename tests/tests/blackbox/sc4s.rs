@@ -25,7 +25,7 @@ fn lines(file: &str) -> Option<Vec<Value>> {
 }
 
 /// The configuration of the corpus, with a source for each hint and these options.
-fn configuration(answers: &[Value], options: &Value) -> String {
+pub(crate) fn configuration(answers: &[Value], options: &Value) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sc4s");
     let text = fs::read_to_string(root.join("inrush.yaml")).unwrap();
     let mut sources = String::new();
