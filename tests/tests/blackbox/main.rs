@@ -17,6 +17,7 @@ mod doctor_rate;
 mod flow;
 mod framing;
 mod groups;
+mod groups_sc4s;
 mod hardship;
 mod hec;
 mod hec_answers;

@@ -18,7 +18,7 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus/sc4s")
 }
 
-fn lines(file: &str) -> Option<Vec<Value>> {
+pub(crate) fn lines(file: &str) -> Option<Vec<Value>> {
     let text = fs::read_to_string(corpus().join(file)).ok()?;
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     Some(lines.collect())
