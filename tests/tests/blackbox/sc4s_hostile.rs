@@ -232,7 +232,8 @@ fn an_event_stays_what_it_is_whatever_its_user_writes() {
             let pair = (came.taker.clone(), product.rule.clone());
             if came.is(product) {
                 continue;
-            } else if !known.contains(&pair) {
+            }
+            if !known.contains(&pair) {
                 wrong.push(format!("{pair:?}: {} of {raw}", came.sourcetype));
             }
             seen.insert(pair);
