@@ -8,6 +8,7 @@ otherwise, and why. The black-box test `hostile::` asserts the same. PACKS: a fo
 stand in for those in the binary.
 """
 import collections
+import html
 import json
 import pathlib
 import re
@@ -31,7 +32,7 @@ def unescaped(text):
 def filled(message, text):
     """`{}` as it is, `{j}` as JSON writes it, `{q}` as structured data, `{x}` as XML."""
     quoted = re.sub(r'(["\\\]])', r"\\\1", text)
-    xml = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    xml = html.escape(text)
     ways = {"": text, "j": json.dumps(text)[1:-1], "q": quoted, "x": xml}
     return re.sub(r"\{([jqx]?)\}", lambda found: ways[found[1]], message)
 
@@ -48,7 +49,8 @@ def explained(binary, packs, rows, raws):
                 listener = f"tcp:{ports[rows[number][1]]}"
                 line = {"raw": raws[number], "peer": "127.0.0.1", "listener": listener}
                 lines.append(json.dumps(line | {"received_at": 1714979289.5}))
-            command = [binary, "explain", "-c", "inrush.yaml", "--input", "json", "--json", "--fresh"]
+            command = [binary, "explain", "-c", "inrush.yaml", "--input", "json", "--json"]
+            command.append("--fresh")
             text = "\n".join(lines)
             said = subprocess.run(command, input=text, text=True, capture_output=True, cwd=folder)
         answers = [json.loads(line) for line in said.stdout.splitlines()]
@@ -88,7 +90,9 @@ def taker(answer):
 
 def differing(products, marks, known, ask, times):
     """Asks each message with each mark; returns what came out otherwise, by product and taker."""
-    pairs = [(row, mark) for row in products for vendor, mark in marks if not row[0].startswith(vendor)]
+    pairs = []
+    for row in products:
+        pairs += [(row, mark) for vendor, mark in marks if not row[0].startswith(vendor)]
     raws = [filled(unescaped(row[5]), " ".join([mark] * times)) for row, mark in pairs]
     otherwise = collections.defaultdict(set)
     for (row, mark), answer in zip(pairs, ask([row for row, _ in pairs], raws)):
@@ -119,13 +123,15 @@ def main():
     print(BY_ROWS.format(pairs=sum(map(len, otherwise.values())), products=len(otherwise)))
     for name, definition, row, taken in rows:
         row = row.replace("|", "\\|")
-        print(f"| `{name}` | {definition} | {row} | {len(taken.split())}: {taken.replace(' ', ', ')} |")
+        taken = f"{len(taken.split())}: {taken.replace(' ', ', ')}"
+        print(f"| `{name}` | {definition} | {row} | {taken} |")
     print(PRODUCTS)
     for row, first, second in zip(products, empty, long):
         sender = row[1] or "-"
         names = sorted(otherwise.get(row[0], set()) | twice.get(row[0], set()))
         cells = [f"`{row[0]}`", sender, row[2], row[3], ", ".join(names) or "none"]
-        cells += ["own" if place(one) == (row[2], row[3]) else place(one)[0] for one in (first, second)]
+        for one in (first, second):
+            cells.append("own" if place(one) == (row[2], row[3]) else place(one)[0])
         print("| " + " | ".join(cells) + " |")
 
 
