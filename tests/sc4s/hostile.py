@@ -119,7 +119,7 @@ def main():
     print(HEAD.format(products=len(products), marks=len(marks), pairs=pairs))
     print("| text | whose |\n|---|---|")
     for vendor, mark in marks:
-        print(f"| `{mark.replace('|', chr(92) + '|')}` | {vendor} |")
+        print(f"| `{mark.replace('|', chr(92) + '|')}` | {vendor.strip('_')} |")
     print(BY_ROWS.format(pairs=sum(map(len, otherwise.values())), products=len(otherwise)))
     for name, definition, row, taken in rows:
         row = row.replace("|", "\\|")
