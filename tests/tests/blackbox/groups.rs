@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::hec;
 
-fn to_hec(endpoints: &[String], packs: &str) -> String {
+pub(crate) fn to_hec(endpoints: &[String], packs: &str) -> String {
     let packs = format!("packs: {{ enabled: true{packs} }}\n");
     format!("{}{packs}", hec::to_hec(endpoints, ""))
 }
 
-const VSPHERE: &str = ", options: { vmware_vsphere_groupmsg: \"yes\" }";
+pub(crate) const VSPHERE: &str = ", options: { vmware_vsphere_groupmsg: \"yes\" }";
 
 /// Part `number` of `parts` of the message `serial`.
 fn ise(serial: u32, parts: u32, number: u32, text: &str) -> String {
@@ -37,7 +37,7 @@ fn held(ledger: &LedgerSnapshot) -> u64 {
 }
 
 /// Waits until so many were accepted and nothing waits; the ledger must balance all the while.
-fn settled(inrush: &Inrush, accepted: u64) -> LedgerSnapshot {
+pub(crate) fn settled(inrush: &Inrush, accepted: u64) -> LedgerSnapshot {
     inrush.wait_until("all accepted", |ledger| {
         assert!(ledger.balanced, "{ledger:#?}");
         let sources = ledger.sources.values();

@@ -18,14 +18,14 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus/sc4s")
 }
 
-fn lines(file: &str) -> Option<Vec<Value>> {
+pub(crate) fn lines(file: &str) -> Option<Vec<Value>> {
     let text = fs::read_to_string(corpus().join(file)).ok()?;
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     Some(lines.collect())
 }
 
 /// The configuration of the corpus, with a source for each hint and these options.
-fn configuration(answers: &[Value], options: &Value) -> String {
+pub(crate) fn configuration(answers: &[Value], options: &Value) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("sc4s");
     let text = fs::read_to_string(root.join("inrush.yaml")).unwrap();
     let mut sources = String::new();
