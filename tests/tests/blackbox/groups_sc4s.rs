@@ -12,15 +12,18 @@ use crate::sc4s::lines;
 /// When the parts' headers were written.
 const HEADER: &str = "1714979289.000";
 
+type Part = fn(&str, usize) -> String;
+type Joined = fn(&[usize]) -> (String, &'static str);
+
 /// One way in which events come in parts.
 struct Kind {
     rule: &'static str,
     index: &'static str,
     sourcetype: &'static str,
     /// The part with this number, of this host's event.
-    part: fn(&str, usize) -> String,
+    part: Part,
     /// What is made of the parts with these numbers, as they came, and its time.
-    joined: fn(&[usize]) -> (String, &'static str),
+    joined: Joined,
 }
 
 const KINDS: [Kind; 4] = [

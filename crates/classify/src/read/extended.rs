@@ -133,9 +133,10 @@ fn value_end(bytes: &[u8], from: usize) -> usize {
 /// Reads `LEEF:1.0|vendor|product|version|event|attributes`, or 2.0 with the separator before the
 /// attributes.
 pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
-    let mut at = match LEEF.find(bytes) {
-        Some(found) => found + 5,
-        None => 0,
+    let mut at = match bytes {
+        // The program was `LEEF`; what an attribute says is none of it.
+        [major, b'.', minor, b'|', ..] if major.is_ascii_digit() && minor.is_ascii_digit() => 0,
+        _ => LEEF.find(bytes).map_or(0, |found| found + 5),
     };
     if !bytes.get(at).is_some_and(u8::is_ascii_digit) {
         return false;

@@ -5,6 +5,7 @@ use std::io::Write;
 use inrush_event::{Batch, EventText, ExtraKey, Format, Record, header_span};
 
 use super::epoch::push_bsd;
+use super::escape::set_broken;
 use super::{json_escape, push_rfc3339_ms};
 
 /// Whether the text was put as JSON of its own, which needs no quotes.
@@ -25,7 +26,13 @@ pub(super) fn push(batch: &Batch, record: &Record, out: &mut Vec<u8>) -> Put {
         if let Some(json) = extra.get(ExtraKey::Json) {
             // The quote before it was put already.
             out.pop();
-            out.extend_from_slice(json);
+            // Texts in it that nothing asked for were passed over, whatever bytes they have.
+            if std::str::from_utf8(batch.get(record.raw)).is_ok() {
+                out.extend_from_slice(json);
+            } else {
+                set_broken();
+                out.extend_from_slice(String::from_utf8_lossy(json).as_bytes());
+            }
             return Put::Json;
         }
         json_escape(extra.get(ExtraKey::Event).unwrap_or_default(), out);
