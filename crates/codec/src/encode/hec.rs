@@ -19,6 +19,9 @@ use super::{json_escape, push_base64};
 /// each event, so that a flood of forged addresses cannot fill the memory.
 const PEERS_KEPT: usize = 256;
 
+/// What a record without a PRI counts as: user.notice (RFC 3164 section 4.3.3), as at SC4S.
+const PRI_ASSUMED: u8 = 13;
+
 /// The index of events that are sent without one, so that the collector chooses it.
 pub const NO_INDEX: &str = "none";
 
@@ -29,9 +32,9 @@ pub enum IndexedField {
     /// `sc4s_recv_time`: when it was received, epoch seconds with milliseconds.
     #[serde(alias = "r_unixtime")]
     RecvTime,
-    /// `sc4s_syslog_facility`: its keyword.
+    /// `sc4s_syslog_facility`: its keyword as SC4S has it; `user` where no PRI was sent.
     Facility,
-    /// `sc4s_syslog_severity`: its keyword.
+    /// `sc4s_syslog_severity`: its keyword; `notice` where no PRI was sent.
     Severity,
     /// `sc4s_container`: the name of the host that Inrush runs on.
     Container,
@@ -404,11 +407,15 @@ fn push_peer_fields(peer: &Peer, fields: &[IndexedField], out: &mut Vec<u8>) {
 impl PriFields {
     fn new(pri: u8, facility: bool, severity: bool) -> Self {
         let mut text = Vec::new();
-        if facility && pri != Record::PRI_NONE {
-            let name = facility_name(pri >> 3).as_bytes();
+        let pri = match pri {
+            Record::PRI_NONE => PRI_ASSUMED,
+            pri => pri,
+        };
+        if facility {
+            let name = facility_keyword(pri >> 3).as_bytes();
             push_field(&mut text, "sc4s_syslog_facility", name);
         }
-        if severity && pri != Record::PRI_NONE {
+        if severity {
             let name = severity_name(pri & 7).as_bytes();
             push_field(&mut text, "sc4s_syslog_severity", name);
         }
@@ -417,6 +424,15 @@ impl PriFields {
             received_at: text.len(),
             text,
         }
+    }
+}
+
+/// The keyword of a facility as SC4S sends it.
+fn facility_keyword(facility: u8) -> &'static str {
+    match facility {
+        13 => "security",
+        14 => "console",
+        other => facility_name(other),
     }
 }
 

@@ -103,6 +103,22 @@ fn a_legacy_event_keeps_its_tag_as_received() {
     );
 }
 
+/// SC4S's words, and what it takes a record without a PRI for.
+#[test]
+fn facilities_have_the_names_that_sc4s_gives_them() {
+    for (pri, facility, severity) in [
+        (Record::PRI_NONE, "user", "notice"),
+        (13 << 3, "security", "emerg"),
+        ((14 << 3) | 6, "console", "info"),
+        (191, "local7", "debug"),
+    ] {
+        let made = batch(&["hello".as_bytes()], |record, _| record.pri = pri);
+        let fields = &hec(&made, options())[0]["fields"];
+        assert_eq!(fields["sc4s_syslog_facility"], facility, "{pri}");
+        assert_eq!(fields["sc4s_syslog_severity"], severity, "{pri}");
+    }
+}
+
 #[test]
 fn a_5424_event_has_its_message_directly_behind_the_structured_data() {
     let text = "<165>1 2024-05-06T07:08:09Z h app 7 ID47 [a b=\"c\"] hello";
@@ -175,7 +191,7 @@ fn what_senders_share_is_not_mixed_up() {
     }
     assert_eq!(events[1]["fields"]["sc4s_syslog_severity"], "err");
     assert_eq!(events[1]["fields"]["inrush_anomalies"], "no_time|no_host");
-    assert_eq!(events[2]["fields"].get("sc4s_syslog_severity"), None);
+    assert_eq!(events[2]["fields"]["sc4s_syslog_severity"], "notice");
     assert_eq!(events[2]["fields"].get("inrush_anomalies"), None);
 }
 
