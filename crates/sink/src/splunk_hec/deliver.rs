@@ -765,6 +765,7 @@ impl Shared {
     fn refuses_all(&self, held: &Held) {
         let failure = Failure::AskedToWait(self.brake.pause());
         let now = Instant::now();
+        self.unknown.ask_again(now);
         self.endpoints().failed(held.endpoint, failure, now, now);
         self.gate.failed();
         self.status.holds(held.reason, &held.text);

@@ -78,6 +78,13 @@ impl Unknown {
             .collect()
     }
 
+    /// Has all be asked for again with the next events: nothing is taken, so that no request is
+    /// spared, and whether one is there again decides over everything.
+    pub(super) fn ask_again(&self, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values_mut().for_each(|refusal| refusal.again = now);
+    }
+
     /// Takes note of one, and says whether it is the first time.
     fn learn(&self, index: &str, words: &Words, sent: Sent, now: Instant) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
