@@ -111,7 +111,7 @@ pub(crate) enum Name {
     Store,
     /// What a search of many stored events takes.
     Search,
-    /// How many of SC4S's recorded answers Inrush gives.
+    /// Share of SC4S's recorded answers that Inrush gives.
     Sc4sAnswers,
 }
 

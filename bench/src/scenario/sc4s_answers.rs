@@ -13,7 +13,7 @@ use super::tell;
 use crate::lab::{INRUSH_DIR, Lab};
 use crate::results::{Check, Scenario};
 
-/// Where the recorded answers lie, seen from the repository.
+/// Folder of the recorded answers, seen from the repository.
 const CORPUS: &str = "../shared/corpus/sc4s";
 
 /// The configuration that stands for SC4S's set-up, and the hints that it has.
@@ -25,7 +25,7 @@ const HINTS: &str = include_str!("../../../tests/sc4s/hints.yaml");
 const PLACE_PCT: f64 = 99.0;
 const SIX_PCT: f64 = 96.0;
 
-/// When the messages came, in seconds since 1970. SC4S was asked with a clock of its own, and a
+/// Arrival of the messages, in seconds since 1970. SC4S was asked with a clock of its own, and a
 /// time of arrival was recorded as this.
 const RECEIVED_AT: &str = "1714979289.123456";
 

@@ -65,7 +65,7 @@ impl Slot<'_> {
 pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) values: Vec<Value>,
-    /// Where the signs of [`Pairs`] stand, from the beginning of their span.
+    /// Places of the signs of [`Pairs`], from the beginning of their span.
     pub(crate) equals: Vec<u32>,
     /// Room for the texts of fields.
     pub(crate) spans: Vec<Span>,

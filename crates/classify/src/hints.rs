@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Hosts whose product is remembered, at most.
 const HINTS_MAX: usize = 65_536;
 
-/// Which product a host was last known to be, shared by all workers. Bounded: when it is full, it
+/// Product that a host was last known to be, shared by all workers. Bounded: when it is full, it
 /// is emptied and learns anew.
 #[derive(Debug, Default)]
 pub struct Hints(Mutex<HashMap<Vec<u8>, (String, String)>>);

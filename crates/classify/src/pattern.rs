@@ -13,11 +13,11 @@ pub struct Pattern {
     ignore_case: bool,
     /// The bytes of a text that is looked for, if its case counts.
     needs: Bytes,
-    /// Where in it the byte stands by which it is looked for, if its case does not count.
+    /// Place in it of the byte by which it is looked for, if its case does not count.
     rarest: usize,
 }
 
-/// Which bytes a text has, roughly: a bit for each value but its two highest bits.
+/// Set of the bytes of a text, roughly: a bit for each value but its two highest bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes(u64);
 
@@ -153,7 +153,7 @@ impl Pattern {
         }
     }
 
-    /// Where a text stands in another; `by` is the byte of it by which it is looked for, if its
+    /// Place of a text in another; `by` is the byte of it by which it is looked for, if its
     /// case does not count.
     fn find(&self, text: &[u8], part: &[u8], by: usize) -> Option<usize> {
         if !self.ignore_case {
@@ -270,7 +270,7 @@ impl Pattern {
 /// Letters that stand in few texts, the fewest first.
 const RARE: &[u8] = b"qzxjkvwybfghpmu";
 
-/// Where the byte stands that is found in the fewest texts.
+/// Place of the byte that is found in the fewest texts.
 fn rarest(part: &[u8]) -> usize {
     let rank = |byte: &u8| memchr::memchr(*byte, RARE).unwrap_or(RARE.len());
     let ranks = part.iter().map(rank).enumerate();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::groups::{VSPHERE, settled, to_hec};
 use crate::sc4s::lines;
 
-/// When the parts' headers were written.
+/// Time in the parts' headers.
 const HEADER: &str = "1714979289.000";
 
 type Part = fn(&str, usize) -> String;
@@ -22,7 +22,7 @@ struct Kind {
     sourcetype: &'static str,
     /// The part with this number, of this host's event.
     part: Part,
-    /// What is made of the parts with these numbers, as they came, and its time.
+    /// Event of the parts with these numbers, as they came, and its time.
     joined: Joined,
 }
 
@@ -126,7 +126,7 @@ const ORDERS: [&[usize]; 9] = [
     &[1, 2],
 ];
 
-/// What the collector got, by host.
+/// Events at the collector, by host.
 fn taken(hec: &Hec) -> BTreeMap<String, Value> {
     let events = hec.taken().into_iter();
     events

@@ -24,7 +24,7 @@ const ASA: &str = "<134>May  6 07:08:09 fw1 : %ASA-4-106023: Deny tcp src outsid
 const PAN: &str = "<14>May  6 07:08:09 pa1 1,2024/05/06 07:08:10,001122334455,TRAFFIC,end,1,\
     2024/05/06 07:08:10,192.0.2.1,198.51.100.2\n";
 
-pub(crate) fn inrush(args: &[&str], dir: &Path, stdin: &str) -> Output {
+pub(crate) fn inrush(args: &[&str], dir: &Path, stdin: impl AsRef<[u8]>) -> Output {
     let mut child = Command::new(binary())
         .args(args)
         .current_dir(dir)
@@ -34,10 +34,10 @@ pub(crate) fn inrush(args: &[&str], dir: &Path, stdin: &str) -> Output {
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
-    let stdin = stdin.to_owned();
+    let stdin = stdin.as_ref().to_vec();
     // Beside reading what it says, or both would wait for each other. A command that does not read
     // its input may be gone before it is written.
-    let writer = std::thread::spawn(move || drop(input.write_all(stdin.as_bytes())));
+    let writer = std::thread::spawn(move || drop(input.write_all(&stdin)));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
     output

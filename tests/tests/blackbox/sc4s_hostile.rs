@@ -7,16 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use inrush_tests::*;
 use serde_json::{Map, Value, json};
 
+use crate::packs::inrush;
 use crate::sc4s::configuration;
 
-/// What an event is that nothing recognises, or of which nothing but its format is known.
+/// Sourcetypes of events that nothing recognises, or of which only the format is known.
 const FALLBACKS: [&str; 4] = ["sc4s:fallback", "nix:syslog", "cef", "json"];
 
 /// Beyond it a record is cut.
@@ -24,7 +22,7 @@ const LONGEST_BYTES: usize = 64 * 1024;
 
 struct Product {
     rule: String,
-    /// What its sender is known as, or the port of its listener, or nothing.
+    /// Product of its sender, or the port of its listener, or nothing.
     sender: String,
     sourcetype: String,
     index: String,
@@ -33,7 +31,7 @@ struct Product {
     message: String,
 }
 
-/// What became of a record.
+/// Outcome of a record.
 struct Came {
     sourcetype: String,
     index: String,
@@ -43,9 +41,9 @@ struct Came {
     raw: String,
     /// The bytes of `raw_base64`, as many as they can be.
     broken_bytes: usize,
-    /// Whether what is sent is UTF-8.
+    /// True if the sent text is UTF-8.
     sound: bool,
-    /// Whether the event is sent as an object.
+    /// True if the event is sent as an object.
     object: bool,
 }
 
@@ -71,7 +69,7 @@ impl Came {
         (&self.sourcetype, &self.index) == (&product.sourcetype, &product.index)
     }
 
-    /// Whether it is of this vendor, or of none.
+    /// True if it is of this vendor, or of none.
     fn is_no_others(&self, vendor: &str) -> bool {
         self.vendor == vendor || FALLBACKS.contains(&self.sourcetype.as_str())
     }
@@ -141,27 +139,15 @@ fn written(dir: &Path, products: &[&Product], option: &str, pack: &str) {
 }
 
 fn explained(dir: &Path, args: &[&str], input: &[u8]) -> Vec<Came> {
-    let mut child = Command::new(binary())
-        .args(["explain", "-c", "inrush.yaml", "--json", "--fresh"])
-        .args(args)
-        .current_dir(dir)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input).unwrap());
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
+    let explain = ["explain", "-c", "inrush.yaml", "--json", "--fresh"];
+    let output = inrush(&[&explain[..], args].concat(), dir, input);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let lines = output.stdout.split(|byte| *byte == b'\n');
     lines.filter(|l| !l.is_empty()).map(Came::of).collect()
 }
 
-/// What comes of these records, each from its product's sender and under its option.
+/// Outcomes of these records, each from its product's sender and under its option.
 fn ask(records: &[(&Product, String)]) -> Vec<Came> {
     let products: Vec<&Product> = records.iter().map(|(product, _)| *product).collect();
     let ports = ports(&products);
@@ -274,7 +260,7 @@ fn a_field_of_64_kib_makes_no_other_vendors_event() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is wrong with events, sent as an object or as text, of whose fields some are not UTF-8.
+/// Faults of events, sent as an object or as text, of whose fields some are not UTF-8.
 fn wrong_if_not_utf8(object: bool) -> Vec<String> {
     let products = products();
     let vendors = vendors(&products);

@@ -311,7 +311,7 @@ impl Program {
     }
 }
 
-/// What an element begins with.
+/// Beginning of an element.
 pub(super) enum Begins<'s> {
     Byte(u8),
     Set(Members<'s>),
@@ -320,7 +320,7 @@ pub(super) enum Begins<'s> {
 }
 
 impl Program {
-    /// What comes next from that element on, if that is one thing.
+    /// Beginning of the rest from that element on, if that is one thing.
     #[inline]
     pub(super) fn begins(&self, mut op: usize) -> Begins<'_> {
         while let Some(Op::Save(_)) = self.ops.get(op) {

@@ -201,7 +201,7 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
 /// Pairs behind tabs that a LEEF 1 event has at least, if it uses them.
 const LEEF_TABS_MIN: usize = 3;
 
-/// Whether bars stand between the attributes of a LEEF 1 event, as of some senders.
+/// True if bars stand between the attributes of a LEEF 1 event, as of some senders.
 fn is_barred(attributes: &[u8]) -> bool {
     memchr(b'|', attributes).is_some()
         && memchr::memchr_iter(b'\t', attributes)

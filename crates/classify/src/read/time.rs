@@ -77,7 +77,7 @@ struct Parts {
     year: Option<i16>,
     month: Option<i8>,
     day: Option<i8>,
-    /// Whether the day has to be today's.
+    /// True if the day has to be today's.
     today: bool,
     year_day: Option<i16>,
     hour: i8,

@@ -19,7 +19,7 @@ use super::{json_escape, push_base64};
 /// each event, so that a flood of forged addresses cannot fill the memory.
 const PEERS_KEPT: usize = 256;
 
-/// What a record without a PRI counts as: user.notice (RFC 3164 section 4.3.3), as at SC4S.
+/// PRI of a record that has none: user.notice (RFC 3164 section 4.3.3), as at SC4S.
 const PRI_ASSUMED: u8 = 13;
 
 /// The index of events that are sent without one, so that the collector chooses it.

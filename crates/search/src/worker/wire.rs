@@ -69,7 +69,7 @@ pub(super) struct TailChunk {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct TaskBounds {
     pub(super) threads: usize,
-    /// How far its priority is below that of the worker.
+    /// Distance of its priority below that of the worker.
     pub(super) nice: i32,
     /// Of the whole worker.
     pub(super) memory_bytes: usize,

@@ -83,7 +83,7 @@ pub struct SplunkHecConfig {
     /// index is not known either, `unknown_index` says what becomes of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reroute_index: Option<String>,
-    /// What becomes of events whose index the collector does not know or does not allow, and that
+    /// Fate of events whose index the collector does not know or does not allow, and that
     /// no `reroute_index` takes.
     #[serde(default, skip_serializing_if = "UnknownIndex::is_default")]
     pub unknown_index: UnknownIndex,
@@ -143,7 +143,7 @@ pub enum HecCompression {
     Gzip,
 }
 
-/// What becomes of events whose index the collector does not take.
+/// Fate of events whose index the collector does not take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownIndex {

@@ -18,10 +18,10 @@ use super::deliver::{Sent, Worker};
 use super::endpoint::Failure;
 use crate::{ErrorReason, backoff};
 
-/// How long an index that is not taken is not asked for; one created meanwhile is used then.
+/// Time for which an index that is not taken is not asked for; one created since is used then.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// How long events wait until their index is asked for again, where they wait for it.
+/// Time until an index is asked for again whose events wait for it.
 const HOLD_RETRY: Duration = Duration::from_secs(5);
 
 /// Indexes of which that is remembered.
@@ -65,7 +65,7 @@ pub(super) struct Unknown(Mutex<HashMap<String, Refusal>>);
 struct Refusal {
     words: Words,
     sent: Sent,
-    /// When it is asked for again.
+    /// Moment from which it is asked for again.
     again: Instant,
 }
 
@@ -132,7 +132,7 @@ impl Worker<'_> {
         true
     }
 
-    /// Where the first event of a range is sent.
+    /// Index of the first event of a range.
     fn index_of(&self, range: &Range<usize>) -> String {
         match self.detour.as_ref().filter(|_| self.indexes.rerouting) {
             Some(detour) => detour.index.clone(),

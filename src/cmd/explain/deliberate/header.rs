@@ -79,7 +79,7 @@ pub(super) fn address_before_program(one: &Difference<'_>) -> bool {
     })
 }
 
-/// What stands before `CEF:0` begins with the host there, whatever it is.
+/// A text before `CEF:0` begins with the host there, whatever it is.
 pub(super) fn time_for_host(one: &Difference<'_>) -> bool {
     let host = one.there.get("host");
     let is_time = MONTHS.contains(&host) || is_number(host) && host.len() <= YEAR;
@@ -156,7 +156,7 @@ fn is_strict(text: &str) -> bool {
     rest.len() < data.len() && (rest.is_empty() || rest.starts_with(' '))
 }
 
-/// What stands behind an element of structured data, if it is one.
+/// Rest behind an element of structured data, if it is one.
 fn behind_element(text: &str) -> Option<&str> {
     let (_, mut rest) = split_name(text.strip_prefix('[')?)?;
     let mut names = Vec::new();
@@ -178,7 +178,7 @@ fn split_name(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// What stands behind a value and its quote.
+/// Rest behind a value and its quote.
 fn behind_value(text: &str) -> Option<&str> {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate() {

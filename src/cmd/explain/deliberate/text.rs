@@ -17,7 +17,7 @@ const MARKS: [(&str, &str); 6] = [
 /// Words before such a text by which another's event is told from a product's own.
 const WORDS_BEFORE: usize = 6;
 
-/// What a device sends from time to time to say that it is there.
+/// Text that a device sends from time to time to say that it is there.
 const MARK: &str = "-- MARK --";
 
 /// A name was misspelt there, so that what follows the colon is missing.

@@ -8,7 +8,7 @@ const ZONE_QUARTERS_MAX: i64 = 26 * 4;
 /// Quarters of an hour that a zone may be from UTC.
 const OFFSET_QUARTERS_MAX: i64 = 14 * 4;
 
-/// Where a header's time ends at the latest.
+/// Bytes within which a header's time ends.
 const HEADER_BYTES: usize = 64;
 
 /// Bytes of `May 06 07:08:09`.
