@@ -1,6 +1,6 @@
 // The frame around the pages: who we are, where we are, and whether all is well.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { post, refreshSession, watchSession, words } from "./lib/api";
 import type { Flow, Session } from "./lib/contract";
 import { clock } from "./lib/format";
@@ -29,7 +29,9 @@ const TITLES: Record<PageName, string> = {
 
 function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
-  useEffect(() => {
+  // Before the paint: an address that changes between the first drawing and an effect behind the
+  // paint would be heard by nobody.
+  useLayoutEffect(() => {
     const changed = () => setRoute(parseRoute(location.hash));
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);

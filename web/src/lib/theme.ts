@@ -1,6 +1,6 @@
 // Dark or light: as the system says, or as was chosen here.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { browserShelf } from "./past";
 
 export const THEMES = ["system", "light", "dark"] as const;
@@ -47,7 +47,8 @@ export function nextTheme(theme: Theme): Theme {
 /** What was chosen, and a number that changes whenever colours do. */
 export function useTheme(): { theme: Theme; version: number } {
   const [state, setState] = useState(() => ({ theme: chosen(), version: 0 }));
-  useEffect(() => {
+  // Before the paint, so that no change falls between the first drawing and the listener.
+  useLayoutEffect(() => {
     const update = () =>
       setState((old) => ({
         theme: (document.documentElement.dataset.theme as Theme | undefined) ?? "system",

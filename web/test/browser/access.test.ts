@@ -196,6 +196,24 @@ test("attacks in every field of every page stay text", () =>
     await assertHarmless(page);
   }));
 
+test("an address that changes while the page is drawn is followed", () =>
+  visit({}, async ({ page, standin }) => {
+    await page.addInitScript(() => {
+      // A microtask behind the first drawing: before the browser paints, and before any effect
+      // that waits for the paint.
+      const drawn = new MutationObserver(() => {
+        if (document.getElementById("main")) {
+          drawn.disconnect();
+          location.hash = "#/search?q=drawn";
+        }
+      });
+      drawn.observe(document, { childList: true, subtree: true });
+    });
+    await page.goto(`${standin.url}?again`);
+    await says(page, "nav [aria-current=page]", "Search");
+    assert.equal(await page.locator("#query").inputValue(), "drawn");
+  }));
+
 test("an address that attacks stays text", () =>
   visit({ statuses: [400] }, async ({ page, standin }) => {
     for (const attack of ATTACKS) {
