@@ -251,12 +251,20 @@ impl CursorFile {
     }
 
     /// Writes the place into a slot that holds neither the newest nor the newest durable one, nor
-    /// the one that is being made durable.
+    /// the one that is being made durable. The first place of all is written into two slots: there
+    /// is no older one to go back to if a bit of it flips.
     ///
     /// # Errors
     /// The disk fails; what was there before is still there.
     pub(crate) fn write(&mut self, log: &LogId, epoch: u32, place: &Place) -> io::Result<()> {
         self.keep_found()?;
+        if self.newest.is_none() {
+            self.write_slot(log, epoch, place)?;
+        }
+        self.write_slot(log, epoch, place)
+    }
+
+    fn write_slot(&mut self, log: &LogId, epoch: u32, place: &Place) -> io::Result<()> {
         self.turn = self.turn.max(first_turn(epoch));
         let syncing = self.syncing.filter(|_| !is_on(Mutant::NewestSynced));
         let taken = [self.newest, self.durable, syncing];

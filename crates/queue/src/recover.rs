@@ -198,7 +198,8 @@ pub(crate) fn segments(
     Segments(kept)
 }
 
-/// The head of a segment whose own is damaged, from its first sound frame and its name.
+/// The head of a segment whose own is damaged, from its first sound frame and its name. Frames
+/// before that one count from the first whose header is sound: what is missing is counted then.
 fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeader> {
     let serial = serial_in(name)?;
     let file = insist(|| storage.open(name)).ok()?;
@@ -208,11 +209,13 @@ fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeade
             Item::End => return None,
             Item::Bad(_) => {}
             Item::Frame(frame) => {
+                let own = (frame.position, frame.first_event);
+                let (base_position, base_event) = scan.seen_first.unwrap_or(own);
                 return Some(SegmentHeader {
                     log,
                     serial,
-                    base_position: frame.position,
-                    base_event: frame.first_event,
+                    base_position,
+                    base_event,
                     epoch: frame.epoch,
                     created: Timestamp::now(),
                 });

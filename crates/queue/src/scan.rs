@@ -50,6 +50,8 @@ pub(crate) struct Scan {
     payload: Range<usize>,
     /// The furthest (position, event) that any sound header or trailer spoke of.
     pub(crate) seen_end: Option<(u64, u64)>,
+    /// What the first sound header says of its own frame, whether that is sound or not.
+    pub(crate) seen_first: Option<(u64, u64)>,
     /// True if the file ends within a frame whose header is sound.
     pub(crate) is_cut: bool,
 }
@@ -79,6 +81,7 @@ impl Scan {
             held: 0,
             payload: 0..0,
             seen_end: None,
+            seen_first: None,
             is_cut: false,
         }
     }
@@ -117,6 +120,8 @@ impl Scan {
         let from = self.offset;
         if let Some(header) = self.header_at(from, len) {
             self.saw(header.position + 1, header.end_event());
+            self.seen_first
+                .get_or_insert((header.position, header.first_event));
             let end = from.saturating_add(header.frame_bytes());
             self.is_cut = end > len;
             if end <= len && self.is_sound(&header, len) {

@@ -36,6 +36,9 @@ fn small() -> QueueOptions {
 
 const MEMORY_BYTES: u64 = 4 << 20;
 
+/// Bytes of a batch's own header in a segment.
+const FRAME_HEADER_BYTES: usize = 64;
+
 /// The same without waiting for a disk: for tests that restart it thousands of times.
 fn hasty() -> QueueOptions {
     QueueOptions {
@@ -433,16 +436,21 @@ fn three_batches(folder: &Path) -> Vec<u8> {
     fs::read(&segments(folder)[0]).unwrap()
 }
 
-/// Restarts on a damaged segment; says what came out and what was counted as lost.
-fn reopened(folder: &Path, whole: &Path, bytes: &[u8]) -> (Vec<String>, u64) {
-    let _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder).unwrap();
-    for entry in fs::read_dir(whole).unwrap() {
+/// Makes `to` anew, with the files of `from`.
+fn copy_files(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
-            fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+            fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
         }
     }
+}
+
+/// Restarts on a damaged segment; says what came out and what was counted as lost.
+fn reopened(folder: &Path, whole: &Path, bytes: &[u8]) -> (Vec<String>, u64) {
+    copy_files(whole, folder);
     fs::write(&segments(folder)[0], bytes).unwrap();
     let process = Process::start(folder, hasty());
     let feed = process.attach("a");
@@ -474,6 +482,50 @@ fn every_byte_of_a_segment_may_be_wrong() {
         assert_eq!(once, got, "byte {at}");
     }
     all.clear();
+}
+
+/// The head of the only segment, the place of its destination and a byte of the first batch, all at
+/// once: the batch's own header still says what is missing.
+#[test]
+fn a_first_batch_is_counted_where_head_and_place_are_lost_too() {
+    let (folder, whole) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut bytes = three_batches(whole.path());
+    fs::remove_file(whole.path().join("cursor-a")).unwrap();
+    bytes[20] ^= 1;
+    let magic = b"\xf1IRB";
+    let frames = bytes.windows(magic.len()).enumerate();
+    let mut frames = frames.filter(|(_, window)| window == magic);
+    let (first, second) = (frames.next().unwrap().0, frames.next().unwrap().0);
+    for at in first + FRAME_HEADER_BYTES..second {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        let (got, lost) = reopened(folder.path(), whole.path(), &damaged);
+        assert_eq!((got, lost), (texts(2..7), 2), "byte {at}");
+    }
+}
+
+#[test]
+fn a_new_place_outlives_a_bit_that_flips() {
+    let (folder, whole) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    three_batches(whole.path());
+    let process = Process::start(whole.path(), hasty());
+    drop(process.attach("b"));
+    process.append(&texts(6..7));
+    process.stop();
+    let place = fs::read(whole.path().join("cursor-b")).unwrap();
+    for at in (0..place.len()).filter(|at| place[*at] != 0) {
+        copy_files(whole.path(), folder.path());
+        let mut damaged = place.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(folder.path().join("cursor-b"), damaged).unwrap();
+        let process = Process::start(folder.path(), hasty());
+        assert_eq!(
+            drain(&process, &process.attach("b")),
+            texts(6..7),
+            "byte {at}"
+        );
+        process.stop();
+    }
 }
 
 #[test]
