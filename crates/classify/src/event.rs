@@ -13,6 +13,7 @@ use crate::expression::Slots;
 use crate::needs::Names;
 use crate::pack::Part;
 use crate::read::Pairs;
+use crate::same::same;
 use crate::template::{Filter, Piece, Text};
 
 /// Values of one event; further ones are not kept, so that a hostile event costs no more.
@@ -204,7 +205,7 @@ impl<'a> Event<'a> {
     pub(crate) fn value(&self, name: &[u8]) -> Span {
         let wanted = mark(name);
         let mut values = self.scratch.values.iter().rev();
-        let found = values.find(|value| value.mark == wanted && self.bytes(value.name) == name);
+        let found = values.find(|value| value.mark == wanted && same(self.bytes(value.name), name));
         match (found, &self.pairs) {
             (Some(value), _) => value.text,
             (None, Some(pairs)) => pairs.find(name, self.bytes(pairs.span), &self.scratch.equals),

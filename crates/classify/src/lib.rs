@@ -31,6 +31,7 @@ mod pattern;
 mod plan;
 pub mod read;
 mod render;
+mod same;
 mod template;
 mod trace;
 mod trie;

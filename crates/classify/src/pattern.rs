@@ -2,8 +2,11 @@
 
 use memchr::memmem::{self, Finder};
 
+use smallvec::SmallVec;
+
 use crate::PackError;
 use crate::expression::Expression;
+use crate::same::same;
 
 /// A compiled pattern. Matching takes time linear in the text.
 #[derive(Clone, Debug)]
@@ -35,12 +38,15 @@ impl Bytes {
 /// looked for in it.
 const BYTES_MAX: usize = 48;
 
+/// A text that lies in its pattern if it is short: most are asked about and do not match.
+type Literal = SmallVec<[u8; 24]>;
+
 #[derive(Clone, Debug)]
 enum Shape {
-    Exact(Box<[u8]>),
-    Prefix(Box<[u8]>),
-    Suffix(Box<[u8]>),
-    Contains(Box<[u8]>, Box<Finder<'static>>),
+    Exact(Literal),
+    Prefix(Literal),
+    Suffix(Literal),
+    Contains(Literal, Box<Finder<'static>>),
     /// Literals with anything between them; an empty first or last one: anything goes there. Beside
     /// them what those in between are looked for with.
     Glob(Box<[Box<[u8]>]>, Box<[Finder<'static>]>),
@@ -86,13 +92,12 @@ impl Pattern {
         }
         let boxed = |part: &mut Vec<u8>| std::mem::take(part).into_boxed_slice();
         let shape = match parts.as_mut_slice() {
-            [all] => Shape::Exact(boxed(all)),
-            [first, last] if last.is_empty() => Shape::Prefix(boxed(first)),
-            [first, last] if first.is_empty() => Shape::Suffix(boxed(last)),
+            [all] => Shape::Exact(all.as_slice().into()),
+            [first, last] if last.is_empty() => Shape::Prefix(first.as_slice().into()),
+            [first, last] if first.is_empty() => Shape::Suffix(last.as_slice().into()),
             [first, middle, last] if first.is_empty() && last.is_empty() => {
-                let part = boxed(middle);
-                let finder = Box::new(Finder::new(&part).into_owned());
-                Shape::Contains(part, finder)
+                let finder = Box::new(Finder::new(middle).into_owned());
+                Shape::Contains(middle.as_slice().into(), finder)
             }
             parts => {
                 let middle = parts.get(1..parts.len() - 1).unwrap_or_default();
@@ -131,12 +136,11 @@ impl Pattern {
 
     /// Whether `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
-        // Most texts differ in their first byte.
         let same = |a: &[u8], b: &[u8]| {
             if self.ignore_case {
                 a.eq_ignore_ascii_case(b)
             } else {
-                a.first() == b.first() && a == b
+                same(a, b)
             }
         };
         match &self.shape {
@@ -183,7 +187,7 @@ impl Pattern {
             if self.ignore_case {
                 t.eq_ignore_ascii_case(p)
             } else {
-                t == p
+                same(t, p)
             }
         };
         if text.len() < first.len() + last.len() || !ends(&text[..first.len()], first) {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::compile::Table;
 use crate::index::{Found, Index, Parts};
 use crate::pack::{Header, Part, Stage, When};
+use crate::same::same as same_text;
 
 /// Programs that are remembered. Beyond, all are forgotten and learnt anew.
 const PROGRAMS_MAX: usize = 4096;
@@ -146,7 +147,7 @@ impl Plans {
         if program.len() > PROGRAM_BYTES_MAX {
             return None;
         }
-        let same = |plan: &Plan| *plan.program == *program && plan.format == format;
+        let same = |plan: &Plan| same_text(&plan.program, program) && plan.format == format;
         if self.known.get(self.last as usize).is_some_and(same) {
             return Some(self.last);
         }

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::program::{Begins, From, Op, Program, Slots};
+use crate::same::same;
 
 /// Steps for a search, and for each byte of the text.
 const STEPS: usize = 1024;
@@ -154,9 +155,9 @@ impl Way<'_> {
                 }
                 Op::Literal(from, to) => {
                     let literal = &program.texts[usize::from(from)..usize::from(to)];
-                    let begins = text[at..].starts_with(literal);
+                    let begin = at;
                     at += literal.len();
-                    begins
+                    text.get(begin..at).is_some_and(|text| same(text, literal))
                 }
                 Op::One(set) => {
                     at += 1;

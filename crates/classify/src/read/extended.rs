@@ -7,6 +7,7 @@ use inrush_event::Span;
 use memchr::{memchr, memmem};
 
 use crate::event::{Event, mark};
+use crate::same::same;
 
 const CEF_NAMES: [&str; 7] = [
     "cef.format",
@@ -88,7 +89,7 @@ impl Pairs {
             let Some(found) = at.checked_sub(name.len()) else {
                 return Span::EMPTY;
             };
-            if bytes[at - 1] != *last || bytes[found..at] != *name {
+            if bytes[at - 1] != *last || !same(&bytes[found..at], name) {
                 continue;
             }
             let before = found.checked_sub(1).map(|before| bytes[before]);
