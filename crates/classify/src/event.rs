@@ -240,9 +240,10 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Adds a value whose name lies where `at` says, and stays there.
-    pub(crate) fn add_there(&mut self, name: &[u8], at: usize, text: Span, keep: bool) {
-        if self.scratch.values.len() < VALUES_MAX && self.wants(name) {
+    /// Adds a value whose name lies where `at` says, and stays there; whether it is asked for.
+    pub(crate) fn add_there(&mut self, name: &[u8], at: usize, text: Span, keep: bool) -> bool {
+        let wanted = self.scratch.values.len() < VALUES_MAX && self.wants(name);
+        if wanted {
             let name = &name[..name.len().min(NAME_BYTES_MAX)];
             let value = Value {
                 name: Span::new(at, at + name.len()),
@@ -253,6 +254,7 @@ impl<'a> Event<'a> {
             };
             self.scratch.values.push(value);
         }
+        wanted
     }
 
     /// What a step reads: a slice of the arena, or a copy of what lies in the scratch bytes, which

@@ -142,8 +142,10 @@ impl Needs {
         self.when(&branch.when);
         for step in &branch.read {
             self.part(&step.input);
-            if let Action::Time { text, .. } = &step.action {
-                self.text(text);
+            match &step.action {
+                Action::Time { text, .. } => self.text(text),
+                Action::Kv(kv) => kv.until.iter().for_each(|name| self.names.insert(name)),
+                _ => {}
             }
         }
         self.set(&branch.set);

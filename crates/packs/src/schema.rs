@@ -170,6 +170,10 @@ fn step(key: &str) -> Value {
         "keep" => flag("Its values count among the event's."),
         "greedy" => flag("The last column takes the rest."),
         "columns" => described(reference("texts"), "Names; an empty one is skipped."),
+        "until" => described(
+            reference("texts"),
+            "Reading ends once all of these pairs have been read.",
+        ),
         "format" => described(
             reference("texts"),
             "The first that fits: %Y-%m-%d %H:%M:%S.",

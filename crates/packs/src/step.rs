@@ -33,6 +33,7 @@ pub(crate) const KEYS: &[&str] = &[
     "columns",
     "delimiter",
     "greedy",
+    "until",
     "format",
     "zone",
 ];
@@ -115,6 +116,10 @@ fn kv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) -
         pair,
         value: *value,
         quotes,
+        until: option("until").map_or_else(Vec::new, |entry| {
+            let names = reader.texts(&entry.value, "until");
+            names.into_iter().map(|(name, _)| name.to_owned()).collect()
+        }),
     })
 }
 
@@ -134,12 +139,7 @@ fn csv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) 
     if delimiter.is_empty() {
         return None;
     }
-    Some(Csv {
-        columns,
-        delimiter,
-        quote,
-        greedy,
-    })
+    Some(Csv::new(columns, delimiter, quote, greedy))
 }
 
 fn time<'n>(

@@ -1,6 +1,7 @@
 //! Columns.
 
 use inrush_event::Span;
+use wide::u8x16;
 
 use crate::event::Event;
 
@@ -8,16 +9,41 @@ use crate::event::Event;
 #[derive(Clone, Debug)]
 pub struct Csv {
     /// Names in order; an empty one is skipped.
-    pub columns: Vec<String>,
+    columns: Vec<String>,
     /// Between columns.
-    pub delimiter: Vec<u8>,
+    delimiter: Vec<u8>,
     /// The character that a column may stand in; written twice, it stands for itself.
-    pub quote: Option<u8>,
+    quote: Option<u8>,
     /// Whether the last column takes the rest.
-    pub greedy: bool,
+    greedy: bool,
+    /// Places of the columns that have a name.
+    wanted: Vec<u32>,
+}
+
+/// Bytes that are looked at together.
+const BLOCK_BYTES: usize = 64;
+
+/// Where the signs of a list stand in a block: a bit for each byte.
+#[derive(Clone, Copy, Debug)]
+struct Signs {
+    delimiters: u64,
+    quotes: u64,
 }
 
 impl Csv {
+    /// Columns between these bytes.
+    pub fn new(columns: Vec<String>, delimiter: Vec<u8>, quote: Option<u8>, greedy: bool) -> Self {
+        let mut csv = Self {
+            columns,
+            delimiter,
+            quote,
+            greedy,
+            wanted: Vec::new(),
+        };
+        csv.retain(|_| true);
+        csv
+    }
+
     /// Leaves out the columns that nothing asks for.
     pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         for column in &mut self.columns {
@@ -31,12 +57,28 @@ impl Csv {
             self.columns
                 .truncate(last.map_or(0, |last| last + 1).max(2));
         }
+        let columns = (0..).zip(&self.columns);
+        let wanted = columns.filter(|(_, column)| !column.is_empty());
+        self.wanted = wanted.map(|(at, _)| at).collect();
     }
 
     /// Reads as many columns as there are; there must be two, or as many as there are names.
     pub(super) fn read(&self, bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
+        // What nothing asks for was taken out before.
+        let add = |column: usize, from: usize, to: usize| {
+            let text = Span::new(span.start() + from, span.start() + to);
+            event.add_wanted(self.columns[column].as_bytes(), text, keep, false);
+        };
+        let read = match (self.delimiter.as_slice(), self.greedy) {
+            ([delimiter], false) => self.by_blocks(*delimiter, bytes, add),
+            _ => self.by_columns(bytes, add),
+        };
+        read >= self.columns.len().min(2)
+    }
+
+    /// Hands columns that have a name to `add`, with where they begin and end; how many there are.
+    fn by_columns(&self, bytes: &[u8], mut add: impl FnMut(usize, usize, usize)) -> usize {
         let mut at = 0;
-        let mut read = 0;
         for (index, name) in self.columns.iter().enumerate() {
             let last = index + 1 == self.columns.len();
             let (from, to, next) = if last && self.greedy {
@@ -44,18 +86,74 @@ impl Csv {
             } else {
                 self.column(bytes, at)
             };
-            read += 1;
             if !name.is_empty() {
-                let text = Span::new(span.start() + from, span.start() + to);
-                // What nothing asks for was taken out before.
-                event.add_wanted(name.as_bytes(), text, keep, false);
+                add(index, from, to);
             }
             match next {
                 Some(next) => at = next,
-                None => break,
+                None => return index + 1,
             }
         }
-        read >= self.columns.len().min(2)
+        self.columns.len()
+    }
+
+    /// The same where one byte stands between columns: those without a name are counted, by blocks
+    /// of bytes, rather than looked for.
+    fn by_blocks(
+        &self,
+        delimiter: u8,
+        bytes: &[u8],
+        mut add: impl FnMut(usize, usize, usize),
+    ) -> usize {
+        let count = self.columns.len();
+        let mut wanted = self.wanted.iter().map(|at| *at as usize).peekable();
+        // The column that begins at `start`, and the block at `at`, which is not before it.
+        let (mut column, mut start, mut at) = (0, 0, 0);
+        loop {
+            let signs = signs(bytes, at, delimiter, self.quote);
+            let begins = signs.delimiters << 1 | u64::from(at == start);
+            let quoted = signs.quotes & begins;
+            let before = quoted
+                .checked_sub(1)
+                .map_or(u64::MAX, |less| less & !quoted);
+            let mut ends = signs.delimiters & before;
+            while let Some(next) = wanted.next_if(|at| *at < column + ends.count_ones() as usize) {
+                for _ in column..next {
+                    start = at + ends.trailing_zeros() as usize + 1;
+                    ends &= ends - 1;
+                }
+                let end = at + ends.trailing_zeros() as usize;
+                add(next, start, end);
+                ends &= ends - 1;
+                (column, start) = (next + 1, end + 1);
+            }
+            column += ends.count_ones() as usize;
+            if column >= count {
+                return count;
+            }
+            if ends != 0 {
+                start = at + BLOCK_BYTES - ends.leading_zeros() as usize;
+            }
+            if quoted != 0 {
+                let (from, to, next) = self.column(bytes, start);
+                if wanted.next_if_eq(&column).is_some() {
+                    add(column, from, to);
+                }
+                column += 1;
+                match next {
+                    Some(next) if column < count => (start, at) = (next, next),
+                    _ => return column,
+                }
+                continue;
+            }
+            at += BLOCK_BYTES;
+            if at >= bytes.len() {
+                if wanted.next_if_eq(&column).is_some() {
+                    add(column, start, bytes.len());
+                }
+                return column + 1;
+            }
+        }
     }
 
     /// Where the column that begins at `at` lies, and where the next one begins.
@@ -83,5 +181,69 @@ impl Csv {
             return (at + 1, at + end - 1, next);
         }
         (at, at + stop, next)
+    }
+}
+
+/// The signs in the block at `at`; behind the end there are none.
+fn signs(bytes: &[u8], at: usize, delimiter: u8, quote: Option<u8>) -> Signs {
+    let rest = bytes.get(at..).unwrap_or_default();
+    if let Some(block) = rest.first_chunk() {
+        return signs_of(block, delimiter, quote);
+    }
+    let mut block = [0; BLOCK_BYTES];
+    block[..rest.len()].copy_from_slice(rest);
+    let Signs { delimiters, quotes } = signs_of(&block, delimiter, quote);
+    let there = (1 << rest.len()) - 1;
+    Signs {
+        delimiters: delimiters & there,
+        quotes: quotes & there,
+    }
+}
+
+fn signs_of(block: &[u8; BLOCK_BYTES], delimiter: u8, quote: Option<u8>) -> Signs {
+    let (lanes, _) = block.as_chunks::<16>();
+    let mask = |sign: u8| {
+        let lanes = lanes.iter().rev().map(|lane| u8x16::from(*lane));
+        lanes.fold(0, |all, lane| {
+            all << 16 | u64::from(lane.simd_eq(u8x16::splat(sign)).to_bitmask())
+        })
+    };
+    Signs {
+        delimiters: mask(delimiter),
+        quotes: quote.map_or(0, mask),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The columns as one way finds them.
+    type Found = (Vec<(usize, usize, usize)>, usize);
+
+    fn both(csv: &Csv, text: &[u8]) -> (Found, Found) {
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        let by_blocks = csv.by_blocks(b',', text, |at, from, to| one.push((at, from, to)));
+        let by_columns = csv.by_columns(text, |at, from, to| other.push((at, from, to)));
+        ((one, by_blocks), (other, by_columns))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn blocks_find_what_one_column_after_the_other_does(
+            names in proptest::collection::vec(proptest::bool::ANY, 0..90),
+            text in r#"([a,"]{0,90}|(a{0,40},){0,9}|(("[a,]{0,40}"|a{0,9}),){0,30}"?)"#,
+            quoted in proptest::bool::ANY,
+        ) {
+            let name = |is_named: &bool| if *is_named { "x" } else { "" };
+            let columns = names.iter().map(|is_named| name(is_named).to_owned()).collect();
+            let csv = Csv::new(columns, b",".to_vec(), quoted.then_some(b'"'), false);
+            let (blocks, columns) = both(&csv, text.as_bytes());
+            prop_assert_eq!(blocks, columns);
+        }
     }
 }

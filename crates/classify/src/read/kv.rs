@@ -2,8 +2,10 @@
 
 use inrush_event::Span;
 use memchr::memchr;
+use smallvec::SmallVec;
 
 use crate::event::Event;
+use crate::same::same;
 
 /// How pairs are written.
 #[derive(Clone, Debug)]
@@ -14,6 +16,9 @@ pub struct Kv {
     pub value: u8,
     /// The characters that a value may stand in.
     pub quotes: Vec<u8>,
+    /// Once all of these have a value, reading ends: what stands behind is not looked at. Empty: to
+    /// the end of the text.
+    pub until: Vec<String>,
 }
 
 impl Kv {
@@ -21,6 +26,7 @@ impl Kv {
     pub(super) fn read(&self, bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
         let mut at = 0;
         let mut found = false;
+        let mut left: SmallVec<[&[u8]; 16]> = self.until.iter().map(String::as_bytes).collect();
         while let Some(equals) = memchr(self.value, &bytes[at..]).map(|n| at + n) {
             let (key, key_at) = self.key(&bytes[at..equals]);
             let value_at = equals + 1;
@@ -28,7 +34,13 @@ impl Kv {
             if !key.is_empty() {
                 found = true;
                 let text = Span::new(span.start() + from, span.start() + to);
-                event.add_there(key, span.start() + at + key_at, text, keep);
+                let added = event.add_there(key, span.start() + at + key_at, text, keep);
+                if added && !left.is_empty() {
+                    left.retain(|name| !same(name, key));
+                    if left.is_empty() {
+                        return true;
+                    }
+                }
             }
             at = next.max(value_at).min(bytes.len());
         }
