@@ -120,6 +120,10 @@ impl Packs {
                     continue;
                 }
                 seen.insert(rule.name.clone(), number);
+                if let Some(when) = &rule.begins {
+                    let early = rule.early(when.clone());
+                    stages[Stage::Begins as usize].push((pack.file.clone(), early));
+                }
                 stages[rule.stage as usize].push((pack.file.clone(), rule));
             }
         }

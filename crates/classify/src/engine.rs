@@ -301,7 +301,9 @@ impl<'a> Run<'_, 'a> {
         let loose = Anomalies::NO_SDATA.union(Anomalies::BAD_SDATA);
         let loose = loose.union(Anomalies::LONG_FIELD).bits() & self.event.record.anomalies.bits();
         let strict = self.event.record.format == Format::Rfc5424 && loose == 0;
-        if !strict {
+        let known =
+            !strict && self.event.record.pri != Record::PRI_NONE && self.stage(Stage::Begins);
+        if !strict && !known {
             if self.event.record.pri == Record::PRI_NONE {
                 self.stage(Stage::Raw);
             } else if !self.is_plain() {

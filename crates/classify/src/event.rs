@@ -296,12 +296,44 @@ impl<'a> Event<'a> {
                 return span;
             }
         }
-        let start = self.here();
-        match text {
+        let pieces = match text {
             Text::Fixed(text) => return self.keep(text.as_bytes()),
-            Text::Pieces(pieces) => self.write(pieces),
+            Text::Pieces(pieces) => pieces,
+        };
+        if let Some(span) = self.together(pieces) {
+            return span;
         }
+        let start = self.here();
+        self.write(pieces);
         Span::new(start, self.here())
+    }
+
+    /// Where the pieces lie if they are parts that stand one behind the other, as `program[pid]: `
+    /// and the message do: nothing need be copied then.
+    fn together(&self, pieces: &[Piece]) -> Option<Span> {
+        let mut all: Option<Span> = None;
+        for piece in pieces {
+            let Piece::Part {
+                part,
+                filters,
+                default,
+            } = piece
+            else {
+                return None;
+            };
+            let span = self.span(part);
+            match (all, span.is_empty()) {
+                _ if !filters.is_empty() || part.is_set_apart() => return None,
+                (_, true) if default.is_empty() => {}
+                (_, true) => return None,
+                (None, false) => all = Some(span),
+                (Some(before), false) if before.end() == span.start() => {
+                    all = Some(Span::new(before.start(), span.end()));
+                }
+                _ => return None,
+            }
+        }
+        all
     }
 
     fn write(&mut self, pieces: &[Piece]) {

@@ -320,6 +320,24 @@ fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
     }
 }
 
+impl When {
+    /// Whether it can hold only for events whose program, message or text begins in one of some
+    /// ways: those are found with one look at the beginning.
+    pub fn is_beginning(&self) -> bool {
+        let begins = |file: &File<'_>| {
+            let File::Text(Part::Program | Part::Message | Part::Text, anchor, _) = file else {
+                return false;
+            };
+            match anchor {
+                Anchor::Exact(text) | Anchor::Prefix(text) => !text.is_empty(),
+                _ => false,
+            }
+        };
+        let files = || files(self).is_some_and(|files| files.iter().all(begins));
+        matches!(self, Self::Never) || files()
+    }
+}
+
 /// Whether a condition holds for sure where one of the texts is found that it is filed under, if
 /// that is found anywhere and its case counts.
 fn proves(when: &When) -> bool {

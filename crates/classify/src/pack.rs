@@ -50,6 +50,9 @@ pub struct Rule {
     pub over: bool,
     /// Its condition, steps and texts.
     pub branch: Branch,
+    /// A condition on how the event begins by which it is known at once: it is asked with that in
+    /// the stage [`Stage::Begins`] too.
+    pub begins: Option<When>,
     /// The stage that goes on with the event.
     pub then: Option<Stage>,
     /// The definitions of SC4S that it stands for.
@@ -58,6 +61,23 @@ pub struct Rule {
     pub group: Option<Arc<Group>>,
     /// Events and what must come of them.
     pub samples: Vec<Sample>,
+}
+
+impl Rule {
+    /// The same rule as it is asked in the stage [`Stage::Begins`], with that condition.
+    pub(crate) fn early(&self, when: When) -> Self {
+        let branch = Branch {
+            when,
+            ..self.branch.clone()
+        };
+        Self {
+            stage: Stage::Begins,
+            begins: None,
+            samples: Vec::new(),
+            branch,
+            ..self.clone()
+        }
+    }
 }
 
 /// A condition and what follows from it.
@@ -83,6 +103,8 @@ pub struct Branch {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
+    /// What is known by how it begins.
+    Begins,
     /// Headers that are almost syslog.
     Header,
     /// Events without a PRI.
@@ -115,7 +137,8 @@ pub enum Stage {
 
 impl Stage {
     /// All, in the order in which they are asked.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
+        Self::Begins,
         Self::Header,
         Self::Raw,
         Self::Repair,
@@ -135,6 +158,7 @@ impl Stage {
     /// The name in packs.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Begins => "begins",
             Self::Header => "header",
             Self::Raw => "raw",
             Self::Repair => "repair",
@@ -224,6 +248,20 @@ impl Part {
             "sender" => Self::Sender,
             value => Self::Value(value.to_owned()),
         }
+    }
+
+    /// Whether it is no place in the record, nor a value.
+    pub(crate) fn is_set_apart(&self) -> bool {
+        matches!(
+            self,
+            Self::Vendor
+                | Self::Product
+                | Self::Class
+                | Self::HintVendor
+                | Self::HintProduct
+                | Self::Listener
+                | Self::Sender
+        )
     }
 
     /// Its name.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use inrush_classify::Pack;
-use inrush_classify::pack::{Branch, Place, Rule, Stage};
+use inrush_classify::pack::{Branch, Place, Rule, Stage, When};
 use inrush_yaml::Findings;
 use inrush_yaml::{Location, Node, listed, quoted};
 
@@ -12,8 +12,8 @@ use crate::field::Reader;
 
 pub(crate) const PACK: &[&str] = &["about", "rules", "disable"];
 pub(crate) const RULE: &[&str] = &[
-    "name", "stage", "when", "read", "set", "cases", "then", "drop", "over", "order", "group",
-    "samples", "sc4s", "about",
+    "name", "stage", "begins", "when", "read", "set", "cases", "then", "drop", "over", "order",
+    "group", "samples", "sc4s", "about",
 ];
 
 pub(crate) fn place(at: Location) -> Place {
@@ -59,6 +59,7 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
         order: 0,
         over: false,
         branch: Branch::default(),
+        begins: None,
         then: None,
         sc4s: Vec::new(),
         group: None,
@@ -79,6 +80,7 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
                 let entered: Vec<_> = Stage::ALL.into_iter().filter(|s| s.is_entered()).collect();
                 rule.then = stage(value, &entered, reader);
             }
+            "begins" => rule.begins = begins(value, reader),
             "over" => rule.over = reader.flag(value, "over"),
             "order" => match reader.text(value, "order").map(str::parse) {
                 Some(Ok(order)) => rule.order = order,
@@ -102,6 +104,9 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
     if rule.name.is_empty() {
         reader.findings.add(node.at, "a rule needs a `name`");
     }
+    if rule.stage == Stage::Begins {
+        must_begin(&rule.branch.when, node.at, reader);
+    }
     if let Some(group) = &mut group {
         if stage_given && rule.stage != Stage::After {
             let words = "only rules of the stage `after` have a `group`";
@@ -116,6 +121,21 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
         reader.findings.add(node.at, words);
     }
     Some(rule)
+}
+
+/// The condition of a rule that is known by how its events begin.
+fn begins(node: &Node, reader: &mut Reader<'_>) -> Option<When> {
+    let when = crate::branch::when(node, reader);
+    must_begin(&when, node.at, reader);
+    (!matches!(when, When::Never)).then_some(when)
+}
+
+fn must_begin(when: &When, at: Location, reader: &mut Reader<'_>) {
+    if !when.is_beginning() {
+        let words = "a rule that is asked before all others says how the program, the message or \
+                     the text begins: `message: \"date=*\"`";
+        reader.findings.add(at, words);
+    }
 }
 
 fn stage(node: &Node, known: &[Stage], reader: &mut Reader<'_>) -> Option<Stage> {

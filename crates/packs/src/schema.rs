@@ -129,6 +129,10 @@ fn rule(key: &str) -> Value {
 fn branch(key: &str) -> Value {
     match key {
         "when" => described(reference("condition"), "All of its keys must hold."),
+        "begins" => described(
+            reference("condition"),
+            "How an event begins that is known by that before any other rule is asked.",
+        ),
         "read" => described(list(reference("step")), "Takes the event apart, in order."),
         "set" => described(reference("set"), "What is set."),
         "cases" => described(
