@@ -142,6 +142,42 @@ impl Drop for Injected {
     }
 }
 
+#[test]
+fn a_file_that_cannot_be_given_its_name_is_searched_all_the_same() {
+    if !is_root() || tool("strace").is_none() {
+        skip!("no strace, or no right to use it")
+    }
+    let yaml = config(TCP);
+    let inrush = Inrush::start(&yaml);
+    let mut sender = Tcp::connect(inrush.address("tcp"));
+    // The first puts the bytes in their place, the second gives the committed file its name.
+    let Some(injected) = Injected::into(&inrush, "rename", "error=EIO:when=2") else {
+        skip!("strace cannot be started")
+    };
+    sender.send(lines(0..10));
+    inrush.wait_until("committed", |ledger| {
+        ledger.destinations["local"].delivered == 10
+    });
+    eventually("the file has its first name", || {
+        inrush
+            .stderr()
+            .contains("a file has its first name")
+            .then_some(())
+    });
+    drop(injected);
+    let counts = "select count(*), count(distinct seq) from events";
+    assert_eq!(sql(&inrush, counts), json!([10, 10]));
+    assert!(
+        !inrush.stderr().contains("set aside"),
+        "{}",
+        inrush.stderr()
+    );
+    let inrush = again(inrush.stop().1, &yaml);
+    assert_eq!(sql(&inrush, counts), json!([10, 10]));
+    let verified = store_command(&inrush, &["verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+}
+
 /// How often the store has committed, or failed to.
 fn tries(inrush: &Inrush) -> u64 {
     inrush.destination_named("local")["requests"]

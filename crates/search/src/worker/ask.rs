@@ -13,7 +13,7 @@ use inrush_store::schema::STORED;
 use inrush_store::snapshot::Snapshot;
 
 use super::pool::{Death, Present, Search, Shared, Turn, Worker, busy, failure};
-use super::wire::{self, FromWorker, Question, TailChunk, Task, TaskBounds, ToWorker};
+use super::wire::{self, FromWorker, Placed, Question, TailChunk, Task, TaskBounds, ToWorker};
 use crate::answer::Replies;
 
 /// Bytes of raw text of the tail that are sent at once: this part of the memory of searches, for
@@ -218,7 +218,7 @@ impl Ask {
         Task {
             question: self.question.clone(),
             reader: self.reader.clone(),
-            files: files.map(|file| file.entry.clone()).collect(),
+            files: files.map(|file| Placed::of(file)).collect(),
             tail: tail.collect(),
             bounds,
         }

@@ -101,7 +101,7 @@ fn say(out: &Out, what: &FromWorker, flush: bool) {
 #[derive(Default)]
 struct Known {
     place: Option<(Reader, Reading)>,
-    /// By their paths. Footers belong to these.
+    /// By their places. Footers belong to these.
     files: HashMap<String, Arc<DataFile>>,
     footers: Option<Arc<Footers>>,
     /// Its threads, for searches of the same bounds.
@@ -126,10 +126,10 @@ impl Known {
         if self.files.len() > 2 * task.files.len() {
             self.files.clear();
         }
-        let files = task.files.drain(..).map(|entry| {
-            let known = self.files.entry(entry.path.clone());
-            let location = entry.path.as_str().into();
-            Arc::clone(known.or_insert_with(|| Arc::new(DataFile::new(entry, location))))
+        let files = task.files.drain(..).map(|file| {
+            let known = self.files.entry(file.place().to_owned());
+            let location = file.place().into();
+            Arc::clone(known.or_insert_with(|| Arc::new(DataFile::new(file.entry, location))))
         });
         let far = |(number, chunk): (usize, super::wire::TailChunk)| {
             Arc::new(FarChunk {

@@ -14,7 +14,7 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use inrush_store::Reader;
 use inrush_store::read::Fault;
 use inrush_store::reply::{Cell, Event, Reply, Row};
-use inrush_store::snapshot::FileEntry;
+use inrush_store::snapshot::{DataFile, FileEntry};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -35,9 +35,32 @@ pub(super) enum ToWorker {
 pub(super) struct Task {
     pub(super) question: Question,
     pub(super) reader: Reader,
-    pub(super) files: Vec<FileEntry>,
+    pub(super) files: Vec<Placed>,
     pub(super) tail: Vec<TailChunk>,
     pub(super) bounds: TaskBounds,
+}
+
+/// A file of the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Placed {
+    pub(super) entry: FileEntry,
+    /// Where it lies, if not at its path: its name could not be given to it.
+    pub(super) place: Option<String>,
+}
+
+impl Placed {
+    pub(super) fn of(file: &DataFile) -> Self {
+        let place = file.location.as_ref();
+        Self {
+            entry: file.entry.clone(),
+            place: (place != file.entry.path).then(|| place.to_owned()),
+        }
+    }
+
+    /// Its place below the store's folder.
+    pub(super) fn place(&self) -> &str {
+        self.place.as_ref().unwrap_or(&self.entry.path)
+    }
 }
 
 /// What is asked.
