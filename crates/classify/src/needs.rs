@@ -15,19 +15,40 @@ pub(crate) struct Names {
     names: HashSet<Vec<u8>, RandomState>,
     /// What a name begins with up to each of its dots, and the names.
     paths: HashSet<Vec<u8>, RandomState>,
-    /// A bit for each length that a name has; the last for all longer ones.
+    /// What tells most names and paths that are not asked for, without a hash of them.
+    few: Few,
+}
+
+/// Lengths and first bytes of names and of what they begin with.
+#[derive(Clone, Copy, Debug, Default)]
+struct Few {
+    /// A bit for each length; the last for all longer ones.
     lengths: u64,
+    /// A bit for each first byte but for its two highest bits.
+    firsts: u64,
+}
+
+impl Few {
+    fn insert(&mut self, name: &[u8]) {
+        self.lengths |= 1 << name.len().min(63);
+        self.firsts |= 1 << (name.first().copied().unwrap_or(0) & 63);
+    }
+
+    fn may_have(self, name: &[u8]) -> bool {
+        let first = name.first().copied().unwrap_or(0) & 63;
+        self.lengths >> name.len().min(63) & self.firsts >> first & 1 == 1
+    }
 }
 
 impl Names {
     /// Whether that name is asked for.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
-        self.lengths >> name.len().min(63) & 1 == 1 && self.names.contains(name)
+        self.few.may_have(name) && self.names.contains(name)
     }
 
     /// Whether that name, or one below it, is asked for.
     pub(crate) fn leads_on(&self, path: &[u8]) -> bool {
-        self.paths.contains(path)
+        self.few.may_have(path) && self.paths.contains(path)
     }
 
     fn insert(&mut self, name: &str) {
@@ -35,17 +56,19 @@ impl Names {
         for (at, byte) in name.iter().enumerate() {
             if *byte == b'.' {
                 self.paths.insert(name[..at].to_vec());
+                self.few.insert(&name[..at]);
             }
         }
         self.paths.insert(name.to_vec());
         self.names.insert(name.to_vec());
-        self.lengths |= 1 << name.len().min(63);
+        self.few.insert(name);
     }
 
     fn extend(&mut self, other: &Self) {
         self.names.extend(other.names.iter().cloned());
         self.paths.extend(other.paths.iter().cloned());
-        self.lengths |= other.lengths;
+        self.few.lengths |= other.few.lengths;
+        self.few.firsts |= other.few.firsts;
     }
 }
 
