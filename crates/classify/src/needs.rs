@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use crate::event::mark;
 use crate::pack::{Branch, Part, Rule, Set, Stage, Template, When};
 use crate::read::{Action, Step};
 use crate::template::{Piece, Text};
@@ -19,24 +20,31 @@ pub(crate) struct Names {
     few: Few,
 }
 
-/// Lengths and first bytes of names and of what they begin with.
+/// A bit for the [`mark`] of each name, and of what names begin with: a Bloom filter of one hash.
 #[derive(Clone, Copy, Debug, Default)]
-struct Few {
-    /// A bit for each length; the last for all longer ones.
-    lengths: u64,
-    /// A bit for each first byte but for its two highest bits.
-    firsts: u64,
-}
+struct Few([u64; 4]);
 
 impl Few {
-    fn insert(&mut self, name: &[u8]) {
-        self.lengths |= 1 << name.len().min(63);
-        self.firsts |= 1 << (name.first().copied().unwrap_or(0) & 63);
+    /// The word and the bit in it.
+    fn place(name: &[u8]) -> (usize, u32) {
+        let hash = mark(name).wrapping_mul(0x9e37_79b1) >> 24;
+        ((hash >> 6) as usize, hash & 63)
     }
 
-    fn may_have(self, name: &[u8]) -> bool {
-        let first = name.first().copied().unwrap_or(0) & 63;
-        self.lengths >> name.len().min(63) & self.firsts >> first & 1 == 1
+    fn insert(&mut self, name: &[u8]) {
+        let (word, bit) = Self::place(name);
+        self.0[word] |= 1 << bit;
+    }
+
+    fn extend(&mut self, other: Self) {
+        let words = self.0.iter_mut().zip(other.0);
+        words.for_each(|(word, other)| *word |= other);
+    }
+
+    #[inline]
+    fn may_have(&self, name: &[u8]) -> bool {
+        let (word, bit) = Self::place(name);
+        self.0[word] >> bit & 1 == 1
     }
 }
 
@@ -67,8 +75,7 @@ impl Names {
     fn extend(&mut self, other: &Self) {
         self.names.extend(other.names.iter().cloned());
         self.paths.extend(other.paths.iter().cloned());
-        self.few.lengths |= other.few.lengths;
-        self.few.firsts |= other.few.firsts;
+        self.few.extend(other.few);
     }
 }
 
