@@ -42,9 +42,12 @@ pub(crate) use study::Study;
 use tally::Tally;
 
 /// A batch that has events waits at most this long for more, so that a trickle of events does
-/// not cost a hand-over each. It is far below the latency that any destination adds, and nobody
-/// waits for it who waits for an answer.
-pub(crate) const LINGER: Duration = Duration::from_millis(10);
+/// not cost a hand-over each. It is no more than a group commit of the queue gathers anyway, and
+/// nobody waits for it who waits for an answer.
+const LINGER: Duration = Duration::from_millis(25);
+
+/// After so long without a batch an event is handed on at once: it is no part of a trickle.
+const LULL: Duration = Duration::from_millis(100);
 
 /// Bytes that are summed up at once: the checksum is slow on short pieces, and what is so long is
 /// still in the nearest caches.
@@ -310,6 +313,8 @@ pub(crate) struct Filler {
     owed: Owed,
     /// Batches that are studied elsewhere.
     away: Away,
+    /// When the last batch that had events was handed on.
+    handed_on: Instant,
     /// Time that the queue took to take batches: most of it waiting for room.
     blocked: Duration,
 }
@@ -334,6 +339,7 @@ impl Filler {
             settings,
             study,
             away,
+            handed_on: Instant::now(),
             blocked: Duration::ZERO,
         }
     }
@@ -600,7 +606,11 @@ impl Filler {
 
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let batch = self.waits().then(|| self.open.since + LINGER);
+        let batch = self.waits().then(|| {
+            let lull = self.open.since.saturating_duration_since(self.handed_on);
+            let linger = if lull >= LULL { Duration::ZERO } else { LINGER };
+            self.open.since + linger
+        });
         batch.into_iter().chain(self.groups_due()).min()
     }
 
@@ -623,6 +633,9 @@ impl Filler {
 
     /// Hands the batch on. Waits while the queue is full and its policy is to block.
     pub(crate) fn flush(&mut self, now: Now) {
+        if !self.open.is_empty() {
+            self.handed_on = now.instant;
+        }
         if self.away.is_on() {
             return self.send_away(now);
         }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use inrush_queue::DurableHook;
@@ -39,6 +39,12 @@ const LAST_READS: usize = 64;
 /// Readiness events taken at once.
 const EVENTS: usize = 1024;
 
+/// A connection that had at least so much to read at once is not one of a trickle.
+const TRICKLE_BYTES: usize = 16 * 1024;
+
+/// For so long after a connection came its peer may wait for us: a handshake has several turns.
+const HANDSHAKE: Duration = Duration::from_millis(200);
+
 enum Order {
     Take(Arc<Source>, Box<Connection>, Place),
     /// Close the connections of a source that left the configuration.
@@ -48,9 +54,7 @@ enum Order {
 
 /// A running stream worker.
 pub(crate) struct StreamWorker {
-    orders: Sender<Order>,
-    waker: Arc<Waker>,
-    load: Arc<AtomicUsize>,
+    handle: WorkerHandle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -60,6 +64,7 @@ pub(crate) struct WorkerHandle {
     orders: Sender<Order>,
     waker: Arc<Waker>,
     load: Arc<AtomicUsize>,
+    thread: Thread,
 }
 
 impl WorkerHandle {
@@ -87,6 +92,8 @@ impl WorkerHandle {
         {
             tracing::error!(%error, "cannot wake a stream worker");
         }
+        // It may nap, and then looks at nothing else.
+        self.thread.unpark();
     }
 }
 
@@ -114,6 +121,9 @@ impl StreamWorker {
             _hook: hook,
             cipher: vec![0; CIPHER_READ_BYTES],
             sweep_at: Instant::now() + SWEEP,
+            answering: 0,
+            greeting_until: Instant::now(),
+            trickles: false,
             stop_at: None,
         };
         let name = format!("stream-{number}");
@@ -121,25 +131,25 @@ impl StreamWorker {
             worker.doors.keep_near();
             worker.run();
         })?;
-        Ok(Self {
+        let handle = WorkerHandle {
             orders,
             waker,
             load,
+            thread: thread.thread().clone(),
+        };
+        Ok(Self {
+            handle,
             thread: Some(thread),
         })
     }
 
     pub(crate) fn handle(&self) -> WorkerHandle {
-        WorkerHandle {
-            orders: self.orders.clone(),
-            waker: Arc::clone(&self.waker),
-            load: Arc::clone(&self.load),
-        }
+        self.handle.clone()
     }
 
     /// Asks the worker to take in what its connections have sent, and to end.
     pub(crate) fn stop(&self) {
-        self.handle().order(Order::Stop);
+        self.handle.order(Order::Stop);
     }
 
     pub(crate) fn join(mut self) {
@@ -209,6 +219,12 @@ struct Worker {
     _hook: DurableHook,
     cipher: Vec<u8>,
     sweep_at: Instant,
+    /// Connections whose peers wait for answers.
+    answering: usize,
+    /// Until when a new connection's peer may wait for us.
+    greeting_until: Instant,
+    /// Whether the last round found a little on each connection that had something, and no more.
+    trickles: bool,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,
 }
@@ -240,6 +256,7 @@ impl Worker {
         }
         self.load.fetch_sub(self.slots.len(), Ordering::Relaxed);
         self.slots.clear();
+        self.answering = 0;
         self.ready.clear();
         self.fillers.clear();
         self.helping = false;
@@ -276,6 +293,14 @@ impl Worker {
             Some(due) => due.min(self.sweep_at).saturating_duration_since(now),
             None => self.sweep_at.saturating_duration_since(now),
         };
+        let timeout = match due {
+            Some(due) if self.may_nap(now) => {
+                thread::park_timeout(due.saturating_duration_since(now));
+                self.pressure.rested(now.elapsed());
+                Duration::ZERO
+            }
+            _ => timeout,
+        };
         self.wake.fall_asleep();
         let timeout = match self.fillers.iter().any(Filler::has_news) {
             true => Duration::ZERO,
@@ -294,6 +319,18 @@ impl Worker {
         if !timeout.is_zero() {
             self.pressure.rested(now.elapsed());
         }
+    }
+
+    /// Whether what comes may gather until the open batch is due, rather than be read piece by
+    /// piece: each waking costs as much as many events. Only where it trickles and nobody waits for
+    /// an answer, so that no event comes later to the queue than its batch would.
+    fn may_nap(&self, now: Instant) -> bool {
+        self.trickles
+            && self.answering == 0
+            && !self.helping
+            && self.stop_at.is_none()
+            && now >= self.greeting_until
+            && !self.fillers.iter().any(Filler::has_news)
     }
 
     /// Goes on with batches that were lent to others and not begun, and has others help from now
@@ -332,6 +369,7 @@ impl Worker {
     fn take(&mut self, source: &Arc<Source>, connection: Connection, place: Place) {
         let (_, settings) = source.settings();
         self.serial += 1;
+        self.greeting_until = Instant::now() + HANDSHAKE;
         let id = ConnectionId {
             key: self.slots.vacant_key(),
             serial: self.serial,
@@ -349,6 +387,7 @@ impl Worker {
             open_by: Instant::now() + settings.stream.handshake_timeout.0 * 2,
             closing: None,
         };
+        self.answering += usize::from(slot.state.debt().is_some());
         let key = self.slots.insert(slot);
         let slot = &mut self.slots[key];
         let socket = slot.connection.socket_mut();
@@ -392,6 +431,7 @@ impl Worker {
     /// Reads each ready connection once, so that a hot one cannot starve the others.
     fn read_round(&mut self) {
         let now = Now::read();
+        self.trickles = !self.ready.is_empty();
         for _ in 0..self.ready.len() {
             let Some(key) = self.ready.pop_front() else {
                 break;
@@ -431,10 +471,12 @@ impl Worker {
         match outcome {
             Read::Data(_) => {
                 slot.last_data = now.instant;
+                self.trickles = false;
                 self.mark_ready(key, false);
             }
-            Read::Drained(_) => {
+            Read::Drained(bytes) => {
                 slot.last_data = now.instant;
+                self.trickles &= bytes < TRICKLE_BYTES;
                 if slot.hang_up {
                     self.mark_ready(key, true);
                 }
@@ -493,6 +535,7 @@ impl Worker {
         let Some(mut slot) = self.slots.try_remove(key) else {
             return;
         };
+        self.answering -= usize::from(slot.state.debt().is_some());
         let source = self.fillers[slot.filler].source();
         if let Some(reason) = reason {
             source.ended(&mut slot.connection, reason);

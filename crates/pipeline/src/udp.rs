@@ -277,6 +277,10 @@ impl Pause {
     const WINDOW: Duration = Duration::from_millis(20);
     /// Below this rate (datagrams a second) every datagram may wake us.
     const RATE_MIN: u64 = 10_000;
+    /// The same with a buffer that bridges the longest rest whatever comes: so many datagrams of 100
+    /// bytes a link of 10 Gbit/s brings in 4 ms.
+    const RATE_MIN_BRIDGED: u64 = 500;
+    const BRIDGES: u64 = 30_000;
     /// Rests are never longer than this, which is less than a batch may wait anyway. Measured at
     /// 150,000 datagrams a second: rests of 1 ms cost 10 % more CPU than rests of 4 ms.
     const REST_MAX: Duration = Duration::from_millis(4);
@@ -314,7 +318,11 @@ impl Pause {
             self.window_start = now;
             self.window_datagrams = 0;
         }
-        if n == 0 || self.rate < Self::RATE_MIN {
+        let least = match self.capacity >= Self::BRIDGES {
+            true => Self::RATE_MIN_BRIDGED,
+            false => Self::RATE_MIN,
+        };
+        if n == 0 || self.rate < least {
             return None;
         }
         let fills = self.capacity / Self::HEADROOM;
@@ -344,7 +352,13 @@ mod tests {
 
     #[test]
     fn a_trickle_wakes_at_once() {
-        assert_eq!(rest(64 << 20, 900), None, "9,000 a second");
+        assert_eq!(rest(4 << 20, 900), None, "9,000 a second");
+        assert_eq!(rest(64 << 20, 40), None, "400 a second");
+    }
+
+    #[test]
+    fn an_ordinary_rate_gathers_where_the_buffer_bridges_any_burst() {
+        assert_eq!(rest(64 << 20, 500), Some(Pause::REST_MAX), "5,000 a second");
     }
 
     #[test]

@@ -181,11 +181,11 @@ fn what_was_filtered_before_a_reload_counts_by_the_rule_of_then() {
 #[test]
 fn what_is_all_filtered_is_counted_as_soon_as_what_is_not() {
     let mut bench = Bench::new(DROP_NOISE);
-    for ms in [0, 4, 8] {
+    for ms in [0, 10, 20] {
         bench.read(1, NOISE, RECOGNISE_STEP, ms);
         assert_eq!(bench.row().received, 0, "the batch is open");
     }
-    bench.read(1, NOISE, RECOGNISE_STEP, 12);
+    bench.read(1, NOISE, RECOGNISE_STEP, 27);
     assert_eq!(bench.row().received, 4 * RECOGNISE_STEP as u64);
 }
 
@@ -197,9 +197,21 @@ fn what_has_not_a_byte_does_not_have_others_handed_on_sooner() {
     bench.read(1, "", 1, 100);
     bench.read(1, OTHER, 1, 105);
     assert_eq!(bench.row().received, 1);
-    bench.rest(110);
+    bench.rest(126);
     let row = bench.row();
     assert_eq!((row.received, row.accepted), (3, 2));
+}
+
+#[test]
+fn an_event_after_a_lull_waits_for_no_others() {
+    let mut bench = Bench::new("");
+    bench.read(1, OTHER, 1, 0);
+    bench.rest(50);
+    bench.read(1, OTHER, 1, 120);
+    assert_eq!(bench.row().received, 1, "others may come soon after");
+    bench.rest(150);
+    bench.read(1, OTHER, 1, 300);
+    assert_eq!(bench.row().received, 3);
 }
 
 #[test]
