@@ -188,17 +188,24 @@ impl Lab {
         amount: Amount,
         meanwhile: Option<Meanwhile<'_>>,
     ) -> Result<Run> {
+        let file = &self.messages.file;
+        self.measure_with(subject, sink, (shape, file), amount, meanwhile)
+    }
+
+    /// The same where [`Text::File`](crate::sender::Text::File) is another file.
+    pub(crate) fn measure_with(
+        &self,
+        subject: &mut dyn Subject,
+        sink: Option<&Sink>,
+        (shape, file): (&Shape, &Path),
+        amount: Amount,
+        meanwhile: Option<Meanwhile<'_>>,
+    ) -> Result<Run> {
         let calibration_ms = calibrate_ms();
         let address = subject.address(shape.wire)?;
         let backlog = softnet_dropped()?;
         let window = Window::open(subject.pid(), sink.map(Sink::pid))?;
-        let mut sending = sender::start(
-            &self.inrush,
-            &address,
-            shape,
-            amount,
-            Some(&self.messages.file),
-        )?;
+        let mut sending = sender::start(&self.inrush, &address, shape, amount, Some(file))?;
         let begun = sending.begun;
         if let Some(meanwhile) = meanwhile {
             let mut next = begun + meanwhile.every;

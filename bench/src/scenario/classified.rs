@@ -35,7 +35,7 @@ const MANY_RATIO: f64 = 1.25;
 
 /// Who is measured.
 #[derive(Clone, Copy, PartialEq)]
-enum Who {
+pub(super) enum Who {
     /// Inrush without packs.
     Off,
     /// With all of them.
@@ -49,7 +49,7 @@ enum Who {
 }
 
 impl Who {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Off => "inrush, no packs",
             Self::Packs => "inrush, packs",
@@ -58,13 +58,44 @@ impl Who {
             Self::PeerRules => "syslog-ng, as many rules",
         }
     }
+
+    /// Whether it can be measured here.
+    pub(super) fn is_there(self, lab: &Lab) -> bool {
+        match self {
+            Self::Peer | Self::PeerRules => lab.terms.peers && SyslogNg::installed(),
+            _ => true,
+        }
+    }
+}
+
+/// What is sent.
+pub(super) struct Load {
+    pub(super) shape: Shape,
+    /// Messages, one a line.
+    pub(super) file: PathBuf,
+    /// What they are, for the report.
+    pub(super) words: String,
+}
+
+impl Load {
+    /// The messages of the lab over ten connections.
+    fn of(lab: &Lab) -> Self {
+        Self {
+            shape: MIXED,
+            file: lab.messages.file.clone(),
+            words: lab.messages.words.clone(),
+        }
+    }
 }
 
 /// What is started, and with what.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     lab: &'a Lab,
+    load: Load,
     hec: bool,
     rules: String,
+    /// Rules in `rules` that are ours.
+    pub(super) count: usize,
     /// The folder of the made-up packs.
     many: PathBuf,
 }
@@ -125,27 +156,16 @@ fn measure(
     checks: impl Fn(&[Cell]) -> Vec<Check>,
 ) -> Result<Scenario> {
     tell(shows);
-    let packs = inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into())?;
-    let (rules, count) = peer_rules(&packs);
-    let bench = Bench {
-        lab,
-        hec,
-        rules,
-        many: many(lab)?,
-    };
-    let installed = |who: &Who| match who {
-        Who::Peer | Who::PeerRules => lab.terms.peers && SyslogNg::installed(),
-        _ => true,
-    };
+    let bench = Bench::new(lab, Load::of(lab), hec)?;
     let mut all = Vec::new();
-    for who in arms.iter().copied().filter(installed) {
+    for who in arms.iter().copied().filter(|who| who.is_there(lab)) {
         all.push(bench.arm(who)?);
     }
     let (bare, cells) = rounds(lab, bare_arm(lab)?, all, 2)?;
     let mut scenario = lab.scenario(shows);
     scenario
         .versions
-        .push(format!("{count} rules in syslog-ng"));
+        .push(format!("{} rules in syslog-ng", bench.count));
     scenario.checks = checks(&cells);
     scenario.cells.push(bare);
     scenario.cells.extend(cells);
@@ -153,10 +173,23 @@ fn measure(
 }
 
 impl<'a> Bench<'a> {
-    fn arm<'b>(&'b self, who: Who) -> Result<Arm<'b>> {
+    pub(super) fn new(lab: &'a Lab, load: Load, hec: bool) -> Result<Self> {
+        let packs = inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into())?;
+        let (rules, count) = peer_rules(&packs);
+        Ok(Self {
+            lab,
+            load,
+            hec,
+            rules,
+            count,
+            many: many(lab)?,
+        })
+    }
+
+    pub(super) fn arm<'b>(&'b self, who: Who) -> Result<Arm<'b>> {
         let number = pilot(self.lab, |number| self.one(who, number))?;
         let once = move || self.one(who, number);
-        Ok(Arm::new(who.name(), self.lab.messages.words.clone(), once))
+        Ok(Arm::new(who.name(), self.load.words.clone(), once))
     }
 
     /// One run of a fresh process.
@@ -185,8 +218,9 @@ impl<'a> Bench<'a> {
             }
         };
         let amount = Amount::Number(number);
+        let what = (&self.load.shape, self.load.file.as_path());
         self.lab
-            .measure(subject.as_mut(), None, &MIXED, amount, None)
+            .measure_with(subject.as_mut(), None, what, amount, None)
     }
 
     fn inrush(&self, who: Who) -> String {

@@ -1,6 +1,7 @@
 //! The experiments.
 
 mod classified;
+mod classified_mix;
 mod conserve;
 mod cost;
 mod dead;
@@ -11,6 +12,7 @@ mod grid_udp;
 mod memory;
 mod noloss;
 mod one_sender;
+mod ordinary;
 mod rates;
 mod reload;
 mod rounds;
@@ -57,6 +59,10 @@ pub(crate) enum Name {
     Classified,
     /// The same to a HEC endpoint.
     ClassifiedHec,
+    /// What fills most networks, and each of twelve products alone, recognised.
+    ClassifiedMix,
+    /// What an event costs at the rates of most sites.
+    Ordinary,
     /// UDP, 800 B, beside the bare loop.
     Udp,
     /// UDP loss against the rate, as root.
@@ -157,6 +163,8 @@ impl Name {
             Self::Hec => cost::run(lab, &cost::HEC),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),
+            Self::ClassifiedMix => classified_mix::run(lab),
+            Self::Ordinary => ordinary::run(lab),
             Self::Udp => udp::run(lab),
             Self::UdpRates => rates::run(lab),
             Self::UdpUser => rates::run_user(lab),
