@@ -1,6 +1,8 @@
 //! Reads and recognises messages in a loop, without sockets: for a profiler, and for counting
 //! instructions (`make instructions`).
 
+#[cfg(test)]
+mod begins;
 mod floor;
 mod outcomes;
 

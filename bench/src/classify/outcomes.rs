@@ -44,7 +44,7 @@ pub(super) fn write(messages: &Messages, packs: Packs, broken: usize) -> Result<
 }
 
 /// A message with one to four changes.
-fn broken_one(all: &[&[u8]], random: &mut fastrand::Rng) -> Vec<u8> {
+pub(super) fn broken_one(all: &[&[u8]], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut message = all[random.usize(..all.len())].to_vec();
     for _ in 0..random.usize(1..=CHANGES_MAX) {
         let at = random.usize(..=message.len());

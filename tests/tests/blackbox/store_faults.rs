@@ -172,6 +172,11 @@ fn a_file_that_cannot_be_given_its_name_is_searched_all_the_same() {
         "{}",
         inrush.stderr()
     );
+    // Other processes know no more than the list.
+    let verified = store_command(&inrush, &["verify"]);
+    assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+    let exported = store_command(&inrush, &["export"]).stdout;
+    assert_eq!(String::from_utf8(exported).unwrap().lines().count(), 10);
     let inrush = again(inrush.stop().1, &yaml);
     assert_eq!(sql(&inrush, counts), json!([10, 10]));
     let verified = store_command(&inrush, &["verify"]);
