@@ -135,3 +135,44 @@ fn a_beginning_wins_only_where_it_is_said_to() {
         .collect();
     assert!(words.is_empty(), "{}", words.join("\n"));
 }
+
+#[test]
+fn a_rule_of_a_users_own_is_asked_however_often_its_program_came() {
+    let options = [("fallback".to_owned(), "sc4s".to_owned())].into();
+    let mut packs = inrush_packs::builtin(&options).expect("packs");
+    let own = "rules:\n\
+        - { name: one, stage: message, when: { message: \"*devname=fw-lab *\" }, set: { sourcetype: mine } }\n\
+        - { name: two, stage: program, when: { program: hostd, host: esx9 }, set: { sourcetype: mine } }\n";
+    packs.insert(
+        0,
+        inrush_packs::read("own.yaml", own, &options).expect("a pack"),
+    );
+    let mut reader = Reader::new(packs);
+    let fortios = |name: &str| {
+        format!(
+            "<189>date=2024-05-06 time=07:08:09 devname={name} devid=FGT60F level=notice type=dns"
+        )
+    };
+    let hostd = |host: &str| {
+        format!(
+            "<166>2024-05-06T07:08:05.250Z {host} Hostd: info hostd[2] [Originator@6876 a=b] Done"
+        )
+    };
+    for _ in 0..40 {
+        for (message, wanted) in [
+            (fortios("fw-lab"), "mine"),
+            (fortios("fw-branch"), "fgt_dns"),
+            (hostd("esx9"), "mine"),
+            (hostd("esx4"), "vmware:esxlog:hostd"),
+        ] {
+            let (outcome, rules) = reader.read(message.as_bytes());
+            let class = outcome.class.expect("a class");
+            let texts = String::from_utf8_lossy(&outcome.texts[6]).into_owned();
+            let sourcetype = class.sourcetype.unwrap_or(texts);
+            assert!(
+                sourcetype.contains(wanted),
+                "{sourcetype} by {rules}: {message}"
+            );
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::index::Index;
 use crate::needs;
 use crate::pack::{Branch, Pack, Place, Rule, Stage, When};
+use crate::plan::OWN_STAGES;
 use crate::read::Action;
 
 /// Compiled packs: shared by all workers, never changed.
@@ -13,6 +14,8 @@ pub struct Packs {
     stages: Vec<Table>,
     overrides: Overrides,
     rules: usize,
+    /// Whether a rule of a user's own could be passed over by one that is known by a beginning.
+    has_own: bool,
     /// The number of each rule's first branch, with its stage and its place there; ascending.
     starts: Vec<(u32, Stage, u32)>,
 }
@@ -24,6 +27,9 @@ pub(crate) struct Table {
     pub(crate) index: Index,
     /// The same for the rules that are asked even if an event was recognised.
     pub(crate) over: Index,
+    /// The same for rules that do not come with Inrush: those are not to be passed over by one that
+    /// does and is known by a beginning.
+    pub(crate) own: Index,
 }
 
 /// Something in packs that is probably not meant.
@@ -101,7 +107,8 @@ impl Packs {
         let mut seen: HashMap<String, usize> = HashMap::new();
         let mut stages: Vec<Vec<(String, Rule)>> = Stage::ALL.iter().map(|_| Vec::new()).collect();
         for (number, pack) in packs.into_iter().enumerate() {
-            for rule in pack.rules {
+            for mut rule in pack.rules {
+                rule.own = !pack.builtin;
                 if disabled.contains(&rule.name) {
                     continue;
                 }
@@ -145,7 +152,13 @@ impl Packs {
             let index = Index::new(rules.iter().map(|rule| Some(&rule.branch)));
             let over = rules.iter().map(|rule| rule.over.then_some(&rule.branch));
             let over = Index::new(over);
-            Table { rules, index, over }
+            let own = Index::new(rules.iter().map(|rule| rule.own.then_some(&rule.branch)));
+            Table {
+                rules,
+                index,
+                over,
+                own,
+            }
         });
         let stages: Vec<Table> = stages.collect();
         let mut starts = Vec::new();
@@ -153,7 +166,9 @@ impl Packs {
             let rules = table.rules.iter().enumerate();
             starts.extend(rules.map(|(at, rule)| (rule.branch.id, stage, at as u32)));
         }
+        let own = |stage: &Stage| !stages[*stage as usize].own.is_empty();
         let packs = Self {
+            has_own: OWN_STAGES.iter().any(own),
             stages,
             overrides,
             rules,
@@ -170,6 +185,11 @@ impl Packs {
     /// How many rules there are.
     pub fn len(&self) -> usize {
         self.rules
+    }
+
+    /// Whether rules of a user's own could be passed over by one that is known by a beginning.
+    pub(crate) fn has_own(&self) -> bool {
+        self.has_own
     }
 
     /// Whether there is no rule.

@@ -1,5 +1,7 @@
 //! Asks the rules about one event after the other.
 
+mod beginning;
+
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -18,7 +20,7 @@ use crate::hints::Hints;
 use crate::index::{Found, Index, Parts};
 use crate::pack::{Branch, Part, Rule, Set, Stage, Test, When};
 use crate::pattern::Bytes;
-use crate::plan::{Candidate, Known, Left, Plans};
+use crate::plan::{Candidate, Known, Left, OVER, Plans};
 use crate::trace::{Considered, Outcome, describe};
 
 /// Where an event came from.
@@ -301,8 +303,7 @@ impl<'a> Run<'_, 'a> {
         let loose = Anomalies::NO_SDATA.union(Anomalies::BAD_SDATA);
         let loose = loose.union(Anomalies::LONG_FIELD).bits() & self.event.record.anomalies.bits();
         let strict = self.event.record.format == Format::Rfc5424 && loose == 0;
-        let known =
-            !strict && self.event.record.pri != Record::PRI_NONE && self.stage(Stage::Begins);
+        let known = !strict && self.event.record.pri != Record::PRI_NONE && self.begins();
         if !strict && !known {
             if self.event.record.pri == Record::PRI_NONE {
                 self.stage(Stage::Raw);
@@ -483,7 +484,7 @@ impl<'a> Run<'_, 'a> {
     fn stage(&mut self, stage: Stage) -> bool {
         let table = self.packs.table(stage);
         let (index, slot) = if stage == Stage::Listener && self.recognised {
-            (&table.over, Stage::ALL.len())
+            (&table.over, OVER)
         } else {
             (&table.index, stage as usize)
         };
@@ -551,14 +552,18 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    /// Asks a rule for what is left of its condition, and takes it if that holds.
-    fn ask(&mut self, rule: &'a Rule, stage: Stage, candidate: Candidate) -> bool {
-        let failed = match self.work.plans.left(candidate) {
+    /// What of a rule's condition does not hold, as far as that must still be asked.
+    fn open_condition<'w>(&'w self, rule: &'w Rule, candidate: Candidate) -> Option<&'w When> {
+        match self.work.plans.left(candidate) {
             Left::Nothing => None,
             Left::Part(when) => self.failing(when),
             Left::All => self.failing(&rule.branch.when),
-        };
-        if let Some(failed) = failed {
+        }
+    }
+
+    /// Asks a rule for what is left of its condition, and takes it if that holds.
+    fn ask(&mut self, rule: &'a Rule, stage: Stage, candidate: Candidate) -> bool {
+        if let Some(failed) = self.open_condition(rule, candidate) {
             if self.trace.is_some() {
                 let outcome = Outcome::Condition(describe(failed));
                 self.note(rule, stage, outcome);

@@ -53,6 +53,8 @@ pub struct Rule {
     /// A condition on how the event begins by which it is known at once: it is asked with that in
     /// the stage [`Stage::Begins`] too.
     pub begins: Option<When>,
+    /// Whether it does not come with Inrush; known once packs are compiled.
+    pub own: bool,
     /// The stage that goes on with the event.
     pub then: Option<Stage>,
     /// The definitions of SC4S that it stands for.

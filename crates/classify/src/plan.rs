@@ -21,8 +21,21 @@ const PROGRAM_BYTES_MAX: usize = 64;
 /// Events of a program before it gets classes of its own: whoever makes programs up gets none.
 const USES_ENOUGH: u32 = 16;
 
-/// The stages, and the rules of the stage `listener` that are asked of what is known already.
-const TABLES: usize = Stage::ALL.len() + 1;
+/// The stages in which a rule of a user's own may take an event that is known by its beginning.
+pub(crate) const OWN_STAGES: [Stage; 5] = [
+    Stage::Header,
+    Stage::Repair,
+    Stage::Sdata,
+    Stage::Program,
+    Stage::Message,
+];
+
+/// Where the rules of the stage `listener` stand that are asked of what is known already, and where
+/// those of [`OWN_STAGES`].
+pub(crate) const OVER: usize = Stage::ALL.len();
+pub(crate) const OWN: usize = OVER + 1;
+
+const TABLES: usize = OWN + OWN_STAGES.len();
 
 /// A rule that can hold, and what of its condition must still be asked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -72,8 +85,8 @@ struct Plan {
     program: SmallVec<[u8; 24]>,
     format: Format,
     /// A bit for each of the stages that were found out, and for those without a rule but by hints.
-    known: u16,
-    closed: u16,
+    known: u32,
+    closed: u32,
     stages: [Possible; TABLES],
     /// How often it was looked for, up to [`USES_ENOUGH`].
     uses: u32,
@@ -91,7 +104,7 @@ struct Possible {
 }
 
 // There is a bit for each of the stages.
-const _: () = assert!(TABLES <= u16::BITS as usize);
+const _: () = assert!(TABLES <= u32::BITS as usize);
 
 /// What programs decide, of one worker and one listener.
 #[derive(Debug, Default)]
@@ -218,7 +231,7 @@ impl Plans {
         let plan = &mut self.known[number as usize];
         plan.known |= 1 << slot;
         let closed = self.rules.len() == from && index.is_closed(parts);
-        plan.closed |= u16::from(closed) << slot;
+        plan.closed |= u32::from(closed) << slot;
         plan.stages[slot] = Possible {
             rules: (from as u32, self.rules.len() as u32),
             parts,

@@ -60,6 +60,7 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
         over: false,
         branch: Branch::default(),
         begins: None,
+        own: false,
         then: None,
         sc4s: Vec::new(),
         group: None,

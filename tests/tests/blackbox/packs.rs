@@ -188,6 +188,58 @@ fn a_pack_of_ones_own_takes_effect_on_reload_and_comes_first() {
     assert_eq!(hec.taken()[2]["sourcetype"], "acme:gadget");
 }
 
+/// What comes with Inrush may know an event by how it begins, before rules of a later stage are
+/// asked: not where one of a user's own would have it.
+#[test]
+fn a_rule_of_ones_own_is_not_passed_over_by_a_beginning() {
+    let dir = with_pack(
+        "about: mine\nrules:\n\
+        - name: lab\n  stage: message\n  when: { message: \"*devname=fw-lab *\" }\n  \
+          set: { vendor: a, product: lab, index: lab, sourcetype: \"lab:fw\" }\n\
+        - name: my_hostd\n  stage: program\n  when: { program: hostd, host: esx9 }\n  \
+          set: { vendor: a, product: esx, index: lab, sourcetype: \"lab:esx\" }\n\
+        - name: my_asa\n  stage: header\n  order: -1\n  when: { text: \"*fw-lab2 : %ASA-*\" }\n  \
+          set: { vendor: a, product: asa, index: lab, sourcetype: \"lab:asa\" }\n",
+    );
+    let fortios = |name: &str| {
+        format!(
+            "<189>date=2024-05-06 time=07:08:09 devname={name} devid=FGT60FTK00000001 \
+             eventtime=1714979289 logid=0000000013 type=traffic subtype=forward level=notice"
+        )
+    };
+    let hostd = |host: &str| {
+        format!(
+            "<166>2024-05-06T07:08:05.250Z {host} Hostd: info hostd[2100] [Originator@6876 \
+             sub=Vimsvc opID=12ab] Task created: haTask-1"
+        )
+    };
+    let asa = |host: &str| {
+        format!("<166>May  6 07:08:09 {host} : %ASA-6-302015: Built inbound UDP connection 7")
+    };
+    let records = [
+        (fortios("fw-lab"), "lab:fw"),
+        (fortios("fw-branch"), "fgt_traffic"),
+        (hostd("esx9"), "lab:esx"),
+        (hostd("esx4"), "vmware:esxlog:hostd"),
+        (asa("fw-lab2"), "lab:asa"),
+        (asa("fw-edge"), "cisco:asa"),
+    ];
+    let input: String = records.iter().map(|(raw, _)| format!("{raw}\n")).collect();
+    let output = self::inrush(
+        &["explain", "--json", "-c", "inrush.yaml"],
+        dir.path(),
+        input,
+    );
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let types = said.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["sourcetype"].as_str().unwrap_or_default().to_owned()
+    });
+    let wanted: Vec<_> = records.iter().map(|(_, wanted)| *wanted).collect();
+    assert_eq!(types.collect::<Vec<_>>(), wanted);
+}
+
 /// Packs change again and again while events come: none is lost, none comes twice, and each was
 /// recognised by one of the packs.
 #[test]

@@ -1,0 +1,110 @@
+//! Events that are known by how they begin, unless a rule of a user's own may want them.
+
+use inrush_event::{Record, Span};
+use jiff::tz::TimeZone;
+
+use super::Run;
+use crate::event::Slot;
+use crate::pack::Stage;
+use crate::plan::{OWN, OWN_STAGES};
+use crate::read::Pairs;
+
+/// What is known of an event at one moment of its way.
+#[derive(Clone, Copy)]
+struct State<'a> {
+    record: Record,
+    set: [Slot<'a>; 3],
+    hint: [Slot<'a>; 2],
+    object: Span,
+    pairs: Option<Pairs>,
+    zone: Option<&'a TimeZone>,
+    hinted: bool,
+    recognised: bool,
+    dropped: Option<&'a str>,
+}
+
+impl<'a> Run<'_, 'a> {
+    /// Whether the event is known by how it begins. A rule of a user's own that could take it has
+    /// it be asked about as if it were not, so that what comes with Inrush takes nothing from it.
+    pub(super) fn begins(&mut self) -> bool {
+        let (values, bytes) = self.mark();
+        let (length, before) = (self.work.chain.len(), self.state());
+        if !self.stage(Stage::Begins) {
+            return false;
+        }
+        let rule = self.work.chain.get(length);
+        let own = rule.and_then(|id| self.packs.branch(*id));
+        if own.is_some_and(|(rule, _)| rule.own) || !self.packs.has_own() {
+            return true;
+        }
+        let after = self.state();
+        self.set_state(before);
+        let mut held = self.own_holds();
+        if !held && !after.record.app.is_empty() {
+            // What the rule made of the program may be what a user's own rule asks for.
+            self.set_state(after);
+            held = self.own_holds();
+        }
+        if held {
+            self.set_state(before);
+            self.work.chain.truncate(length);
+            self.event.scratch.values.truncate(values);
+            self.event.scratch.bytes.truncate(bytes);
+            return false;
+        }
+        self.set_state(after);
+        true
+    }
+
+    /// Whether the condition of a user's own rule holds in one of the stages that a beginning
+    /// passes over.
+    fn own_holds(&mut self) -> bool {
+        let mut stages = OWN_STAGES.into_iter().enumerate();
+        stages.any(|(at, stage)| {
+            let (table, slot) = (self.packs.table(stage), OWN + at);
+            let plan = self.plan();
+            let closed = |plan| self.work.plans.is_closed(plan, slot);
+            if table.own.is_empty() || !table.own.has_hints() && plan.is_some_and(closed) {
+                return false;
+            }
+            let base = self.work.candidates.len();
+            self.candidates(plan, slot, table, &table.own);
+            let holds = (base..self.work.candidates.len()).any(|at| {
+                let candidate = self.work.candidates[at];
+                let rule = &table.rules[candidate.rule()];
+                self.open_condition(rule, candidate).is_none()
+            });
+            self.work.candidates.truncate(base);
+            holds
+        })
+    }
+
+    /// All that rules change but for values, texts and the way through the packs.
+    fn state(&self) -> State<'a> {
+        let event = &self.event;
+        State {
+            record: event.record,
+            set: [event.vendor, event.product, event.class],
+            hint: [event.hint_vendor, event.hint_product],
+            object: event.object,
+            pairs: event.pairs,
+            zone: event.zone,
+            hinted: self.hinted,
+            recognised: self.recognised,
+            dropped: self.dropped,
+        }
+    }
+
+    fn set_state(&mut self, state: State<'a>) {
+        let event = &mut self.event;
+        event.record = state.record;
+        [event.vendor, event.product, event.class] = state.set;
+        [event.hint_vendor, event.hint_product] = state.hint;
+        event.object = state.object;
+        event.pairs = state.pairs;
+        event.zone = state.zone;
+        self.hinted = state.hinted;
+        self.recognised = state.recognised;
+        self.dropped = state.dropped;
+    }
+}
