@@ -16,9 +16,9 @@ use super::{PLACE, RECEIVED};
 /// Broken messages.
 const BROKEN: usize = 30_000;
 
-/// The rule that is known by its beginning, and the first rule that had the event before: there the
-/// beginning is right. The first two were seen where the text of another event stands behind it, the
-/// third in RFC 5424 without structured data.
+/// The rule that is known by its beginning, and the first rule that had the event before: there
+/// the beginning is right. The first two were seen where the text of another event stands behind
+/// it, the third in RFC 5424 without structured data.
 const WINS: &[(&str, &str)] = &[
     ("cef_first", "cisco_header_any"),
     ("vmware_esx_daemon", "cisco_header_any"),
@@ -141,8 +141,10 @@ fn a_rule_of_a_users_own_is_asked_however_often_its_program_came() {
     let options = [("fallback".to_owned(), "sc4s".to_owned())].into();
     let mut packs = inrush_packs::builtin(&options).expect("packs");
     let own = "rules:\n\
-        - { name: one, stage: message, when: { message: \"*devname=fw-lab *\" }, set: { sourcetype: mine } }\n\
-        - { name: two, stage: program, when: { program: hostd, host: esx9 }, set: { sourcetype: mine } }\n";
+        - name: one\n  stage: message\n  when: { message: \"*devname=fw-lab *\" }\n  \
+          set: { sourcetype: mine }\n\
+        - name: two\n  stage: program\n  when: { program: hostd, host: esx9 }\n  \
+          set: { sourcetype: mine }\n";
     packs.insert(
         0,
         inrush_packs::read("own.yaml", own, &options).expect("a pack"),

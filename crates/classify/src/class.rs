@@ -345,7 +345,8 @@ impl Class {
 
     /// Writes what this event has beyond its class.
     fn extra(&self, packs: &Packs, event: &mut Event<'_>) -> Span {
-        if self.info.text != EventText::Own && self.dynamic.is_empty() && self.fields.is_empty() {
+        let is_plain = self.dynamic.is_empty() && self.fields.is_empty();
+        if self.info.text != EventText::Own && is_plain && event.unread.is_none() {
             return Span::EMPTY;
         }
         // Each text is put together first, then copied behind its key.
@@ -385,7 +386,7 @@ impl Class {
             }
             Some(Template::Fixed(_)) | None => {}
         }
-        if !self.fields.is_empty() {
+        if !self.fields.is_empty() || event.unread.is_some() {
             push(ExtraKey::Fields, render::fields(&self.fields, event));
         }
         let start = event.here();

@@ -32,6 +32,22 @@ pub(crate) struct Table {
     pub(crate) own: Index,
 }
 
+impl Table {
+    fn new(rules: Vec<Rule>) -> Self {
+        let of = |is_one: fn(&Rule) -> bool| {
+            let rules = rules.iter();
+            Index::new(rules.map(|rule| is_one(rule).then_some(&rule.branch)))
+        };
+        let (index, over, own) = (of(|_| true), of(|rule| rule.over), of(|rule| rule.own));
+        Self {
+            rules,
+            index,
+            over,
+            own,
+        }
+    }
+}
+
 /// Something in packs that is probably not meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
@@ -135,7 +151,6 @@ impl Packs {
             }
         }
         let rules = seen.len();
-        let (mut next, mut groups) = (0, 0);
         let mut sorted = Vec::new();
         for (stage, mut rules) in Stage::ALL.into_iter().zip(stages) {
             rules.sort_by_key(|(_, rule)| rule.order);
@@ -145,20 +160,12 @@ impl Packs {
             sorted.push((stage, rules));
         }
         needs::prune(&mut sorted);
+        let (mut next, mut groups) = (0, 0);
         let stages = sorted.into_iter().map(|(_, mut rules)| {
             rules
                 .iter_mut()
                 .for_each(|rule| number(&mut rule.branch, &mut next, &mut groups));
-            let index = Index::new(rules.iter().map(|rule| Some(&rule.branch)));
-            let over = rules.iter().map(|rule| rule.over.then_some(&rule.branch));
-            let over = Index::new(over);
-            let own = Index::new(rules.iter().map(|rule| rule.own.then_some(&rule.branch)));
-            Table {
-                rules,
-                index,
-                over,
-                own,
-            }
+            Table::new(rules)
         });
         let stages: Vec<Table> = stages.collect();
         let mut starts = Vec::new();

@@ -207,6 +207,7 @@ impl Classifier {
             only: None,
             object: Span::EMPTY,
             pairs: None,
+            unread: None,
             zone: None,
             source_zone: place.zone,
             scratch: &mut self.scratch,
@@ -572,13 +573,14 @@ impl<'a> Run<'_, 'a> {
         }
         let (values, bytes) = self.mark();
         let (length, record) = (self.work.chain.len(), self.event.record);
+        let unread = self.event.unread;
         let outcome = self.take(&rule.branch);
         let taken = outcome == Outcome::Taken;
         self.note(rule, stage, outcome);
         if !taken {
             // What a rule read that was not taken after all is forgotten.
             self.work.chain.truncate(length);
-            self.event.record = record;
+            (self.event.record, self.event.unread) = (record, unread);
             self.event.scratch.values.truncate(values);
             self.event.scratch.bytes.truncate(bytes);
             return false;
@@ -633,14 +635,14 @@ impl<'a> Run<'_, 'a> {
             }
             let length = self.work.chain.len();
             let (values, bytes) = self.mark();
-            let record = self.event.record;
+            let (record, unread) = (self.event.record, self.event.unread);
             if self.take(case) == Outcome::Taken {
                 if !case.go_on {
                     break;
                 }
             } else {
                 self.work.chain.truncate(length);
-                self.event.record = record;
+                (self.event.record, self.event.unread) = (record, unread);
                 self.event.scratch.values.truncate(values);
                 self.event.scratch.bytes.truncate(bytes);
             }

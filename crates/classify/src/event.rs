@@ -12,7 +12,7 @@ use regex::bytes::CaptureLocations;
 use crate::expression::Slots;
 use crate::needs::Names;
 use crate::pack::Part;
-use crate::read::Pairs;
+use crate::read::{Formats, Pairs};
 use crate::same::same;
 use crate::template::{Filter, Piece, Text};
 
@@ -106,6 +106,8 @@ pub(crate) struct Event<'a> {
     pub(crate) object: Span,
     /// Pairs that were not taken apart: they are looked through when one is asked for.
     pub(crate) pairs: Option<Pairs>,
+    /// The time that a rule could not read last, and what it tried.
+    pub(crate) unread: Option<(&'a Formats, Span)>,
     /// The zone of times without one, if a rule set it.
     pub(crate) zone: Option<&'a jiff::tz::TimeZone>,
     /// The zone of the source.

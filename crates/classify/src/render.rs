@@ -179,5 +179,25 @@ pub(crate) fn fields(fields: &[(String, Text)], event: &mut Event<'_>) -> Span {
         string(event, span);
     }
     event.scratch.spans = values;
+    if let Some((formats, span)) = event.unread {
+        unread(formats.written(), span, event);
+    }
     Span::new(start, event.here())
+}
+
+/// Bytes of a time that nobody could read which are said.
+const UNREAD_BYTES_MAX: usize = 256;
+
+/// What SC4S says where no format of a product's time fits.
+fn unread(written: &str, span: Span, event: &mut Event<'_>) {
+    let text = event.bytes(span);
+    let text = &text[..text.len().min(UNREAD_BYTES_MAX)];
+    let said = format!(
+        "dtparse: Expected {written} Actual {}",
+        String::from_utf8_lossy(text)
+    );
+    let bytes = &mut event.scratch.bytes;
+    bytes.extend_from_slice(b",\"sc4s_error\":");
+    // Writing to a Vec cannot fail.
+    let _ = serde_json::to_writer(&mut *bytes, &said);
 }

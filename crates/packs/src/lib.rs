@@ -48,7 +48,11 @@ pub fn read(file: &str, text: &str, options: &Options) -> Result<Pack, Problems>
 /// None: they are tested.
 pub fn builtin(options: &Options) -> Result<Vec<Pack>, Problems> {
     let files = BUILTIN.iter();
-    files
-        .map(|(file, text)| read(file, text, options))
-        .collect()
+    let pack = |(file, text): &(&str, &str)| {
+        Ok(Pack {
+            builtin: true,
+            ..read(file, text, options)?
+        })
+    };
+    files.map(pack).collect()
 }

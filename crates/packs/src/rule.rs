@@ -105,9 +105,7 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
     if rule.name.is_empty() {
         reader.findings.add(node.at, "a rule needs a `name`");
     }
-    if rule.stage == Stage::Begins {
-        must_begin(&rule.branch.when, node.at, reader);
-    }
+    must_begin(rule.stage, &rule.branch.when, node.at, reader);
     if let Some(group) = &mut group {
         if stage_given && rule.stage != Stage::After {
             let words = "only rules of the stage `after` have a `group`";
@@ -117,22 +115,25 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
     }
     rule.group = group.map(Arc::new);
     if !stage_given {
-        let names = listed(Stage::ALL.iter().map(|stage| stage.name()), "and");
-        let words = format!("a rule needs a `stage`; there are {names}");
-        reader.findings.add(node.at, words);
+        reader.findings.add(node.at, no_stage());
     }
     Some(rule)
+}
+
+fn no_stage() -> String {
+    let names = listed(Stage::ALL.iter().map(|stage| stage.name()), "and");
+    format!("a rule needs a `stage`; there are {names}")
 }
 
 /// The condition of a rule that is known by how its events begin.
 fn begins(node: &Node, reader: &mut Reader<'_>) -> Option<When> {
     let when = crate::branch::when(node, reader);
-    must_begin(&when, node.at, reader);
+    must_begin(Stage::Begins, &when, node.at, reader);
     (!matches!(when, When::Never)).then_some(when)
 }
 
-fn must_begin(when: &When, at: Location, reader: &mut Reader<'_>) {
-    if !when.is_beginning() {
+fn must_begin(stage: Stage, when: &When, at: Location, reader: &mut Reader<'_>) {
+    if stage == Stage::Begins && !when.is_beginning() {
         let words = "a rule that is asked before all others says how the program, the message or \
                      the text begins: `message: \"date=*\"`";
         reader.findings.add(at, words);

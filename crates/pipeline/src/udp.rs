@@ -277,8 +277,8 @@ impl Pause {
     const WINDOW: Duration = Duration::from_millis(20);
     /// Below this rate (datagrams a second) every datagram may wake us.
     const RATE_MIN: u64 = 10_000;
-    /// The same with a buffer that bridges the longest rest whatever comes: so many datagrams of 100
-    /// bytes a link of 10 Gbit/s brings in 4 ms.
+    /// The same with a buffer that bridges the longest rest whatever comes: a link of 10 Gbit/s
+    /// brings so many datagrams of 100 bytes in 4 ms.
     const RATE_MIN_BRIDGED: u64 = 500;
     const BRIDGES: u64 = 30_000;
     /// Rests are never longer than this, which is less than a batch may wait anyway. Measured at

@@ -7,7 +7,7 @@ use super::Run;
 use crate::event::Slot;
 use crate::pack::Stage;
 use crate::plan::{OWN, OWN_STAGES};
-use crate::read::Pairs;
+use crate::read::{Formats, Pairs};
 
 /// What is known of an event at one moment of its way.
 #[derive(Clone, Copy)]
@@ -17,6 +17,7 @@ struct State<'a> {
     hint: [Slot<'a>; 2],
     object: Span,
     pairs: Option<Pairs>,
+    unread: Option<(&'a Formats, Span)>,
     zone: Option<&'a TimeZone>,
     hinted: bool,
     recognised: bool,
@@ -88,6 +89,7 @@ impl<'a> Run<'_, 'a> {
             hint: [event.hint_vendor, event.hint_product],
             object: event.object,
             pairs: event.pairs,
+            unread: event.unread,
             zone: event.zone,
             hinted: self.hinted,
             recognised: self.recognised,
@@ -102,6 +104,7 @@ impl<'a> Run<'_, 'a> {
         [event.hint_vendor, event.hint_product] = state.hint;
         event.object = state.object;
         event.pairs = state.pairs;
+        event.unread = state.unread;
         event.zone = state.zone;
         self.hinted = state.hinted;
         self.recognised = state.recognised;

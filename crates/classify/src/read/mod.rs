@@ -176,9 +176,12 @@ impl Step {
                 let zone = known.unwrap_or(event.source_zone);
                 let Some(time) = formats.read(event.bytes(span), zone, event.record.received)
                 else {
+                    let is_text = !event.bytes(span).trim_ascii().is_empty();
+                    event.unread = is_text.then_some((formats, span));
                     return false;
                 };
                 time.stamp(&mut event.record, known.is_some());
+                event.unread = None;
                 true
             }
             Action::Tag => {

@@ -8,7 +8,11 @@ use crate::PackError;
 
 /// Formats, tried in order.
 #[derive(Clone, Debug)]
-pub struct Formats(Vec<Vec<Item>>);
+pub struct Formats {
+    formats: Vec<Vec<Item>>,
+    /// As they were written, with ` | ` between them.
+    written: String,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
@@ -97,19 +101,31 @@ impl Formats {
     /// # Errors
     /// A letter that stands for nothing.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, PackError> {
-        let formats = texts.into_iter().map(items);
-        Ok(Self(formats.collect::<Result<_, _>>()?))
+        let texts: Vec<&str> = texts.into_iter().collect();
+        let formats = texts.iter().map(|text| items(text));
+        Ok(Self {
+            formats: formats.collect::<Result<_, _>>()?,
+            written: texts.join(" | "),
+        })
+    }
+
+    /// As they were written, with ` | ` between them.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     /// Formats of our own.
     pub(super) fn fixed(texts: &[&str]) -> Self {
-        Self::parse(texts.iter().copied()).unwrap_or_else(|_| Self(Vec::new()))
+        Self::parse(texts.iter().copied()).unwrap_or_else(|_| Self {
+            formats: Vec::new(),
+            written: String::new(),
+        })
     }
 
     /// The time that the whole of `text` is.
     pub(crate) fn read(&self, text: &[u8], zone: &TimeZone, now: Timestamp) -> Option<Read> {
         let text = text.trim_ascii();
-        let mut formats = self.0.iter();
+        let mut formats = self.formats.iter();
         formats.find_map(|format| {
             let (parts, end) = run(format, text)?;
             if end < text.len() && format.last() != Some(&Item::Anything) {
@@ -126,7 +142,7 @@ impl Formats {
         zone: &TimeZone,
         now: Timestamp,
     ) -> Option<(Read, usize)> {
-        let mut formats = self.0.iter();
+        let mut formats = self.formats.iter();
         formats.find_map(|format| {
             let (parts, end) = run(format, text)?;
             Some((resolve(parts, zone, now)?, end))
