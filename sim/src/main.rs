@@ -72,7 +72,7 @@ struct Sim {
     /// Switch a deliberate bug on (needs the feature `mutants`).
     #[arg(long)]
     mutant: Option<String>,
-    /// Show that each deliberate bug is found within 10,000 seeds.
+    /// Show that each deliberate bug is found within 10,000 seeds of the store, 20,000 of the log.
     #[arg(long)]
     mutants: bool,
 }

@@ -37,7 +37,7 @@ const UPKEEP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// First and longest pause after a failed write.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// Chunks of one size that are made one, up to so many rows: a search looks at each chunk.
-const MERGE_CHUNKS: usize = 32;
+const MERGE_CHUNKS: usize = 8;
 const MERGE_ROWS_MAX: usize = 8192;
 
 /// Gets to know how the writing goes.
