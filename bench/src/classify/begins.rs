@@ -10,7 +10,7 @@ use inrush_classify::{Classifier, Pack, Packs, Verdict};
 use inrush_codec::{Parser, Zone};
 use inrush_event::{Anomalies, ClassInfo, Record, Span, Timestamp};
 
-use super::outcomes::broken_one;
+use super::outcomes::{broken_one, spans};
 use super::{PLACE, RECEIVED};
 
 /// Broken messages.
@@ -65,19 +65,13 @@ impl Reader {
         });
         let mut both = message.to_vec();
         both.extend_from_slice(self.classifier.tail());
-        let spans = [
-            record.host,
-            record.app,
-            record.proc_id,
-            record.msg_id,
-            record.sdata,
-            record.message,
-            record.extra,
-        ];
         let outcome = Outcome {
             class,
             time: record.event_time,
-            texts: spans.iter().map(|span| span.of(&both).to_vec()).collect(),
+            texts: spans(&record)
+                .iter()
+                .map(|span| span.of(&both).to_vec())
+                .collect(),
         };
         (outcome, rules)
     }
@@ -169,7 +163,7 @@ fn a_rule_of_a_users_own_is_asked_however_often_its_program_came() {
         ] {
             let (outcome, rules) = reader.read(message.as_bytes());
             let class = outcome.class.expect("a class");
-            let texts = String::from_utf8_lossy(&outcome.texts[6]).into_owned();
+            let texts = String::from_utf8_lossy(&outcome.texts[7]).into_owned();
             let sourcetype = class.sourcetype.unwrap_or(texts);
             assert!(
                 sourcetype.contains(wanted),

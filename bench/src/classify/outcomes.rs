@@ -117,21 +117,25 @@ impl Reader {
         let mut both = message.to_vec();
         both.extend_from_slice(self.classifier.tail());
         // The text of a span counts, not where behind the message it was put.
-        let spans = [
-            record.raw,
-            record.host,
-            record.app,
-            record.proc_id,
-            record.msg_id,
-            record.sdata,
-            record.message,
-            record.extra,
-        ];
-        for span in spans {
+        for span in spans(&record) {
             span.of(&both).hash(&mut digest);
         }
         format!("{kind} {:016x} {:016x}", hash(&rule), digest.finish())
     }
+}
+
+/// The parts of a record that have a text.
+pub(super) fn spans(record: &Record) -> [Span; 8] {
+    [
+        record.raw,
+        record.host,
+        record.app,
+        record.proc_id,
+        record.msg_id,
+        record.sdata,
+        record.message,
+        record.extra,
+    ]
 }
 
 /// A short stand-in for a text.

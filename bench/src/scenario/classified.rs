@@ -59,7 +59,7 @@ impl Who {
         }
     }
 
-    /// Whether it can be measured here.
+    /// True if it can be measured here.
     pub(super) fn is_there(self, lab: &Lab) -> bool {
         match self {
             Self::Peer | Self::PeerRules => lab.terms.peers && SyslogNg::installed(),

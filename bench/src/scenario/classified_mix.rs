@@ -75,7 +75,7 @@ const SENDERS: [u64; 2] = [4, 20];
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "80 % of three firewalls, 15 % of five products more, 5 % of everything, over TCP to \
+    let shows = "80 % of three firewalls, 15 % of five products more, 5 % of everything, TCP to \
                  a blackhole, recognised; and twelve products alone over 4 connections";
     tell(shows);
     let mut loads = Vec::new();

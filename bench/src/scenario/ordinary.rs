@@ -141,7 +141,7 @@ impl Kind {
 
 /// Runs it.
 pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let shows = "TCP, 4 connections, 400 B, one event at a time at 1,000, 5,000 and 50,000/s, queue \
+    let shows = "TCP, 4 connections, 400 B, one event at a time at 1,000, 5,000, 50,000/s, queue \
                  on disk; at 5,000/s messages of devices too, without packs and with them";
     tell(shows);
     let kinds = Kind::all();

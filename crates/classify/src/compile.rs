@@ -14,7 +14,7 @@ pub struct Packs {
     stages: Vec<Table>,
     overrides: Overrides,
     rules: usize,
-    /// Whether a rule of a user's own could be passed over by one that is known by a beginning.
+    /// True if a rule of a user's own could be passed over by one that is known by a beginning.
     has_own: bool,
     /// The number of each rule's first branch, with its stage and its place there; ascending.
     starts: Vec<(u32, Stage, u32)>,
@@ -194,7 +194,7 @@ impl Packs {
         self.rules
     }
 
-    /// Whether rules of a user's own could be passed over by one that is known by a beginning.
+    /// True if rules of a user's own could be passed over by one that is known by a beginning.
     pub(crate) fn has_own(&self) -> bool {
         self.has_own
     }

@@ -321,7 +321,7 @@ fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
 }
 
 impl When {
-    /// Whether it can hold only for events whose program, message or text begins in one of some
+    /// True if it can hold only for events whose program, message or text begins in one of some
     /// ways: those are found with one look at the beginning.
     pub fn is_beginning(&self) -> bool {
         let begins = |file: &File<'_>| {

@@ -53,7 +53,7 @@ pub struct Rule {
     /// A condition on how the event begins by which it is known at once: it is asked with that in
     /// the stage [`Stage::Begins`] too.
     pub begins: Option<When>,
-    /// Whether it does not come with Inrush; known once packs are compiled.
+    /// True if it does not come with Inrush; known once packs are compiled.
     pub own: bool,
     /// The stage that goes on with the event.
     pub then: Option<Stage>,
@@ -252,7 +252,7 @@ impl Part {
         }
     }
 
-    /// Whether it is no place in the record, nor a value.
+    /// True if it is no place in the record, nor a value.
     pub(crate) fn is_set_apart(&self) -> bool {
         matches!(
             self,

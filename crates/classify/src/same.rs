@@ -1,6 +1,6 @@
 //! Short texts, compared where they stand.
 
-/// Whether two texts are the same, as `a == b` says. Most texts that rules compare have a few
+/// True if two texts are the same, as `a == b` says. Most texts that rules compare have a few
 /// bytes: for them a call of `memcmp` costs more than the comparison.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {

@@ -223,7 +223,7 @@ struct Worker {
     answering: usize,
     /// Until when a new connection's peer may wait for us.
     greeting_until: Instant,
-    /// Whether the last round found a little on each connection that had something, and no more.
+    /// True if the last round found a little on each connection that had something, and no more.
     trickles: bool,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,
@@ -321,7 +321,7 @@ impl Worker {
         }
     }
 
-    /// Whether what comes may gather until the open batch is due, rather than be read piece by
+    /// True if what comes may gather until the open batch is due, rather than be read piece by
     /// piece: each waking costs as much as many events. Only where it trickles and nobody waits for
     /// an answer, so that no event comes later to the queue than its batch would.
     fn may_nap(&self, now: Instant) -> bool {

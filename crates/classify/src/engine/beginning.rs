@@ -25,9 +25,12 @@ struct State<'a> {
 }
 
 impl<'a> Run<'_, 'a> {
-    /// Whether the event is known by how it begins. A rule of a user's own that could take it has
+    /// True if the event is known by how it begins. A rule of a user's own that could take it has
     /// it be asked about as if it were not, so that what comes with Inrush takes nothing from it.
     pub(super) fn begins(&mut self) -> bool {
+        if !self.packs.has_own() {
+            return self.stage(Stage::Begins);
+        }
         let (values, bytes) = self.mark();
         let (length, before) = (self.work.chain.len(), self.state());
         if !self.stage(Stage::Begins) {
@@ -35,7 +38,7 @@ impl<'a> Run<'_, 'a> {
         }
         let rule = self.work.chain.get(length);
         let own = rule.and_then(|id| self.packs.branch(*id));
-        if own.is_some_and(|(rule, _)| rule.own) || !self.packs.has_own() {
+        if own.is_some_and(|(rule, _)| rule.own) {
             return true;
         }
         let after = self.state();
@@ -57,7 +60,7 @@ impl<'a> Run<'_, 'a> {
         true
     }
 
-    /// Whether the condition of a user's own rule holds in one of the stages that a beginning
+    /// True if the condition of a user's own rule holds in one of the stages that a beginning
     /// passes over.
     fn own_holds(&mut self) -> bool {
         let mut stages = OWN_STAGES.into_iter().enumerate();
