@@ -84,7 +84,7 @@ pub(crate) fn run(args: &VersusArgs) -> Result<bool> {
         let before = args.lab(&args.before)?;
         let now = args.lab(&now)?;
         for way in counted::Way::ALL {
-            keep(vec![counted::compare(&before, &now, way)?])?;
+            keep(vec![counted::compare(&before, &now, way, args.rounds)?])?;
         }
     }
     Ok(good)

@@ -3,14 +3,21 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// Whether a text since [`take_broken`] was not UTF-8. Only such texts touch it, so that the
+    /// Whether a text since [`clear_broken`] was not UTF-8. Only such texts touch it, so that the
     /// callers of [`json_escape`], who write one event in many pieces, need not hand it around.
     static BROKEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread escaped a text that is not UTF-8 since it last asked.
-pub(super) fn take_broken() -> bool {
-    BROKEN.replace(false)
+/// Forgets what this thread has escaped so far.
+#[inline]
+pub(super) fn clear_broken() {
+    BROKEN.set(false);
+}
+
+/// Whether this thread escaped a text that is not UTF-8 since [`clear_broken`].
+#[inline]
+pub(super) fn is_broken() -> bool {
+    BROKEN.get()
 }
 
 /// Says of a text that was not escaped here that it is not UTF-8.

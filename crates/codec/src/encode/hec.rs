@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::epoch::Second;
-use super::escape::take_broken;
+use super::escape::{clear_broken, is_broken};
 use super::text::{self, Put};
 use super::{json_escape, push_base64};
 
@@ -160,16 +160,14 @@ impl HecEncoder {
             .push_epoch_ms(b"{\"time\":\"", time, b"\",\"host\":\"", out);
         push_host(batch, record, out);
         self.push_names(batch, record, out);
-        take_broken();
+        clear_broken();
         let put = text::push(batch, record, out);
-        if !take_broken() {
-            return self.push_fields(batch, record, put, more, out);
-        }
-        let mut broken = *record;
-        broken.anomalies.insert(Anomalies::NOT_UTF8);
-        let mut kept = more.to_vec();
-        push_base64(batch.get(record.raw), &mut kept);
-        self.push_fields(batch, &broken, put, &kept, out);
+        let broken = is_broken().then(|| broken(batch, record, more));
+        let (record, more) = match &broken {
+            None => (record, more),
+            Some((record, more)) => (record, more.as_slice()),
+        };
+        self.push_fields(batch, record, put, more, out);
     }
 
     fn push_names(&mut self, batch: &Batch, record: &Record, out: &mut Vec<u8>) {
@@ -309,6 +307,16 @@ impl HecEncoder {
         }
         out.extend_from_slice(&pri.text);
     }
+}
+
+/// The record and its further fields where its text is not UTF-8.
+#[cold]
+fn broken(batch: &Batch, record: &Record, more: &[u8]) -> (Record, Vec<u8>) {
+    let mut broken = *record;
+    broken.anomalies.insert(Anomalies::NOT_UTF8);
+    let mut more = more.to_vec();
+    push_base64(batch.get(record.raw), &mut more);
+    (broken, more)
 }
 
 fn names(source: &SourceInfo, options: &HecOptions) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use inrush_event::{Anomalies, Batch, Record, Timestamp, facility_name, severity_name};
 
 use super::epoch::Second;
-use super::escape::take_broken;
+use super::escape::{clear_broken, is_broken};
 use super::{json_escape, push_base64};
 
 /// Encodes events as JSON lines. Keep one a thread: it remembers the second it last rendered.
@@ -35,11 +35,11 @@ impl JsonLines {
         self.push_times(batch.time(record), record, out);
         push_names(batch, record, out);
         push_header(batch, record, out);
-        take_broken();
+        clear_broken();
         push_text(out, b",\"raw\":\"", batch.get(record.raw));
         push_arrival(batch, record, out);
         let mut anomalies = record.anomalies;
-        if take_broken() {
+        if is_broken() {
             anomalies.insert(Anomalies::NOT_UTF8);
         }
         push_anomalies(anomalies, out);

@@ -237,7 +237,6 @@ impl FrameDecoder {
     }
 
     /// A line that begins with this byte has been seen where lines begin.
-    #[inline]
     fn note_line(&mut self, first: u8) {
         let empty = is_terminator(first);
         self.lines_seen |= !empty;
@@ -305,19 +304,24 @@ impl FrameDecoder {
         next
     }
 
-    /// The hot loop of newline framing: one search a record.
+    /// The hot loop of newline framing: one search a record, and one look at its first byte.
     fn lines(&mut self, arena: &[u8], at: usize, emit: &mut impl FnMut(Frame)) -> Step {
         let detecting = self.framing == Framing::Auto;
         let mut frame = at;
         let mut from = at + self.searched;
+        self.note_line(arena[frame]);
         while let Some(found) = memchr2(b'\n', 0, &arena[from..]) {
             self.line(arena, frame, from + found, Anomalies::NONE, emit);
-            self.note_line(arena[frame]);
             frame = from + found + 1;
             from = frame;
-            // Only a digit can begin a count; at the end of the bytes it is not yet known.
-            if detecting && arena.get(frame).is_none_or(u8::is_ascii_digit) {
-                return self.enter(State::Start, frame);
+            match arena.get(frame) {
+                Some(b'<') => self.lines_seen = true,
+                // Only a digit can begin a count; at the end of the bytes it is not yet known.
+                first if detecting && first.is_none_or(u8::is_ascii_digit) => {
+                    return self.enter(State::Start, frame);
+                }
+                Some(&first) => self.note_line(first),
+                None => {}
             }
         }
         self.searched = arena.len() - frame;
@@ -325,7 +329,6 @@ impl FrameDecoder {
         if self.searched <= self.max_message_bytes + 1 {
             return Step::Wait(frame);
         }
-        self.note_line(arena[frame]);
         self.emit_cut(frame, Anomalies::NONE, emit);
         self.enter(State::SkipLine, frame + self.max_message_bytes)
     }

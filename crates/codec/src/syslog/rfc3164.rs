@@ -265,15 +265,10 @@ fn host_word(bytes: &[u8], at: usize, record: &mut Record) -> usize {
 /// of a sentence is no tag: a colon or a PID must follow.
 #[inline]
 fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
-    // `host : %ASA-…`: the colon belongs to nothing. Before other texts it is theirs, and what
-    // follows is no tag.
-    let lone_colon = bytes.get(at..at + 2) == Some(b": ");
-    let behind = skip_spaces(bytes, at + usize::from(lone_colon));
-    if lone_colon && bytes.get(behind) != Some(&b'%') {
-        record.message = Span::new(at, bytes.len());
-        return;
-    }
-    let at = if lone_colon { behind } else { at };
+    let at = match bytes.get(at) {
+        Some(b':') => behind_lone_colon(bytes, at),
+        _ => at,
+    };
     record.message = Span::new(at, bytes.len());
     let Some(len) = tag_len(&bytes[at..bytes.len().min(at + TAG_BYTES_MAX + 1)]) else {
         return;
@@ -293,6 +288,15 @@ fn tag_and_message(bytes: &[u8], at: usize, strict: bool, record: &mut Record) {
     record.app = Span::new(at, end);
     record.proc_id = pid.unwrap_or(Span::EMPTY);
     record.message = Span::new(begin, bytes.len());
+}
+
+/// Offset of the `%` behind `: ` in `host : %ASA-…`, where the colon belongs to nothing; else `at`:
+/// the colon belongs to the text, which has no tag.
+#[cold]
+fn behind_lone_colon(bytes: &[u8], at: usize) -> usize {
+    let behind = skip_spaces(bytes, at + 1);
+    let is_lone = behind > at + 1 && bytes.get(behind) == Some(&b'%');
+    if is_lone { behind } else { at }
 }
 
 /// Whether the name and colon open a CEF or LEEF payload: they belong to the message.
