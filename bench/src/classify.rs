@@ -5,6 +5,8 @@
 mod begins;
 mod floor;
 mod outcomes;
+#[cfg(test)]
+mod remembered;
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use inrush_classify::pack::Stage;
 use inrush_classify::{Classifier, Pack, Packs, Verdict};
 use inrush_codec::{Parser, Zone};
-use inrush_event::{Anomalies, ClassInfo, Record, Span, Timestamp};
+use inrush_event::{
+    Anomalies, ClassInfo, EventNames, Extra, ExtraKey, Record, SourceInfo, Span, Timestamp,
+};
 
 use super::outcomes::{broken_one, spans};
 use super::{PLACE, RECEIVED};
@@ -25,15 +27,17 @@ const WINS: &[(&str, &str)] = &[
     ("palo_alto_panos", "header_wrong_version"),
 ];
 
-struct Reader {
+pub(super) struct Reader {
     parser: Parser,
     classifier: Classifier,
 }
 
 /// All that a destination gets of an event.
 #[derive(PartialEq, Debug)]
-struct Outcome {
+pub(super) struct Outcome {
+    /// As what its class has it written; its names are below.
     class: Option<ClassInfo>,
+    names: [Vec<u8>; 6],
     time: Timestamp,
     texts: Vec<Vec<u8>>,
 }
@@ -41,14 +45,18 @@ struct Outcome {
 impl Reader {
     fn new(packs: Vec<Pack>) -> Self {
         let (packs, _) = Packs::compile(packs, Default::default());
+        Self::of(&Arc::new(packs))
+    }
+
+    pub(super) fn of(packs: &Arc<Packs>) -> Self {
         Self {
             parser: Parser::new(Zone::utc()),
-            classifier: Classifier::new(Arc::new(packs), None),
+            classifier: Classifier::new(Arc::clone(packs), None),
         }
     }
 
     /// What comes of a message, and the rules that it was recognised by.
-    fn read(&mut self, message: &[u8]) -> (Outcome, String) {
+    pub(super) fn read(&mut self, message: &[u8]) -> (Outcome, String) {
         let raw = Span::new(0, message.len());
         let mut record = Record::unparsed(raw, RECEIVED, 0, Anomalies::NONE);
         self.parser.parse(message, &mut record);
@@ -59,19 +67,42 @@ impl Reader {
         };
         let class = class.map(|class| ClassInfo::clone(self.classifier.class(class)));
         let rules = class.as_ref().map_or("", |class| &class.rules).to_owned();
-        let class = class.map(|class| ClassInfo {
-            rules: String::new(),
-            ..class
-        });
         let mut both = message.to_vec();
         both.extend_from_slice(self.classifier.tail());
+        let extra = Extra::new(record.extra.of(&both));
+        let source = SourceInfo {
+            name: String::new(),
+            index: String::new(),
+            sourcetype: String::new(),
+        };
+        let names = EventNames::of(class.as_ref(), extra, &source);
+        let names = [
+            names.index,
+            names.sourcetype,
+            names.source,
+            names.vendor,
+            names.product,
+            names.class,
+        ];
+        let own = [ExtraKey::Event, ExtraKey::Json, ExtraKey::Fields];
+        let own = own.map(|key| extra.get(key).unwrap_or_default());
+        // The last is what `extra` has.
+        let parts = &spans(&record)[..7];
         let outcome = Outcome {
-            class,
+            names: names.map(<[u8]>::to_vec),
             time: record.event_time,
-            texts: spans(&record)
+            texts: parts
                 .iter()
-                .map(|span| span.of(&both).to_vec())
+                .map(|span| span.of(&both))
+                .chain(own)
+                .map(<[u8]>::to_vec)
                 .collect(),
+            class: class.map(|class| ClassInfo {
+                text: class.text,
+                fields: class.fields,
+                received_time: class.received_time,
+                ..ClassInfo::default()
+            }),
         };
         (outcome, rules)
     }
@@ -86,6 +117,22 @@ fn without(packs: &[Pack]) -> Vec<Pack> {
         pack.rules.iter_mut().for_each(|rule| rule.begins = None);
     }
     packs
+}
+
+pub(super) fn packs() -> Vec<Pack> {
+    inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into()).expect("packs")
+}
+
+/// The samples of the packs, the corpus, and so many broken messages.
+pub(super) fn messages(packs: &[Pack], broken: usize) -> Vec<Vec<u8>> {
+    let rules = packs.iter().flat_map(|pack| &pack.rules);
+    let samples = rules.flat_map(|rule| rule.samples.iter().flat_map(|sample| sample.raw.clone()));
+    let mut messages: Vec<Vec<u8>> = samples.chain(corpus()).map(String::into_bytes).collect();
+    let all: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    let broken: Vec<Vec<u8>> = (0..broken).map(|_| broken_one(&all, &mut random)).collect();
+    messages.extend(broken);
+    messages
 }
 
 fn corpus() -> Vec<String> {
@@ -103,15 +150,8 @@ fn corpus() -> Vec<String> {
 
 #[test]
 fn a_beginning_wins_only_where_it_is_said_to() {
-    let packs = inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into());
-    let packs = packs.expect("packs");
-    let rules = packs.iter().flat_map(|pack| &pack.rules);
-    let samples = rules.flat_map(|rule| rule.samples.iter().flat_map(|sample| sample.raw.clone()));
-    let mut messages: Vec<Vec<u8>> = samples.chain(corpus()).map(String::into_bytes).collect();
-    let all: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
-    let mut random = fastrand::Rng::with_seed(1);
-    let broken: Vec<Vec<u8>> = (0..BROKEN).map(|_| broken_one(&all, &mut random)).collect();
-    messages.extend(broken);
+    let packs = packs();
+    let messages = messages(&packs, BROKEN);
     let (mut before, mut now) = (Reader::new(without(&packs)), Reader::new(packs));
     let mut others: BTreeMap<(String, String), Vec<u8>> = BTreeMap::new();
     for message in messages {
@@ -162,9 +202,8 @@ fn a_rule_of_a_users_own_is_asked_however_often_its_program_came() {
             (hostd("esx4"), "vmware:esxlog:hostd"),
         ] {
             let (outcome, rules) = reader.read(message.as_bytes());
-            let class = outcome.class.expect("a class");
-            let texts = String::from_utf8_lossy(&outcome.texts[7]).into_owned();
-            let sourcetype = class.sourcetype.unwrap_or(texts);
+            let [_, sourcetype, ..] = &outcome.names;
+            let sourcetype = String::from_utf8_lossy(sourcetype);
             assert!(
                 sourcetype.contains(wanted),
                 "{sourcetype} by {rules}: {message}"

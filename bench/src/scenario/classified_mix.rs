@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::classified::{Bench, Load, Who};
+use super::classified::{Bench, Load, To, Who};
 use super::cost::bare_arm;
 use super::rounds::{limit, rounds};
 use super::{REFERENCE, tell};
 use crate::lab::Lab;
-use crate::results::{Check, Scenario};
+use crate::results::{Cell, Check, Scenario};
 use crate::sender::{Shape, Text};
 
 /// A product, and made-up messages of it, one a line.
@@ -70,6 +70,10 @@ const SHARES: (usize, usize) = (80, 15);
 const MIX_US: f64 = 0.9;
 const ALONE_US: f64 = 1.0;
 
+/// What syslog-ng costs at least, in times of what Inrush costs: without a rule, and with as many
+/// and the values that SC4S takes out.
+const PEER_TIMES: [f64; 2] = [1.0, 10.0];
+
 /// Connections of the mix.
 const SENDERS: [u64; 2] = [4, 20];
 
@@ -87,40 +91,50 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         let lines: Vec<&str> = texts.lines().collect();
         loads.push(load(lab, name, &lines, SENDERS[0])?);
     }
-    let mut benches = Vec::new();
-    for load in loads {
-        benches.push(Bench::new(lab, load, false)?);
-    }
-    let mut arms = Vec::new();
-    for bench in &benches {
-        arms.push(bench.arm(Who::Packs)?);
-    }
-    let judged = arms.len();
-    for who in [Who::Off, Who::Peer, Who::PeerRules] {
+    let benches = loads
+        .into_iter()
+        .map(|load| Bench::new(lab, load, To::Nowhere))
+        .collect::<Result<Vec<_>>>()?;
+    let mut arms = vec![benches[0].arm(Who::Off)?];
+    for who in [Who::Packs, Who::Peer, Who::PeerValues] {
         if who.is_there(lab) {
-            arms.push(benches[0].arm(who)?);
+            for bench in &benches {
+                arms.push(bench.arm(who)?);
+            }
         }
     }
-    let (bare, cells) = rounds(lab, bare_arm(lab)?, arms, judged)?;
+    let (bare, cells) = rounds(lab, bare_arm(lab)?, arms, 1 + benches.len())?;
     let mut scenario = lab.scenario(shows);
-    scenario.checks = cells[..judged]
-        .iter()
-        .enumerate()
-        .flat_map(|(at, cell)| {
-            let limit_us = if at < SENDERS.len() { MIX_US } else { ALONE_US };
-            let check = limit(cell, limit_us);
-            [
-                Check {
-                    what: format!("{}: {}", cell.load, check.what),
-                    ..check
-                },
-                cell.accounts(),
-            ]
-        })
-        .collect();
+    for at in 0..benches.len() {
+        // Of the same load: ours, and what the peer costs without a rule and with all.
+        let of_load: Vec<&Cell> = cells[1 + at..].iter().step_by(benches.len()).collect();
+        let limit_us = if at < SENDERS.len() { MIX_US } else { ALONE_US };
+        scenario.checks.extend(judge(&of_load, limit_us));
+    }
     scenario.cells.push(bare);
     scenario.cells.extend(cells);
     Ok(scenario)
+}
+
+/// Whether the first cell keeps to its limit and to the shares of the others that are there: of
+/// the peer without rules, and of the peer that does the same.
+fn judge(cells: &[&Cell], limit_us: f64) -> Vec<Check> {
+    let median = |cell: &Cell| cell.scaled().map(|spread| spread.median);
+    let ours = cells[0];
+    let mut checks = vec![limit(ours, limit_us)];
+    for (peer, times) in cells[1..].iter().zip(PEER_TIMES) {
+        let ratio = median(peer).zip(median(ours)).map(|(peer, us)| peer / us);
+        checks.push(Check::new(
+            format!("{} costs at least {times} × as much", peer.subject),
+            ratio.map_or("no figure".to_owned(), |ratio| format!("{ratio:.1} ×")),
+            ratio.is_some_and(|ratio| ratio >= times),
+        ));
+    }
+    checks.push(ours.accounts());
+    for check in &mut checks {
+        check.what = format!("{}: {}", ours.load, check.what);
+    }
+    checks
 }
 
 /// The lines of the mix: the same each time.

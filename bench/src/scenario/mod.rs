@@ -59,6 +59,8 @@ pub(crate) enum Name {
     Classified,
     /// The same to a HEC endpoint.
     ClassifiedHec,
+    /// The same into the store.
+    ClassifiedStore,
     /// What fills most networks, and each of twelve products alone, recognised.
     ClassifiedMix,
     /// What an event costs at the rates of most sites.
@@ -163,6 +165,7 @@ impl Name {
             Self::Hec => cost::run(lab, &cost::HEC),
             Self::Classified => classified::run(lab),
             Self::ClassifiedHec => classified::run_hec(lab),
+            Self::ClassifiedStore => classified::run_store(lab),
             Self::ClassifiedMix => classified_mix::run(lab),
             Self::Ordinary => ordinary::run(lab),
             Self::Udp => udp::run(lab),

@@ -17,6 +17,10 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
             return found;
         }
         found = true;
+        name.clear();
+        name.extend_from_slice(id);
+        name.push(b'.');
+        let before = name.len();
         loop {
             at += bytes[at..].iter().take_while(|byte| **byte == b' ').count();
             let key = word(bytes, &mut at);
@@ -27,12 +31,12 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
             let Some(end) = close(bytes, start) else {
                 return found;
             };
-            name.clear();
-            name.extend_from_slice(id);
-            name.push(b'.');
+            name.truncate(before);
             name.extend_from_slice(key);
-            let text = text(bytes, (start, end), span, event);
-            event.add(&name, text, keep, false);
+            if event.wants(&name) {
+                let text = text(bytes, (start, end), span, event);
+                event.add_wanted(&name, text, keep, false);
+            }
             at = end + 1;
         }
         match memchr(b']', &bytes[at..]) {

@@ -1,0 +1,26 @@
+//! What a classifier remembers of the messages before (plans of programs, ways through the packs,
+//! cases by their values) changes nothing that comes of a message.
+
+use std::sync::Arc;
+
+use inrush_classify::Packs;
+
+use super::begins::{Reader, messages, packs};
+
+/// Broken messages.
+const BROKEN: usize = 10_000;
+
+#[test]
+fn what_is_remembered_changes_nothing() {
+    let packs = packs();
+    let messages = messages(&packs, BROKEN);
+    let packs = Arc::new(Packs::compile(packs, Default::default()).0);
+    let mut old = Reader::of(&packs);
+    for message in &messages {
+        let wanted = Reader::of(&packs).read(message);
+        for _ in 0..2 {
+            let text = String::from_utf8_lossy(message);
+            assert_eq!(old.read(message), wanted, "{text}");
+        }
+    }
+}
