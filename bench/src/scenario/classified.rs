@@ -92,6 +92,16 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// True if all messages have a header of RFC 5424: a version behind the PRI.
+    fn is_rfc5424(&self) -> bool {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let version = |line: &str| {
+            line.split_once('>')
+                .is_some_and(|(_, rest)| rest.starts_with("1 "))
+        };
+        text.lines().all(version)
+    }
+
     /// The messages of the lab over ten connections.
     fn of(lab: &Lab) -> Self {
         Self {
@@ -269,6 +279,11 @@ impl<'a> Bench<'a> {
             _ => include_str!("../../peers/syslog-ng-tcp.conf"),
         };
         let values = match who {
+            // With rules its own parser reads such a header, among what it does by them.
+            Who::Peer if self.load.is_rfc5424() => {
+                let tcp = r#"transport("tcp")"#;
+                return template.replace(tcp, &format!("{tcp} flags(syslog-protocol)"));
+            }
             Who::Peer => return template.to_owned(),
             Who::PeerValues => include_str!("../../peers/syslog-ng-values.conf"),
             _ => "",
