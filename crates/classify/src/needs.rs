@@ -1,81 +1,101 @@
 //! What of an event is asked for at all: the rest of what a step finds is not kept.
 
-use std::collections::HashSet;
 use std::sync::Arc;
-
-use foldhash::fast::RandomState;
 
 use crate::event::mark;
 use crate::pack::{Branch, Part, Rule, Set, Stage, Template, When};
 use crate::read::{Action, Step};
+use crate::same::same;
 use crate::template::{Piece, Text};
 
 /// The names of values that are asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    names: HashSet<Vec<u8>, RandomState>,
+    names: Texts,
     /// What a name begins with up to each of its dots, and the names.
-    paths: HashSet<Vec<u8>, RandomState>,
-    /// What tells most names and paths that are not asked for, without a hash of them.
-    few: Few,
+    paths: Texts,
 }
 
-/// A bit for the [`mark`] of each name, and of what names begin with: a Bloom filter of one hash.
-#[derive(Clone, Copy, Debug, Default)]
-struct Few([u64; 4]);
+/// Chains of [`Texts`]: a power of two, of the highest bits of a hash.
+const CHAINS: usize = 128;
 
-impl Few {
-    /// The word and the bit in it.
-    fn place(name: &[u8]) -> (usize, u32) {
-        let hash = mark(name).wrapping_mul(0x9e37_79b1) >> 24;
-        ((hash >> 6) as usize, hash & 63)
+/// Texts, found by their [`mark`]: each is in the chain that its mark is hashed to.
+/// An event asks for some twenty names, most of which are in no chain.
+#[derive(Clone, Debug)]
+struct Texts {
+    /// One more than the place in `all` of a chain's first text, 0 if it is empty.
+    chains: Box<[u32; CHAINS]>,
+    /// Each text, and one more than the place of the next one of its chain.
+    all: Vec<(Box<[u8]>, u32)>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self {
+            chains: Box::new([0; CHAINS]),
+            all: Vec::new(),
+        }
     }
+}
 
-    fn insert(&mut self, name: &[u8]) {
-        let (word, bit) = Self::place(name);
-        self.0[word] |= 1 << bit;
-    }
-
-    fn extend(&mut self, other: Self) {
-        let words = self.0.iter_mut().zip(other.0);
-        words.for_each(|(word, other)| *word |= other);
+impl Texts {
+    fn chain(text: &[u8]) -> usize {
+        (mark(text).wrapping_mul(0x9e37_79b1) >> 25) as usize
     }
 
     #[inline]
-    fn may_have(&self, name: &[u8]) -> bool {
-        let (word, bit) = Self::place(name);
-        self.0[word] >> bit & 1 == 1
+    fn contains(&self, text: &[u8]) -> bool {
+        let mut next = self.chains[Self::chain(text)];
+        while let Some((known, after)) =
+            next.checked_sub(1).and_then(|at| self.all.get(at as usize))
+        {
+            if same(known, text) {
+                return true;
+            }
+            next = *after;
+        }
+        false
+    }
+
+    fn insert(&mut self, text: &[u8]) {
+        if self.contains(text) {
+            return;
+        }
+        let chain = &mut self.chains[Self::chain(text)];
+        self.all.push((text.into(), *chain));
+        *chain = self.all.len() as u32;
+    }
+
+    fn extend(&mut self, other: &Self) {
+        other.all.iter().for_each(|(text, _)| self.insert(text));
     }
 }
 
 impl Names {
     /// Whether that name is asked for.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
-        self.few.may_have(name) && self.names.contains(name)
+        self.names.contains(name)
     }
 
     /// Whether that name, or one below it, is asked for.
     pub(crate) fn leads_on(&self, path: &[u8]) -> bool {
-        self.few.may_have(path) && self.paths.contains(path)
+        self.paths.contains(path)
     }
 
     fn insert(&mut self, name: &str) {
         let name = name.as_bytes();
         for (at, byte) in name.iter().enumerate() {
             if *byte == b'.' {
-                self.paths.insert(name[..at].to_vec());
-                self.few.insert(&name[..at]);
+                self.paths.insert(&name[..at]);
             }
         }
-        self.paths.insert(name.to_vec());
-        self.names.insert(name.to_vec());
-        self.few.insert(name);
+        self.paths.insert(name);
+        self.names.insert(name);
     }
 
     fn extend(&mut self, other: &Self) {
-        self.names.extend(other.names.iter().cloned());
-        self.paths.extend(other.paths.iter().cloned());
-        self.few.extend(other.few);
+        self.names.extend(&other.names);
+        self.paths.extend(&other.paths);
     }
 }
 
@@ -278,5 +298,36 @@ fn forget(step: &mut Step, names: &Names) {
         }),
         Action::Csv(csv) => csv.retain(|column| names.contains(column.as_bytes())),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn names_are_those_that_were_put_in(
+            put in prop::collection::hash_set("[ab.]{0,6}", 0..400),
+            asked in prop::collection::vec("[ab.]{0,6}", 0..100),
+        ) {
+            let mut names = Names::default();
+            put.iter().for_each(|name| names.insert(name));
+            let paths: HashSet<&str> = put
+                .iter()
+                .flat_map(|name| {
+                    let dots = name.match_indices('.').map(|(at, _)| &name[..at]);
+                    dots.chain([name.as_str()])
+                })
+                .collect();
+            for name in asked.iter().chain(&put) {
+                prop_assert_eq!(names.contains(name.as_bytes()), put.contains(name));
+                prop_assert_eq!(names.leads_on(name.as_bytes()), paths.contains(name.as_str()));
+            }
+        }
     }
 }

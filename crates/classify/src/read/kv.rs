@@ -2,7 +2,6 @@
 
 use inrush_event::Span;
 use memchr::memchr;
-use smallvec::SmallVec;
 
 use crate::event::Event;
 use crate::same::same;
@@ -21,12 +20,46 @@ pub struct Kv {
     pub until: Vec<String>,
 }
 
+/// The names that have no value yet. If there are more than bits, none is ever the last one.
+struct Left<'n> {
+    names: &'n [String],
+    bits: u32,
+}
+
+impl<'n> Left<'n> {
+    fn new(names: &'n [String]) -> Self {
+        let bits = match names.len() {
+            0 => 0,
+            few @ 1..=32 => u32::MAX >> (32 - few),
+            _ => 0,
+        };
+        Self { names, bits }
+    }
+
+    /// Whether that name was the last one that was left.
+    fn is_last(&mut self, name: &[u8]) -> bool {
+        if self.bits == 0 {
+            return false;
+        }
+        let mut bits = self.bits;
+        while bits != 0 {
+            let at = bits.trailing_zeros();
+            if same(self.names[at as usize].as_bytes(), name) {
+                self.bits &= !(1 << at);
+                return self.bits == 0;
+            }
+            bits &= bits - 1;
+        }
+        false
+    }
+}
+
 impl Kv {
     /// Reads the pairs; there must be one.
     pub(super) fn read(&self, bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
         let mut at = 0;
         let mut found = false;
-        let mut left: SmallVec<[&[u8]; 16]> = self.until.iter().map(String::as_bytes).collect();
+        let mut left = Left::new(&self.until);
         while let Some(equals) = memchr(self.value, &bytes[at..]).map(|n| at + n) {
             let (key, key_at) = self.key(&bytes[at..equals]);
             let value_at = equals + 1;
@@ -35,11 +68,8 @@ impl Kv {
                 found = true;
                 let text = Span::new(span.start() + from, span.start() + to);
                 let added = event.add_there(key, span.start() + at + key_at, text, keep);
-                if added && !left.is_empty() {
-                    left.retain(|name| !same(name, key));
-                    if left.is_empty() {
-                        return true;
-                    }
+                if added && left.is_last(key) {
+                    return true;
                 }
             }
             at = next.max(value_at).min(bytes.len());
@@ -98,5 +128,30 @@ impl Kv {
             at + value.trim_ascii_end().len().max(from - at),
             next,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_last_one_left_is_the_last_one_found(
+            names in prop::collection::vec("[a-f]", 0..40),
+            found in prop::collection::vec("[a-g]", 0..80),
+        ) {
+            let mut left = Left::new(&names);
+            let mut open: Vec<&String> = names.iter().collect();
+            let many = names.len() > 32;
+            for name in &found {
+                let place = open.iter().position(|open| *open == name);
+                let last = place.is_some() && open.len() == 1;
+                place.map(|place| open.remove(place));
+                prop_assert_eq!(left.is_last(name.as_bytes()), last && !many);
+            }
+        }
     }
 }
