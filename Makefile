@@ -19,7 +19,7 @@ run: tools web
 	$(CARGO) build --release --locked --bin inrush
 	exec $(TARGET_DIR)/release/inrush run
 
-## release: build the binary with a profile of its own work, as packages have it (10 minutes more)
+## release: build the binary with a profile of its own work, as packages have it (8 minutes more)
 release: tools web
 	dist/optimise
 

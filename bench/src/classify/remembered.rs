@@ -1,5 +1,5 @@
-//! What a classifier remembers of the messages before (plans of programs, ways through the packs,
-//! cases by their values) changes nothing that comes of a message.
+//! Nothing that comes of a message depends on what a classifier remembers of those before: plans of
+//! programs, and ways through the packs.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ const MIXED: Shape = Shape {
 const US: f64 = 1.5;
 const HEC_US: f64 = 2.0;
 
-/// What the way into the store may cost with packs, in times of what it costs without.
+/// Cost of the way into the store with packs, at most, in times of its cost without.
 const STORE_RATIO: f64 = 1.3;
 
 /// Made-up rules beside those of the packs, and how much more they may cost.
@@ -74,7 +74,7 @@ impl Who {
     }
 }
 
-/// Where events go.
+/// The destination.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum To {
     Nowhere,

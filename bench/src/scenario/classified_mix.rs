@@ -70,7 +70,7 @@ const SHARES: (usize, usize) = (80, 15);
 const MIX_US: f64 = 0.9;
 const ALONE_US: f64 = 1.0;
 
-/// What syslog-ng costs at least, in times of what Inrush costs: without a rule, and with as many
+/// Cost of syslog-ng at least, in times of that of Inrush: without a rule, and with as many
 /// and the values that SC4S takes out.
 const PEER_TIMES: [f64; 2] = [1.0, 10.0];
 
@@ -116,7 +116,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// Whether the first cell keeps to its limit and to the shares of the others that are there: of
+/// Checks that the first cell keeps to its limit and to the shares of the others that are there: of
 /// the peer without rules, and of the peer that does the same.
 fn judge(cells: &[&Cell], limit_us: f64) -> Vec<Check> {
     let median = |cell: &Cell| cell.scaled().map(|spread| spread.median);

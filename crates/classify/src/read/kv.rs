@@ -36,7 +36,7 @@ impl<'n> Left<'n> {
         Self { names, bits }
     }
 
-    /// Whether that name was the last one that was left.
+    /// True if that name was the last one that was left.
     fn is_last(&mut self, name: &[u8]) -> bool {
         if self.bits == 0 {
             return false;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// Whether a text since [`clear_broken`] was not UTF-8. Only such texts touch it, so that the
+    /// True if a text since [`clear_broken`] was not UTF-8. Only such texts touch it, so that the
     /// callers of [`json_escape`], who write one event in many pieces, need not hand it around.
     static BROKEN: Cell<bool> = const { Cell::new(false) };
 }
@@ -14,7 +14,7 @@ pub(super) fn clear_broken() {
     BROKEN.set(false);
 }
 
-/// Whether this thread escaped a text that is not UTF-8 since [`clear_broken`].
+/// True if this thread escaped a text that is not UTF-8 since [`clear_broken`].
 #[inline]
 pub(super) fn is_broken() -> bool {
     BROKEN.get()
