@@ -330,18 +330,25 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// What the event's program decides; `None`: it is not remembered.
+    #[inline]
     fn plan(&mut self) -> Option<u32> {
+        match self.plan {
+            Some((app, format, plan))
+                if app == self.event.record.app && format == self.event.record.format =>
+            {
+                Some(plan)
+            }
+            _ => self.other_plan(),
+        }
+    }
+
+    /// The same for a program that was not the last one.
+    fn other_plan(&mut self) -> Option<u32> {
         // Who asks why is told about every rule.
         if self.trace.is_some() {
             return None;
         }
         let (app, format) = (self.event.record.app, self.event.record.format);
-        if let Some((known, same, plan)) = self.plan
-            && known == app
-            && same == format
-        {
-            return Some(plan);
-        }
         let plan = self.work.plans.number(self.event.bytes(app), format)?;
         // What lies in the scratch bytes may be another text there the next time.
         if app.end() <= self.event.arena.len() {
@@ -481,20 +488,27 @@ impl<'a> Run<'_, 'a> {
         tail && program.first().is_some_and(u8::is_ascii_alphabetic) && program.iter().all(letter)
     }
 
-    /// Asks a stage's rules; whether one was taken.
+    /// Asks a stage's rules; whether one was taken. In place, since no rule can hold in most.
+    #[inline]
     fn stage(&mut self, stage: Stage) -> bool {
-        let table = self.packs.table(stage);
-        let (index, slot) = if stage == Stage::Listener && self.recognised {
-            (&table.over, OVER)
-        } else {
-            (&table.index, stage as usize)
-        };
-        if index.is_empty() || self.dropped.is_some() {
-            return false;
-        }
+        let over = stage == Stage::Listener && self.recognised;
+        let slot = if over { OVER } else { stage as usize };
         let plan = self.plan();
-        let hinted = index.has_hints() && self.event.hint_vendor.is_set();
-        if !hinted && plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot)) {
+        let closed = plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot));
+        // A hint can bring rules whatever the program is.
+        (!closed || self.event.hint_vendor.is_set()) && self.ask_all(stage, plan, slot)
+    }
+
+    /// Asks the rules of a stage that can hold; whether one was taken.
+    fn ask_all(&mut self, stage: Stage, plan: Option<u32>, slot: usize) -> bool {
+        let table = self.packs.table(stage);
+        let index = if slot == OVER {
+            &table.over
+        } else {
+            &table.index
+        };
+        let closed = plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot));
+        if self.dropped.is_some() || closed && !index.has_hints() {
             return false;
         }
         // The stage that a rule goes on with puts its candidates behind those of this one.
@@ -520,6 +534,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Adds the rules of a stage that can hold, in their order.
+    #[inline]
     fn candidates(&mut self, plan: Option<u32>, slot: usize, table: &Table, index: &Index) {
         let work = &mut *self.work;
         let base = work.candidates.len();
@@ -563,6 +578,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Asks a rule for what is left of its condition, and takes it if that holds.
+    #[inline]
     fn ask(&mut self, rule: &'a Rule, stage: Stage, candidate: Candidate) -> bool {
         if let Some(failed) = self.open_condition(rule, candidate) {
             if self.trace.is_some() {
@@ -571,6 +587,11 @@ impl<'a> Run<'_, 'a> {
             }
             return false;
         }
+        self.try_rule(rule, stage)
+    }
+
+    /// Takes a rule whose condition holds, unless one of its steps cannot be done.
+    fn try_rule(&mut self, rule: &'a Rule, stage: Stage) -> bool {
         let (values, bytes) = self.mark();
         let (length, record) = (self.work.chain.len(), self.event.record);
         let unread = self.event.unread;
@@ -651,7 +672,16 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// The condition that does not hold.
+    #[inline]
     fn failing<'w>(&self, when: &'w When) -> Option<&'w When> {
+        match when {
+            When::Part(test) => (!self.meets(test)).then_some(when),
+            when => self.failing_of(when),
+        }
+    }
+
+    /// The same for a condition that is not about one part.
+    fn failing_of<'w>(&self, when: &'w When) -> Option<&'w When> {
         match when {
             // Most are about a part: they are asked here, since calls cost more than answers.
             When::All(all) => all.iter().find_map(|one| match one {

@@ -25,8 +25,8 @@ pub(crate) struct Index {
     /// By the program and by the listener.
     fixed: Vec<(Part, Texts)>,
     parts: Vec<(Part, Texts)>,
-    /// What can be told of each of `parts` by its first byte.
-    gates: Vec<Gate>,
+    /// What is looked at first of each of `parts`: the part, and what its first byte tells.
+    gates: Vec<(Part, Gate)>,
     /// The rules that are filed under each of `parts`.
     rules_of: Vec<Vec<u32>>,
     /// By `vendor/product`.
@@ -187,7 +187,10 @@ impl Index {
         }
         index.always.sort_unstable();
         index.always.dedup();
-        index.gates = index.parts.iter().map(|(_, texts)| texts.gate()).collect();
+        let gates = index.parts.iter();
+        index.gates = gates
+            .map(|(part, texts)| (part.clone(), texts.gate()))
+            .collect();
         index
     }
 
@@ -269,9 +272,11 @@ impl Index {
     /// Adds the rules that can hold by the part of that number.
     #[inline]
     fn look(&self, at: usize, event: &Event<'_>, out: &mut Vec<Candidate>) {
-        if let (Some((part, texts)), Some(gate)) = (self.parts.get(at), self.gates.get(at)) {
+        if let Some((part, gate)) = self.gates.get(at) {
             let text = event.part(part);
-            if gate.passes(text) {
+            if gate.passes(text)
+                && let Some((_, texts)) = self.parts.get(at)
+            {
                 texts.find(text, out);
             }
         }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::program::{Begins, From, Op, Program, Slots};
+use super::program::{Begins, Element, From, Op, Program, Slots};
 use crate::same::same;
 
 /// Steps for a search, and for each byte of the text.
@@ -138,13 +138,17 @@ impl Way<'_> {
     // tidy: long because it is one match over the elements of a program, its inner loop.
     fn run(&mut self, begin: usize) -> Found {
         let (program, text) = (self.program, self.text);
+        let (ops, sets) = (&*program.ops, &program.sets);
         let (mut at, mut next) = (begin, 0);
         loop {
             let Some(left) = self.steps.checked_sub(1) else {
                 return Found::Unknown;
             };
             self.steps = left;
-            let on = match program.ops[next] {
+            let Some(op) = ops.get(next) else {
+                return Found::Unknown;
+            };
+            let on = match *op {
                 Op::Match => {
                     whole(self.slots, begin, at);
                     return Found::Yes;
@@ -162,6 +166,18 @@ impl Way<'_> {
                 Op::One(set) => {
                     at += 1;
                     self.begins(at - 1, set)
+                }
+                Op::Each(from, to) => {
+                    let elements = &program.elements[usize::from(from)..usize::from(to)];
+                    let begin = at;
+                    at += elements.len();
+                    text.get(begin..at).is_some_and(|text| {
+                        let mut both = text.iter().zip(elements);
+                        both.all(|(byte, element)| match *element {
+                            Element::Byte(wanted) => *byte == wanted,
+                            Element::Set(set) => sets.get(set).contains(*byte),
+                        })
+                    })
                 }
                 Op::Run { set, least, most } => {
                     let length = self.length(set, at, most);
@@ -188,12 +204,23 @@ impl Way<'_> {
                     self.later.push(Entry::Go(other, at as u32));
                     true
                 }
-                Op::Decide(set, other) | Op::Prefer(set, other) => {
+                Op::Decide(set, other) => {
                     if !self.begins(at, set) {
                         next = usize::from(other);
                         continue;
                     }
-                    if matches!(program.ops[next], Op::Prefer(..)) {
+                    true
+                }
+                Op::Prefer {
+                    mine,
+                    theirs,
+                    other,
+                } => {
+                    if !self.begins(at, mine) {
+                        next = usize::from(other);
+                        continue;
+                    }
+                    if self.begins(at, theirs) {
                         self.later.push(Entry::Go(other, at as u32));
                     }
                     true

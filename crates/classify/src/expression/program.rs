@@ -15,6 +15,11 @@ use regex_syntax::hir::{Capture, Class, Hir, HirKind, Look};
 /// Elements of a program; a longer one is left to the general engine.
 const OPS_MAX: usize = 1024;
 
+/// Bytes of a text, and of a run of a fixed length, that are looked at one by one in a sequence.
+/// Longer ones are faster as a whole.
+const TEXT_SHORT: usize = 3;
+const RUN_SHORT: usize = 8;
+
 /// Bytes of a text that every match has, at least, for it to be looked for before all else.
 const TEXT_LEAST: usize = 3;
 
@@ -27,6 +32,9 @@ pub(super) enum Op {
     /// From there to there of the program's texts.
     Literal(u16, u16),
     One(u16),
+    /// Bytes one after the other, each of which may be what the program's elements from there to
+    /// there say.
+    Each(u16, u16),
     /// A run of bytes of a set, as long as it may be. What can begin nowhere within it follows:
     /// it is not given back.
     Run {
@@ -57,8 +65,12 @@ pub(super) enum Op {
     Split(u16),
     /// Goes on if the next byte is of the set, and else there.
     Decide(u16, u16),
-    /// The same, and later perhaps there.
-    Prefer(u16, u16),
+    /// The same, and later perhaps there, if the next byte is of the other set.
+    Prefer {
+        mine: u16,
+        theirs: u16,
+        other: u16,
+    },
     Jump(u16),
     Save(u16),
     Start,
@@ -74,10 +86,20 @@ pub(super) struct Program {
     pub(super) ops: Box<[Op]>,
     /// The texts of all literals.
     pub(super) texts: Box<[u8]>,
+    /// What stands one after the other in the sequences of a fixed length.
+    pub(super) elements: Box<[Element]>,
     pub(super) sets: Sets,
     /// Twice the number of groups, the whole match among them.
     pub(super) slots: usize,
     pub(super) from: From,
+}
+
+/// A place of one byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Element {
+    Byte(u8),
+    /// A byte of that set.
+    Set(u16),
 }
 
 /// Sets of bytes: each is a bit of one of the tables.
@@ -257,6 +279,20 @@ fn set_of(hir: &Hir) -> Option<Set> {
     Some(set)
 }
 
+/// The number of bytes of a part that is looked at byte by byte; 0 for all others.
+fn length_of(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Literal(text) if text.0.len() <= TEXT_SHORT => text.0.len(),
+        HirKind::Class(Class::Bytes(_)) => 1,
+        HirKind::Repetition(again) if Some(again.min) == again.max && again.greedy => {
+            let times = again.min as usize;
+            let few = times <= RUN_SHORT && set_of(&again.sub).is_some();
+            if few { times } else { 0 }
+        }
+        _ => 0,
+    }
+}
+
 /// Adds the bytes that a match can begin with which does not begin where the text does; whether it
 /// can be empty.
 fn first_within(hir: &Hir, set: &mut [bool; 256]) -> bool {
@@ -278,6 +314,7 @@ fn first_within(hir: &Hir, set: &mut [bool; 256]) -> bool {
 struct Builder {
     ops: Vec<Op>,
     texts: Vec<u8>,
+    elements: Vec<Element>,
     sets: Vec<Set>,
     /// Whether groups are wanted.
     saves: bool,
@@ -291,6 +328,7 @@ impl Program {
         let mut builder = Builder {
             ops: Vec::new(),
             texts: Vec::new(),
+            elements: Vec::new(),
             sets: Vec::new(),
             saves,
         };
@@ -304,6 +342,7 @@ impl Program {
         Some(Self {
             ops: builder.ops.into(),
             texts: builder.texts.into(),
+            elements: builder.elements.into(),
             sets: Sets::new(&builder.sets),
             slots: if saves { 2 * groups } else { 0 },
             from,
@@ -333,6 +372,11 @@ impl Program {
                 None => Begins::Any,
             },
             Some(Op::One(set)) => Begins::Set(self.sets.get(*set)),
+            Some(Op::Each(from, _)) => match self.elements.get(usize::from(*from)) {
+                Some(Element::Byte(byte)) => Begins::Byte(*byte),
+                Some(Element::Set(set)) => Begins::Set(self.sets.get(*set)),
+                None => Begins::Any,
+            },
             Some(Op::Run { set, least, .. } | Op::Group { set, least, .. }) if *least > 0 => {
                 Begins::Set(self.sets.get(*set))
             }
@@ -440,16 +484,51 @@ impl Builder {
                 }
             }
             HirKind::Concat(parts) => {
-                for (at, part) in parts.iter().enumerate() {
-                    let tail = parts[at + 1..].iter().rev();
-                    let rest = tail.fold(rest.clone(), |rest, part| first(part, &rest));
-                    self.add(part, &rest)?;
+                let mut at = 0;
+                while let Some(part) = parts.get(at) {
+                    let fixed = self.each(&parts[at..])?;
+                    if fixed == 0 {
+                        let tail = parts[at + 1..].iter().rev();
+                        let rest = tail.fold(rest.clone(), |rest, part| first(part, &rest));
+                        self.add(part, &rest)?;
+                    }
+                    at += fixed.max(1);
                 }
             }
             HirKind::Alternation(parts) => self.alternation(parts, rest)?,
             HirKind::Repetition(again) => self.repetition(again, rest)?,
         }
         Some(())
+    }
+
+    /// Adds the parts that the list begins with as one sequence, if those of a fixed length are
+    /// more than one; returns how many.
+    fn each(&mut self, parts: &[Hir]) -> Option<usize> {
+        let count = parts.iter().take_while(|part| length_of(part) > 0).count();
+        if count < 2 {
+            return Some(0);
+        }
+        let from = u16::try_from(self.elements.len()).ok()?;
+        for part in &parts[..count] {
+            match part.kind() {
+                HirKind::Literal(text) => {
+                    let bytes = text.0.iter().map(|byte| Element::Byte(*byte));
+                    self.elements.extend(bytes);
+                }
+                HirKind::Repetition(again) => {
+                    let set = Element::Set(self.set(set_of(&again.sub)?)?);
+                    let times = again.min as usize;
+                    self.elements.extend(std::iter::repeat_n(set, times));
+                }
+                _ => {
+                    let set = self.set(set_of(part)?)?;
+                    self.elements.push(Element::Set(set));
+                }
+            }
+        }
+        let to = u16::try_from(self.elements.len()).ok()?;
+        self.ops.push(Op::Each(from, to));
+        Some(count)
     }
 
     fn alternation(&mut self, parts: &[Hir], rest: &First) -> Option<()> {
@@ -487,7 +566,16 @@ impl Builder {
         } else if other.is_disjoint(&mine.set) && !other.done {
             Op::Decide(self.set(mine.set.clone())?, 0)
         } else {
-            Op::Prefer(self.set(mine.set.clone())?, 0)
+            let any = other.empty || other.done;
+            let theirs = match any {
+                true => Box::new([true; 256]),
+                false => other.set.clone(),
+            };
+            Op::Prefer {
+                mine: self.set(mine.set.clone())?,
+                theirs: self.set(theirs)?,
+                other: 0,
+            }
         };
         self.ops.push(op);
         Some(at)
@@ -496,7 +584,7 @@ impl Builder {
     fn land(&mut self, branch: usize) -> Option<()> {
         let here = self.here()?;
         match &mut self.ops[branch] {
-            Op::Split(to) | Op::Decide(_, to) | Op::Prefer(_, to) => *to = here,
+            Op::Split(to) | Op::Decide(_, to) | Op::Prefer { other: to, .. } => *to = here,
             _ => {}
         }
         Some(())
@@ -595,6 +683,8 @@ mod tests {
             Just("b".to_owned()),
             Just("ab".to_owned()),
             Just("[ab]".to_owned()),
+            Just("1[ab]{2}".to_owned()),
+            Just("[ab]{3}\\d".to_owned()),
             Just("[^a]".to_owned()),
             Just(".".to_owned()),
             Just("\\d".to_owned()),
@@ -642,6 +732,10 @@ mod tests {
             (r"(?:^|\s)(?<h>[\w.-]+),v\d+ ", "<x fw1,v4 up"),
             (r"(?:^|\t)product=(?<p>\w+)", "product=a"),
             (r"^(?:\d+: )?(?<h>[\w.]+)? ?: %", "12: host : %"),
+            // The run before a sequence gives back what that begins with.
+            (r"^\w*\d{2}:[a-f]{3} x", "a1234:abc x"),
+            // What the optional group could begin with is what follows it.
+            (r"^(?:[a-z]+ )?[a-z]\d:", "x1:"),
         ] {
             assert_eq!(check(written, text.as_bytes()), Found::Yes, "{written}");
         }
