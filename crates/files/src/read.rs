@@ -7,6 +7,8 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
+use crate::Access;
+
 /// Reads a regular file of at most `bytes_max` bytes.
 ///
 /// # Errors
@@ -35,7 +37,25 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     // Without it a pipe is waited for until somebody writes to it.
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = options.read(true).custom_flags(flags.bits()).open(path)?;
+    regular(options.read(true).custom_flags(flags.bits()).open(path)?)
+}
+
+/// Opens a file of ours as `options` say, which need write; makes it if it is not there. Nothing
+/// that stands in its place makes its reader wait.
+///
+/// # Errors
+/// As for [`create`](crate::create), or it is no regular file.
+pub fn open_own(path: &Path, options: &OpenOptions, access: &Access) -> io::Result<File> {
+    let mut options = options.clone();
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    regular(crate::open(
+        path,
+        options.custom_flags(flags.bits()),
+        access,
+    )?)
+}
+
+fn regular(file: File) -> io::Result<File> {
     let metadata = file.metadata()?;
     match metadata.is_file() {
         true => Ok(file),

@@ -251,6 +251,7 @@ fn odd_files_in_place_of_what_was_learnt_or_queued_do_not_stop_it() {
         for name in [
             "names.json",
             "zones.json",
+            "given-up",
             "queue/log.json",
             "queue/cursor-out",
         ] {

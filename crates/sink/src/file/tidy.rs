@@ -92,7 +92,7 @@ impl Tidier {
 
     /// False if the process is stopping.
     fn compress_into(&self, path: &Path, to: File) -> io::Result<bool> {
-        let from = File::open(path)?;
+        let from = inrush_files::open_regular(path)?;
         let (to, done) = match self.compression {
             Compression::Gzip => {
                 let level = flate2::Compression::new(GZIP_LEVEL);
