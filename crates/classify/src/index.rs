@@ -25,7 +25,7 @@ pub(crate) struct Index {
     /// By the program and by the listener.
     fixed: Vec<(Part, Texts)>,
     parts: Vec<(Part, Texts)>,
-    /// What is looked at first of each of `parts`: the part, and what its first byte tells.
+    /// The part of each of `parts` and what its first byte tells, which are looked at first.
     gates: Vec<(Part, Gate)>,
     /// The rules that are filed under each of `parts`.
     rules_of: Vec<Vec<u32>>,

@@ -86,7 +86,7 @@ pub(super) struct Program {
     pub(super) ops: Box<[Op]>,
     /// The texts of all literals.
     pub(super) texts: Box<[u8]>,
-    /// What stands one after the other in the sequences of a fixed length.
+    /// Places of the sequences of a fixed length, one after the other.
     pub(super) elements: Box<[Element]>,
     pub(super) sets: Sets,
     /// Twice the number of groups, the whole match among them.
