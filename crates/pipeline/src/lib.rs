@@ -60,6 +60,7 @@ mod source;
 mod status;
 mod stored;
 mod stream;
+mod trickle;
 mod udp;
 mod unknown;
 mod watch;

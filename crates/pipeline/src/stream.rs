@@ -24,6 +24,7 @@ use crate::places::Place;
 use crate::pressure::Pressure;
 use crate::relp::ConnectionId;
 use crate::source::Source;
+use crate::trickle::Trickle;
 
 const WAKE: Token = Token(usize::MAX);
 
@@ -38,9 +39,6 @@ const LAST_READS: usize = 64;
 
 /// Readiness events taken at once.
 const EVENTS: usize = 1024;
-
-/// A connection that had at least so much to read at once is not one of a trickle.
-const TRICKLE_BYTES: usize = 16 * 1024;
 
 /// For so long after a connection came its peer may wait for us: a handshake has several turns.
 const HANDSHAKE: Duration = Duration::from_millis(200);
@@ -123,7 +121,8 @@ impl StreamWorker {
             sweep_at: Instant::now() + SWEEP,
             answering: 0,
             greeting_until: Instant::now(),
-            trickles: false,
+            drained: false,
+            trickle: Trickle::new(Instant::now()),
             stop_at: None,
         };
         let name = format!("stream-{number}");
@@ -223,8 +222,9 @@ struct Worker {
     answering: usize,
     /// Until when a new connection's peer may wait for us.
     greeting_until: Instant,
-    /// True if the last round found a little on each connection that had something, and no more.
-    trickles: bool,
+    /// True if the last round read all that there was of each connection that had something.
+    drained: bool,
+    trickle: Trickle,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,
 }
@@ -324,8 +324,9 @@ impl Worker {
     /// True if what comes may gather until the open batch is due, rather than be read piece by
     /// piece: each waking costs as much as many events. Only where it trickles and nobody waits for
     /// an answer, so that no event comes later to the queue than its batch would.
-    fn may_nap(&self, now: Instant) -> bool {
-        self.trickles
+    fn may_nap(&mut self, now: Instant) -> bool {
+        self.drained
+            && self.trickle.holds(now)
             && self.answering == 0
             && !self.helping
             && self.stop_at.is_none()
@@ -431,7 +432,7 @@ impl Worker {
     /// Reads each ready connection once, so that a hot one cannot starve the others.
     fn read_round(&mut self) {
         let now = Now::read();
-        self.trickles = !self.ready.is_empty();
+        self.drained = !self.ready.is_empty();
         for _ in 0..self.ready.len() {
             let Some(key) = self.ready.pop_front() else {
                 break;
@@ -469,14 +470,15 @@ impl Worker {
         let outcome =
             filler.read_stream(&mut slot.connection, &mut slot.state, &mut self.cipher, now);
         match outcome {
-            Read::Data(_) => {
+            Read::Data(bytes) => {
                 slot.last_data = now.instant;
-                self.trickles = false;
+                self.trickle.read(bytes);
+                self.drained = false;
                 self.mark_ready(key, false);
             }
             Read::Drained(bytes) => {
                 slot.last_data = now.instant;
-                self.trickles &= bytes < TRICKLE_BYTES;
+                self.trickle.read(bytes);
                 if slot.hang_up {
                     self.mark_ready(key, true);
                 }
