@@ -19,10 +19,11 @@ use super::{PLACE, RECEIVED};
 const BROKEN: usize = 30_000;
 
 /// The rule that is known by its beginning, and the first rule that had the event before: there
-/// the beginning is right. The first two were seen where the text of another event stands behind
-/// it, the third in RFC 5424 without structured data.
+/// the beginning is right. The first three were seen where the text of another event stands behind
+/// it, the last in RFC 5424 without structured data.
 const WINS: &[(&str, &str)] = &[
     ("cef_first", "cisco_header_any"),
+    ("fortinet_fortios", "cisco_header_any"),
     ("vmware_esx_daemon", "cisco_header_any"),
     ("palo_alto_panos", "header_wrong_version"),
 ];
