@@ -1,15 +1,14 @@
-//! Whether so little comes that it may gather before it is read.
+//! Trickles: little enough comes that it may gather before it is read.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// It is judged by what came in this time, and in the one before.
-const WINDOW: Duration = Duration::from_millis(100);
+use crate::busy::WINDOW;
 
-/// Bytes of a window up to which it is a trickle. What gathers in a rest of 25 ms is then a quarter
-/// of it, which a core's cache holds until it was read: more than that costs what the rest saves.
+/// Bytes of a window, and of the one before, up to which it is a trickle. A rest of 25 ms gathers a
+/// quarter of it, which a core's cache holds until it was read.
 const BYTES_MAX: usize = 1 << 20;
 
-/// What one worker reads, window by window.
+/// Bytes that one worker reads, window by window.
 pub(crate) struct Trickle {
     since: Instant,
     bytes: usize,
@@ -41,6 +40,8 @@ impl Trickle {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -60,7 +61,7 @@ mod tests {
         };
         // 5,000 events of 800 bytes a second.
         assert_eq!(at(1_000, 4_000), 100);
-        // A thousand times as many, each millisecond's piece by itself no more than a little.
+        // Four times as many, each piece by itself no more than a little.
         assert!(at(1_000, 16_000) < 10);
         // The next window is quiet, and the one after it follows a quiet one.
         at(200, 4_000);
