@@ -27,6 +27,8 @@ pub(crate) struct Classes {
     /// The chain of the last event, for runs of events of one kind.
     last: Option<Way>,
     all: Vec<Class>,
+    /// Of each of them, whether events have nothing beyond it but a time that was not read.
+    plain: Vec<bool>,
     generation: u32,
 }
 
@@ -69,20 +71,27 @@ impl Classes {
         number
     }
 
+    #[cold]
     fn make(&mut self, packs: &Packs, chain: &[u32], key: u64, plans: &mut Plans) -> u32 {
         if self.all.len() >= CLASSES_MAX {
             self.all.clear();
+            self.plain.clear();
             self.by_chain.clear();
             plans.clear();
             self.generation += 1;
         }
-        let number = self.all.len() as u32;
-        self.all.push(Class::new(packs, chain));
+        let number = self.add(Class::new(packs, chain));
         self.by_chain
             .entry(key)
             .or_default()
             .push((chain.to_vec(), number));
         number
+    }
+
+    fn add(&mut self, class: Class) -> u32 {
+        self.plain.push(class.is_plain());
+        self.all.push(class);
+        self.all.len() as u32 - 1
     }
 
     /// How often the numbers began anew.
@@ -112,16 +121,18 @@ impl Classes {
         let Some(special) = special else {
             return (number, false);
         };
-        self.all.push(special);
-        let special = self.all.len() as u32 - 1;
+        let special = self.add(special);
         plans.keep_class(plan, number, special);
         (special, true)
     }
 
     /// Writes what the event has beyond its class; whether its scratch bytes must be appended.
     pub(crate) fn stamp(&self, number: u32, packs: &Packs, event: &mut Event<'_>) -> bool {
-        let class = &self.all[number as usize];
-        event.record.extra = class.extra(packs, event);
+        let number = number as usize;
+        event.record.extra = match self.plain[number] && event.unread.is_none() {
+            true => Span::EMPTY,
+            false => self.all[number].extra(packs, event),
+        };
         let end = event.arena.len();
         let record = &event.record;
         let parts = [
@@ -274,6 +285,7 @@ impl Class {
     }
 
     /// The same with the texts that follow from this event's program; `None`: they are no text.
+    #[cold]
     fn special(&self, event: &mut Event<'_>) -> Option<Self> {
         let mut info = ClassInfo::clone(&self.info);
         let mut special = Self {
@@ -343,12 +355,14 @@ impl Class {
         }
     }
 
+    fn is_plain(&self) -> bool {
+        let same = self.dynamic.is_empty() && self.fields.is_empty();
+        same && self.info.text != EventText::Own
+    }
+
     /// Writes what this event has beyond its class.
+    #[inline(never)]
     fn extra(&self, packs: &Packs, event: &mut Event<'_>) -> Span {
-        let is_plain = self.dynamic.is_empty() && self.fields.is_empty();
-        if self.info.text != EventText::Own && is_plain && event.unread.is_none() {
-            return Span::EMPTY;
-        }
         // Each text is put together first, then copied behind its key.
         let mut texts = [(ExtraKey::Fields, Span::EMPTY); 12];
         let mut count = 0;
@@ -403,6 +417,7 @@ impl Class {
     /// Overrides by this event's own vendor, product and class. What is found comes after what the
     /// packs say, and the last of a kind counts... so the packs' texts are given up by the reader
     /// of the first: see [`Extra::get`].
+    #[cold]
     fn look_up(&self, packs: &Packs, event: &mut Event<'_>, push: &mut impl FnMut(ExtraKey, Span)) {
         use crate::pack::Part;
         let text = |part: Part| String::from_utf8_lossy(event.part(&part)).into_owned();

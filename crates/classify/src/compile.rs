@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::engine::Act;
 use crate::index::Index;
 use crate::needs;
 use crate::pack::{Branch, Pack, Place, Rule, Stage, When};
@@ -162,9 +163,10 @@ impl Packs {
         needs::prune(&mut sorted);
         let (mut next, mut groups) = (0, 0);
         let stages = sorted.into_iter().map(|(_, mut rules)| {
-            rules
-                .iter_mut()
-                .for_each(|rule| number(&mut rule.branch, &mut next, &mut groups));
+            for rule in &mut rules {
+                number(&mut rule.branch, &mut next, &mut groups);
+                rule.branch.then = rule.then;
+            }
             Table::new(rules)
         });
         let stages: Vec<Table> = stages.collect();
@@ -248,12 +250,16 @@ fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
     out
 }
 
-/// Numbers branches, and expressions with groups. Cases that options rule out go.
+/// Numbers branches and expressions with groups, and makes branches ready to be taken. Cases that
+/// options rule out go.
 fn number(branch: &mut Branch, next: &mut u32, groups: &mut usize) {
     let possible = |case: &Branch| !matches!(case.when, When::Never);
     branch.cases.retain(possible);
     branch.id = *next;
     *next += 1;
+    branch.acts = Act::all(&branch.set);
+    branch.has_cases = !branch.cases.is_empty();
+    branch.says = branch.set.sourcetype.is_some() || branch.set.vendor.is_some();
     for step in &mut branch.read {
         if let Action::Regex(regex) = &mut step.action {
             regex.id = *groups;

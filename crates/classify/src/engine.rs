@@ -1,5 +1,6 @@
 //! Asks the rules about one event after the other.
 
+mod act;
 mod beginning;
 
 use std::cell::OnceCell;
@@ -18,10 +19,12 @@ use crate::event::{Event, Scratch, Slot};
 use crate::group::{Group, GroupPart, PartSpans};
 use crate::hints::Hints;
 use crate::index::{Found, Index, Parts};
-use crate::pack::{Branch, Part, Rule, Set, Stage, Test, When};
+use crate::pack::{Branch, Part, Rule, Stage, Test, When};
 use crate::pattern::Bytes;
 use crate::plan::{Candidate, Known, Left, OVER, Plans};
 use crate::trace::{Considered, Outcome, describe};
+
+pub(crate) use act::Act;
 
 /// Where an event came from.
 #[derive(Clone, Copy, Debug)]
@@ -112,8 +115,10 @@ struct Run<'r, 'a> {
     fell: bool,
     /// What the program decides, and where that lay.
     plan: Option<(Span, Format, u32)>,
-    /// The key of what is known of its way, if no rule of the last stage was taken.
-    way: Option<u64>,
+    /// A bit for each stage none of whose rules can hold for the program, but for a hint.
+    closed: u32,
+    /// The key of what is known of its way, if no rule of the last stage was taken, and the class.
+    way: Option<(u64, Option<u32>)>,
 }
 
 impl Classifier {
@@ -223,6 +228,7 @@ impl Classifier {
             hinted: false,
             fell: false,
             plan: None,
+            closed: 0,
             way: None,
         };
         run.stages(place.hint.is_some());
@@ -289,8 +295,33 @@ fn number_of(dropped: &mut Vec<String>, rule: &str) -> u32 {
     number as u32
 }
 
+#[cold]
+fn remember(trace: &mut Vec<Considered>, rule: &Rule, stage: Stage, outcome: Outcome) {
+    trace.push(Considered {
+        rule: rule.name.clone(),
+        stage: stage.name(),
+        outcome,
+    });
+}
+
+/// Puts rules that were found among candidates from `base` on, which are in order.
+#[inline(never)]
+fn merge(found: &[Candidate], candidates: &mut Vec<Candidate>, base: usize) {
+    if found.len() > INSERTED_MAX {
+        candidates.extend_from_slice(found);
+        candidates[base..].sort_unstable();
+        return;
+    }
+    for one in found {
+        let before = candidates[base..].iter().rev();
+        let after = before.take_while(|other| *other > one).count();
+        candidates.insert(candidates.len() - after, *one);
+    }
+}
+
 impl<'a> Run<'_, 'a> {
     /// Has what the host was recognised as count for its other events.
+    #[inline(never)]
     fn teach(&self, hints: &Hints) {
         let event = &self.event;
         let (vendor, product) = (event.part(&Part::Vendor), event.part(&Part::Product));
@@ -301,6 +332,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     fn stages(&mut self, own_listener: bool) {
+        self.renew();
         let loose = Anomalies::NO_SDATA.union(Anomalies::BAD_SDATA);
         let loose = loose.union(Anomalies::LONG_FIELD).bits() & self.event.record.anomalies.bits();
         let strict = self.event.record.format == Format::Rfc5424 && loose == 0;
@@ -343,6 +375,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// The same for a program that was not the last one.
+    #[inline(never)]
     fn other_plan(&mut self) -> Option<u32> {
         // Who asks why is told about every rule.
         if self.trace.is_some() {
@@ -373,8 +406,12 @@ impl<'a> Run<'_, 'a> {
             work.after.clear();
         }
         let same = |known: &&Possible| Some(known.plan) == plan && *known.chain == *work.chain;
+        let mut class = None;
         match work.after.get(&key).filter(same) {
-            Some(known) => work.candidates.extend_from_slice(&known.rules),
+            Some(known) => {
+                work.candidates.extend_from_slice(&known.rules);
+                class = known.class;
+            }
             None => self.possible(plan.map(|plan| (key, plan))),
         }
         let length = self.work.chain.len();
@@ -390,14 +427,13 @@ impl<'a> Run<'_, 'a> {
         }
         self.work.candidates.truncate(base);
         if self.work.chain.len() == length {
-            self.way = plan.map(|_| key);
+            self.way = plan.map(|_| (key, class));
         }
     }
 
     /// The number of the event's class.
     fn class(&mut self, classes: &mut Classes) -> u32 {
-        let way = self.way.and_then(|way| self.work.after.get(&way));
-        if let Some(class) = way.and_then(|way| way.class) {
+        if let Some((_, Some(class))) = self.way {
             return class;
         }
         let plan = self.plan();
@@ -405,7 +441,7 @@ impl<'a> Run<'_, 'a> {
         let general = classes.number(self.packs, &work.chain, &mut work.plans);
         let (class, stays) = classes.of_program(general, plan, &mut work.plans, event);
         let way = self.way.filter(|_| stays);
-        if let Some(way) = way.and_then(|way| work.after.get_mut(&way)) {
+        if let Some(way) = way.and_then(|(way, _)| work.after.get_mut(&way)) {
             way.class = Some(class);
         }
         class
@@ -413,6 +449,7 @@ impl<'a> Run<'_, 'a> {
 
     /// Adds the rules of the last stage that can hold, and remembers them under that key for that
     /// plan.
+    #[cold]
     fn possible(&mut self, key: Option<(u64, u32)>) {
         let event = &self.event;
         let fixed = |slot: Slot<'a>| match slot {
@@ -493,26 +530,32 @@ impl<'a> Run<'_, 'a> {
     fn stage(&mut self, stage: Stage) -> bool {
         let over = stage == Stage::Listener && self.recognised;
         let slot = if over { OVER } else { stage as usize };
-        let plan = self.plan();
-        let closed = plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot));
+        let closed = self.closed >> slot & 1 == 1;
         // A hint can bring rules whatever the program is.
-        (!closed || self.event.hint_vendor.is_set()) && self.ask_all(stage, plan, slot)
+        (!closed || self.event.hint_vendor.is_set()) && self.ask_all(stage, slot, closed)
     }
 
-    /// Asks the rules of a stage that can hold; whether one was taken.
-    fn ask_all(&mut self, stage: Stage, plan: Option<u32>, slot: usize) -> bool {
+    /// Asks for what the program decides anew, since a rule may have changed it.
+    fn renew(&mut self) {
+        let plan = self.plan();
+        self.closed = plan.map_or(0, |plan| self.work.plans.closed(plan));
+    }
+
+    /// Asks the rules of a stage that can hold; whether one was taken. Never inlined, or it would
+    /// stand in `classify` once for each stage.
+    #[inline(never)]
+    fn ask_all(&mut self, stage: Stage, slot: usize, closed: bool) -> bool {
         let table = self.packs.table(stage);
         let index = if slot == OVER {
             &table.over
         } else {
             &table.index
         };
-        let closed = plan.is_some_and(|plan| self.work.plans.is_closed(plan, slot));
         if self.dropped.is_some() || closed && !index.has_hints() {
             return false;
         }
         // The stage that a rule goes on with puts its candidates behind those of this one.
-        let base = self.work.candidates.len();
+        let (base, plan) = (self.work.candidates.len(), self.plan());
         self.candidates(plan, slot, table, index);
         let (mut found, mut last) = (false, None);
         for at in base..self.work.candidates.len() {
@@ -530,11 +573,13 @@ impl<'a> Run<'_, 'a> {
             }
         }
         self.work.candidates.truncate(base);
+        if found {
+            self.renew();
+        }
         found
     }
 
     /// Adds the rules of a stage that can hold, in their order.
-    #[inline]
     fn candidates(&mut self, plan: Option<u32>, slot: usize, table: &Table, index: &Index) {
         let work = &mut *self.work;
         let base = work.candidates.len();
@@ -547,24 +592,14 @@ impl<'a> Run<'_, 'a> {
             None => {
                 let program = self.event.bytes(self.event.record.app);
                 let listener = self.event.listener.as_bytes();
-                index.fixed(program, listener, &mut work.found);
+                index.by_program(program, listener, &mut work.found);
                 let rules = work.found.fixed.iter().copied();
                 work.candidates.extend(rules.map(Candidate::open));
                 Parts::MAX
             }
         };
         if index.open(live, &self.event, &mut work.found) {
-            let found = &work.found.rules;
-            if found.len() > INSERTED_MAX {
-                work.candidates.extend_from_slice(found);
-                work.candidates[base..].sort_unstable();
-                return;
-            }
-            for one in found {
-                let before = work.candidates[base..].iter().rev();
-                let after = before.take_while(|other| *other > one).count();
-                work.candidates.insert(work.candidates.len() - after, *one);
-            }
+            merge(&work.found.rules, &mut work.candidates, base);
         }
     }
 
@@ -578,7 +613,6 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Asks a rule for what is left of its condition, and takes it if that holds.
-    #[inline]
     fn ask(&mut self, rule: &'a Rule, stage: Stage, candidate: Candidate) -> bool {
         if let Some(failed) = self.open_condition(rule, candidate) {
             if self.trace.is_some() {
@@ -591,6 +625,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Takes a rule whose condition holds, unless one of its steps cannot be done.
+    #[inline(never)]
     fn try_rule(&mut self, rule: &'a Rule, stage: Stage) -> bool {
         let (values, bytes) = self.mark();
         let (length, record) = (self.work.chain.len(), self.event.record);
@@ -610,13 +645,13 @@ impl<'a> Run<'_, 'a> {
             self.dropped = Some(&rule.name);
             return true;
         }
-        let says = rule.branch.set.sourcetype.is_some() || rule.branch.set.vendor.is_some();
         let names = !matches!(
             stage,
             Stage::Header | Stage::Raw | Stage::Repair | Stage::Hint
         );
-        self.recognised |= (names || says) && stage != Stage::After;
-        if let Some(then) = rule.then {
+        self.recognised |= (names || rule.branch.says) && stage != Stage::After;
+        if let Some(then) = rule.branch.then {
+            self.renew();
             self.stage(then);
         }
         true
@@ -625,11 +660,7 @@ impl<'a> Run<'_, 'a> {
     /// Remembers what came of a rule, for those who ask.
     fn note(&mut self, rule: &Rule, stage: Stage, outcome: Outcome) {
         if let Some(trace) = self.trace.as_deref_mut() {
-            trace.push(Considered {
-                rule: rule.name.clone(),
-                stage: stage.name(),
-                outcome,
-            });
+            remember(trace, rule, stage, outcome);
         }
     }
 
@@ -645,10 +676,13 @@ impl<'a> Run<'_, 'a> {
                 return Outcome::Step(index);
             }
         }
-        self.set(&branch.set);
+        self.act(&branch.acts);
         self.work.chain.push(branch.id);
         if branch.drop {
             self.dropped = Some("");
+        }
+        if !branch.has_cases {
+            return Outcome::Taken;
         }
         for case in &branch.cases {
             if self.failing(&case.when).is_some() {
@@ -737,64 +771,5 @@ impl<'a> Run<'_, 'a> {
             When::Sender(network) => event.sender.is_some_and(|ip| network.contains(ip)),
             When::All(_) | When::Any(_) | When::Not(_) => self.failing(when).is_none(),
         }
-    }
-
-    fn set(&mut self, set: &'a Set) {
-        if set.is_empty() {
-            return;
-        }
-        for (name, text) in &set.values {
-            let span = self.event.eval(text);
-            self.event.only = None;
-            self.event.add(name.as_bytes(), span, true, false);
-        }
-        for (part, text) in &set.parts {
-            let span = self.event.eval(text);
-            self.event.set_part(part, span);
-        }
-        if let Some((vendor, product)) = set.hint.as_ref().filter(|_| !self.hinted) {
-            self.hinted = true;
-            self.event.hint_vendor = Slot::Fixed(vendor);
-            self.event.hint_product = Slot::Fixed(product);
-        }
-        if let Some(zone) = &set.zone {
-            rezone(&mut self.event, zone);
-            self.event.zone = Some(zone);
-        }
-        for (text, which) in [(&set.vendor, 0), (&set.product, 1), (&set.class, 2)] {
-            let Some(text) = text else {
-                continue;
-            };
-            let slot = match text {
-                crate::template::Text::Fixed(text) => Slot::Fixed(text.as_str()),
-                dynamic @ crate::template::Text::Pieces(_) => Slot::Own(self.event.eval(dynamic)),
-            };
-            match which {
-                0 => self.event.vendor = slot,
-                1 => self.event.product = slot,
-                _ => self.event.class = slot,
-            }
-        }
-    }
-}
-
-/// Reads the header's time again as one of `zone`, if it named none. A zone that a rule knows
-/// counts for more than one that was guessed, and the last rule for more than those before.
-fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
-    let record = &mut event.record;
-    let open = Anomalies::ZONE_ASSUMED.union(Anomalies::ZONE_GUESSED);
-    if record.anomalies.bits() & open.bits() == 0 || !record.event_time.is_some() {
-        return;
-    }
-    record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !open.bits());
-    record.anomalies.insert(Anomalies::ZONE_ASSUMED);
-    record.zone_minutes = Record::ZONE_NONE;
-    let old = jiff::Timestamp::from_nanosecond(record.event_time.0.into());
-    let new = old.ok().and_then(|time| {
-        let civil = event.zone.unwrap_or(event.source_zone).to_datetime(time);
-        zone.to_timestamp(civil).ok()
-    });
-    if let Some(nanos) = new.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {
-        record.event_time = inrush_event::Timestamp(nanos);
     }
 }

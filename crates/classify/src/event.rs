@@ -10,6 +10,7 @@ use inrush_event::{Record, Span, header_span};
 use regex::bytes::CaptureLocations;
 
 use crate::expression::Slots;
+use crate::mark::Mark;
 use crate::needs::Names;
 use crate::pack::Part;
 use crate::read::{Formats, Pairs};
@@ -27,21 +28,13 @@ const NAME_BYTES_MAX: usize = 256;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) name: Span,
-    /// Tells most names apart: see [`mark`].
-    pub(crate) mark: u32,
+    /// Tells most names apart: see [`Mark`].
+    pub(crate) mark: Mark,
     pub(crate) text: Span,
     /// Whether it counts among the event's values.
     pub(crate) keep: bool,
     /// Whether the text is JSON that is no string.
     pub(crate) json: bool,
-}
-
-/// The length of a name, its first, middle and last byte: what differs there is another name.
-#[inline]
-pub(crate) fn mark(name: &[u8]) -> u32 {
-    let at = |at: usize| name.get(at).copied().unwrap_or(0);
-    let (middle, last) = (name.len() / 2, name.len().wrapping_sub(1));
-    u32::from_le_bytes([name.len() as u8, at(0), at(middle), at(last)])
 }
 
 /// A text that was set.
@@ -198,16 +191,16 @@ impl<'a> Event<'a> {
             Part::Raw => record.raw,
             Part::Header => header_span(self.arena, record.app, record.proc_id, record.message)
                 .unwrap_or_default(),
-            Part::Value(name) => self.value(name.as_bytes()),
+            Part::Value(mark, name) => self.value(*mark, name.as_bytes()),
             _ => Span::EMPTY,
         }
     }
 
     /// Where the value of that name lies; the last one counts. Empty if there is none.
-    pub(crate) fn value(&self, name: &[u8]) -> Span {
-        let wanted = mark(name);
-        let mut values = self.scratch.values.iter().rev();
-        let found = values.find(|value| value.mark == wanted && same(self.bytes(value.name), name));
+    #[inline(never)]
+    fn value(&self, mark: Mark, name: &[u8]) -> Span {
+        let is_it = |value: &&Value| value.mark == mark && same(self.bytes(value.name), name);
+        let found = self.scratch.values.iter().rev().find(is_it);
         match (found, &self.pairs) {
             (Some(value), _) => value.text,
             (None, Some(pairs)) => pairs.find(name, self.bytes(pairs.span), &self.scratch.equals),
@@ -233,7 +226,7 @@ impl<'a> Event<'a> {
             let name = &name[..name.len().min(NAME_BYTES_MAX)];
             let value = Value {
                 name: self.keep(name),
-                mark: mark(name),
+                mark: Mark::of(name),
                 text,
                 keep,
                 json,
@@ -249,7 +242,7 @@ impl<'a> Event<'a> {
             let name = &name[..name.len().min(NAME_BYTES_MAX)];
             let value = Value {
                 name: Span::new(at, at + name.len()),
-                mark: mark(name),
+                mark: Mark::of(name),
                 text,
                 keep,
                 json: false,
@@ -283,7 +276,7 @@ impl<'a> Event<'a> {
             Part::Host => self.record.host = span,
             Part::Message => self.record.message = span,
             Part::Sdata => self.record.sdata = span,
-            Part::Value(name) => {
+            Part::Value(_, name) => {
                 self.add(name.as_bytes(), span, false, false);
             }
             _ => {}
@@ -396,6 +389,7 @@ impl<'a> Event<'a> {
     }
 }
 
+#[inline(never)]
 fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
     match filter {
         Filter::Lower => bytes[start..].make_ascii_lowercase(),

@@ -74,8 +74,8 @@ impl Text {
             return None;
         };
         let is_it = |piece: &Piece| {
-            matches!(piece, Piece::Part { part: Part::Value(value), filters, default }
-                if value == name && filters.is_empty() && default.is_empty())
+            matches!(piece, Piece::Part { part: Part::Value(_, value), filters, default }
+                if &**value == name && filters.is_empty() && default.is_empty())
         };
         let at = pieces.iter().position(is_it)?;
         let (before, after) = (&pieces[..at], &pieces[at + 1..]);

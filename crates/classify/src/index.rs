@@ -24,9 +24,9 @@ use crate::trie::{Branches, Trie};
 pub(crate) struct Index {
     /// By the program and by the listener.
     fixed: Vec<(Part, Texts)>,
-    parts: Vec<(Part, Texts)>,
-    /// The part of each of `parts` and what its first byte tells, which are looked at first.
-    gates: Vec<(Part, Gate)>,
+    /// By other parts, and what is looked at first of each.
+    parts: Vec<Texts>,
+    gates: Vec<Gate>,
     /// The rules that are filed under each of `parts`.
     rules_of: Vec<Vec<u32>>,
     /// By `vendor/product`.
@@ -56,9 +56,11 @@ struct Texts {
     collected: Collected,
 }
 
-/// Whether rules can be found by a text at all, as far as its first byte says.
-#[derive(Clone, Copy, Default, Debug)]
+/// Whether rules can be found by a part at all, as far as its first byte says.
+#[derive(Debug)]
+#[repr(align(64))]
 struct Gate {
+    part: Part,
     /// A bit for each byte.
     firsts: [u64; 4],
     /// Whether they can by the empty text.
@@ -66,6 +68,14 @@ struct Gate {
 }
 
 impl Gate {
+    fn new(part: &Part) -> Self {
+        Self {
+            part: part.clone(),
+            firsts: [0; 4],
+            empty: false,
+        }
+    }
+
     fn passes(&self, text: &[u8]) -> bool {
         match text.first() {
             Some(byte) => self.firsts[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1,
@@ -182,15 +192,12 @@ impl Index {
         for (_, texts) in &mut index.fixed {
             texts.build(0);
         }
-        for (_, texts) in &mut index.parts {
+        for (texts, gate) in index.parts.iter_mut().zip(&mut index.gates) {
             index.always.extend(texts.build(FEW));
+            texts.tell(gate);
         }
         index.always.sort_unstable();
         index.always.dedup();
-        let gates = index.parts.iter();
-        index.gates = gates
-            .map(|(part, texts)| (part.clone(), texts.gate()))
-            .collect();
         index
     }
 
@@ -202,23 +209,36 @@ impl Index {
                 self.hints.entry(key).or_default().push(rule);
             }
             File::Text(part, anchor, _) => {
-                let fixed = matches!(part, Part::Program | Part::Listener);
-                let parts = match fixed {
-                    true => &mut self.fixed,
-                    false => &mut self.parts,
+                let texts = match part {
+                    Part::Program | Part::Listener => self.fixed(part),
+                    part => self.part(part, rule),
                 };
-                let known = parts.iter().position(|(known, _)| known == *part);
-                let at = known.unwrap_or_else(|| {
-                    parts.push(((*part).clone(), Texts::default()));
-                    parts.len() - 1
-                });
-                parts[at].1.collected.add(anchor, rule, file, proves);
-                if !fixed {
-                    self.rules_of.resize(parts.len(), Vec::new());
-                    self.rules_of[at].push(rule);
-                }
+                texts.collected.add(anchor, rule, file, proves);
             }
         }
+    }
+
+    /// What is filed under the program or the listener.
+    fn fixed(&mut self, part: &Part) -> &mut Texts {
+        let known = self.fixed.iter().position(|(known, _)| known == part);
+        let at = known.unwrap_or_else(|| {
+            self.fixed.push((part.clone(), Texts::default()));
+            self.fixed.len() - 1
+        });
+        &mut self.fixed[at].1
+    }
+
+    /// What is filed under another part, and that rule with it.
+    fn part(&mut self, part: &Part, rule: u32) -> &mut Texts {
+        let known = self.gates.iter().position(|gate| gate.part == *part);
+        let at = known.unwrap_or_else(|| {
+            self.gates.push(Gate::new(part));
+            self.parts.push(Texts::default());
+            self.rules_of.push(Vec::new());
+            self.gates.len() - 1
+        });
+        self.rules_of[at].push(rule);
+        &mut self.parts[at]
     }
 
     /// The parts of an event under which a rule is filed that can hold.
@@ -251,7 +271,7 @@ impl Index {
 
     /// Finds the rules that can hold by their program and listener, or for every event, in order,
     /// each once.
-    pub(crate) fn fixed(&self, program: &[u8], listener: &[u8], found: &mut Found) {
+    pub(crate) fn by_program(&self, program: &[u8], listener: &[u8], found: &mut Found) {
         found.rules.clear();
         for (part, texts) in &self.fixed {
             let text = if *part == Part::Program {
@@ -272,10 +292,10 @@ impl Index {
     /// Adds the rules that can hold by the part of that number.
     #[inline]
     fn look(&self, at: usize, event: &Event<'_>, out: &mut Vec<Candidate>) {
-        if let Some((part, gate)) = self.gates.get(at) {
-            let text = event.part(part);
+        if let Some(gate) = self.gates.get(at) {
+            let text = event.part(&gate.part);
             if gate.passes(text)
-                && let Some((_, texts)) = self.parts.get(at)
+                && let Some(texts) = self.parts.get(at)
             {
                 texts.find(text, out);
             }
@@ -399,7 +419,7 @@ fn score(files: &[File<'_>]) -> usize {
         File::Text(Part::Program, Anchor::Exact([]), _) => 20,
         // Most events that meet other rules have no number there.
         File::Text(Part::Pid, Anchor::First(_), _) => 400,
-        File::Text(Part::Program | Part::Value(_) | Part::MsgId | Part::Host, anchor, _) => {
+        File::Text(Part::Program | Part::Value(..) | Part::MsgId | Part::Host, anchor, _) => {
             match anchor {
                 Anchor::Exact(_) if matches!(file, File::Text(Part::Program, ..)) => 1001,
                 Anchor::Exact(_) => 1000,
@@ -440,18 +460,15 @@ impl Texts {
         }
     }
 
-    fn gate(&self) -> Gate {
-        let mut gate = Gate {
-            empty: !self.of_nothing.is_empty(),
-            ..Gate::default()
-        };
+    /// Tells a gate what passes it.
+    fn tell(&self, gate: &mut Gate) {
+        gate.empty = !self.of_nothing.is_empty();
         if self.contains.is_some() || !self.ends.is_empty() || !self.begins.any.is_empty() {
             gate.firsts = [u64::MAX; 4];
         }
         for (byte, node) in self.begins.roots.iter().enumerate() {
             gate.firsts[byte >> 6] |= u64::from(*node != 0) << (byte & 63);
         }
-        gate
     }
 
     /// Builds what is searched with; the rules that are better asked for every event. Those are the

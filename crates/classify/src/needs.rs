@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::mark;
+use crate::mark::Mark;
 use crate::pack::{Branch, Part, Rule, Set, Stage, Template, When};
 use crate::read::{Action, Step};
 use crate::same::same;
@@ -19,19 +19,30 @@ pub(crate) struct Names {
 /// Chains of [`Texts`]: a power of two, of the highest bits of a hash.
 const CHAINS: usize = 128;
 
-/// Texts, found by their [`mark`]: each is in the chain that its mark is hashed to.
-/// An event asks for some twenty names, most of which are in no chain.
+/// Texts, found by their [`Mark`]: each is in the chain that its mark is hashed to.
+/// An event asks for some twenty names, most of which are in no chain: a bit tells.
 #[derive(Clone, Debug)]
 struct Texts {
+    /// A bit for each hash of a mark that a text has.
+    bits: [u64; 4],
     /// One more than the place in `all` of a chain's first text, 0 if it is empty.
     chains: Box<[u32; CHAINS]>,
-    /// Each text, and one more than the place of the next one of its chain.
-    all: Vec<(Box<[u8]>, u32)>,
+    all: Vec<Known>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+struct Known {
+    mark: Mark,
+    /// One more than the place of the next one of its chain.
+    next: u32,
+    text: Box<[u8]>,
 }
 
 impl Default for Texts {
     fn default() -> Self {
         Self {
+            bits: [0; 4],
             chains: Box::new([0; CHAINS]),
             all: Vec::new(),
         }
@@ -39,20 +50,20 @@ impl Default for Texts {
 }
 
 impl Texts {
-    fn chain(text: &[u8]) -> usize {
-        (mark(text).wrapping_mul(0x9e37_79b1) >> 25) as usize
-    }
-
     #[inline]
     fn contains(&self, text: &[u8]) -> bool {
-        let mut next = self.chains[Self::chain(text)];
-        while let Some((known, after)) =
-            next.checked_sub(1).and_then(|at| self.all.get(at as usize))
-        {
-            if same(known, text) {
+        let mark = Mark::of(text);
+        let hash = mark.hash();
+        self.bits[hash >> 6] >> (hash & 63) & 1 == 1 && self.is_in_chain(hash >> 1, mark, text)
+    }
+
+    fn is_in_chain(&self, chain: usize, mark: Mark, text: &[u8]) -> bool {
+        let mut next = self.chains[chain];
+        while let Some(known) = next.checked_sub(1).and_then(|at| self.all.get(at as usize)) {
+            if known.mark == mark && same(&known.text, text) {
                 return true;
             }
-            next = *after;
+            next = known.next;
         }
         false
     }
@@ -61,13 +72,20 @@ impl Texts {
         if self.contains(text) {
             return;
         }
-        let chain = &mut self.chains[Self::chain(text)];
-        self.all.push((text.into(), *chain));
+        let mark = Mark::of(text);
+        let hash = mark.hash();
+        self.bits[hash >> 6] |= 1 << (hash & 63);
+        let chain = &mut self.chains[hash >> 1];
+        self.all.push(Known {
+            mark,
+            next: *chain,
+            text: text.into(),
+        });
         *chain = self.all.len() as u32;
     }
 
     fn extend(&mut self, other: &Self) {
-        other.all.iter().for_each(|(text, _)| self.insert(text));
+        other.all.iter().for_each(|known| self.insert(&known.text));
     }
 }
 
@@ -139,7 +157,7 @@ impl Needs {
     }
 
     fn part(&mut self, part: &Part) {
-        if let Part::Value(name) = part {
+        if let Part::Value(_, name) = part {
             self.names.insert(name);
         }
     }
@@ -293,7 +311,7 @@ fn tell(branch: &mut Branch, names: &Arc<Names>, all: bool, whole: bool) {
 fn forget(step: &mut Step, names: &Names) {
     match &mut step.action {
         Action::Regex(groups) => groups.retain(|part| match part {
-            Part::Value(name) => names.contains(name.as_bytes()),
+            Part::Value(_, name) => names.contains(name.as_bytes()),
             _ => true,
         }),
         Action::Csv(csv) => csv.retain(|column| names.contains(column.as_bytes())),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use inrush_event::Network;
 
+use crate::engine::Act;
 use crate::group::Group;
+use crate::mark::Mark;
 use crate::pattern::Pattern;
 use crate::read::Step;
 use crate::template::Text;
@@ -82,23 +84,33 @@ impl Rule {
     }
 }
 
-/// A condition and what follows from it.
+/// A condition and what follows from it. What every event asks of one that is taken comes first,
+/// on one line of the cache.
 #[derive(Clone, Debug, Default)]
+#[repr(C, align(64))]
 pub struct Branch {
-    /// The condition.
-    pub when: When,
     /// What is read, in order.
     pub read: Vec<Step>,
-    /// What is set.
-    pub set: Set,
-    /// Further branches: the first that holds is taken.
-    pub cases: Vec<Branch>,
+    /// What it changes of an event. All from here to `then` is known once packs are compiled.
+    pub(crate) acts: Box<[Act]>,
+    /// Its number among all branches.
+    pub(crate) id: u32,
     /// Whether the event is filtered.
     pub drop: bool,
     /// Whether the cases after it are asked too.
     pub go_on: bool,
-    /// Its number among all branches; given when packs are compiled.
-    pub(crate) id: u32,
+    /// Whether it has cases.
+    pub(crate) has_cases: bool,
+    /// Whether it says what the event is.
+    pub(crate) says: bool,
+    /// The stage that goes on with the event, if it is a rule's own.
+    pub(crate) then: Option<Stage>,
+    /// The condition.
+    pub when: When,
+    /// Further branches: the first that holds is taken.
+    pub cases: Vec<Branch>,
+    /// What is set.
+    pub set: Set,
 }
 
 /// When a rule is asked.
@@ -225,10 +237,15 @@ pub enum Part {
     /// The sender's address.
     Sender,
     /// A value that was read.
-    Value(String),
+    Value(Mark, Box<str>),
 }
 
 impl Part {
+    /// The value of that name.
+    pub fn value(name: &str) -> Self {
+        Self::Value(Mark::of(name.as_bytes()), name.into())
+    }
+
     /// The part of that name; what is none is a value.
     pub fn named(name: &str) -> Self {
         match name {
@@ -248,7 +265,7 @@ impl Part {
             "hint.product" => Self::HintProduct,
             "listener" => Self::Listener,
             "sender" => Self::Sender,
-            value => Self::Value(value.to_owned()),
+            value => Self::value(value),
         }
     }
 
@@ -285,7 +302,7 @@ impl Part {
             Self::HintProduct => "hint.product",
             Self::Listener => "listener",
             Self::Sender => "sender",
-            Self::Value(name) => name,
+            Self::Value(_, name) => name,
         }
     }
 }
@@ -314,8 +331,9 @@ pub enum When {
     Never,
 }
 
-/// What is asked of a part.
+/// What is asked of a part. All that most tests look at is one line of the cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Test {
     /// The part.
     pub part: Part,
@@ -324,6 +342,8 @@ pub struct Test {
     /// As it was written.
     pub written: String,
 }
+
+const _: () = assert!(std::mem::offset_of!(Test, written) == 64);
 
 /// How a header was read, as conditions name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -365,25 +385,6 @@ pub struct Set {
     pub received_time: bool,
     /// Vendor and product that the sender stands for.
     pub hint: Option<(String, String)>,
-}
-
-impl Set {
-    /// Whether nothing is set.
-    pub fn is_empty(&self) -> bool {
-        self.vendor.is_none()
-            && self.product.is_none()
-            && self.class.is_none()
-            && self.index.is_none()
-            && self.sourcetype.is_none()
-            && self.source.is_none()
-            && self.parts.is_empty()
-            && self.template.is_none()
-            && self.fields.is_empty()
-            && self.values.is_empty()
-            && self.zone.is_none()
-            && !self.received_time
-            && self.hint.is_none()
-    }
 }
 
 /// What is sent as the event's text.

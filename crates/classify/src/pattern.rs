@@ -1,23 +1,22 @@
 //! Patterns on a text: `text`, `text*`, `*text*`, `*text`, `a*b`, `/expression/`.
 
-use memchr::memmem::{self, Finder};
-
-use smallvec::SmallVec;
+use memchr::memmem::Finder;
 
 use crate::PackError;
 use crate::expression::Expression;
 use crate::same::same;
 
 /// A compiled pattern. Matching takes time linear in the text.
+///
+/// It is small, so that one line of the cache holds most tests of a condition: of two events that
+/// meet a rule there were others in between.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     shape: Shape,
-    /// Whether ASCII case is ignored; the literals are then in lower case.
-    ignore_case: bool,
     /// The bytes of a text that is looked for, if its case counts.
     needs: Bytes,
-    /// Place in it of the byte by which it is looked for, if its case does not count.
-    rarest: usize,
+    /// Whether ASCII case is ignored; the literals are then in lower case.
+    ignore_case: bool,
 }
 
 /// Set of the bytes of a text, roughly: a bit for each value but its two highest bits.
@@ -38,19 +37,42 @@ impl Bytes {
 /// looked for in it.
 const BYTES_MAX: usize = 48;
 
-/// A text that lies in its pattern if it is short: most are asked about and do not match.
-type Literal = SmallVec<[u8; 24]>;
+/// Bytes of a literal that lies in its pattern.
+const SHORT: usize = 21;
 
 #[derive(Clone, Debug)]
 enum Shape {
-    Exact(Literal),
-    Prefix(Literal),
-    Suffix(Literal),
-    Contains(Literal, Box<Finder<'static>>),
-    /// Literals with anything between them; an empty first or last one: anything goes there. Beside
-    /// them what those in between are looked for with.
-    Glob(Box<[Box<[u8]>]>, Box<[Finder<'static>]>),
+    /// A literal of so many bytes: most are asked about and do not match.
+    Short(Stands, u8, [u8; SHORT]),
+    Long(Stands, Box<[u8]>),
+    Contains(Box<Contained>),
+    Glob(Box<Glob>),
     Regex(Box<Expression>),
+}
+
+/// Literals with anything between them; an empty first or last one: anything goes there.
+#[derive(Clone, Debug)]
+struct Glob {
+    parts: Box<[Box<[u8]>]>,
+    /// What those in between are looked for with.
+    finders: Box<[Finder<'static>]>,
+}
+
+/// Where a literal stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stands {
+    /// It is the text.
+    Alone,
+    First,
+    Last,
+}
+
+/// A literal that may stand anywhere.
+#[derive(Clone, Debug)]
+struct Contained {
+    finder: Finder<'static>,
+    /// Place in it of the byte by which it is looked for, if its case does not count.
+    rarest: usize,
 }
 
 /// A text that every match has, and where: what candidates are found by.
@@ -79,9 +101,8 @@ impl Pattern {
             let shape = Shape::Regex(Box::new(Expression::new(expression, ignore_case)?));
             return Ok(Self {
                 shape,
-                ignore_case,
                 needs: Bytes::UNKNOWN,
-                rarest: 0,
+                ignore_case,
             });
         }
         let mut parts = pieces(body);
@@ -90,32 +111,33 @@ impl Pattern {
                 .iter_mut()
                 .for_each(|part| part.make_ascii_lowercase());
         }
-        let boxed = |part: &mut Vec<u8>| std::mem::take(part).into_boxed_slice();
-        let shape = match parts.as_mut_slice() {
-            [all] => Shape::Exact(all.as_slice().into()),
-            [first, last] if last.is_empty() => Shape::Prefix(first.as_slice().into()),
-            [first, last] if first.is_empty() => Shape::Suffix(last.as_slice().into()),
+        let mut needs = Bytes::UNKNOWN;
+        let shape = match parts.as_slice() {
+            [all] => Shape::literal(Stands::Alone, all),
+            [first, last] if last.is_empty() => Shape::literal(Stands::First, first),
+            [first, last] if first.is_empty() => Shape::literal(Stands::Last, last),
             [first, middle, last] if first.is_empty() && last.is_empty() => {
-                let finder = Box::new(Finder::new(middle).into_owned());
-                Shape::Contains(middle.as_slice().into(), finder)
+                if !ignore_case {
+                    needs = Bytes::of(middle);
+                }
+                Shape::Contains(Box::new(Contained {
+                    finder: Finder::new(middle).into_owned(),
+                    rarest: rarest(middle),
+                }))
             }
             parts => {
                 let middle = parts.get(1..parts.len() - 1).unwrap_or_default();
                 let finders = middle.iter().map(|part| Finder::new(part).into_owned());
-                let finders = finders.collect();
-                Shape::Glob(parts.iter_mut().map(boxed).collect(), finders)
+                Shape::Glob(Box::new(Glob {
+                    finders: finders.collect(),
+                    parts: parts.iter().map(|part| part.as_slice().into()).collect(),
+                }))
             }
-        };
-        let (needs, rarest) = match &shape {
-            Shape::Contains(part, _) if ignore_case => (Bytes::UNKNOWN, rarest(part)),
-            Shape::Contains(part, _) => (Bytes::of(part), 0),
-            _ => (Bytes::UNKNOWN, 0),
         };
         Ok(Self {
             shape,
-            ignore_case,
             needs,
-            rarest,
+            ignore_case,
         })
     }
 
@@ -136,33 +158,43 @@ impl Pattern {
 
     /// Whether `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
-        let same = |a: &[u8], b: &[u8]| {
-            if self.ignore_case {
-                a.eq_ignore_ascii_case(b)
-            } else {
-                same(a, b)
-            }
-        };
         match &self.shape {
-            Shape::Exact(all) => text.len() == all.len() && same(text, all),
-            Shape::Prefix(first) => text.get(..first.len()).is_some_and(|t| same(t, first)),
-            Shape::Suffix(last) => {
-                let at = text.len().checked_sub(last.len());
-                at.is_some_and(|at| same(&text[at..], last))
+            Shape::Short(stands, length, bytes) => {
+                self.stands(*stands, &bytes[..usize::from(*length).min(SHORT)], text)
             }
-            Shape::Contains(_, finder) if !self.ignore_case => finder.find(text).is_some(),
-            Shape::Contains(part, _) => self.find(text, part, self.rarest).is_some(),
-            Shape::Glob(parts, finders) => self.glob(text, parts, finders),
+            Shape::Long(stands, literal) => self.stands(*stands, literal, text),
+            Shape::Contains(part) => self.find(text, &part.finder, part.rarest).is_some(),
+            Shape::Glob(glob) => self.glob(text, glob),
             Shape::Regex(regex) => regex.is_match(text),
+        }
+    }
+
+    /// Whether a literal stands there.
+    #[inline]
+    fn stands(&self, stands: Stands, literal: &[u8], text: &[u8]) -> bool {
+        let part = match stands {
+            Stands::Alone => Some(text),
+            Stands::First => text.get(..literal.len()),
+            Stands::Last => text.len().checked_sub(literal.len()).map(|at| &text[at..]),
+        };
+        part.is_some_and(|part| self.is_same(part, literal))
+    }
+
+    #[inline]
+    fn is_same(&self, text: &[u8], literal: &[u8]) -> bool {
+        match self.ignore_case {
+            true => text.eq_ignore_ascii_case(literal),
+            false => same(text, literal),
         }
     }
 
     /// Place of a text in another; `by` is the byte of it by which it is looked for, if its
     /// case does not count.
-    fn find(&self, text: &[u8], part: &[u8], by: usize) -> Option<usize> {
+    fn find(&self, text: &[u8], finder: &Finder<'_>, by: usize) -> Option<usize> {
         if !self.ignore_case {
-            return memmem::find(text, part);
+            return finder.find(text);
         }
+        let part = finder.needle();
         let Some(byte) = part.get(by).copied() else {
             return Some(0);
         };
@@ -176,35 +208,23 @@ impl Pattern {
         memchr::memchr2_iter(byte, upper, rest).find(same)
     }
 
-    fn glob(&self, text: &[u8], parts: &[Box<[u8]>], finders: &[Finder<'_>]) -> bool {
+    fn glob(&self, text: &[u8], Glob { parts, finders }: &Glob) -> bool {
         let (Some((first, rest)), mut at) = (parts.split_first(), 0) else {
             return true;
         };
         let Some((last, middle)) = rest.split_last() else {
             return text == &**first;
         };
-        let ends = |t: &[u8], p: &[u8]| {
-            if self.ignore_case {
-                t.eq_ignore_ascii_case(p)
-            } else {
-                same(t, p)
-            }
-        };
-        if text.len() < first.len() + last.len() || !ends(&text[..first.len()], first) {
+        if text.len() < first.len() + last.len() || !self.is_same(&text[..first.len()], first) {
             return false;
         }
         let end = text.len() - last.len();
-        if !ends(&text[end..], last) {
+        if !self.is_same(&text[end..], last) {
             return false;
         }
         at += first.len();
         for (part, finder) in middle.iter().zip(finders) {
-            let rest = &text[at..end];
-            let found = match self.ignore_case {
-                true => self.find(rest, part, rarest(part)),
-                false => finder.find(rest),
-            };
-            match found {
+            match self.find(&text[at..end], finder, rarest(part)) {
                 Some(found) => at += found + part.len(),
                 None => return false,
             }
@@ -216,27 +236,43 @@ impl Pattern {
     /// anchor alone decides.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
         match &self.shape {
-            Shape::Exact(text) => Some(Anchor::Exact(text)),
-            Shape::Prefix(text) if !text.is_empty() => Some(Anchor::Prefix(text)),
-            Shape::Contains(text, _) if text.len() >= 2 => Some(Anchor::Contains(text)),
-            Shape::Glob(parts, _) => {
-                let first = parts.first().filter(|part| !part.is_empty());
-                let longest = parts.iter().max_by_key(|part| part.len());
+            Shape::Contains(part) => {
+                let text = part.finder.needle();
+                (text.len() >= 2).then_some(Anchor::Contains(text))
+            }
+            Shape::Glob(glob) => {
+                let first = glob.parts.first().filter(|part| !part.is_empty());
+                let longest = glob.parts.iter().max_by_key(|part| part.len());
                 first.map(|part| Anchor::Prefix(part)).or_else(|| {
                     longest
                         .filter(|p| p.len() >= 2)
                         .map(|p| Anchor::Contains(p))
                 })
             }
-            Shape::Suffix(text) if !text.is_empty() => Some(Anchor::Suffix(text)),
             Shape::Regex(expression) => expression.anchor(),
-            _ => None,
+            Shape::Short(..) | Shape::Long(..) => match self.literal()? {
+                (Stands::Alone, text) => Some(Anchor::Exact(text)),
+                (_, []) => None,
+                (Stands::First, text) => Some(Anchor::Prefix(text)),
+                (Stands::Last, text) => Some(Anchor::Suffix(text)),
+            },
         }
     }
 
     /// Whether it matches wherever one text stands.
     pub(crate) fn is_contained(&self) -> bool {
         matches!(self.shape, Shape::Contains(..))
+    }
+
+    /// The literal that stands at one place, if it is nothing else.
+    fn literal(&self) -> Option<(Stands, &[u8])> {
+        match &self.shape {
+            Shape::Short(stands, length, bytes) => {
+                Some((*stands, bytes.get(..usize::from(*length))?))
+            }
+            Shape::Long(stands, text) => Some((*stands, text)),
+            _ => None,
+        }
     }
 
     /// Whether ASCII case is ignored.
@@ -257,16 +293,41 @@ impl Pattern {
                 })
         };
         match (&self.shape, &other.shape) {
-            (Shape::Exact(wide), Shape::Exact(one)) => wide.len() == one.len() && begins(one, wide),
-            (Shape::Prefix(wide), Shape::Exact(one) | Shape::Prefix(one)) => begins(one, wide),
-            (
-                Shape::Contains(wide, _),
-                Shape::Exact(one) | Shape::Prefix(one) | Shape::Contains(one, _),
-            ) => self.find(one, wide, self.rarest).is_some(),
+            (Shape::Contains(wide), Shape::Contains(one)) => {
+                let one = one.finder.needle();
+                self.find(one, &wide.finder, wide.rarest).is_some()
+            }
+            (Shape::Contains(wide), _) => match other.literal() {
+                Some((Stands::Alone | Stands::First, one)) => {
+                    self.find(one, &wide.finder, wide.rarest).is_some()
+                }
+                _ => false,
+            },
             (Shape::Regex(wide), Shape::Regex(one)) => {
                 wide.written() == one.written() && self.ignore_case == other.ignore_case
             }
-            _ => false,
+            _ => match (self.literal(), other.literal()) {
+                (Some((Stands::Alone, wide)), Some((Stands::Alone, one))) => {
+                    wide.len() == one.len() && begins(one, wide)
+                }
+                (Some((Stands::First, wide)), Some((Stands::Alone | Stands::First, one))) => {
+                    begins(one, wide)
+                }
+                _ => false,
+            },
+        }
+    }
+}
+
+impl Shape {
+    fn literal(stands: Stands, text: &[u8]) -> Self {
+        let mut bytes = [0; SHORT];
+        match bytes.get_mut(..text.len()) {
+            Some(short) => {
+                short.copy_from_slice(text);
+                Self::Short(stands, text.len() as u8, bytes)
+            }
+            None => Self::Long(stands, text.into()),
         }
     }
 }

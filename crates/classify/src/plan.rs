@@ -2,11 +2,13 @@
 //! program: the rules of a stage that can hold, and whether their conditions then hold for sure.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
 use foldhash::fast::RandomState;
 use inrush_event::Format;
 use smallvec::SmallVec;
 
+use crate::class::Own;
 use crate::compile::Table;
 use crate::index::{Found, Index, Parts};
 use crate::pack::{Header, Part, Stage, When};
@@ -78,8 +80,9 @@ impl Candidate {
     }
 }
 
-/// What one program decides.
+/// What one program decides. What is asked for every event comes first, on one line of the cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Plan {
     /// In place, since it is compared for every event.
     program: SmallVec<[u8; 24]>,
@@ -87,9 +90,9 @@ struct Plan {
     /// A bit for each of the stages that were found out, and for those without a rule but by hints.
     known: u32,
     closed: u32,
-    stages: [Possible; TABLES],
     /// How often it was looked for, up to [`USES_ENOUGH`].
     uses: u32,
+    stages: [Possible; TABLES],
     /// Classes whose texts follow from the program, by the number of the class without it.
     classes: Vec<(u32, u32)>,
 }
@@ -111,7 +114,7 @@ const _: () = assert!(TABLES <= u32::BITS as usize);
 pub(crate) struct Plans {
     listener: String,
     known: Vec<Plan>,
-    by_hash: HashMap<u64, u32, RandomState>,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<Own>>,
     hasher: RandomState,
     last: u32,
     full: bool,
@@ -171,6 +174,12 @@ impl Plans {
             self.last = *number;
             return Some(*number);
         }
+        self.learn(program, format, hash)
+    }
+
+    /// Remembers a program that was not met before.
+    #[cold]
+    fn learn(&mut self, program: &[u8], format: Format, hash: u64) -> Option<u32> {
         if self.known.len() >= PROGRAMS_MAX {
             self.full = true;
             return None;
@@ -181,8 +190,8 @@ impl Plans {
             format,
             known: 0,
             closed: 0,
-            stages: Default::default(),
             uses: 0,
+            stages: Default::default(),
             classes: Vec::new(),
         });
         self.by_hash.insert(hash, number);
@@ -190,11 +199,11 @@ impl Plans {
         Some(number)
     }
 
-    /// Whether no rule of a stage can hold for that program, as far as is known, but for those that
-    /// are found by a hint.
+    /// A bit for each stage none of whose rules can hold for that program, as far as is known, but
+    /// for those that are found by a hint.
     #[inline]
-    pub(crate) fn is_closed(&self, number: u32, slot: usize) -> bool {
-        self.known[number as usize].closed >> slot & 1 == 1
+    pub(crate) fn closed(&self, number: u32) -> u32 {
+        self.known[number as usize].closed
     }
 
     /// Puts the rules that can hold as far as the program decides into `out`; returns the parts of
@@ -203,7 +212,7 @@ impl Plans {
         &mut self,
         number: u32,
         slot: usize,
-        (table, index): (&Table, &Index),
+        of: (&Table, &Index),
         out: &mut Vec<Candidate>,
     ) -> Parts {
         let plan = &self.known[number as usize];
@@ -213,8 +222,21 @@ impl Plans {
             out.extend_from_slice(&self.rules[from as usize..to as usize]);
             return known.parts;
         }
+        self.find_out(number, slot, of, out)
+    }
+
+    /// The same for a stage that was not asked for that program before.
+    #[cold]
+    fn find_out(
+        &mut self,
+        number: u32,
+        slot: usize,
+        (table, index): (&Table, &Index),
+        out: &mut Vec<Candidate>,
+    ) -> Parts {
+        let plan = &self.known[number as usize];
         let listener = self.listener.as_bytes();
-        index.fixed(&plan.program, listener, &mut self.found);
+        index.by_program(&plan.program, listener, &mut self.found);
         let known = Known {
             program: &plan.program,
             listener,

@@ -19,8 +19,8 @@ pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
     // Most marks were not met before: a bit tells.
     let mut met = [0u64; 4];
     let twice = |at: usize| {
-        let place = kept[at].mark.wrapping_mul(0x9e37_79b1) >> 24;
-        let bits = &mut met[place as usize >> 6];
+        let place = kept[at].mark.hash();
+        let bits = &mut met[place >> 6];
         let known = *bits >> (place & 63) & 1 == 1;
         *bits |= 1 << (place & 63);
         known && kept[..at].iter().any(|other| same(other, &kept[at]))

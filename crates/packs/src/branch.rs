@@ -225,7 +225,7 @@ fn named(value: &Node, known: Option<&[&str]>, prefix: &str, reader: &mut Reader
         // What the sender stands for is no value, but has a name as if it were one.
         let part = match name.starts_with("hint.") {
             true => Part::named(&name),
-            false => Part::Value(name),
+            false => Part::value(&name),
         };
         patterns(&part, &entry.value, reader)
     });

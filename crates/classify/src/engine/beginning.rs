@@ -28,9 +28,18 @@ impl<'a> Run<'_, 'a> {
     /// True if the event is known by how it begins. A rule of a user's own that could take it has
     /// it be asked about as if it were not, so that what comes with Inrush takes nothing from it.
     pub(super) fn begins(&mut self) -> bool {
-        if !self.packs.has_own() {
-            return self.stage(Stage::Begins);
+        match self.packs.has_own() {
+            true => {
+                let begins = self.begins_beside_own();
+                self.renew();
+                begins
+            }
+            false => self.stage(Stage::Begins),
         }
+    }
+
+    #[inline(never)]
+    fn begins_beside_own(&mut self) -> bool {
         let (values, bytes) = self.mark();
         let (length, before) = (self.work.chain.len(), self.state());
         if !self.stage(Stage::Begins) {
@@ -67,7 +76,7 @@ impl<'a> Run<'_, 'a> {
         stages.any(|(at, stage)| {
             let (table, slot) = (self.packs.table(stage), OWN + at);
             let plan = self.plan();
-            let closed = |plan| self.work.plans.is_closed(plan, slot);
+            let closed = |plan| self.work.plans.closed(plan) >> slot & 1 == 1;
             if table.own.is_empty() || !table.own.has_hints() && plan.is_some_and(closed) {
                 return false;
             }

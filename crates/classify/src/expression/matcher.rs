@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::byte_set::ByteSet;
 use super::program::{Begins, Element, From, Op, Program, Slots};
 use crate::same::same;
 
@@ -62,10 +63,7 @@ impl Program {
                 From::Start => None,
                 From::Byte(byte) => memchr::memchr(*byte, rest),
                 From::Text(finder) => finder.find(rest),
-                From::One { set, .. } => {
-                    let set = self.sets.get(*set);
-                    rest.iter().position(|byte| set.contains(*byte))
-                }
+                From::One { set, .. } => rest.iter().position(|byte| set.contains(*byte)),
             };
             let Some(found) = found else {
                 return Found::No;
@@ -84,8 +82,7 @@ impl Program {
 impl Way<'_> {
     /// How many bytes from `at` on are of the set, up to `most`.
     #[inline]
-    fn length(&mut self, set: u16, at: usize, most: u32) -> usize {
-        let set = self.program.sets.get(set);
+    fn length(&mut self, set: ByteSet, at: usize, most: u32) -> usize {
         let rest = &self.text[at..];
         let rest = &rest[..rest.len().min(most as usize)];
         let end = rest.iter().position(|byte| !set.contains(*byte));
@@ -96,9 +93,9 @@ impl Way<'_> {
 
     /// Whether a byte of the set comes next.
     #[inline]
-    fn begins(&self, at: usize, set: u16) -> bool {
+    fn begins(&self, at: usize, set: ByteSet) -> bool {
         let byte = self.text.get(at);
-        byte.is_some_and(|byte| self.program.sets.get(set).contains(*byte))
+        byte.is_some_and(|byte| set.contains(*byte))
     }
 
     /// Takes the run of an element that may not be the longest one; whether it is long enough.
@@ -138,7 +135,7 @@ impl Way<'_> {
     // tidy: long because it is one match over the elements of a program, its inner loop.
     fn run(&mut self, begin: usize) -> Found {
         let (program, text) = (self.program, self.text);
-        let (ops, sets) = (&*program.ops, &program.sets);
+        let ops = &*program.ops;
         let (mut at, mut next) = (begin, 0);
         loop {
             let Some(left) = self.steps.checked_sub(1) else {
@@ -175,7 +172,7 @@ impl Way<'_> {
                         let mut both = text.iter().zip(elements);
                         both.all(|(byte, element)| match *element {
                             Element::Byte(wanted) => *byte == wanted,
-                            Element::Set(set) => sets.get(set).contains(*byte),
+                            Element::Set(set) => set.contains(*byte),
                         })
                     })
                 }
@@ -295,8 +292,7 @@ impl Way<'_> {
 
     /// By how many bytes a run is to be longer, at most by so many: to where the next element can
     /// begin, and by one where that is not known.
-    fn longer(&mut self, op: u16, set: u16, at: usize, most: u32) -> Option<u32> {
-        let set = self.program.sets.get(set);
+    fn longer(&mut self, op: u16, set: ByteSet, at: usize, most: u32) -> Option<u32> {
         let begins = self.program.begins(usize::from(op) + 1);
         let rest = self.text.get(at..)?;
         for (length, byte) in rest.iter().take(most as usize).enumerate() {

@@ -1,5 +1,6 @@
 //! Regular expressions on bytes, with what can be known of them without running them.
 
+mod byte_set;
 mod matcher;
 mod program;
 
@@ -17,25 +18,27 @@ pub(crate) use program::Slots;
 /// Memory of one compiled expression: what explodes is refused instead of compiled.
 const BYTES_MAX: usize = 1 << 20;
 
-/// A compiled expression. It runs in time linear in the text.
+/// A compiled expression. It runs in time linear in the text. What is asked first comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Expression {
-    regex: Regex,
-    /// The same as programs, which are asked first: whether it matches, and where its groups lie.
-    test: Option<Program>,
+    /// A bit for each byte that a match can begin with.
+    begins: [u64; 4],
+    /// Bytes that a match has at least.
+    least: usize,
+    /// The group that goes on to the end of the text, which then need not be run through.
+    rest: Option<usize>,
+    /// The expression as programs, which are asked first: where its groups lie, and whether it
+    /// matches.
     read: Option<Program>,
+    test: Option<Program>,
+    regex: Regex,
     /// As it was written.
     written: String,
     /// The bytes that a match can begin with, if it must stand at the beginning of the text.
     first: Option<Box<[bool; 256]>>,
-    /// The same as a bit for each byte, close to the rest of what is asked first.
-    begins: [u64; 4],
-    /// Bytes that a match has at least.
-    least: usize,
     /// A text that every match has.
     literal: Option<Literal>,
-    /// The group that goes on to the end of the text, which then need not be run through.
-    rest: Option<usize>,
 }
 
 #[derive(Clone, Debug)]

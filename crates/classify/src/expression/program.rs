@@ -12,6 +12,8 @@
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Capture, Class, Hir, HirKind, Look};
 
+use super::byte_set::{ByteSet, Members};
+
 /// Elements of a program; a longer one is left to the general engine.
 const OPS_MAX: usize = 1024;
 
@@ -23,52 +25,49 @@ const RUN_SHORT: usize = 8;
 /// Bytes of a text that every match has, at least, for it to be looked for before all else.
 const TEXT_LEAST: usize = 3;
 
-/// A set of bytes.
-type Set = Box<[bool; 256]>;
-
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     Byte(u8),
     /// From there to there of the program's texts.
     Literal(u16, u16),
-    One(u16),
+    One(ByteSet),
     /// Bytes one after the other, each of which may be what the program's elements from there to
     /// there say.
     Each(u16, u16),
     /// A run of bytes of a set, as long as it may be. What can begin nowhere within it follows:
     /// it is not given back.
     Run {
-        set: u16,
+        set: ByteSet,
         least: u32,
         most: u32,
     },
     /// The same as a group of its own, whose beginning has that slot.
     Group {
         slot: u16,
-        set: u16,
+        set: ByteSet,
         least: u32,
         most: u32,
     },
     /// The same as a run, given back byte by byte.
     Give {
-        set: u16,
+        set: ByteSet,
         least: u32,
         most: u32,
     },
     /// A run as short as it may be.
     Lazy {
-        set: u16,
+        set: ByteSet,
         least: u32,
         most: u32,
     },
     /// Goes on, and later perhaps there.
     Split(u16),
     /// Goes on if the next byte is of the set, and else there.
-    Decide(u16, u16),
+    Decide(ByteSet, u16),
     /// The same, and later perhaps there, if the next byte is of the other set.
     Prefer {
-        mine: u16,
-        theirs: u16,
+        mine: ByteSet,
+        theirs: ByteSet,
         other: u16,
     },
     Jump(u16),
@@ -88,7 +87,6 @@ pub(super) struct Program {
     pub(super) texts: Box<[u8]>,
     /// Places of the sequences of a fixed length, one after the other.
     pub(super) elements: Box<[Element]>,
-    pub(super) sets: Sets,
     /// Twice the number of groups, the whole match among them.
     pub(super) slots: usize,
     pub(super) from: From,
@@ -99,46 +97,7 @@ pub(super) struct Program {
 pub(super) enum Element {
     Byte(u8),
     /// A byte of that set.
-    Set(u16),
-}
-
-/// Sets of bytes: each is a bit of one of the tables.
-#[derive(Clone, Debug)]
-pub(super) struct Sets(Box<[[u8; 256]]>);
-
-/// One of them.
-#[derive(Clone, Copy)]
-pub(super) struct Members<'s> {
-    table: &'s [u8; 256],
-    bit: u8,
-}
-
-impl Sets {
-    fn new(sets: &[Set]) -> Self {
-        let mut tables = vec![[0; 256]; sets.len().div_ceil(8)].into_boxed_slice();
-        for (number, set) in sets.iter().enumerate() {
-            let table = tables[number / 8].iter_mut();
-            for (bits, member) in table.zip(set.iter()) {
-                *bits |= u8::from(*member) << (number % 8);
-            }
-        }
-        Self(tables)
-    }
-
-    #[inline]
-    pub(super) fn get(&self, number: u16) -> Members<'_> {
-        Members {
-            table: &self.0[usize::from(number >> 3)],
-            bit: 1 << (number & 7),
-        }
-    }
-}
-
-impl Members<'_> {
-    #[inline]
-    pub(super) fn contains(self, byte: u8) -> bool {
-        self.table[usize::from(byte)] & self.bit != 0
-    }
+    Set(ByteSet),
 }
 
 /// Where a match can begin.
@@ -151,7 +110,7 @@ pub(super) enum From {
     /// With a byte of that set, if the text beside it stands anywhere. With `start` also at the
     /// beginning of the text, whatever stands there.
     One {
-        set: u16,
+        set: ByteSet,
         text: Option<Box<Finder<'static>>>,
         start: bool,
     },
@@ -163,7 +122,7 @@ pub(crate) type Slots = Vec<u32>;
 /// What the rest of an expression can begin with. To take more for possible is never wrong.
 #[derive(Clone)]
 struct First {
-    set: Set,
+    set: Members,
     /// Whether the rest can match nothing although the text goes on, and then wants more.
     empty: bool,
     /// Whether the rest can match nothing, whatever follows.
@@ -263,7 +222,7 @@ fn is_nullable(hir: &Hir) -> bool {
 }
 
 /// The bytes that a part of one byte can be.
-fn set_of(hir: &Hir) -> Option<Set> {
+fn set_of(hir: &Hir) -> Option<Members> {
     let mut set = Box::new([false; 256]);
     match hir.kind() {
         HirKind::Class(Class::Bytes(class)) => {
@@ -315,7 +274,6 @@ struct Builder {
     ops: Vec<Op>,
     texts: Vec<u8>,
     elements: Vec<Element>,
-    sets: Vec<Set>,
     /// Whether groups are wanted.
     saves: bool,
 }
@@ -329,7 +287,6 @@ impl Program {
             ops: Vec::new(),
             texts: Vec::new(),
             elements: Vec::new(),
-            sets: Vec::new(),
             saves,
         };
         let from = match anchored {
@@ -343,7 +300,6 @@ impl Program {
             ops: builder.ops.into(),
             texts: builder.texts.into(),
             elements: builder.elements.into(),
-            sets: Sets::new(&builder.sets),
             slots: if saves { 2 * groups } else { 0 },
             from,
         })
@@ -351,9 +307,9 @@ impl Program {
 }
 
 /// Beginning of an element.
-pub(super) enum Begins<'s> {
+pub(super) enum Begins {
     Byte(u8),
-    Set(Members<'s>),
+    Set(ByteSet),
     /// Whatever it is.
     Any,
 }
@@ -361,7 +317,7 @@ pub(super) enum Begins<'s> {
 impl Program {
     /// Beginning of the rest from that element on, if that is one thing.
     #[inline]
-    pub(super) fn begins(&self, mut op: usize) -> Begins<'_> {
+    pub(super) fn begins(&self, mut op: usize) -> Begins {
         while let Some(Op::Save(_)) = self.ops.get(op) {
             op += 1;
         }
@@ -371,14 +327,14 @@ impl Program {
                 Some(byte) => Begins::Byte(*byte),
                 None => Begins::Any,
             },
-            Some(Op::One(set)) => Begins::Set(self.sets.get(*set)),
+            Some(Op::One(set)) => Begins::Set(*set),
             Some(Op::Each(from, _)) => match self.elements.get(usize::from(*from)) {
                 Some(Element::Byte(byte)) => Begins::Byte(*byte),
-                Some(Element::Set(set)) => Begins::Set(self.sets.get(*set)),
+                Some(Element::Set(set)) => Begins::Set(*set),
                 None => Begins::Any,
             },
             Some(Op::Run { set, least, .. } | Op::Group { set, least, .. }) if *least > 0 => {
-                Begins::Set(self.sets.get(*set))
+                Begins::Set(*set)
             }
             _ => Begins::Any,
         }
@@ -386,15 +342,6 @@ impl Program {
 }
 
 impl Builder {
-    fn set(&mut self, set: Set) -> Option<u16> {
-        let known = self.sets.iter().position(|known| *known == set);
-        let number = known.unwrap_or_else(|| {
-            self.sets.push(set);
-            self.sets.len() - 1
-        });
-        u16::try_from(number).ok()
-    }
-
     /// Where a match that may stand anywhere can begin.
     fn begin(&mut self, hir: &Hir) -> Option<From> {
         let mut prefix = Vec::new();
@@ -410,7 +357,7 @@ impl Builder {
                     return None;
                 }
                 From::One {
-                    set: self.set(set)?,
+                    set: ByteSet::new(set)?,
                     text: text.as_deref().map(finder),
                     start: hir.properties().look_set().contains(Look::Start),
                 }
@@ -433,7 +380,7 @@ impl Builder {
         let set = set_of(&again.sub).filter(|set| again.greedy && rest.is_disjoint(set))?;
         Some(Op::Group {
             slot,
-            set: self.set(set)?,
+            set: ByteSet::new(set)?,
             least: again.min,
             most: again.max.unwrap_or(u32::MAX),
         })
@@ -457,7 +404,7 @@ impl Builder {
             }
             HirKind::Class(Class::Unicode(_)) => return None,
             HirKind::Class(Class::Bytes(_)) => {
-                let set = self.set(set_of(hir)?)?;
+                let set = ByteSet::new(set_of(hir)?)?;
                 self.ops.push(Op::One(set));
             }
             HirKind::Look(look) => self.ops.push(match look {
@@ -516,12 +463,12 @@ impl Builder {
                     self.elements.extend(bytes);
                 }
                 HirKind::Repetition(again) => {
-                    let set = Element::Set(self.set(set_of(&again.sub)?)?);
+                    let set = Element::Set(ByteSet::new(set_of(&again.sub)?)?);
                     let times = again.min as usize;
                     self.elements.extend(std::iter::repeat_n(set, times));
                 }
                 _ => {
-                    let set = self.set(set_of(part)?)?;
+                    let set = ByteSet::new(set_of(part)?)?;
                     self.elements.push(Element::Set(set));
                 }
             }
@@ -564,7 +511,7 @@ impl Builder {
         let op = if mine.empty || mine.done || mine.end {
             Op::Split(0)
         } else if other.is_disjoint(&mine.set) && !other.done {
-            Op::Decide(self.set(mine.set.clone())?, 0)
+            Op::Decide(ByteSet::new(mine.set.clone())?, 0)
         } else {
             let any = other.empty || other.done;
             let theirs = match any {
@@ -572,8 +519,8 @@ impl Builder {
                 false => other.set.clone(),
             };
             Op::Prefer {
-                mine: self.set(mine.set.clone())?,
-                theirs: self.set(theirs)?,
+                mine: ByteSet::new(mine.set.clone())?,
+                theirs: ByteSet::new(theirs)?,
                 other: 0,
             }
         };
@@ -594,7 +541,7 @@ impl Builder {
         let most = again.max.unwrap_or(u32::MAX);
         if let Some(set) = set_of(&again.sub) {
             let (least, given) = (again.min, !rest.is_disjoint(&set));
-            let set = self.set(set)?;
+            let set = ByteSet::new(set)?;
             self.ops.push(match (again.greedy, given) {
                 (true, false) => Op::Run { set, least, most },
                 (true, true) => Op::Give { set, least, most },

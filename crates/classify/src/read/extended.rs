@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use inrush_event::Span;
 use memchr::{memchr, memmem};
 
-use crate::event::{Event, mark};
+use crate::event::Event;
+use crate::mark::Mark;
 use crate::same::same;
 
 const CEF_NAMES: [&str; 7] = [
@@ -382,7 +383,7 @@ fn labels(first: usize, event: &mut Event<'_>) {
         }
         let label = event.scratch.values[index];
         // The last byte of the name is the mark's last.
-        if label.mark >> 24 != u32::from(b'l') {
+        if label.mark.last() != b'l' {
             continue;
         }
         let name = event.bytes(label.name);
@@ -390,7 +391,7 @@ fn labels(first: usize, event: &mut Event<'_>) {
             continue;
         };
         left -= 1;
-        let wanted = mark(of);
+        let wanted = Mark::of(of);
         let named = (first..event.scratch.values.len()).find(|i| {
             let value = &event.scratch.values[*i];
             value.mark == wanted && event.bytes(value.name) == of
@@ -399,7 +400,7 @@ fn labels(first: usize, event: &mut Event<'_>) {
             && !label.text.is_empty()
         {
             event.scratch.values[named].name = label.text;
-            event.scratch.values[named].mark = mark(event.bytes(label.text));
+            event.scratch.values[named].mark = Mark::of(event.bytes(label.text));
             event.scratch.values[index].keep = false;
         }
     }

@@ -221,7 +221,7 @@ impl Step {
             let found = Span::new(span.start() + from, span.start() + to);
             match part {
                 // What nothing asks for was taken out before.
-                Part::Value(name) => event.add_wanted(name.as_bytes(), found, self.keep, false),
+                Part::Value(_, name) => event.add_wanted(name.as_bytes(), found, self.keep, false),
                 part => event.set_part(part, found),
             }
         }

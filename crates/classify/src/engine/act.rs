@@ -1,0 +1,99 @@
+//! What a branch that is taken changes of an event.
+
+use inrush_event::{Anomalies, Record, Timestamp};
+use jiff::tz::TimeZone;
+
+use super::Run;
+use crate::event::{Event, Slot};
+use crate::pack::{Part, Set};
+use crate::template::Text;
+
+/// One change. All else that a [`Set`] says counts for the class only, which is made once: of two
+/// events that meet a branch there were others in between, so that all of it must be waited for.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Value(String, Text),
+    Part(Part, Text),
+    Hint(String, String),
+    Zone(TimeZone),
+    Vendor(Text),
+    Product(Text),
+    Class(Text),
+}
+
+impl Act {
+    /// The changes that a set stands for, in order.
+    pub(crate) fn all(set: &Set) -> Box<[Self]> {
+        let values = set.values.iter().cloned();
+        let parts = set.parts.iter().cloned();
+        let mut all: Vec<Self> = values.map(|(name, text)| Self::Value(name, text)).collect();
+        all.extend(parts.map(|(part, text)| Self::Part(part, text)));
+        all.extend(set.hint.clone().map(|(v, p)| Self::Hint(v, p)));
+        all.extend(set.zone.clone().map(Self::Zone));
+        all.extend(set.vendor.clone().map(Self::Vendor));
+        all.extend(set.product.clone().map(Self::Product));
+        all.extend(set.class.clone().map(Self::Class));
+        all.into()
+    }
+}
+
+impl<'a> Run<'_, 'a> {
+    /// Makes the changes of a branch.
+    pub(super) fn act(&mut self, acts: &'a [Act]) {
+        for act in acts {
+            match act {
+                Act::Value(name, text) => {
+                    let span = self.event.eval(text);
+                    self.event.only = None;
+                    self.event.add(name.as_bytes(), span, true, false);
+                }
+                Act::Part(part, text) => {
+                    let span = self.event.eval(text);
+                    self.event.set_part(part, span);
+                }
+                Act::Hint(vendor, product) if !self.hinted => {
+                    self.hinted = true;
+                    self.event.hint_vendor = Slot::Fixed(vendor);
+                    self.event.hint_product = Slot::Fixed(product);
+                }
+                Act::Hint(..) => {}
+                Act::Zone(zone) => {
+                    rezone(&mut self.event, zone);
+                    self.event.zone = Some(zone);
+                }
+                Act::Vendor(text) => self.event.vendor = slot(text, &mut self.event),
+                Act::Product(text) => self.event.product = slot(text, &mut self.event),
+                Act::Class(text) => self.event.class = slot(text, &mut self.event),
+            }
+        }
+    }
+}
+
+/// The text as this event has it.
+fn slot<'a>(text: &'a Text, event: &mut Event<'a>) -> Slot<'a> {
+    match text {
+        Text::Fixed(text) => Slot::Fixed(text),
+        dynamic @ Text::Pieces(_) => Slot::Own(event.eval(dynamic)),
+    }
+}
+
+/// Reads the header's time again as one of `zone`, if it named none. A zone that a rule knows
+/// counts for more than one that was guessed, and the last rule for more than those before.
+fn rezone(event: &mut Event<'_>, zone: &TimeZone) {
+    let record = &mut event.record;
+    let open = Anomalies::ZONE_ASSUMED.union(Anomalies::ZONE_GUESSED);
+    if record.anomalies.bits() & open.bits() == 0 || !record.event_time.is_some() {
+        return;
+    }
+    record.anomalies = Anomalies::from_bits(record.anomalies.bits() & !open.bits());
+    record.anomalies.insert(Anomalies::ZONE_ASSUMED);
+    record.zone_minutes = Record::ZONE_NONE;
+    let old = jiff::Timestamp::from_nanosecond(record.event_time.0.into());
+    let new = old.ok().and_then(|time| {
+        let civil = event.zone.unwrap_or(event.source_zone).to_datetime(time);
+        zone.to_timestamp(civil).ok()
+    });
+    if let Some(nanos) = new.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {
+        record.event_time = Timestamp(nanos);
+    }
+}
