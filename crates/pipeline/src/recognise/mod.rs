@@ -2,6 +2,7 @@
 
 mod group;
 mod loose;
+mod order;
 mod sample;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::unknown::Fallen;
 pub(crate) use group::{Groups, Held, Room};
 pub use inrush_classify::Packs;
 use loose::Origin;
+use order::Order;
 pub use sample::{Whose, samples};
 
 /// Bytes of a pack's file, at most.
@@ -312,10 +314,39 @@ pub(crate) struct Recogniser {
     saw_part: bool,
     /// Events of the open batch that no rule recognised, if somebody wants to know.
     fallen: Option<Fallen>,
+    /// Room for the order of a batch, and for the events that are taken out.
+    order: Order,
+    gone: Vec<usize>,
 }
 
 /// Where parts of events wait, and the time.
 pub(crate) type Hold<'g> = (&'g mut Groups, Instant);
+
+/// One round of recognising.
+struct Round<'g> {
+    hold: Option<Hold<'g>>,
+    /// Parts of events, which come last: they are put together in the order of their arrival.
+    later: Option<Vec<usize>>,
+    taken: Taken,
+    /// Numbers of the events that are taken out.
+    gone: Vec<usize>,
+}
+
+/// Takes the records of these numbers out, which are in order.
+fn take_out(records: &mut Vec<Record>, gone: &[usize]) {
+    let Some(first) = gone.first() else {
+        return;
+    };
+    let mut next = gone.iter().peekable();
+    let mut kept = *first;
+    for at in *first..records.len() {
+        if next.next_if_eq(&&at).is_none() {
+            records[kept] = records[at];
+            kept += 1;
+        }
+    }
+    records.truncate(kept);
+}
 
 /// What recognising took out of a batch.
 #[derive(Clone, Copy, Default)]
@@ -340,6 +371,8 @@ impl Recogniser {
             part: None,
             saw_part: false,
             fallen: None,
+            order: Order::default(),
+            gone: Vec::new(),
         }
     }
 
@@ -385,63 +418,99 @@ impl Recogniser {
         &mut self,
         builder: &mut BatchBuilder,
         from: usize,
-        mut hold: Option<Hold<'_>>,
+        hold: Option<Hold<'_>>,
     ) -> Taken {
-        let mut taken = Taken::default();
-        let mut kept = from;
-        let count = builder.len();
-        for index in from..count {
-            let mut record = builder.records()[index];
-            let sender = builder.peer_at(record.peer).map(|peer| peer.ip);
-            let guessed = guessed_zone(&record);
-            let place = SenderPlace {
-                sender,
-                listener: &self.recognition.listener,
-                hint: (self.recognition.product.as_ref()).map(|(v, p)| (v.as_str(), p.as_str())),
-                zone: guessed.as_ref().unwrap_or(&self.recognition.zone),
-            };
-            let (verdict, append) = self
-                .classifier
-                .classify(builder.bytes(), &mut record, place);
-            self.part = None;
-            if let Verdict::Part(number) = verdict {
-                self.part = Some(number);
-                self.saw_part = true;
-                if let Some((groups, now)) = &mut hold
-                    && self.hold(builder, &record, groups, *now) != Held::Not
-                {
-                    taken.held.0 += 1;
-                    taken.held.1 += u64::from(record.raw.len);
-                    continue;
+        let mut round = Round {
+            hold,
+            later: None,
+            taken: Taken::default(),
+            gone: std::mem::take(&mut self.gone),
+        };
+        let mut order = std::mem::take(&mut self.order);
+        // What a host was recognised as counts for its next events, so that these must wait.
+        let places = match self.recognition.hints {
+            None => order.of(builder.bytes(), &builder.records()[from..]),
+            Some(_) => None,
+        };
+        match places {
+            Some(places) => {
+                round.later = Some(Vec::new());
+                for place in places {
+                    self.one(builder, from + *place as usize, &mut round);
                 }
+                let mut later = round.later.take().unwrap_or_default();
+                later.sort_unstable();
+                later
+                    .into_iter()
+                    .for_each(|at| self.one(builder, at, &mut round));
             }
-            match verdict {
-                Verdict::Class(number) | Verdict::Part(number) => {
-                    if append {
-                        builder.append(self.classifier.tail());
-                    }
-                    record.class = self.id(number, builder);
-                    if self.classifier.fell()
-                        && let Some(fallen) = &mut self.fallen
-                    {
-                        fallen.note(builder.bytes(), &record);
-                    }
-                    builder.records_mut()[kept] = record;
-                    kept += 1;
-                }
-                Verdict::Dropped(rule) => {
-                    let rule = rule as usize;
-                    if self.dropped.len() <= rule {
-                        self.dropped.resize(rule + 1, 0);
-                    }
-                    self.dropped[rule] += 1;
-                    taken.filtered.0 += 1;
-                    taken.filtered.1 += u64::from(record.raw.len);
-                }
+            None => (from..builder.len()).for_each(|at| self.one(builder, at, &mut round)),
+        }
+        self.order = order;
+        let Round {
+            taken, mut gone, ..
+        } = round;
+        gone.sort_unstable();
+        take_out(builder.records_mut(), &gone);
+        gone.clear();
+        self.gone = gone;
+        taken
+    }
+
+    /// Recognises the event of that number.
+    fn one(&mut self, builder: &mut BatchBuilder, at: usize, round: &mut Round<'_>) {
+        let mut record = builder.records()[at];
+        let sender = builder.peer_at(record.peer).map(|peer| peer.ip);
+        let guessed = guessed_zone(&record);
+        let place = SenderPlace {
+            sender,
+            listener: &self.recognition.listener,
+            hint: (self.recognition.product.as_ref()).map(|(v, p)| (v.as_str(), p.as_str())),
+            zone: guessed.as_ref().unwrap_or(&self.recognition.zone),
+        };
+        let (verdict, append) = self
+            .classifier
+            .classify(builder.bytes(), &mut record, place);
+        self.part = None;
+        if let Verdict::Part(number) = verdict {
+            if let Some(later) = &mut round.later {
+                return later.push(at);
+            }
+            self.part = Some(number);
+            self.saw_part = true;
+            if let Some((groups, now)) = &mut round.hold
+                && self.hold(builder, &record, groups, *now) != Held::Not
+            {
+                round.taken.held.0 += 1;
+                round.taken.held.1 += u64::from(record.raw.len);
+                round.gone.push(at);
+                return;
             }
         }
-        builder.records_mut().truncate(kept);
-        taken
+        match verdict {
+            Verdict::Class(number) | Verdict::Part(number) => {
+                if append {
+                    builder.append(self.classifier.tail());
+                }
+                record.class = self.id(number, builder);
+                if self.classifier.fell()
+                    && let Some(fallen) = &mut self.fallen
+                {
+                    fallen.note(builder.bytes(), &record);
+                }
+                builder.records_mut()[at] = record;
+            }
+            Verdict::Dropped(rule) => {
+                let rule = rule as usize;
+                if self.dropped.len() <= rule {
+                    self.dropped.resize(rule + 1, 0);
+                }
+                self.dropped[rule] += 1;
+                round.taken.filtered.0 += 1;
+                round.taken.filtered.1 += u64::from(record.raw.len);
+                round.gone.push(at);
+            }
+        }
     }
 
     /// The rule that the last event is a part by.
@@ -524,3 +593,7 @@ impl Recogniser {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;
