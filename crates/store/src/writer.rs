@@ -11,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
 use inrush_event::{Delivery, Fate, Feed, Next, Origin, Timestamp};
 
@@ -301,16 +302,24 @@ impl Open {
     }
 }
 
-/// One chunk of several, its texts copied together: what they were views of can go.
+/// The column without the memory that its texts do not need, if that is more than they do.
+fn compact(column: &ArrayRef) -> ArrayRef {
+    let Some(texts) = column.as_string_view_opt() else {
+        return Arc::clone(column);
+    };
+    let held: usize = texts.data_buffers().iter().map(Buffer::capacity).sum();
+    match held > 2 * texts.total_buffer_bytes_used() {
+        true => Arc::new(texts.gc()),
+        false => Arc::clone(column),
+    }
+}
+
+/// One chunk of several. It may hold twice the memory that its texts need, and no more.
 fn merged(chunks: &[Arc<Chunk>]) -> Result<Chunk, ArrowError> {
     let schema = chunks
         .first()
         .map_or_else(|| Arc::clone(&STORED), |chunk| chunk.rows.schema());
     let all = concat_batches(&schema, chunks.iter().map(|chunk| &chunk.rows))?;
-    let compact = |column: &ArrayRef| match column.data_type() {
-        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
-        _ => Arc::clone(column),
-    };
     let columns = all.columns().iter().map(compact).collect();
     Ok(Chunk {
         rows: RecordBatch::try_new(schema, columns)?,
