@@ -63,7 +63,9 @@ impl World {
             counters.received.add(u64::from(events));
             counters.accepted.add(u64::from(events));
         };
-        let outcome = subject.append(batch, urgent, accept, now);
+        // As the workers do, some of which hand on what gathered for long.
+        let gathered = Duration::from_millis(10) * (number % 4) as u32;
+        let outcome = subject.append(batch, gathered, urgent, accept, now);
         self.note(|_| {
             let end = first + events;
             format!("batch {number} (events {first}..{end}, urgent {urgent}): {outcome:?}")

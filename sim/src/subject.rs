@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use inrush_event::{
     Batch, Delivery, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger,
@@ -58,11 +58,12 @@ impl Subject {
     pub(crate) fn append(
         &self,
         batch: Batch,
+        gathered: Duration,
         urgent: bool,
         accept: impl FnOnce(),
         now: Instant,
     ) -> Append {
-        match self.log.try_append(batch, urgent, now, accept) {
+        match self.log.try_append(batch, gathered, urgent, now, accept) {
             Ok(position) => Append::Taken(position + 1),
             Err(TryAppend::Refused(AppendError::Full | AppendError::Closed)) => Append::Refused,
             Err(TryAppend::WouldBlock) => Append::Full,

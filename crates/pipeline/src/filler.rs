@@ -33,6 +33,7 @@ use crate::near::Near;
 use crate::recognise::{Groups, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Owed};
 use crate::source::{Settings, Source};
+use crate::trickle::tick_after;
 use crate::unknown::Unknown;
 use away::Away;
 use held::Joined;
@@ -41,9 +42,9 @@ use open::Row;
 pub(crate) use study::Study;
 use tally::Tally;
 
-/// A batch that has events waits at most this long for more, so that a trickle of events does
-/// not cost a hand-over each. It is no more than a group commit of the queue gathers anyway, and
-/// nobody waits for it who waits for an answer.
+/// A batch that has events waits at most this long for more, so that a few of them do not cost a
+/// hand-over each. It is no more than a group commit of the queue gathers anyway, and nobody waits
+/// for it who waits for an answer. That of a trickle waits for the next tick ([`tick_after`]).
 const LINGER: Duration = Duration::from_millis(25);
 
 /// After so long without a batch an event is handed on at once: it is no part of a trickle.
@@ -66,13 +67,17 @@ const FRAME_STEP_BYTES: usize = 128 * 1024;
 pub(crate) struct Now {
     pub(crate) instant: Instant,
     pub(crate) wall: Timestamp,
+    /// What is read may have waited for us since then.
+    pub(crate) since: Instant,
 }
 
 impl Now {
     pub(crate) fn read() -> Self {
+        let instant = Instant::now();
         Self {
-            instant: Instant::now(),
+            instant,
             wall: Timestamp::now(),
+            since: instant,
         }
     }
 }
@@ -316,6 +321,8 @@ pub(crate) struct Filler {
     away: Away,
     /// When the last batch that had events was handed on.
     handed_on: Instant,
+    /// Whether so little comes that it may gather until the next tick.
+    trickles: bool,
     /// Time that the queue took to take batches: most of it waiting for room.
     blocked: Duration,
 }
@@ -341,6 +348,7 @@ impl Filler {
             study,
             away,
             handed_on: Instant::now(),
+            trickles: false,
             blocked: Duration::ZERO,
         }
     }
@@ -560,7 +568,7 @@ impl Filler {
     /// not wait for an event that stays.
     fn stamp(&mut self, now: Now) {
         if !self.waits() {
-            self.open.since = now.instant;
+            self.open.since = now.since;
         }
         if self.open.is_empty() {
             self.open.builder.stamp(now.wall);
@@ -608,11 +616,19 @@ impl Filler {
     /// When the open batch has to be handed on; `None` if it has nothing.
     pub(crate) fn due(&self) -> Option<Instant> {
         let batch = self.waits().then(|| {
-            let lull = self.open.since.saturating_duration_since(self.handed_on);
-            let linger = if lull >= LULL { Duration::ZERO } else { LINGER };
-            self.open.since + linger
+            let since = self.open.since;
+            match since.saturating_duration_since(self.handed_on) >= LULL {
+                true => since,
+                false if self.trickles => tick_after(since, self.doors.worker),
+                false => since + LINGER,
+            }
         });
         batch.into_iter().chain(self.groups_due()).min()
+    }
+
+    /// Says whether so little comes that it may gather until the next tick.
+    pub(crate) fn pace(&mut self, trickles: bool) {
+        self.trickles = trickles;
     }
 
     /// Hands the batch on if someone waits for an answer to it.

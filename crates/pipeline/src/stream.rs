@@ -24,7 +24,7 @@ use crate::places::Place;
 use crate::pressure::Pressure;
 use crate::relp::ConnectionId;
 use crate::source::Source;
-use crate::trickle::Trickle;
+use crate::trickle::{Trickle, tick_after};
 
 const WAKE: Token = Token(usize::MAX);
 
@@ -123,6 +123,7 @@ impl StreamWorker {
             greeting_until: Instant::now(),
             drained: false,
             trickle: Trickle::new(Instant::now()),
+            napped: None,
             stop_at: None,
         };
         let name = format!("stream-{number}");
@@ -225,6 +226,8 @@ struct Worker {
     /// True if the last round read all that there was of each connection that had something.
     drained: bool,
     trickle: Trickle,
+    /// When the last nap began, until what came meanwhile is read.
+    napped: Option<Instant>,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,
 }
@@ -293,13 +296,15 @@ impl Worker {
             Some(due) => due.min(self.sweep_at).saturating_duration_since(now),
             None => self.sweep_at.saturating_duration_since(now),
         };
-        let timeout = match due {
-            Some(due) if self.may_nap(now) => {
-                thread::park_timeout(due.saturating_duration_since(now));
+        let timeout = match self.may_nap(now) {
+            true => {
+                let until = due.unwrap_or_else(|| tick_after(now, self.doors.worker));
+                thread::park_timeout(until.saturating_duration_since(now));
                 self.pressure.rested(now.elapsed());
+                self.napped = Some(now);
                 Duration::ZERO
             }
-            _ => timeout,
+            false => timeout,
         };
         self.wake.fall_asleep();
         let timeout = match self.fillers.iter().any(Filler::has_news) {
@@ -321,9 +326,10 @@ impl Worker {
         }
     }
 
-    /// True if what comes may gather until the open batch is due, rather than be read piece by
-    /// piece: each waking costs as much as many events. Only where it trickles and nobody waits for
-    /// an answer, so that no event comes later to the queue than its batch would.
+    /// True if what comes may gather until the open batch is due, or the next would be, rather than
+    /// be read piece by piece: each waking costs as much as many events. Only where it trickles,
+    /// something came in the last round, and nobody waits for an answer, so that no event comes
+    /// later to the queue than its batch would.
     fn may_nap(&mut self, now: Instant) -> bool {
         self.drained
             && self.trickle.holds(now)
@@ -431,7 +437,8 @@ impl Worker {
 
     /// Reads each ready connection once, so that a hot one cannot starve the others.
     fn read_round(&mut self) {
-        let now = Now::read();
+        let mut now = Now::read();
+        now.since = self.napped.take().unwrap_or(now.instant);
         self.drained = !self.ready.is_empty();
         for _ in 0..self.ready.len() {
             let Some(key) = self.ready.pop_front() else {
@@ -444,7 +451,9 @@ impl Worker {
         }
         // While more is ready it may join the batch; then nothing will, and answers wait for it.
         let idle = self.ready.is_empty();
+        let trickles = self.trickle.holds(now.instant);
         for filler in &mut self.fillers {
+            filler.pace(trickles);
             if idle {
                 filler.flush_if_owed(now);
             }

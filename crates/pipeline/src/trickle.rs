@@ -1,12 +1,31 @@
 //! Trickles: little enough comes that it may gather before it is read.
 
-use std::time::Instant;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use crate::busy::WINDOW;
 
-/// Bytes of a window, and of the one before, up to which it is a trickle. A rest of 25 ms gathers a
-/// quarter of it, which a core's cache holds until it was read.
+/// Bytes of a window, and of the one before, up to which it is a trickle. A rest of 40 ms gathers
+/// less than half of it, which a core's cache holds until it was read.
 const BYTES_MAX: usize = 1 << 20;
+
+/// What trickles in is handed on every so often. With the queue's round that makes at most 50 ms
+/// until it is written.
+const TICK: Duration = Duration::from_millis(40);
+
+/// Workers hand on one after the other, so that none waits for the queue's lock; so many, and the
+/// others with them.
+const TURN: Duration = Duration::from_micros(500);
+const TURNS: u32 = 8;
+
+/// The next time that a worker hands on what trickles in: all at about the same time, so that the
+/// queue writes it in one round and destinations are woken once.
+pub(crate) fn tick_after(at: Instant, worker: usize) -> Instant {
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let first = *FIRST + TURN * (worker as u32 % TURNS);
+    let into = at.saturating_duration_since(first).as_nanos() % TICK.as_nanos();
+    at + TICK - Duration::from_nanos(into as u64)
+}
 
 /// Bytes that one worker reads, window by window.
 pub(crate) struct Trickle {
@@ -43,6 +62,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn all_hand_on_at_about_the_same_time() {
+        let begin = Instant::now();
+        for ms in 0..100 {
+            let at = begin + Duration::from_millis(ms);
+            let first = tick_after(at, 0);
+            assert!(at < first && first <= at + TICK);
+            assert_eq!(tick_after(first, 0), first + TICK);
+            for worker in 0..20 {
+                let other = tick_after(first, worker);
+                assert!(other == first + TICK || other < first + TURN * TURNS);
+            }
+        }
+    }
 
     #[test]
     fn a_surge_of_small_reads_is_no_trickle() {

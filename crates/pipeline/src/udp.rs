@@ -27,6 +27,7 @@ use crate::crew::Wake;
 use crate::filler::{Doors, Filler, Now};
 use crate::pressure::Pressure;
 use crate::source::Source;
+use crate::trickle::Trickle;
 
 /// After the order to stop, a socket is read for at most this long.
 const LAST_READ: Duration = Duration::from_secs(1);
@@ -75,6 +76,7 @@ impl UdpWorker {
             filler: Filler::new(doors.clone(), source, Arc::clone(&wake)),
             wake,
             pressure: matches!(balance, UdpBalance::Auto | UdpBalance::Ordered).then(Pressure::new),
+            trickle: Trickle::new(Instant::now()),
             pause: Pause::new(buffer_bytes),
             backlog: Backlog::new(buffer_bytes / probes.len().max(1) as u64),
             probes,
@@ -125,6 +127,7 @@ struct Worker {
     /// `None`: the work is not shared.
     pressure: Option<Pressure>,
     pause: Pause,
+    trickle: Trickle,
     backlog: Backlog,
     probes: Vec<UdpProbe>,
     stop: Arc<AtomicBool>,
@@ -159,9 +162,11 @@ impl Worker {
                 }
                 self.receiver.fetch(index, self.filler.room());
                 if let Some(datagram) = self.receiver.datagram(index) {
+                    self.trickle.read(datagram.bytes.len());
                     self.filler.take_datagram(datagram, local_port, now);
                 }
             }
+            self.filler.pace(self.trickle.holds(now.instant));
             self.filler.flush_if_due(now);
             let busy = self.filler.help(now);
             self.judge(now);

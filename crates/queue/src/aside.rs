@@ -92,8 +92,12 @@ impl Log {
     }
 
     fn keep_tidy(&self, stopped: &Receiver<()>) {
+        let (mut asked, mut now) = (Instant::now(), self.believed_now());
         while stopped.recv_timeout(TIDY_EVERY) == Err(RecvTimeoutError::Timeout) {
-            self.reclaim(self.believed_now());
+            if asked.elapsed() >= RECLAIM_EVERY {
+                (asked, now) = (Instant::now(), self.believed_now());
+            }
+            self.reclaim(now);
         }
     }
 
@@ -125,17 +129,20 @@ impl Log {
                     continue;
                 }
             }
-            let state = self.lock();
+            let mut state = self.lock();
             // Asked again: what came since the last look has not woken anybody.
-            let rest = state.round_due_in(Instant::now(), LINGER);
-            if state.closed && (rest.is_none() || state.is_stalled()) {
+            let now = Instant::now();
+            let due = state.round_due_in(now, LINGER);
+            if state.closed && (due.is_none() || state.is_stalled()) {
                 break;
             }
-            if rest == Some(Duration::ZERO) {
+            let Some(rest) = state.rest(now) else {
                 continue;
-            }
-            let rest = rest.unwrap_or(RECLAIM_EVERY).min(RECLAIM_EVERY);
-            drop(self.work.wait_timeout(state, rest));
+            };
+            state.rests_until(Some(now + rest));
+            let rested = self.work.wait_timeout(state, rest);
+            let (mut state, _) = rested.unwrap_or_else(PoisonError::into_inner);
+            state.rests_until(None);
         }
     }
 

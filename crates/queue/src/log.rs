@@ -176,18 +176,8 @@ impl Log {
             aside: found.aside,
             pending,
         };
-        state.disk = Some(OnDisk {
-            segments: found.segments,
-            writer: Some(Writer::new(storage, id, found.meta.epoch, found.serial)),
-            durable_end: found.position,
-            urgent_end: 0,
-            unwritten_bytes: 0,
-            taken_end: found.position,
-            synced: None,
-            stall: None,
-            retry_at: None,
-            room_bytes: u64::MAX,
-        });
+        let writer = Writer::new(storage, id, found.meta.epoch, found.serial);
+        state.disk = Some(OnDisk::new(found.segments, writer, found.position));
         state.measure_backlogs();
         Ok(Arc::new(Self::around(state, ledger, Some(keeper), opened)))
     }
@@ -254,7 +244,22 @@ impl Log {
         urgent: bool,
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
-        let arrival = Arrival::new(batch);
+        self.append_gathered(batch, Duration::ZERO, urgent, accept)
+    }
+
+    /// The same for a batch whose events gathered for so long before: it waits that much less for
+    /// others, so that all that trickles in is written within 50 ms too.
+    ///
+    /// # Errors
+    /// As [`Self::append`] says.
+    pub fn append_gathered(
+        &self,
+        batch: Batch,
+        gathered: Duration,
+        urgent: bool,
+        accept: impl FnOnce(),
+    ) -> Result<u64, AppendError> {
+        let arrival = Arrival::new(batch, gathered);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let mut waits = false;
@@ -276,20 +281,31 @@ impl Log {
             state.unblock();
         }
         admitted?;
-        let position = self.take_in(&mut state, arrival, urgent, Instant::now(), accept);
+        let now = Instant::now();
+        let since = arrival.since(now);
+        let position = self.take_in(&mut state, arrival, urgent, now, accept);
         // In memory, or with no destination that has room for it.
         let answered = urgent && position < state.durable_end();
         let wake_writer = match &state.disk {
             Some(disk) => {
                 // The first that the writer knows nothing of: it rests, or waits for a sync.
-                let first = disk.taken_end == position;
+                let first = disk.taken_end == position && !disk.wakes_for(since);
                 let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
                 urgent || first || full
             }
             None => false,
         };
+        let later = match &mut state.disk {
+            Some(disk) if !urgent && !gathered.is_zero() && disk.will_announce() => {
+                disk.unannounced = true;
+                true
+            }
+            _ => false,
+        };
         drop(state);
-        self.arrival.notify_all();
+        if !later {
+            self.arrival.notify_all();
+        }
         if wake_writer {
             self.work.notify_one();
         }

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use inrush_event::Batch;
 
@@ -28,7 +28,7 @@ impl Log {
     /// # Errors
     /// If the batch was not taken.
     pub fn append_again(&self, batch: Batch) -> Result<u64, ReplayError> {
-        let arrival = Arrival::new(batch);
+        let arrival = Arrival::new(batch, Duration::ZERO);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let only = arrival.batch.only();

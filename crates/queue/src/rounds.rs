@@ -149,9 +149,19 @@ impl Log {
         self.lock().round_due_in(now, LINGER)
     }
 
+    /// Tells destinations of batches that they were not told of when these came.
+    fn announce(&self) {
+        let disk_has =
+            |state: &mut State| Some(std::mem::take(&mut state.disk.as_mut()?.unannounced));
+        if disk_has(&mut self.lock()) == Some(true) {
+            self.arrival.notify_all();
+        }
+    }
+
     /// Takes what is not yet written; `None` if there is nothing, or no room for it.
     pub fn begin_round(&self, now: Instant) -> Option<Round> {
         let keeper = self.keeper.as_ref()?;
+        self.announce();
         if keeper.is_behind()
             && let Err(error) = self.remember(keeper)
         {
@@ -170,8 +180,10 @@ impl Log {
         }
         let (options, from) = (state.options.clone(), state.durable_end());
         let batches: Vec<Pending> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
+        let gathered = state.had_gathered(from);
         let disk = state.disk.as_mut()?;
         let end = batches.last()?.position + 1;
+        disk.paced_at = gathered.then_some(now);
         let written = disk.writer.as_ref()?.ahead_end();
         let held = disk.segments.bytes();
         disk.room_bytes = room_bytes(&options, held, space);

@@ -13,6 +13,7 @@ use inrush_event::{
 use crate::arrival::Arrival;
 use crate::cursor::{Cursor, Lost, Pick};
 use crate::reader::{OldBatch, Reader};
+use crate::rounds::{LINGER, RECLAIM_EVERY};
 use crate::segments::Segments;
 use crate::writer::{Pending, Writer};
 use crate::{QueueOptions, WhenFull};
@@ -24,6 +25,12 @@ const STUCK_AFTER: Duration = Duration::from_secs(1);
 /// accepted: what the end of the process takes came within this time. Longer than
 /// [`LINGER`](crate::rounds::LINGER), so that nobody waits where the disk keeps up.
 const EXPOSED_MAX: Duration = Duration::from_millis(40);
+
+/// Batches that gather come so often, so that the writer can look by itself.
+const PACE: Duration = Duration::from_millis(40);
+
+/// So much later than it is due such a round may begin.
+const PACE_SLACK: Duration = Duration::from_millis(2);
 
 /// A batch near the end of the log.
 struct Entry {
@@ -37,6 +44,9 @@ struct Entry {
     first_event: u64,
     /// When it was accepted.
     came: Instant,
+    /// Since when it counts as waiting to be written: this one, or what came behind it and had
+    /// gathered for long.
+    since: Instant,
     /// Cursors that have not settled all of it.
     waiting: usize,
 }
@@ -68,10 +78,49 @@ pub(crate) struct OnDisk {
     /// How the sync went that was done aside, until the writer takes note of it.
     pub(crate) synced: Option<io::Result<()>>,
     pub(crate) stall: Option<Stall>,
+    /// When the writer will look by itself, while it rests.
+    pub(crate) wakes_at: Option<Instant>,
+    /// When the last round began, if its batches had gathered: the next ones come soon.
+    pub(crate) paced_at: Option<Instant>,
+    /// Whether destinations are to be told of batches with the next round.
+    pub(crate) unannounced: bool,
     /// When a failed round may be tried again.
     pub(crate) retry_at: Option<Instant>,
     /// Bytes that the log may take, as far as the disk had room when last looked at.
     pub(crate) room_bytes: u64,
+}
+
+impl OnDisk {
+    /// The writer at rest, with everything below `position` on disk.
+    pub(crate) fn new(segments: Segments, writer: Writer, position: u64) -> Self {
+        Self {
+            segments,
+            writer: Some(writer),
+            durable_end: position,
+            urgent_end: 0,
+            unwritten_bytes: 0,
+            taken_end: position,
+            synced: None,
+            stall: None,
+            wakes_at: None,
+            paced_at: None,
+            unannounced: false,
+            retry_at: None,
+            room_bytes: u64::MAX,
+        }
+    }
+
+    /// Whether the writer looks by itself when the batch that waits since then is due.
+    pub(crate) fn wakes_for(&self, since: Instant) -> bool {
+        let latest = since + LINGER + PACE_SLACK;
+        self.wakes_at.is_some_and(|wakes_at| wakes_at <= latest)
+    }
+
+    /// Whether destinations may hear of a batch with the next round: the writer rests, and begins
+    /// one soon.
+    pub(crate) fn will_announce(&self) -> bool {
+        self.writer.is_some() && self.stall.is_none() && self.retry_at.is_none()
+    }
 }
 
 /// A cursor and what belongs to it.
@@ -277,6 +326,10 @@ impl State {
         now: Instant,
     ) -> u64 {
         let position = self.end();
+        let since = arrival.since(now);
+        if let Some(first) = self.unbegun_mut() {
+            first.since = first.since.min(since);
+        }
         self.bytes += arrival.memory_bytes;
         let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
         self.entries.push_back(Entry {
@@ -285,6 +338,7 @@ impl State {
             disk_bytes,
             first_event: self.next_event,
             came: now,
+            since,
             waiting,
         });
         self.next_event += events;
@@ -488,9 +542,37 @@ impl State {
         batch
     }
 
-    /// When the oldest batch came that does not count as written.
+    /// Since when there is a batch that does not count as written.
     pub(crate) fn unwritten_since(&self) -> Option<Instant> {
-        Some(self.entry(self.disk.as_ref()?.durable_end)?.came)
+        Some(self.entry(self.disk.as_ref()?.durable_end)?.since)
+    }
+
+    /// Whether the batches from `position` on had gathered before they came.
+    pub(crate) fn had_gathered(&self, position: u64) -> bool {
+        let entry = self.entry(position);
+        entry.is_some_and(|entry| entry.since < entry.came)
+    }
+
+    /// How long the writer rests at `now`, if nobody wakes it; `None`: it has to go on.
+    pub(crate) fn rest(&self, now: Instant) -> Option<Duration> {
+        let paced = || Some(self.disk.as_ref()?.paced_at? + PACE);
+        let soon = || paced()?.checked_duration_since(now);
+        let rest = self.round_due_in(now, LINGER).or_else(soon);
+        let rest = rest.unwrap_or(RECLAIM_EVERY).min(RECLAIM_EVERY);
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    /// Notes when the writer looks by itself.
+    pub(crate) fn rests_until(&mut self, wakes_at: Option<Instant>) {
+        if let Some(disk) = &mut self.disk {
+            disk.wakes_at = wakes_at;
+        }
+    }
+
+    /// The oldest batch that nobody has begun to write.
+    fn unbegun_mut(&mut self) -> Option<&mut Entry> {
+        let place = self.disk.as_ref()?.taken_end.checked_sub(self.first)?;
+        self.entries.get_mut(place as usize)
     }
 
     /// When the oldest batch came that nobody has begun to write: the end of the process takes it.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, Delivery, Fate, Timestamp};
 
@@ -146,18 +146,19 @@ impl Log {
         Some(work)
     }
 
-    /// [`Self::append`] that does not wait.
+    /// [`Self::append_gathered`] that does not wait.
     ///
     /// # Errors
     /// The batch was not taken.
     pub fn try_append(
         &self,
         batch: Batch,
+        gathered: Duration,
         urgent: bool,
         now: Instant,
         accept: impl FnOnce(),
     ) -> Result<u64, TryAppend> {
-        let arrival = Arrival::new(batch);
+        let arrival = Arrival::new(batch, gathered);
         let mut freed = Vec::new();
         let mut state = self.lock();
         match self.admit(&mut state, &arrival, Some(now), &mut freed) {
@@ -196,8 +197,6 @@ impl Log {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::time::Duration;
-
     use inrush_event::{Anomalies, BatchPool, Ledger, Record, SourceInfo, Span, limits};
 
     use std::sync::Arc;
@@ -232,7 +231,7 @@ mod tests {
         let storage = Arc::new(disk.clone());
         let log = Log::open_on(storage, options(WhenFull::Block), Arc::clone(&ledger), id).unwrap();
         log.attach(&ledger.destination("out"));
-        let append = |now| log.try_append(batch(), false, now, || {});
+        let append = |now| log.try_append(batch(), Duration::ZERO, false, now, || {});
         let begun = Instant::now();
         let late = begun + Duration::from_millis(41);
         append(begun).unwrap();
@@ -263,6 +262,36 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_gathered_has_its_round_sooner() {
+        let (ledger, id) = (Ledger::new(), LogId::from_bytes([1; 16]));
+        let (storage, options) = (Arc::new(VirtualDisk::new(1)), QueueOptions::default());
+        let log = Log::open_on(storage, options, Arc::clone(&ledger), id).unwrap();
+        log.attach(&ledger.destination("out"));
+        let now = Instant::now();
+        let append = |gathered| {
+            let gathered = Duration::from_millis(gathered);
+            log.try_append(batch(), gathered, false, now, || {})
+                .unwrap();
+        };
+        let due = || log.round_due_in(now).map(|due| due.as_millis());
+        append(0);
+        assert_eq!(due(), Some(25));
+        append(10);
+        assert_eq!(due(), Some(15), "it takes those before it with it");
+        let round = log.begin_round(now).unwrap();
+        append(0);
+        append(60);
+        let mut syncing = log.begin_syncing(round.write());
+        syncing.run();
+        log.finish_round(syncing.finish(), now);
+        assert_eq!(
+            due(),
+            Some(5),
+            "others that come at the same time still join it"
+        );
+    }
+
+    #[test]
     fn a_place_that_is_left_behind_settles_no_new_event() {
         let disk = VirtualDisk::new(1);
         let open = |ledger: &Arc<Ledger>| {
@@ -277,7 +306,8 @@ mod tests {
         log.attach(&ledger.destination("old"));
         disk.fail_next(Call::Rename);
         log.attach(&ledger.destination("new"));
-        log.try_append(batch(), true, now, || {}).unwrap();
+        log.try_append(batch(), Duration::ZERO, true, now, || {})
+            .unwrap();
         let lost = log.try_take("new", now).unwrap();
         log.settle_now("new", lost.position, 0..1, &Fate::Delivered, now);
         disk.end_process();
@@ -287,7 +317,8 @@ mod tests {
         let ledger = Ledger::new();
         let log = open(&ledger);
         log.attach(&ledger.destination("old"));
-        log.try_append(batch(), true, now, || {}).unwrap();
+        log.try_append(batch(), Duration::ZERO, true, now, || {})
+            .unwrap();
         let new = log.try_take("old", now).unwrap();
         assert!(new.origin.first_event > lost.origin.first_event);
     }
@@ -304,7 +335,8 @@ mod tests {
         };
         let write = |log: &Arc<Log>| {
             let now = Instant::now();
-            log.try_append(batch(), true, now, || {}).unwrap();
+            log.try_append(batch(), Duration::ZERO, true, now, || {})
+                .unwrap();
             let round = log.begin_round(now).unwrap();
             let mut syncing = log.begin_syncing(round.write());
             syncing.run();

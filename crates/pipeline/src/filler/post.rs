@@ -1,6 +1,6 @@
 //! How the events of a batch come into the ledger, and the batch into the queue.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, RejectReason};
 use inrush_queue::AppendError;
@@ -23,6 +23,7 @@ impl Filler {
             builder,
             tally,
             routing,
+            since,
             ..
         } = &mut open;
         let pool = &self.doors.pool;
@@ -47,7 +48,11 @@ impl Filler {
             Some(routing) => routing.split(batch, pool, sums, || self.source.next_sequence()),
             None => vec![batch],
         };
-        self.hand_over(batches, tally);
+        let gathered = match self.trickles {
+            true => now.instant.saturating_duration_since(*since),
+            false => Duration::ZERO,
+        };
+        self.hand_over(batches, gathered, tally);
     }
 
     /// Counts what had not a byte.
@@ -98,10 +103,10 @@ impl Filler {
     }
 
     /// Appends the batches to the queue, and has their senders answered.
-    fn hand_over(&mut self, batches: Vec<Batch>, tally: &mut Tally) {
+    fn hand_over(&mut self, batches: Vec<Batch>, gathered: Duration, tally: &mut Tally) {
         let mut outcome = None;
         for batch in batches {
-            let appended = self.append(batch, tally);
+            let appended = self.append(batch, gathered, tally);
             // Who waits for an answer is told of the last batch, which is durable last, unless one
             // of them was refused.
             if appended.is_err() || !matches!(outcome, Some(Err(_))) {
@@ -117,7 +122,12 @@ impl Filler {
     }
 
     /// Appends a batch to the queue, and counts what became of it.
-    fn append(&mut self, batch: Batch, tally: &mut Tally) -> Result<u64, AppendError> {
+    fn append(
+        &mut self,
+        batch: Batch,
+        gathered: Duration,
+        tally: &mut Tally,
+    ) -> Result<u64, AppendError> {
         let events = batch.len() as u64;
         // All that is new in the batches counts with the first of them, before anyone can see it.
         let waited = self.joined.take(events);
@@ -144,7 +154,8 @@ impl Filler {
             note(source, anomalies);
         };
         let began = Instant::now();
-        let appended = self.doors.log.append(batch, self.owed.is_open(), accept);
+        let (log, urgent) = (&self.doors.log, self.owed.is_open());
+        let appended = log.append_gathered(batch, gathered, urgent, accept);
         self.blocked += began.elapsed();
         match appended {
             Ok(_) => {}

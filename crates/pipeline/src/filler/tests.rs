@@ -95,6 +95,7 @@ impl Bench {
         let later = Duration::from_millis(ms);
         Now {
             instant: self.start.instant + later,
+            since: self.start.instant + later,
             wall: Timestamp(self.start.wall.0 + later.as_nanos() as i64),
         }
     }
@@ -233,4 +234,20 @@ fn parts_of_an_event_that_is_not_taken_are_rejected_with_it() {
     assert_eq!((row.held, row.accepted, row.received), (0, 0, 3));
     assert_eq!(row.rejected["shutdown"], 3);
     assert_eq!(bench.filtered("grouped:cisco_ise_parts"), 0);
+}
+
+#[test]
+fn what_trickles_in_is_handed_on_at_a_tick() {
+    let mut bench = Bench::new("");
+    bench.read(1, OTHER, 1, 0);
+    bench.filler.pace(true);
+    let begun = bench.at(0).instant;
+    assert_eq!(bench.filler.due(), Some(tick_after(begun, 0)));
+    bench.filler.pace(false);
+    assert_eq!(bench.filler.due(), Some(begun + LINGER));
+    // After a lull there is nobody to wait for.
+    bench.rest(100);
+    bench.filler.pace(true);
+    bench.read(1, OTHER, 1, 201);
+    assert_eq!(bench.row().received, 2);
 }

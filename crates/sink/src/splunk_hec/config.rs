@@ -178,7 +178,7 @@ impl Default for BodyConfig {
         Self {
             max_bytes: ByteSize(1_000_000),
             max_events: 5000,
-            timeout: Period(Duration::from_millis(200)),
+            timeout: Period(Duration::from_millis(45)),
         }
     }
 }

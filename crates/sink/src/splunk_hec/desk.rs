@@ -18,6 +18,10 @@ use super::config::SplunkHecConfig;
 use super::encode::Body;
 use crate::IDLE_WAIT;
 
+/// How long to wait for a desk before it is asked whether the process stops. Who gives one back
+/// then wakes all.
+const DESK_WAIT: Duration = Duration::from_secs(1);
+
 /// An encoder, and what it was about to encode.
 pub(super) struct Desk {
     encoder: HecEncoder,
@@ -56,7 +60,10 @@ impl Desks {
         };
         let filled = desk.fill(body, feed, self.linger);
         self.lock().push(desk);
-        self.given_back.notify_one();
+        match feed.stopping() {
+            true => self.given_back.notify_all(),
+            false => self.given_back.notify_one(),
+        }
         filled
     }
 
@@ -77,7 +84,7 @@ impl Desks {
             if let Some(desk) = free.pop() {
                 return Some(desk);
             }
-            let waited = self.given_back.wait_timeout(free, IDLE_WAIT);
+            let waited = self.given_back.wait_timeout(free, DESK_WAIT);
             free = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         None
