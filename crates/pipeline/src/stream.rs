@@ -298,7 +298,9 @@ impl Worker {
         };
         let timeout = match self.may_nap(now) {
             true => {
-                let until = due.unwrap_or_else(|| tick_after(now, self.doors.worker));
+                // Parts of events may wait for seconds; what comes meanwhile must not.
+                let tick = tick_after(now, self.doors.worker);
+                let until = due.map_or(tick, |due| due.min(tick));
                 thread::park_timeout(until.saturating_duration_since(now));
                 self.pressure.rested(now.elapsed());
                 self.napped = Some(now);

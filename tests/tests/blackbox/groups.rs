@@ -7,7 +7,8 @@ use inrush_tests::*;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::hec;
+use crate::packs::with_pack;
+use crate::{TCP, hec, to_file};
 
 pub(crate) fn to_hec(endpoints: &[String], packs: &str) -> String {
     let packs = format!("packs: {{ enabled: true{packs} }}\n");
@@ -272,4 +273,45 @@ fn explain_says_what_waits_and_shows_what_comes_out() {
     assert_eq!(alone.len(), 5);
     assert_eq!(alone[0]["part"]["fate"], "alone");
     assert_eq!(texts(&alone[0]), [format!("{name}1 2 1 b")]);
+}
+
+/// Two parts of a gadget's message, which wait five minutes for each other.
+const PATIENT: &str = r#"
+about: a gadget
+rules:
+  - name: gadget
+    stage: program
+    when: { program: gadget }
+    set: { vendor: acme, product: gadget }
+    samples:
+      - raw: "<13>May  6 07:08:09 h1 gadget: 7 1/2 a"
+        expect: { host: h1 }
+  - name: gadget_parts
+    stage: after
+    when: { program: gadget }
+    read:
+      - regex: '^(?<id>\d+) (?<number>\d+)/(?<parts>\d+) (?<rest>.*)$'
+    group: { by: ["${id}"], seconds: 300, parts: "${parts}", order: "${number}", part: "${rest}" }
+    samples:
+      - raw: ["<13>May  6 07:08:09 h1 gadget: 7 1/2 a", "<13>May  6 07:08:09 h1 gadget: 7 2/2 b"]
+        expect: { event: ab }
+"#;
+
+#[test]
+fn what_comes_while_a_part_waits_does_not_wait_for_it() {
+    let dir = with_pack(PATIENT);
+    let file = dir.path().join("own.yaml");
+    let packs = format!("packs: {{ enabled: true, files: [{file:?}] }}\n");
+    let inrush = Inrush::start(&format!("{}{packs}", to_file(TCP, "")));
+    let mut sender = Tcp::connect(inrush.address("tcp"));
+    sender.send(b"<13>May  6 07:08:09 h1 gadget: 7 1/2 a\n");
+    inrush.wait_until("it is held", |ledger| held(ledger) == 1);
+    // As a device sends: one after the other, with a pause.
+    for n in 0..100 {
+        sender.send(format!("<13>May  6 07:08:09 h1 app: event {n}\n").as_bytes());
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    inrush.wait_until("all else is accepted", |ledger| {
+        ledger.sources["syslog"].accepted == 100 && held(ledger) == 1
+    });
 }

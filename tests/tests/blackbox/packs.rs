@@ -44,7 +44,7 @@ pub(crate) fn inrush(args: &[&str], dir: &Path, stdin: impl AsRef<[u8]>) -> Outp
 }
 
 /// A configuration with one pack, `own.yaml`, beside it.
-fn with_pack(pack: &str) -> tempfile::TempDir {
+pub(crate) fn with_pack(pack: &str) -> tempfile::TempDir {
     with_pack_in("own.yaml", pack)
 }
 
