@@ -175,14 +175,17 @@ impl Log {
             if let Some(synced) = state.disk.as_mut()?.synced.take() {
                 return Some(synced);
             }
-            let due = state.ahead_due_in(Instant::now(), LINGER);
+            let now = Instant::now();
+            let due = state.ahead_due_in(now, LINGER);
             let due = due.filter(|_| may_write);
             if due == Some(Duration::ZERO) {
                 return None;
             }
+            state.rests_until(due.map(|due| now + due));
             let wait = due.unwrap_or(RECLAIM_EVERY);
             let waited = self.work.wait_timeout(state, wait);
-            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.rests_until(None);
         }
     }
 

@@ -288,10 +288,8 @@ impl Log {
         let answered = urgent && position < state.durable_end();
         let wake_writer = match &state.disk {
             Some(disk) => {
-                // The first that the writer knows nothing of: it rests, or waits for a sync.
-                let first = disk.taken_end == position && !disk.wakes_for(since);
                 let full = disk.unwritten_bytes >= limits::QUEUE_ROUND_BYTES;
-                urgent || first || full
+                urgent || full || disk.must_wake(position, since)
             }
             None => false,
         };

@@ -110,10 +110,13 @@ impl OnDisk {
         }
     }
 
-    /// Whether the writer looks by itself when the batch that waits since then is due.
-    pub(crate) fn wakes_for(&self, since: Instant) -> bool {
-        let latest = since + LINGER + PACE_SLACK;
-        self.wakes_at.is_some_and(|wakes_at| wakes_at <= latest)
+    /// Whether the writer must be woken for the batch at `position`, which waits since then: it
+    /// rests for longer than that, or waits for a sync and knows of none that it could write.
+    pub(crate) fn must_wake(&self, position: u64, since: Instant) -> bool {
+        match self.wakes_at {
+            Some(wakes_at) => wakes_at > since + LINGER + PACE_SLACK,
+            None => self.taken_end == position,
+        }
     }
 
     /// Whether destinations may hear of a batch with the next round: the writer rests, and begins
@@ -710,7 +713,7 @@ impl State {
 
     /// How long what came during a sync may wait before it is written; `None`: there is nothing.
     pub(crate) fn ahead_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
-        let since = self.exposed_since()?;
+        let since = self.entry(self.disk.as_ref()?.taken_end)?.since;
         let due = if self.blocked > 0 {
             now
         } else {

@@ -281,6 +281,8 @@ mod tests {
         let round = log.begin_round(now).unwrap();
         append(0);
         append(60);
+        let ahead = log.lock().ahead_due_in(now, Duration::from_millis(25));
+        assert_eq!(ahead, Some(Duration::from_millis(5)));
         let mut syncing = log.begin_syncing(round.write());
         syncing.run();
         log.finish_round(syncing.finish(), now);
@@ -289,6 +291,33 @@ mod tests {
             Some(5),
             "others that come at the same time still join it"
         );
+    }
+
+    #[test]
+    fn the_writer_is_woken_for_what_is_due_before_it_looks() {
+        let (ledger, id) = (Ledger::new(), LogId::from_bytes([1; 16]));
+        let (storage, options) = (Arc::new(VirtualDisk::new(1)), QueueOptions::default());
+        let log = Log::open_on(storage, options, Arc::clone(&ledger), id).unwrap();
+        log.attach(&ledger.destination("out"));
+        let now = Instant::now();
+        let ms = Duration::from_millis;
+        let first = log.durable_end();
+        let mut state = log.lock();
+        let mut must_wake = |rest: Option<u64>, nth, gathered| {
+            let position = first + nth;
+            state.rests_until(rest.map(|rest| now + ms(rest)));
+            let disk = state.disk.as_ref().unwrap();
+            disk.must_wake(position, now.checked_sub(ms(gathered)).unwrap())
+        };
+        assert!(must_wake(Some(500), 0, 0), "at rest for long");
+        assert!(!must_wake(Some(25), 1, 0), "for the one before");
+        assert!(
+            must_wake(Some(25), 1, 20),
+            "that one came just now, and this one gathered"
+        );
+        assert!(!must_wake(Some(6), 0, 20), "at its own pace");
+        assert!(must_wake(None, 0, 0), "it waits for a sync");
+        assert!(!must_wake(None, 1, 0), "it knows of the one before");
     }
 
     #[test]
