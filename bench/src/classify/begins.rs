@@ -26,6 +26,8 @@ const WINS: &[(&str, &str)] = &[
     ("fortinet_fortios", "cisco_header_any"),
     ("vmware_esx_daemon", "cisco_header_any"),
     ("palo_alto_panos", "header_wrong_version"),
+    ("palo_alto_panos", "cisco_header_any"),
+    ("palo_alto_panos", "cisco_syslog_relayed"),
 ];
 
 pub(super) struct Reader {
