@@ -56,7 +56,7 @@ struct Texts {
     collected: Collected,
 }
 
-/// Whether rules can be found by a part at all, as far as its first byte says.
+/// True if rules can be found by a part at all, as far as its first byte says.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Gate {
@@ -218,7 +218,7 @@ impl Index {
         }
     }
 
-    /// What is filed under the program or the listener.
+    /// Entries that are filed under the program or the listener.
     fn fixed(&mut self, part: &Part) -> &mut Texts {
         let known = self.fixed.iter().position(|(known, _)| known == part);
         let at = known.unwrap_or_else(|| {
@@ -228,7 +228,7 @@ impl Index {
         &mut self.fixed[at].1
     }
 
-    /// What is filed under another part, and that rule with it.
+    /// Entries that are filed under another part, with that rule among its own.
     fn part(&mut self, part: &Part, rule: u32) -> &mut Texts {
         let known = self.gates.iter().position(|gate| gate.part == *part);
         let at = known.unwrap_or_else(|| {

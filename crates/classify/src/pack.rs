@@ -91,7 +91,7 @@ impl Rule {
 pub struct Branch {
     /// What is read, in order.
     pub read: Vec<Step>,
-    /// What it changes of an event. All from here to `then` is known once packs are compiled.
+    /// Changes that it makes to an event. All from here to `then` is known once packs are compiled.
     pub(crate) acts: Box<[Act]>,
     /// Its number among all branches.
     pub(crate) id: u32,
@@ -99,9 +99,9 @@ pub struct Branch {
     pub drop: bool,
     /// Whether the cases after it are asked too.
     pub go_on: bool,
-    /// Whether it has cases.
+    /// True if it has cases.
     pub(crate) has_cases: bool,
-    /// Whether it says what the event is.
+    /// True if it says what the event is.
     pub(crate) says: bool,
     /// The stage that goes on with the event, if it is a rule's own.
     pub(crate) then: Option<Stage>,
@@ -331,7 +331,7 @@ pub enum When {
     Never,
 }
 
-/// What is asked of a part. All that most tests look at is one line of the cache.
+/// A question to a part. All that most tests look at is one line of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Test {

@@ -15,7 +15,7 @@ pub struct Pattern {
     shape: Shape,
     /// The bytes of a text that is looked for, if its case counts.
     needs: Bytes,
-    /// Whether ASCII case is ignored; the literals are then in lower case.
+    /// True if ASCII case is ignored; the literals are then in lower case.
     ignore_case: bool,
 }
 
@@ -54,11 +54,11 @@ enum Shape {
 #[derive(Clone, Debug)]
 struct Glob {
     parts: Box<[Box<[u8]>]>,
-    /// What those in between are looked for with.
+    /// Finders of those in between.
     finders: Box<[Finder<'static>]>,
 }
 
-/// Where a literal stands.
+/// Place of a literal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stands {
     /// It is the text.
@@ -169,7 +169,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a literal stands there.
+    /// True if a literal stands there.
     #[inline]
     fn stands(&self, stands: Stands, literal: &[u8], text: &[u8]) -> bool {
         let part = match stands {

@@ -80,7 +80,7 @@ impl Candidate {
     }
 }
 
-/// What one program decides. What is asked for every event comes first, on one line of the cache.
+/// Findings about one program. What is asked for every event comes first, on one line of the cache.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Plan {

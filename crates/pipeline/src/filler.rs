@@ -67,7 +67,7 @@ const FRAME_STEP_BYTES: usize = 128 * 1024;
 pub(crate) struct Now {
     pub(crate) instant: Instant,
     pub(crate) wall: Timestamp,
-    /// What is read may have waited for us since then.
+    /// The time since when what is read may have waited for us.
     pub(crate) since: Instant,
 }
 
@@ -321,7 +321,7 @@ pub(crate) struct Filler {
     away: Away,
     /// When the last batch that had events was handed on.
     handed_on: Instant,
-    /// Whether so little comes that it may gather until the next tick.
+    /// True if so little comes that it may gather until the next tick.
     trickles: bool,
     /// Time that the queue took to take batches: most of it waiting for room.
     blocked: Duration,

@@ -226,7 +226,7 @@ struct Worker {
     /// True if the last round read all that there was of each connection that had something.
     drained: bool,
     trickle: Trickle,
-    /// When the last nap began, until what came meanwhile is read.
+    /// The start of the last nap, until what came meanwhile is read.
     napped: Option<Instant>,
     /// Set once we were asked to stop: when to end even if senders go on.
     stop_at: Option<Instant>,

@@ -9,7 +9,7 @@ use crate::busy::WINDOW;
 /// less than half of it, which a core's cache holds until it was read.
 const BYTES_MAX: usize = 1 << 20;
 
-/// What trickles in is handed on every so often. With the queue's round that makes at most 50 ms
+/// Interval at which what trickles in is handed on. With the queue's round that makes at most 50 ms
 /// until it is written.
 const TICK: Duration = Duration::from_millis(40);
 

@@ -18,7 +18,7 @@ pub(crate) struct Arrival {
     pub(crate) memory_bytes: u64,
     /// Bytes that it takes on disk, or a little more.
     pub(crate) disk_bytes: u64,
-    /// How long it gathered before it came, as far as that counts.
+    /// Time that it gathered before it came, as far as that counts.
     gathered: Duration,
 }
 

@@ -78,11 +78,11 @@ pub(crate) struct OnDisk {
     /// How the sync went that was done aside, until the writer takes note of it.
     pub(crate) synced: Option<io::Result<()>>,
     pub(crate) stall: Option<Stall>,
-    /// When the writer will look by itself, while it rests.
+    /// Time at which the writer will look by itself, while it rests.
     pub(crate) wakes_at: Option<Instant>,
-    /// When the last round began, if its batches had gathered: the next ones come soon.
+    /// Start of the last round, if its batches had gathered: the next ones come soon.
     pub(crate) paced_at: Option<Instant>,
-    /// Whether destinations are to be told of batches with the next round.
+    /// True if destinations are to be told of batches with the next round.
     pub(crate) unannounced: bool,
     /// When a failed round may be tried again.
     pub(crate) retry_at: Option<Instant>,
@@ -110,7 +110,7 @@ impl OnDisk {
         }
     }
 
-    /// Whether the writer must be woken for the batch at `position`, which waits since then: it
+    /// True if the writer must be woken for the batch at `position`, which waits since then: it
     /// rests for longer than that, or waits for a sync and knows of none that it could write.
     pub(crate) fn must_wake(&self, position: u64, since: Instant) -> bool {
         match self.wakes_at {
@@ -119,7 +119,7 @@ impl OnDisk {
         }
     }
 
-    /// Whether destinations may hear of a batch with the next round: the writer rests, and begins
+    /// True if destinations may hear of a batch with the next round: the writer rests, and begins
     /// one soon.
     pub(crate) fn will_announce(&self) -> bool {
         self.writer.is_some() && self.stall.is_none() && self.retry_at.is_none()
@@ -550,13 +550,13 @@ impl State {
         Some(self.entry(self.disk.as_ref()?.durable_end)?.since)
     }
 
-    /// Whether the batches from `position` on had gathered before they came.
+    /// True if the batches from `position` on had gathered before they came.
     pub(crate) fn had_gathered(&self, position: u64) -> bool {
         let entry = self.entry(position);
         entry.is_some_and(|entry| entry.since < entry.came)
     }
 
-    /// How long the writer rests at `now`, if nobody wakes it; `None`: it has to go on.
+    /// Time that the writer rests at `now`, if nobody wakes it; `None`: it has to go on.
     pub(crate) fn rest(&self, now: Instant) -> Option<Duration> {
         let paced = || Some(self.disk.as_ref()?.paced_at? + PACE);
         let soon = || paced()?.checked_duration_since(now);

@@ -135,7 +135,7 @@ mod tests {
             prop_assert_eq!(without_digits(word).to_le_bytes().to_vec(), expected);
         }
 
-        /// What stands behind a text is none of it, wherever in the arena it lies.
+        /// Bytes behind a text are none of it, wherever in the arena it lies.
         #[test]
         fn a_word_is_of_its_text(text in "[a-z]{0,12}", behind in "[a-z]{0,12}") {
             let arena = [text.as_bytes(), behind.as_bytes()].concat();

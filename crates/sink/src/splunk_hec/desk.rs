@@ -18,7 +18,7 @@ use super::config::SplunkHecConfig;
 use super::encode::Body;
 use crate::IDLE_WAIT;
 
-/// How long to wait for a desk before it is asked whether the process stops. Who gives one back
+/// Longest wait for a desk before it is asked whether the process stops. Who gives one back
 /// then wakes all.
 const DESK_WAIT: Duration = Duration::from_secs(1);
 
