@@ -3,6 +3,7 @@
 use arrow_array::types::{TimestampNanosecondType, UInt32Type};
 use arrow_array::{Array, StringViewArray};
 use inrush_event::Format;
+use parquet::basic::Compression;
 
 use super::*;
 
@@ -102,4 +103,20 @@ fn an_index_with_a_hostile_name_stays_below_the_folder() {
     );
     let again = store(&inner);
     assert_eq!(again.levels().events, hostile.len() as u64);
+}
+
+#[test]
+fn short_columns_are_compressed_where_there_are_many_rows() {
+    for (rows, small) in [(20, true), (9_000, false)] {
+        let events: Vec<(i64, &[u8])> = (0..rows).map(|n| (NOW + n, b"text".as_slice())).collect();
+        let made = batch("main", &events);
+        let chunk = crate::rows::of_batch(&made, 0..u32::MAX, Origin::default()).unwrap();
+        let files = crate::encode::files(&[chunk.rows]).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(files[0].bytes.clone()).unwrap();
+        for column in reader.metadata().row_group(0).columns() {
+            let plain = column.compression() == Compression::UNCOMPRESSED;
+            let name = column.column_path().string();
+            assert_eq!(plain, small && name != "raw", "{name} of {rows} rows");
+        }
+    }
 }
