@@ -39,6 +39,7 @@ mod chance;
 mod commits;
 pub mod covered;
 mod decode;
+mod dictionary;
 mod encode;
 mod follow;
 pub mod grams;

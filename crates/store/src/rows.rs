@@ -20,6 +20,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use inrush_event::{Anomalies, Batch, Origin, Record};
 
+use crate::dictionary::DictionaryBuilder;
 use crate::schema::{RAW_BASE64, STORED, TLS_CLIENT, time_type};
 use crate::sdata;
 use crate::snapshot::Chunk;
@@ -55,13 +56,13 @@ struct Rows<'a> {
     time: TimeBuilder,
     received: TimeBuilder,
     host: StringViewBuilder,
-    source: StringViewBuilder,
-    sourcetype: StringViewBuilder,
-    index: StringViewBuilder,
+    source: DictionaryBuilder<'a>,
+    sourcetype: DictionaryBuilder<'a>,
+    index: DictionaryBuilder<'a>,
     severity: UInt8Builder,
     facility: UInt8Builder,
-    vendor: StringViewBuilder,
-    product: StringViewBuilder,
+    vendor: DictionaryBuilder<'a>,
+    product: DictionaryBuilder<'a>,
     app: StringViewBuilder,
     proc_id: StringViewBuilder,
     msg_id: StringViewBuilder,
@@ -71,8 +72,8 @@ struct Rows<'a> {
     begin: u32,
     message_at: UInt32Builder,
     sender: StringViewBuilder,
-    protocol: StringViewBuilder,
-    format: StringViewBuilder,
+    protocol: DictionaryBuilder<'a>,
+    format: DictionaryBuilder<'a>,
     anomalies: StringViewBuilder,
     fields: MapBuilder<StringBuilder, StringBuilder>,
     names: String,
@@ -82,6 +83,7 @@ impl<'a> Rows<'a> {
     fn new(batch: &'a Batch, records: &[Record]) -> Self {
         let rows = records.len();
         let text = || StringViewBuilder::with_capacity(rows);
+        let few = || DictionaryBuilder::with_capacity(rows);
         let time = || TimeBuilder::with_capacity(rows).with_data_type(time_type());
         let mut raw = text();
         let begin = records.iter().map(|r| r.raw.start).min().unwrap_or(0);
@@ -102,13 +104,13 @@ impl<'a> Rows<'a> {
             time: time(),
             received: time(),
             host: text(),
-            source: text(),
-            sourcetype: text(),
-            index: text(),
+            source: few(),
+            sourcetype: few(),
+            index: few(),
             severity: UInt8Builder::with_capacity(rows),
             facility: UInt8Builder::with_capacity(rows),
-            vendor: text(),
-            product: text(),
+            vendor: few(),
+            product: few(),
             app: text(),
             proc_id: text(),
             msg_id: text(),
@@ -117,8 +119,8 @@ impl<'a> Rows<'a> {
             begin,
             message_at: UInt32Builder::with_capacity(rows),
             sender: text(),
-            protocol: text(),
-            format: text(),
+            protocol: few(),
+            format: few(),
             anomalies: text(),
             fields,
             names: String::new(),
@@ -134,14 +136,14 @@ impl<'a> Rows<'a> {
         self.received.append_value(record.received.0);
         self.push_sender(record);
         let source = batch.source();
-        self.source.append_value(&source.name);
+        self.source.push(source.name.as_bytes());
         let names = batch.names(record);
-        push_name(&mut self.sourcetype, names.sourcetype);
-        push_name(&mut self.index, names.index);
+        self.sourcetype.push(names.sourcetype);
+        self.index.push(names.index);
         self.severity.append_option(record.severity());
         self.facility.append_option(record.facility());
-        push_text(&mut self.vendor, names.vendor);
-        push_text(&mut self.product, names.product);
+        self.vendor.push_option(names.vendor);
+        self.product.push_option(names.product);
         push_text(&mut self.app, batch.get(record.app));
         push_text(&mut self.proc_id, batch.get(record.proc_id));
         push_text(&mut self.msg_id, batch.get(record.msg_id));
@@ -149,7 +151,7 @@ impl<'a> Rows<'a> {
         if !self.push_raw(record) {
             anomalies.insert(Anomalies::NOT_UTF8);
         }
-        self.format.append_value(record.format.name());
+        self.format.push(record.format.name().as_bytes());
         self.push_anomalies(anomalies);
         let raw = anomalies
             .contains(Anomalies::NOT_UTF8)
@@ -163,7 +165,7 @@ impl<'a> Rows<'a> {
         let Some(peer) = self.batch.peer(record) else {
             push_text(&mut self.host, self.batch.get(record.host));
             self.sender.append_null();
-            self.protocol.append_null();
+            self.protocol.push_option(b"");
             return;
         };
         let sender = self.senders[record.peer as usize].get_or_insert_with(|| peer.ip.to_string());
@@ -173,7 +175,7 @@ impl<'a> Rows<'a> {
         };
         push_text(&mut self.host, host);
         self.sender.append_value(sender.as_str());
-        self.protocol.append_value(peer.protocol.name());
+        self.protocol.push_option(peer.protocol.name().as_bytes());
     }
 
     /// Whether it is UTF-8.
@@ -241,21 +243,21 @@ impl<'a> Rows<'a> {
             Arc::new(self.time.finish()),
             Arc::new(self.received.finish()),
             Arc::new(self.host.finish()),
-            Arc::new(self.source.finish()),
-            Arc::new(self.sourcetype.finish()),
-            Arc::new(self.index.finish()),
+            self.source.finish()?,
+            self.sourcetype.finish()?,
+            self.index.finish()?,
             Arc::new(self.severity.finish()),
             Arc::new(self.facility.finish()),
-            Arc::new(self.vendor.finish()),
-            Arc::new(self.product.finish()),
+            self.vendor.finish()?,
+            self.product.finish()?,
             Arc::new(self.app.finish()),
             Arc::new(self.proc_id.finish()),
             Arc::new(self.msg_id.finish()),
             Arc::new(self.raw.finish()),
             Arc::new(self.message_at.finish()),
             Arc::new(self.sender.finish()),
-            Arc::new(self.protocol.finish()),
-            Arc::new(self.format.finish()),
+            self.protocol.finish()?,
+            self.format.finish()?,
             Arc::new(self.anomalies.finish()),
             Arc::new(self.fields.finish()),
             Arc::new(UInt64Array::from_value(origin.log, rows)),
@@ -268,11 +270,6 @@ impl<'a> Rows<'a> {
             to_ns: self.to_ns,
         })
     }
-}
-
-/// Appends a text that every event has.
-fn push_name(column: &mut StringViewBuilder, bytes: &[u8]) {
-    column.append_value(String::from_utf8_lossy(bytes));
 }
 
 /// Appends a text, or nothing where there is none.
