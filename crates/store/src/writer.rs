@@ -37,9 +37,10 @@ const DURABLE_WAIT: Duration = Duration::from_millis(5);
 const UPKEEP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// First and longest pause after a failed write.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Chunks of one size that are made one, up to so many rows: a search looks at each chunk.
-const MERGE_CHUNKS: usize = 8;
-const MERGE_ROWS_MAX: usize = 8192;
+/// Chunks of one size that are made one, and rows from which on a chunk stays as it is. A search
+/// looks at each chunk; to copy rows into a larger one costs half of what making them does.
+const MERGE_CHUNKS: usize = 32;
+const MERGE_ROWS_MAX: usize = 2048;
 
 /// Gets to know how the writing goes.
 pub trait Observer: Send + Sync {
@@ -284,7 +285,7 @@ impl Open {
 
     /// Makes one of the last chunks while there are enough of about one size.
     fn merge(&mut self, store: &Store) {
-        let size = |chunk: &Arc<Chunk>| chunk.rows.num_rows().max(1).ilog2() / 3;
+        let size = |chunk: &Arc<Chunk>| chunk.rows.num_rows().max(1).ilog2() / MERGE_CHUNKS.ilog2();
         while let Some(from) = self.chunks.len().checked_sub(MERGE_CHUNKS) {
             let last = &self.chunks[from..];
             let small = |chunk: &Arc<Chunk>| {
