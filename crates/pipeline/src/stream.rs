@@ -268,13 +268,8 @@ impl Worker {
     fn work(&mut self, events: &mut Events) {
         while !self.finished() {
             self.wait(events);
-            for event in &*events {
-                match event.token() {
-                    WAKE => self.obey(),
-                    Token(key) => self.mark_ready(key, event.is_read_closed()),
-                }
-            }
-            self.read_round();
+            self.mark(events);
+            self.read_round(events);
             self.help();
             self.settle();
             if Instant::now() >= self.sweep_at {
@@ -313,9 +308,16 @@ impl Worker {
             true => Duration::ZERO,
             false => timeout,
         };
-        let polled = self.poll.poll(events, Some(timeout));
+        self.poll(events, timeout);
         self.wake.awake();
-        match polled {
+        if !timeout.is_zero() {
+            self.pressure.rested(now.elapsed());
+        }
+    }
+
+    /// Learns from the kernel which connections have something, waiting so long at most.
+    fn poll(&mut self, events: &mut Events, timeout: Duration) {
+        match self.poll.poll(events, Some(timeout)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
@@ -323,8 +325,15 @@ impl Worker {
                 thread::sleep(Duration::from_millis(10));
             }
         }
-        if !timeout.is_zero() {
-            self.pressure.rested(now.elapsed());
+    }
+
+    /// Takes note of the connections that have something.
+    fn mark(&mut self, events: &Events) {
+        for event in events {
+            match event.token() {
+                WAKE => self.obey(),
+                Token(key) => self.mark_ready(key, event.is_read_closed()),
+            }
         }
     }
 
@@ -437,19 +446,19 @@ impl Worker {
         }
     }
 
-    /// Reads each ready connection once, so that a hot one cannot starve the others.
-    fn read_round(&mut self) {
+    /// Reads the ready connections, and hands on what is due.
+    fn read_round(&mut self, events: &mut Events) {
         let mut now = Now::read();
-        now.since = self.napped.take().unwrap_or(now.instant);
+        let napped = self.napped.take();
+        now.since = napped.unwrap_or(now.instant);
         self.drained = !self.ready.is_empty();
-        for _ in 0..self.ready.len() {
-            let Some(key) = self.ready.pop_front() else {
-                break;
-            };
-            self.read(key, now);
-            if self.share.is_over() {
-                self.relieve(now);
-            }
+        self.read_ready(now);
+        if napped.is_some() && self.drained {
+            // Our host acknowledges small packets late while nobody reads, so a sender's congestion
+            // window may have filled up with them: what it held back comes with the first read.
+            self.poll(events, Duration::ZERO);
+            self.mark(events);
+            self.read_ready(now);
         }
         // While more is ready it may join the batch; then nothing will, and answers wait for it.
         let idle = self.ready.is_empty();
@@ -460,6 +469,19 @@ impl Worker {
                 filler.flush_if_owed(now);
             }
             filler.flush_if_due(now);
+        }
+    }
+
+    /// Reads each ready connection once, so that a hot one cannot starve the others.
+    fn read_ready(&mut self, now: Now) {
+        for _ in 0..self.ready.len() {
+            let Some(key) = self.ready.pop_front() else {
+                break;
+            };
+            self.read(key, now);
+            if self.share.is_over() {
+                self.relieve(now);
+            }
         }
     }
 
