@@ -414,10 +414,7 @@ fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
             }
             bytes.extend_from_slice(rest);
         }
-        Filter::Quoted => {
-            let text = bytes.split_off(start);
-            quote_values(&text, bytes);
-        }
+        Filter::Quoted => quote_values(bytes, start),
         Filter::Basename => {
             let path = &bytes[start..];
             if path.first() == Some(&b'/')
@@ -429,29 +426,82 @@ fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Appends elements of structured data with quotes around the values that have none.
-fn quote_values(text: &[u8], out: &mut Vec<u8>) {
-    let (mut quoted, mut bare) = (false, false);
-    for (at, &byte) in text.iter().enumerate() {
-        if bare && matches!(byte, b' ' | b']') {
-            out.push(b'"');
-            bare = false;
-        }
-        out.push(byte);
-        let begins = !quoted && !bare && byte == b'=';
-        match text.get(at + 1) {
-            Some(b'"') if begins => {}
-            _ if begins => {
-                out.push(b'"');
-                bare = true;
-            }
-            _ if byte == b'"' && !bare && text.get(at.wrapping_sub(1)) != Some(&b'\\') => {
-                quoted = !quoted;
+/// Puts quotes around the values that have none, in elements of structured data that begin at
+/// `start`.
+fn quote_values(bytes: &mut Vec<u8>, start: usize) {
+    let end = bytes.len();
+    let mut at = start;
+    let mut quoted = false;
+    while at < end {
+        let rest = &bytes[at..end];
+        let found = match quoted {
+            true => memchr::memchr(b'"', rest),
+            false => memchr::memchr2(b'=', b'"', rest),
+        };
+        let sign = found.map_or(end, |found| at + found);
+        let next = end.min(sign + 1);
+        bytes.extend_from_within(at..next);
+        at = next;
+        match bytes[start..end].get(sign - start) {
+            Some(b'"') => quoted ^= sign == start || bytes[sign - 1] != b'\\',
+            Some(_) if bytes[..end].get(at) != Some(&b'"') => {
+                let rest = &bytes[at..end];
+                let length = memchr::memchr2(b' ', b']', rest).unwrap_or(rest.len());
+                bytes.push(b'"');
+                bytes.extend_from_within(at..at + length);
+                bytes.push(b'"');
+                at += length;
             }
             _ => {}
         }
     }
-    if bare {
-        out.push(b'"');
+    bytes.drain(start..end);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same, byte by byte.
+    fn quoted_by_bytes(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let (mut quoted, mut bare) = (false, false);
+        for (at, &byte) in text.iter().enumerate() {
+            if bare && matches!(byte, b' ' | b']') {
+                out.push(b'"');
+                bare = false;
+            }
+            out.push(byte);
+            let begins = !quoted && !bare && byte == b'=';
+            match text.get(at + 1) {
+                Some(b'"') if begins => {}
+                _ if begins => {
+                    out.push(b'"');
+                    bare = true;
+                }
+                _ if byte == b'"' && !bare && text.get(at.wrapping_sub(1)) != Some(&b'\\') => {
+                    quoted = !quoted;
+                }
+                _ => {}
+            }
+        }
+        if bare {
+            out.push(b'"');
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_quoted_as_byte_by_byte(before in "[\\\\a]{0,2}", text in "[ab=\"\\\\ \\]]{0,40}") {
+            let mut bytes = [before.as_bytes(), text.as_bytes()].concat();
+            quote_values(&mut bytes, before.len());
+            let (kept, quoted) = bytes.split_at(before.len());
+            prop_assert_eq!(kept, before.as_bytes());
+            let expected = quoted_by_bytes(text.as_bytes());
+            prop_assert_eq!(quoted.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        }
     }
 }

@@ -20,6 +20,7 @@ mod anomaly;
 mod arena;
 mod backlog;
 mod batch;
+mod block;
 mod class;
 mod clock;
 mod copy;
@@ -31,6 +32,7 @@ mod metric;
 mod mutant;
 mod network;
 mod record;
+mod sdata;
 mod sum;
 mod text;
 mod units;
@@ -40,6 +42,7 @@ pub use anomaly::Anomalies;
 pub use arena::Arena;
 pub use backlog::{DestinationQueue, WhenFull};
 pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
+pub use block::Block;
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
 pub use clock::{
     Behind, CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, Clock, Judged, steady,
@@ -53,6 +56,7 @@ pub use ledger::{
 pub use metric::{Metric, MetricKind};
 pub use network::{Network, NetworkError};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
+pub use sdata::SdataCursor;
 pub use sum::{crc32c, crc32c_append};
 pub use text::{is_unprintable, json_printable};
 pub use units::{AutoCount, ByteSize, Period, Secret, UnitError};

@@ -1,7 +1,7 @@
 //! A text column with few values, built by number: a value is copied and checked once a batch, and
 //! each row takes a view of it.
 
-use arrow_array::builder::StringViewBuilder;
+use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, UInt32Array};
 use arrow_schema::ArrowError;
 use arrow_select::take::take;
@@ -12,8 +12,6 @@ const SLOTS: usize = 64;
 /// Builds the column.
 pub(crate) struct DictionaryBuilder<'a> {
     values: StringViewBuilder,
-    /// Values so far.
-    count: u32,
     /// The number of each row's value.
     rows: Vec<u32>,
     /// Values and their numbers, each in the slot of its address.
@@ -25,7 +23,6 @@ impl<'a> DictionaryBuilder<'a> {
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self {
             values: StringViewBuilder::new(),
-            count: 0,
             rows: Vec::with_capacity(rows),
             known: [None; SLOTS],
         }
@@ -54,10 +51,10 @@ impl<'a> DictionaryBuilder<'a> {
             // What lies there is the same text: it is lent until the column is finished.
             Some((known, number)) if std::ptr::eq(*known, text) => *number,
             _ => {
+                let number = self.values.len() as u32;
                 append(&mut self.values, text);
-                *slot = Some((text, self.count));
-                self.count += 1;
-                self.count - 1
+                *slot = Some((text, number));
+                number
             }
         };
         self.rows.push(number);

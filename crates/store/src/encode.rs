@@ -48,13 +48,15 @@ static ZSTD: LazyLock<Compression> = LazyLock::new(|| Compression::ZSTD(ZstdLeve
 static PROPERTIES: LazyLock<WriterProperties> = LazyLock::new(|| properties(*ZSTD));
 static SMALL: LazyLock<WriterProperties> = LazyLock::new(|| properties(Compression::UNCOMPRESSED));
 
-/// Properties of a file whose columns other than `raw` are so compressed.
+/// Properties of a file whose columns of short values are so compressed.
 fn properties(short_columns: Compression) -> WriterProperties {
     let column = ColumnPath::from;
+    let field = |part: &str| ColumnPath::new(vec![FIELDS.into(), "entries".into(), part.into()]);
     let mut made = WriterProperties::builder()
         .set_created_by(format!("inrush {}", env!("CARGO_PKG_VERSION")))
         .set_compression(short_columns)
         .set_column_compression(column("raw"), *ZSTD)
+        .set_column_compression(field("value"), *ZSTD)
         .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_data_page_row_count_limit(BLOCK_ROWS)
         .set_data_page_size_limit(16 * 1024 * 1024)
@@ -92,8 +94,7 @@ fn properties(short_columns: Compression) -> WriterProperties {
         made = made.set_column_statistics_enabled(column(name), EnabledStatistics::Chunk);
     }
     for part in ["key", "value"] {
-        let path = ColumnPath::new(vec![FIELDS.into(), "entries".into(), part.into()]);
-        made = made.set_column_statistics_enabled(path, EnabledStatistics::None);
+        made = made.set_column_statistics_enabled(field(part), EnabledStatistics::None);
     }
     made.build()
 }

@@ -31,9 +31,18 @@ pub(super) struct ByteSet {
 }
 
 impl ByteSet {
+    /// The set of all bytes, which is made first.
+    const ALL: Self = Self { table: 0, bit: 1 };
+
     /// The set of these bytes; `None`: there are too many sets.
     pub(super) fn new(members: Members) -> Option<Self> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_empty() {
+            TABLES[0]
+                .iter()
+                .for_each(|bits| bits.store(Self::ALL.bit, Ordering::Relaxed));
+            known.push(Box::new([true; 256]));
+        }
         let number = known.iter().position(|known| *known == members);
         let number = number.unwrap_or(known.len());
         let set = Self {
@@ -56,6 +65,16 @@ impl ByteSet {
         let table = &TABLES[usize::from(self.table) % TABLES_MAX];
         table[usize::from(byte)].load(Ordering::Relaxed) & self.bit != 0
     }
+
+    /// How many bytes at the beginning of a text are of it.
+    #[inline]
+    pub(super) fn run(self, text: &[u8]) -> usize {
+        if self == Self::ALL {
+            return text.len();
+        }
+        let end = text.iter().position(|byte| !self.contains(*byte));
+        end.unwrap_or(text.len())
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +96,11 @@ mod tests {
             if let Some(set) = set {
                 for byte in 0..=u8::MAX {
                     prop_assert_eq!(set.contains(byte), members[usize::from(byte)]);
+                    let text = [byte, b'a', byte];
+                    let run = text.iter().take_while(|byte| set.contains(**byte)).count();
+                    prop_assert_eq!(set.run(&text), run);
                 }
+                prop_assert_eq!(set == ByteSet::ALL, members.iter().all(|member| *member));
             }
         }
     }

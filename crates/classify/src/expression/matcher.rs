@@ -85,8 +85,7 @@ impl Way<'_> {
     fn length(&mut self, set: ByteSet, at: usize, most: u32) -> usize {
         let rest = &self.text[at..];
         let rest = &rest[..rest.len().min(most as usize)];
-        let end = rest.iter().position(|byte| !set.contains(*byte));
-        let length = end.unwrap_or(rest.len());
+        let length = set.run(rest);
         self.steps = self.steps.saturating_sub(length / RUN_STEP);
         length
     }

@@ -1,7 +1,6 @@
 //! Columns.
 
-use inrush_event::Span;
-use wide::u8x16;
+use inrush_event::{Block, Span};
 
 use crate::event::Event;
 
@@ -18,16 +17,6 @@ pub struct Csv {
     greedy: bool,
     /// Places of the columns that have a name.
     wanted: Vec<u32>,
-}
-
-/// Bytes that are looked at together.
-const BLOCK_BYTES: usize = 64;
-
-/// Where the signs of a list stand in a block: a bit for each byte.
-#[derive(Clone, Copy, Debug)]
-struct Signs {
-    delimiters: u64,
-    quotes: u64,
 }
 
 impl Csv {
@@ -110,13 +99,14 @@ impl Csv {
         // The column that begins at `start`, and the block at `at`, which is not before it.
         let (mut column, mut start, mut at) = (0, 0, 0);
         loop {
-            let signs = signs(bytes, at, delimiter, self.quote);
-            let begins = signs.delimiters << 1 | u64::from(at == start);
-            let quoted = signs.quotes & begins;
+            let block = Block::at(bytes, at);
+            let delimiters = block.equal(delimiter);
+            let begins = delimiters << 1 | u64::from(at == start);
+            let quoted = self.quote.map_or(0, |quote| block.equal(quote)) & begins;
             let before = quoted
                 .checked_sub(1)
                 .map_or(u64::MAX, |less| less & !quoted);
-            let mut ends = signs.delimiters & before;
+            let mut ends = delimiters & before;
             while let Some(next) = wanted.next_if(|at| *at < column + ends.count_ones() as usize) {
                 for _ in column..next {
                     start = at + ends.trailing_zeros() as usize + 1;
@@ -132,7 +122,7 @@ impl Csv {
                 return count;
             }
             if ends != 0 {
-                start = at + BLOCK_BYTES - ends.leading_zeros() as usize;
+                start = at + Block::BYTES - ends.leading_zeros() as usize;
             }
             if quoted != 0 {
                 let (from, to, next) = self.column(bytes, start);
@@ -146,7 +136,7 @@ impl Csv {
                 }
                 continue;
             }
-            at += BLOCK_BYTES;
+            at += Block::BYTES;
             if at >= bytes.len() {
                 if wanted.next_if_eq(&column).is_some() {
                     add(column, start, bytes.len());
@@ -181,36 +171,6 @@ impl Csv {
             return (at + 1, at + end - 1, next);
         }
         (at, at + stop, next)
-    }
-}
-
-/// The signs in the block at `at`; behind the end there are none.
-fn signs(bytes: &[u8], at: usize, delimiter: u8, quote: Option<u8>) -> Signs {
-    let rest = bytes.get(at..).unwrap_or_default();
-    if let Some(block) = rest.first_chunk() {
-        return signs_of(block, delimiter, quote);
-    }
-    let mut block = [0; BLOCK_BYTES];
-    block[..rest.len()].copy_from_slice(rest);
-    let Signs { delimiters, quotes } = signs_of(&block, delimiter, quote);
-    let there = (1 << rest.len()) - 1;
-    Signs {
-        delimiters: delimiters & there,
-        quotes: quotes & there,
-    }
-}
-
-fn signs_of(block: &[u8; BLOCK_BYTES], delimiter: u8, quote: Option<u8>) -> Signs {
-    let (lanes, _) = block.as_chunks::<16>();
-    let mask = |sign: u8| {
-        let lanes = lanes.iter().rev().map(|lane| u8x16::from(*lane));
-        lanes.fold(0, |all, lane| {
-            all << 16 | u64::from(lane.simd_eq(u8x16::splat(sign)).to_bitmask())
-        })
-    };
-    Signs {
-        delimiters: mask(delimiter),
-        quotes: quote.map_or(0, mask),
     }
 }
 

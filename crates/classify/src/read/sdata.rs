@@ -1,6 +1,6 @@
 //! Parameters of structured data (RFC 5424 section 6.3), as `id.name`.
 
-use inrush_event::Span;
+use inrush_event::{SdataCursor, Span};
 use memchr::memchr;
 
 use crate::event::Event;
@@ -10,9 +10,10 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
     let mut at = 0;
     let mut found = false;
     let mut name = Vec::new();
+    let mut cursor = SdataCursor::new(bytes, 0);
     while bytes.get(at) == Some(&b'[') {
         at += 1;
-        let id = word(bytes, &mut at);
+        let id = word(bytes, &mut at, &mut cursor);
         if id.is_empty() {
             return found;
         }
@@ -23,12 +24,12 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
         let before = name.len();
         loop {
             at += bytes[at..].iter().take_while(|byte| **byte == b' ').count();
-            let key = word(bytes, &mut at);
+            let key = word(bytes, &mut at, &mut cursor);
             if key.is_empty() || bytes.get(at) != Some(&b'=') || bytes.get(at + 1) != Some(&b'"') {
                 break;
             }
             let start = at + 2;
-            let Some(end) = close(bytes, start) else {
+            let Some(end) = cursor.value_end(start) else {
                 return found;
             };
             name.truncate(before);
@@ -47,25 +48,17 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
     found
 }
 
-fn word<'b>(bytes: &'b [u8], at: &mut usize) -> &'b [u8] {
-    let rest = &bytes[(*at).min(bytes.len())..];
-    let end = rest
-        .iter()
-        .position(|byte| matches!(byte, b' ' | b'=' | b']' | b'"'));
-    let word = &rest[..end.unwrap_or(rest.len())];
-    *at += word.len();
-    word
-}
-
-/// The quote that closes the value.
-fn close(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        let found = at + memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[found] == b'"' {
-            return Some(found);
+/// A name: control characters are let pass.
+fn word<'b>(bytes: &'b [u8], at: &mut usize, cursor: &mut SdataCursor<'_>) -> &'b [u8] {
+    let begin = *at;
+    *at = loop {
+        match cursor.name_end(*at) {
+            Some(end) if matches!(bytes[end], b' ' | b'=' | b']' | b'"') => break end,
+            Some(end) => *at = end + 1,
+            None => break bytes.len(),
         }
-        at = found + 2;
-    }
+    };
+    bytes.get(begin..*at).unwrap_or_default()
 }
 
 fn text(bytes: &[u8], (from, to): (usize, usize), span: Span, event: &mut Event<'_>) -> Span {

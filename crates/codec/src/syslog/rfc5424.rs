@@ -1,8 +1,8 @@
 //! RFC 5424, and what is sent under its name.
 
-use inrush_event::{Anomalies, Format, Record, Span};
+use inrush_event::{Anomalies, Format, Record, SdataCursor, Span};
 
-use super::scan::{digit_count, quote_or_backslash, sd_name_end, skip_spaces, word_end};
+use super::scan::{digit_count, skip_spaces, word_end};
 use super::time::{Clock, looks_like_iso};
 
 // Bytes that RFC 5424 section 6 allows for each field; longer ones are kept and flagged.
@@ -122,17 +122,18 @@ fn after_space(bytes: &[u8], at: usize) -> usize {
 /// end follows.
 #[inline]
 fn elements_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut cursor = SdataCursor::new(bytes, at);
     let mut at = at;
     while bytes.get(at) == Some(&b'[') {
-        at = element_end(bytes, at + 1)?;
+        at = element_end(bytes, at + 1, &mut cursor)?;
     }
     matches!(bytes.get(at), None | Some(b' ')).then_some(at)
 }
 
 /// Offset after the `]` of the element whose id is at `at`.
 #[inline]
-fn element_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = name_end(bytes, at)?;
+fn element_end(bytes: &[u8], at: usize, cursor: &mut SdataCursor<'_>) -> Option<usize> {
+    let mut at = name_end(bytes, at, cursor)?;
     loop {
         match bytes.get(at)? {
             b']' => return Some(at + 1),
@@ -142,34 +143,20 @@ fn element_end(bytes: &[u8], at: usize) -> Option<usize> {
         if bytes.get(at)? == &b']' {
             continue;
         }
-        at = name_end(bytes, at)?;
+        at = name_end(bytes, at, cursor)?;
         if bytes.get(at..at + 2)? != b"=\"" {
             return None;
         }
-        at = value_end(bytes, at + 2)?;
+        at = cursor.value_end(at + 2)? + 1;
     }
 }
 
 /// Offset after an SD-NAME of at least one byte. Tabs before it are let pass, as part of it.
 #[inline]
-fn name_end(bytes: &[u8], at: usize) -> Option<usize> {
+fn name_end(bytes: &[u8], at: usize, cursor: &mut SdataCursor<'_>) -> Option<usize> {
     let mut begin = at;
     while bytes.get(begin) == Some(&b'\t') {
         begin += 1;
     }
-    sd_name_end(bytes, begin).filter(|&end| end > begin)
-}
-
-/// Offset after the quote that ends a PARAM-VALUE. A backslash takes the byte after it along. A
-/// bare `]` inside, which the RFC forbids and many send, is let pass: quotes alone delimit.
-#[inline]
-fn value_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = at;
-    loop {
-        at = quote_or_backslash(bytes, at)?;
-        match bytes[at] {
-            b'"' => return Some(at + 1),
-            _ => at += 2,
-        }
-    }
+    cursor.name_end(begin).filter(|&end| end > begin)
 }

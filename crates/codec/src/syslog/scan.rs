@@ -1,7 +1,5 @@
 //! Looking for the ends of words, and what bytes words are made of.
 
-use memchr::memchr2;
-
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
@@ -31,46 +29,6 @@ pub(super) fn word_end(bytes: &[u8], at: usize) -> usize {
         at += 1;
     }
     at
-}
-
-/// Offset of the end of the SD-NAME at `at`: of a space, a control character, `=`, `]` or `"`;
-/// `None` if none of these is there.
-#[inline]
-pub(super) fn sd_name_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = at;
-    while let Some(eight) = bytes.get(at..)?.first_chunk::<8>() {
-        let eight = u64::from_le_bytes(*eight);
-        let blanks = eight.wrapping_sub(ONES * 0x21) & !eight & HIGHS;
-        let found = blanks | equal_to(eight, b'=') | equal_to(eight, b']') | equal_to(eight, b'"');
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    let ends = |byte| matches!(byte, 0..=b' ' | b'=' | b']' | b'"');
-    bytes[at..]
-        .iter()
-        .position(|&byte| ends(byte))
-        .map(|found| at + found)
-}
-
-/// Offset of the first quote or backslash from `at` on. Most values in structured data are short:
-/// a vector search is worth its call only after 16 bytes.
-#[inline]
-pub(super) fn quote_or_backslash(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = at;
-    for _ in 0..2 {
-        let Some(eight) = bytes.get(at..)?.first_chunk::<8>() else {
-            break;
-        };
-        let eight = u64::from_le_bytes(*eight);
-        let found = equal_to(eight, b'"') | equal_to(eight, b'\\');
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize / 8);
-        }
-        at += 8;
-    }
-    memchr2(b'"', b'\\', &bytes[at..]).map(|found| at + found)
 }
 
 /// Offset of the first byte from `at` on that is no space, or the end. One space is the rule; it
@@ -163,51 +121,6 @@ mod tests {
             }
         }
         assert_eq!(word_end(b"", 0), 0);
-    }
-
-    #[test]
-    fn quotes_and_backslashes_are_found_wherever_they_lie() {
-        for len in 0..40 {
-            for tail in [
-                &b"\" and more of it, long enough"[..],
-                b"\\",
-                b"\"",
-                b"\"\x23\\\x5d",
-            ] {
-                let bytes = [&vec![b'\xa2'; len][..], tail].concat();
-                assert_eq!(
-                    quote_or_backslash(&bytes, 0),
-                    Some(len),
-                    "{}",
-                    bytes.escape_ascii()
-                );
-            }
-            assert_eq!(quote_or_backslash(&vec![b'#'; len], 0), None);
-        }
-        assert_eq!(quote_or_backslash(b"x", 5), None);
-    }
-
-    #[test]
-    fn structured_data_names_end_where_they_must() {
-        for len in 0..20 {
-            for tail in [
-                &b"=\"x\" and more"[..],
-                b"]",
-                b" ",
-                b"\x1f",
-                b"\"",
-                b"\0 followed",
-            ] {
-                let bytes = [&vec![b'\xa1'; len][..], tail].concat();
-                assert_eq!(
-                    sd_name_end(&bytes, 0),
-                    Some(len),
-                    "{}",
-                    bytes.escape_ascii()
-                );
-            }
-            assert_eq!(sd_name_end(&vec![b'~'; len], 0), None);
-        }
     }
 
     #[test]

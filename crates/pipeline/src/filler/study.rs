@@ -57,6 +57,13 @@ impl Study {
         }
     }
 
+    /// Whether texts of its own are appended to a batch. One that outgrows its arena moves into
+    /// fresh memory, which costs as much as to read it.
+    pub(super) fn appends(&self) -> bool {
+        let converts = self.encoding.is_some();
+        converts || self.recogniser.is_some() || self.namer.is_some() || self.shaper.is_some()
+    }
+
     /// A new batch is studied.
     pub(super) fn begin(&mut self) {
         self.recognised = 0;

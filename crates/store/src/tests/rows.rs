@@ -116,7 +116,8 @@ fn short_columns_are_compressed_where_there_are_many_rows() {
         for column in reader.metadata().row_group(0).columns() {
             let plain = column.compression() == Compression::UNCOMPRESSED;
             let name = column.column_path().string();
-            assert_eq!(plain, small && name != "raw", "{name} of {rows} rows");
+            let long = ["raw", "fields.entries.value"].contains(&name.as_str());
+            assert_eq!(plain, small && !long, "{name} of {rows} rows");
         }
     }
 }
