@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Span};
+use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
 
 use crate::compile::{Override, Packs};
 use crate::event::{Event, Slot};
@@ -126,15 +126,21 @@ impl Classes {
         (special, true)
     }
 
-    /// Writes what the event has beyond its class; whether its scratch bytes must be appended.
-    pub(crate) fn stamp(&self, number: u32, packs: &Packs, event: &mut Event<'_>) -> bool {
+    /// Writes what the event has beyond its class. Which of its scratch bytes must be appended to
+    /// the arena: those from this one on, `None`: none. With `whole` all, if any.
+    pub(crate) fn stamp(
+        &self,
+        number: u32,
+        packs: &Packs,
+        event: &mut Event<'_>,
+        whole: bool,
+    ) -> Option<usize> {
         let number = number as usize;
         event.record.extra = match self.plain[number] && event.unread.is_none() {
             true => Span::EMPTY,
             false => self.all[number].extra(packs, event),
         };
-        let end = event.arena.len();
-        let record = &event.record;
+        let (end, record) = (event.arena.len(), &event.record);
         let parts = [
             record.host,
             record.app,
@@ -145,8 +151,34 @@ impl Classes {
             record.extra,
         ];
         let beyond = |span: &Span| !span.is_empty() && span.end() > end;
-        parts.iter().any(beyond)
+        match (parts.iter().any(beyond), whole) {
+            (false, _) => None,
+            (true, true) => Some(0),
+            (true, false) => Some(closer(end, &mut event.record)),
+        }
     }
+}
+
+/// Has the spans beyond `end` begin there; by how many bytes they lay further away. What lies
+/// before them are mostly names and values that only the rules asked for.
+#[inline(never)]
+fn closer(end: usize, record: &mut Record) -> usize {
+    let mut parts = [
+        &mut record.host,
+        &mut record.app,
+        &mut record.proc_id,
+        &mut record.msg_id,
+        &mut record.sdata,
+        &mut record.message,
+        &mut record.extra,
+    ];
+    let beyond = |span: &&mut &mut Span| !span.is_empty() && span.end() > end;
+    let starts = parts.iter_mut().filter(beyond).map(|span| span.start());
+    let unused = starts.min().map_or(0, |first| first - end);
+    for span in parts.iter_mut().filter(beyond) {
+        **span = Span::new(span.start() - unused, span.end() - unused);
+    }
+    unused
 }
 
 /// Mixes the numbers of branches. They come from packs, not from events: nobody can choose them.

@@ -61,6 +61,8 @@ pub struct Classifier {
     dropped: Vec<String>,
     /// What the last event says of the group that it is a part of.
     part: Option<PartSpans>,
+    /// The first scratch byte that the last event needs.
+    tail_from: usize,
     /// Whether no rule recognised the last event.
     fell: bool,
     /// What was considered for the last event, if that is wanted.
@@ -133,6 +135,7 @@ impl Classifier {
             work: Work::default(),
             dropped: Vec::new(),
             part: None,
+            tail_from: 0,
             fell: false,
             trace: None,
         }
@@ -180,7 +183,7 @@ impl Classifier {
     /// The bytes to append to the arena if the record's [`Record::extra`] is not empty or any of
     /// its spans lies beyond the arena's end.
     pub fn tail(&self) -> &[u8] {
-        &self.scratch.bytes
+        &self.scratch.bytes[self.tail_from..]
     }
 
     /// Says what `record` is, whose raw bytes lie in `arena`. Its parts and its time are set anew
@@ -244,11 +247,13 @@ impl Classifier {
         self.part = run
             .group
             .map(|(rule, group)| PartSpans::read(rule, group, event));
-        let appended = self.classes.stamp(number, packs, event);
+        let whole = self.part.is_some();
+        let tail = self.classes.stamp(number, packs, event, whole);
         *record = event.record;
-        match self.part {
-            Some(_) => (Verdict::Part(number), appended),
-            None => (Verdict::Class(number), appended),
+        self.tail_from = tail.unwrap_or_default();
+        match whole {
+            true => (Verdict::Part(number), tail.is_some()),
+            false => (Verdict::Class(number), tail.is_some()),
         }
     }
 
@@ -257,6 +262,7 @@ impl Classifier {
         self.scratch.clear();
         self.work.chain.clear();
         self.part = None;
+        self.tail_from = 0;
         self.work.plans.begin(listener);
         if let Some(trace) = &mut self.trace {
             trace.clear();

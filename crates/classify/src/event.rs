@@ -13,7 +13,7 @@ use crate::expression::Slots;
 use crate::mark::Mark;
 use crate::needs::Names;
 use crate::pack::Part;
-use crate::read::{Formats, Pairs};
+use crate::read::{Equals, Formats, Pairs};
 use crate::same::same;
 use crate::template::{Filter, Piece, Text};
 
@@ -59,8 +59,8 @@ impl Slot<'_> {
 pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) values: Vec<Value>,
-    /// Places of the signs of [`Pairs`], from the beginning of their span.
-    pub(crate) equals: Vec<u32>,
+    /// The signs of [`Pairs`].
+    pub(crate) equals: Vec<Equals>,
     /// Room for the texts of fields.
     pub(crate) spans: Vec<Span>,
     /// Room for the values that count.
@@ -322,7 +322,10 @@ impl<'a> Event<'a> {
                 (_, true) if default.is_empty() => {}
                 (_, true) => return None,
                 (None, false) => all = Some(span),
-                (Some(before), false) if before.end() == span.start() => {
+                // What was kept for the event lies elsewhere, though its spans follow the arena's.
+                (Some(before), false)
+                    if before.end() == span.start() && span.start() != self.arena.len() =>
+                {
                     all = Some(Span::new(before.start(), span.end()));
                 }
                 _ => return None,

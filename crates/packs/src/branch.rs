@@ -25,6 +25,7 @@ pub(crate) const SET: &[&str] = &[
     "pid",
     "msgid",
     "message",
+    "sdata",
     "template",
     "fields",
     "zone",
@@ -262,7 +263,7 @@ fn set(node: &Node, reader: &mut Reader<'_>) -> Set {
             "index" => set.index = reader.template(value, key),
             "sourcetype" => set.sourcetype = reader.template(value, key),
             "source" => set.source = reader.template(value, key),
-            "host" | "program" | "pid" | "msgid" | "message" => {
+            "host" | "program" | "pid" | "msgid" | "message" | "sdata" => {
                 let text = reader.template(value, key);
                 set.parts.extend(text.map(|text| (Part::named(key), text)));
             }

@@ -433,6 +433,21 @@ fn a_pack_with_the_name_of_one_that_comes_with_inrush_is_checked_too() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// What is kept for an event is counted on behind the bytes that were received: there the message
+/// seems to go on.
+#[test]
+fn a_text_goes_on_behind_the_message_that_was_received_last() {
+    let pack = "about: mine\nrules:\n  - name: mine\n    stage: program\n    \
+        when: { program: gadget }\n    set: { values: { more: \", and more\" }, \
+        template: \"${message}${more}\" }\n";
+    let dir = with_pack(pack);
+    let args = ["explain", "-c", "inrush.yaml", "--json", "--fresh"];
+    let output = inrush(&args, dir.path(), "<13>May  6 07:08:09 h1 gadget: a text\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert_eq!(answer["envelope"][0]["event"], "a text, and more");
+}
+
 #[test]
 fn explain_says_which_rules_were_asked_and_why_they_lost() {
     let more = "    cases:\n      - when: { message: \"*alarm*\" }\n        set: { class: alarm }\n\

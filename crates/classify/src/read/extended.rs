@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use inrush_event::Span;
+use inrush_event::{Block, Span};
 use memchr::{memchr, memmem};
 
 use crate::event::Event;
@@ -62,6 +62,23 @@ pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -
     true
 }
 
+/// The `=` of a pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Equals {
+    /// From the beginning of the pairs.
+    at: u32,
+    /// The byte before it: the last one of a name.
+    before: u8,
+}
+
+impl Equals {
+    fn new(bytes: &[u8], at: usize) -> Self {
+        let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
+        let at = at as u32;
+        Self { at, before }
+    }
+}
+
 /// Pairs that are taken apart only as far as they are asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pairs {
@@ -74,23 +91,33 @@ pub(crate) struct Pairs {
 impl Pairs {
     /// Pairs in `bytes`, which are those of the span. Where their signs stand is put into `equals`:
     /// what is asked for is looked for there, since each event is asked for several.
-    fn new(span: Span, separator: Option<u8>, bytes: &[u8], equals: &mut Vec<u32>) -> Self {
+    fn new(span: Span, separator: Option<u8>, bytes: &[u8], equals: &mut Vec<Equals>) -> Self {
         equals.clear();
-        equals.extend(memchr::memchr_iter(b'=', bytes).map(|at| at as u32));
+        for block_at in (0..bytes.len()).step_by(Block::BYTES) {
+            let mut signs = Block::at(bytes, block_at).equal(b'=');
+            while signs != 0 {
+                equals.push(Equals::new(
+                    bytes,
+                    block_at + signs.trailing_zeros() as usize,
+                ));
+                signs &= signs - 1;
+            }
+        }
         Self { span, separator }
     }
 
     /// Where the value of that name lies in `bytes`, which are those of the span; the last one
     /// counts. Empty if there is none.
-    pub(crate) fn find(&self, name: &[u8], bytes: &[u8], equals: &[u32]) -> Span {
+    pub(crate) fn find(&self, name: &[u8], bytes: &[u8], equals: &[Equals]) -> Span {
         let Some(last) = name.last() else {
             return Span::EMPTY;
         };
-        for at in equals.iter().rev().map(|at| *at as usize) {
+        let behind = equals.iter().rev().filter(|equals| equals.before == *last);
+        for at in behind.map(|equals| equals.at as usize) {
             let Some(found) = at.checked_sub(name.len()) else {
                 return Span::EMPTY;
             };
-            if bytes[at - 1] != *last || !same(&bytes[found..at], name) {
+            if !same(&bytes[found..at], name) {
                 continue;
             }
             let before = found.checked_sub(1).map(|before| bytes[before]);

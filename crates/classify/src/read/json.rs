@@ -1,6 +1,5 @@
 //! JSON objects, flattened in one pass.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use inrush_event::Span;
@@ -63,6 +62,33 @@ fn without_raw_controls(bytes: &[u8]) -> Option<Vec<u8>> {
     found.then_some(text)
 }
 
+/// The name of a member, which is put behind the path to its object.
+struct Name<'v>(&'v mut Vec<u8>);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<(), E> {
+        if !self.0.is_empty() {
+            self.0.push(b'.');
+        }
+        self.0.extend_from_slice(name.as_bytes());
+        Ok(())
+    }
+}
+
 /// What stands at a path.
 struct Member<'v, 'a> {
     path: &'v mut Vec<u8>,
@@ -98,12 +124,8 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-            let length = self.path.len();
-            if length > 0 {
-                self.path.push(b'.');
-            }
-            self.path.extend_from_slice(name.as_bytes());
+        let length = self.path.len();
+        while map.next_key_seed(Name(self.path))?.is_some() {
             let only = self.event.only;
             if only.is_some_and(|only| !only.leads_on(self.path)) {
                 self.path.truncate(length);

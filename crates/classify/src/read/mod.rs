@@ -22,7 +22,7 @@ use crate::pattern::Anchor;
 use crate::template::Text;
 
 pub use csv::Csv;
-pub(crate) use extended::Pairs;
+pub(crate) use extended::{Equals, Pairs};
 pub use kv::Kv;
 pub use time::{Formats, closest_year};
 

@@ -183,3 +183,34 @@ fn parts_are_put_together_as_they_arrived() {
     assert_eq!(sums[1].0, 24, "all are parts");
     assert_eq!((sums, events), in_rounds(product, lines.chunks(1)));
 }
+
+#[test]
+fn only_what_an_event_has_beyond_its_class_is_appended() {
+    let mut bench = Bench::new(None);
+    let mut appended = 0;
+    for text in &builtin().texts {
+        bench.read(text);
+        let (at, received) = (bench.builder.len() - 1, bench.builder.filled());
+        bench.recogniser.run(&mut bench.builder, at, None);
+        let part = bench.recogniser.part_of().is_some();
+        if part || bench.builder.filled() == received {
+            continue;
+        }
+        appended += 1;
+        let Record {
+            host,
+            app,
+            proc_id,
+            msg_id,
+            sdata,
+            message,
+            extra,
+            ..
+        } = bench.builder.records()[at];
+        let spans = [host, app, proc_id, msg_id, sdata, message, extra];
+        let beyond = spans.iter().filter(|span| span.end() > received);
+        let first = beyond.map(|span| span.start()).min();
+        assert_eq!(first, Some(received), "{text}");
+    }
+    assert!(appended > 100, "{appended} events");
+}
