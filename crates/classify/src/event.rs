@@ -498,7 +498,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_are_quoted_as_byte_by_byte(before in "[\\\\a]{0,2}", text in "[ab=\"\\\\ \\]]{0,40}") {
+        fn values_are_quoted_as_byte_by_byte(
+            before in "[\\\\a]{0,2}",
+            text in "[ab=\"\\\\ \\]]{0,40}",
+        ) {
             let mut bytes = [before.as_bytes(), text.as_bytes()].concat();
             quote_values(&mut bytes, before.len());
             let (kept, quoted) = bytes.split_at(before.len());

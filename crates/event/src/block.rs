@@ -1,4 +1,4 @@
-//! Where signs stand in a text, 64 bytes at a time.
+//! Masks of the places of signs in a text, 64 bytes at a time.
 
 use wide::u8x16;
 

@@ -5,9 +5,9 @@ use crate::block::Block;
 /// Looks for the ends of names and values, from one to the next.
 pub struct SdataCursor<'t> {
     text: &'t [u8],
-    /// Where the block that is known begins.
+    /// Offset of the block that is known.
     at: usize,
-    /// What ends a name: a space, a control character, `=`, `]` or `"`.
+    /// Ends of names: a space, a control character, `=`, `]` or `"`.
     ends: u64,
     /// `"` and `\`.
     quotes: u64,
@@ -54,7 +54,7 @@ impl<'t> SdataCursor<'t> {
         }
     }
 
-    /// Where a name that begins at `at` ends: at a space, a control character, `=`, `]` or `"`.
+    /// Offset of the end of the name at `at`: of a space, a control character, `=`, `]` or `"`.
     /// `None` if none of these follows.
     #[inline]
     pub fn name_end(&mut self, at: usize) -> Option<usize> {

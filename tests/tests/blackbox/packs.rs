@@ -433,8 +433,8 @@ fn a_pack_with_the_name_of_one_that_comes_with_inrush_is_checked_too() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// What is kept for an event is counted on behind the bytes that were received: there the message
-/// seems to go on.
+/// Offsets of kept texts begin at the end of the bytes that were received: there the message seems
+/// to go on.
 #[test]
 fn a_text_goes_on_behind_the_message_that_was_received_last() {
     let pack = "about: mine\nrules:\n  - name: mine\n    stage: program\n    \

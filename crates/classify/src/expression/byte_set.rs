@@ -66,7 +66,7 @@ impl ByteSet {
         table[usize::from(byte)].load(Ordering::Relaxed) & self.bit != 0
     }
 
-    /// How many bytes at the beginning of a text are of it.
+    /// Length of the run of its bytes at the beginning of a text.
     #[inline]
     pub(super) fn run(self, text: &[u8]) -> usize {
         if self == Self::ALL {

@@ -57,7 +57,7 @@ impl Study {
         }
     }
 
-    /// Whether texts of its own are appended to a batch. One that outgrows its arena moves into
+    /// True if texts of its own are appended to a batch. One that outgrows its arena moves into
     /// fresh memory, which costs as much as to read it.
     pub(super) fn appends(&self) -> bool {
         let converts = self.encoding.is_some();
