@@ -1,11 +1,24 @@
-//! Classes: what the branches that were taken say together, put together once for each way
-//! through the packs.
+//! Class cache of one worker: the branches taken by an event map to a class number and its texts.
+//!
+//! # What it guarantees
+//! * Equal chains of branches get equal class numbers within one generation.
+//! * An event of a plain class gets no extra texts, unless its time stayed unread.
+//!
+//! # States
+//! `Classes::number` makes a class at the first event of its chain. `Classes::of_program` makes a
+//! variant for one program, once that program is frequent. A full cache is emptied: the generation
+//! then grows, older numbers become invalid, and the plans are emptied too.
+//!
+//! # Limits
+//! At most `CLASSES_MAX` classes are cached; variants are made below half of that. An event has at
+//! most 12 extra texts; further texts are left out.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
+use smallvec::SmallVec;
 
 use crate::compile::{Override, Packs};
 use crate::event::{Event, Slot};
@@ -39,9 +52,9 @@ struct Class {
     dynamic: Vec<(ExtraKey, Text)>,
     fields: Vec<(String, Text)>,
     template: Option<Template>,
-    /// Whether overrides must be looked up for each event, since its key differs.
+    /// True if overrides must be looked up for each event, since its key differs.
     looks_up: bool,
-    /// Whether some of its texts follow from the program alone.
+    /// True if some of its texts follow from the program alone.
     by_program: bool,
 }
 
@@ -94,7 +107,7 @@ impl Classes {
         self.all.len() as u32 - 1
     }
 
-    /// How often the numbers began anew.
+    /// Number of times that the class numbers began anew.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -230,7 +243,7 @@ fn fields(branches: &[(&Rule, &Branch)], info: &mut ClassInfo) -> Vec<(String, T
     fields
 }
 
-/// Whether a text is put together when all rules have been asked.
+/// True if a text is put together when all rules have been asked.
 fn is_late(key: ExtraKey) -> bool {
     matches!(
         key,
@@ -359,7 +372,7 @@ impl Class {
         Some(special)
     }
 
-    /// What the configuration sets in place of what packs set.
+    /// Puts the texts of the configuration in place of those that packs set.
     fn overlay(&mut self, one: &Override, late: &[&Set], info: &mut ClassInfo) {
         let is_set = |of: fn(&Set) -> bool| late.iter().any(|set| of(set));
         let index = is_set(|set| set.index.is_some());
@@ -396,14 +409,8 @@ impl Class {
     #[inline(never)]
     fn extra(&self, packs: &Packs, event: &mut Event<'_>) -> Span {
         // Each text is put together first, then copied behind its key.
-        let mut texts = [(ExtraKey::Fields, Span::EMPTY); 12];
-        let mut count = 0;
-        let mut push = |key, span| {
-            if let Some(place) = texts.get_mut(count) {
-                *place = (key, span);
-                count += 1;
-            }
-        };
+        let mut texts = SmallVec::<[(ExtraKey, Span); 12]>::new();
+        let mut push = |key, span| texts.push((key, span));
         for (key, text) in &self.dynamic {
             let slot = match key {
                 ExtraKey::Vendor => event.vendor,
@@ -436,7 +443,7 @@ impl Class {
             push(ExtraKey::Fields, render::fields(&self.fields, event));
         }
         let start = event.here();
-        for (key, span) in texts.into_iter().take(count) {
+        for (key, span) in texts {
             let mut head = [0; 5];
             head[0] = key as u8;
             head[1..].copy_from_slice(&span.len.to_le_bytes());

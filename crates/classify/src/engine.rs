@@ -1,7 +1,21 @@
-//! Asks the rules about one event after the other.
+//! Rule engine: a [`Classifier`] runs each event of one worker through the stages of the packs.
+//!
+//! # What it guarantees
+//! * The first rule taken ends its stage, except in the stages `hint` and `after`.
+//! * A rule that fails at a required step restores the record, value list and scratch bytes.
+//! * A filtered event leaves the caller's record unchanged.
+//!
+//! # States
+//! [`Classifier::classify`] replaces the previous event's results: tail, part, trace and `fell`.
+//! Class numbers remain valid until [`Classifier::generation`] grows. After [`Classifier::trace`]
+//! the engine bypasses its cached plans, so that the trace has every candidate.
+//!
+//! # Limits
+//! Candidates of the stage `after` are cached for `AFTER_MAX` chains; a full cache is emptied.
 
 mod act;
 mod beginning;
+mod undo;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -633,18 +647,13 @@ impl<'a> Run<'_, 'a> {
     /// Takes a rule whose condition holds, unless one of its steps cannot be done.
     #[inline(never)]
     fn try_rule(&mut self, rule: &'a Rule, stage: Stage) -> bool {
-        let (values, bytes) = self.mark();
-        let (length, record) = (self.work.chain.len(), self.event.record);
-        let unread = self.event.unread;
+        let before = self.before();
         let outcome = self.take(&rule.branch);
         let taken = outcome == Outcome::Taken;
         self.note(rule, stage, outcome);
         if !taken {
             // What a rule read that was not taken after all is forgotten.
-            self.work.chain.truncate(length);
-            (self.event.record, self.event.unread) = (record, unread);
-            self.event.scratch.values.truncate(values);
-            self.event.scratch.bytes.truncate(bytes);
+            self.undo(&before);
             return false;
         }
         if self.dropped == Some("") {
@@ -670,11 +679,6 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn mark(&self) -> (usize, usize) {
-        let scratch = &self.event.scratch;
-        (scratch.values.len(), scratch.bytes.len())
-    }
-
     /// Reads and sets what a branch says whose condition holds.
     fn take(&mut self, branch: &'a Branch) -> Outcome {
         for (index, step) in branch.read.iter().enumerate() {
@@ -694,18 +698,13 @@ impl<'a> Run<'_, 'a> {
             if self.failing(&case.when).is_some() {
                 continue;
             }
-            let length = self.work.chain.len();
-            let (values, bytes) = self.mark();
-            let (record, unread) = (self.event.record, self.event.unread);
+            let before = self.before();
             if self.take(case) == Outcome::Taken {
                 if !case.go_on {
                     break;
                 }
             } else {
-                self.work.chain.truncate(length);
-                (self.event.record, self.event.unread) = (record, unread);
-                self.event.scratch.values.truncate(values);
-                self.event.scratch.bytes.truncate(bytes);
+                self.undo(&before);
             }
         }
         Outcome::Taken

@@ -1,4 +1,17 @@
-//! One event while it is classified: its record, what was read out of it and what was set.
+//! Event under classification: its record, the values read out of it and the texts set for it.
+//!
+//! # What it guarantees
+//! * A span points into the batch's arena or, past the arena's end, into the scratch bytes.
+//! * A text of one part, or of adjacent parts, keeps its place, so that no bytes are copied.
+//! * The last of several values with one name counts.
+//!
+//! # States
+//! The scratch memory is cleared before each event and keeps its capacity. A `Slot` is unset, a
+//! fixed text, or a text of this event alone.
+//!
+//! # Limits
+//! An event has at most `VALUES_MAX` values; further values are dropped. A name is cut to
+//! `NAME_BYTES_MAX` bytes as its value is added.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -23,17 +36,17 @@ pub(crate) const VALUES_MAX: usize = 4096;
 /// Bytes of a value's name that are kept.
 const NAME_BYTES_MAX: usize = 256;
 
-/// What was read out of an event. All spans point into the batch's arena or, from its end on, into
-/// the scratch bytes of the event.
+/// Value that was read out of an event. All spans point into the batch's arena or, from its end on,
+/// into the scratch bytes of the event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) name: Span,
     /// Tells most names apart: see [`Mark`].
     pub(crate) mark: Mark,
     pub(crate) text: Span,
-    /// Whether it counts among the event's values.
+    /// True if it counts among the event's values.
     pub(crate) keep: bool,
-    /// Whether the text is JSON that is no string.
+    /// True if the text is JSON that is no string.
     pub(crate) json: bool,
 }
 
@@ -65,7 +78,7 @@ pub(crate) struct Scratch {
     pub(crate) spans: Vec<Span>,
     /// Room for the values that count.
     pub(crate) kept: Vec<Value>,
-    /// Where the groups of an expression lie.
+    /// Offsets of the groups of an expression.
     pub(crate) slots: Slots,
     /// Room for the groups of each expression that has no program.
     pub(crate) rooms: Vec<Option<CaptureLocations>>,
@@ -121,7 +134,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Where the next byte is written.
+    /// Offset at which the next byte is written.
     pub(crate) fn here(&self) -> usize {
         self.arena.len() + self.scratch.bytes.len()
     }
@@ -177,7 +190,7 @@ impl<'a> Event<'a> {
         self.slot(slot)
     }
 
-    /// Where a part of the record, or a value, lies; empty for what has no place.
+    /// Span of a part of the record, or of a value; empty for what has no place.
     pub(crate) fn span(&self, part: &Part) -> Span {
         let record = &self.record;
         match part {
@@ -196,7 +209,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Where the value of that name lies; the last one counts. Empty if there is none.
+    /// Span of the value of that name; the last one counts. Empty if there is none.
     #[inline(never)]
     fn value(&self, mark: Mark, name: &[u8]) -> Span {
         let is_it = |value: &&Value| value.mark == mark && same(self.bytes(value.name), name);
@@ -208,7 +221,18 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Whether a value of that name would be kept.
+    /// Puts pairs back that were read before others.
+    #[cold]
+    pub(crate) fn set_pairs(&mut self, pairs: Option<Pairs>) {
+        self.pairs = pairs;
+        if let Some(pairs) = pairs {
+            let mut equals = std::mem::take(&mut self.scratch.equals);
+            pairs.find_signs(self.bytes(pairs.span), &mut equals);
+            self.scratch.equals = equals;
+        }
+    }
+
+    /// True if a value of that name would be kept.
     pub(crate) fn wants(&self, name: &[u8]) -> bool {
         self.only.is_none_or(|only| only.contains(name))
     }
@@ -252,7 +276,7 @@ impl<'a> Event<'a> {
         wanted
     }
 
-    /// What a step reads: a slice of the arena, or a copy of what lies in the scratch bytes, which
+    /// Input of a step: a slice of the arena, or a copy of what lies in the scratch bytes, which
     /// the step will write to.
     pub(crate) fn input(&mut self, part: &Part) -> (Cow<'a, [u8]>, Span) {
         let mut span = self.span(part);
@@ -303,7 +327,7 @@ impl<'a> Event<'a> {
         Span::new(start, self.here())
     }
 
-    /// Where the pieces lie if they are parts that stand one behind the other, as `program[pid]: `
+    /// Span of the pieces if they are parts that stand one behind the other, as `program[pid]: `
     /// and the message do: nothing need be copied then.
     fn together(&self, pieces: &[Piece]) -> Option<Span> {
         let mut all: Option<Span> = None;

@@ -433,6 +433,26 @@ fn a_pack_with_the_name_of_one_that_comes_with_inrush_is_checked_too() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// The attributes of this kind of LEEF are kept apart, and what is kept goes with the rule.
+#[test]
+fn what_a_rule_read_is_forgotten_if_it_is_not_taken() {
+    let pack = "about: mine\nrules:\n\
+        \x20 - name: first\n    stage: message\n    order: -90\n    when: { message: \"LEEF:1*\" }\n\
+        \x20   read: [{ leef: message }, { regex: '^never$', in: message }]\n\
+        \x20   set: { index: \"${usr}\" }\n\
+        \x20 - name: second\n    stage: message\n    order: -80\n    when: { message: \"LEEF:1*\" }\n\
+        \x20   set: { index: second }\n    cases:\n\
+        \x20     - { when: { not: { field: { usr: \"\" } } }, set: { index: stale } }\n";
+    let dir = with_pack(pack);
+    let args = ["explain", "-c", "inrush.yaml", "--json", "--fresh"];
+    let line =
+        "<13>May  6 07:08:09 h1 LEEF:1.0|Acme|Gate|1|7|src=192.0.2.1|usr=ann|dst=192.0.2.2\n";
+    let output = inrush(&args, dir.path(), line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let answer: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert_eq!(answer["envelope"][0]["index"], "second", "{answer}");
+}
+
 /// Offsets of kept texts begin at the end of the bytes that were received: there the message seems
 /// to go on.
 #[test]

@@ -40,8 +40,7 @@ impl<'a> Run<'_, 'a> {
 
     #[inline(never)]
     fn begins_beside_own(&mut self) -> bool {
-        let (values, bytes) = self.mark();
-        let (length, before) = (self.work.chain.len(), self.state());
+        let (length, moment, before) = (self.work.chain.len(), self.before(), self.state());
         if !self.stage(Stage::Begins) {
             return false;
         }
@@ -60,9 +59,7 @@ impl<'a> Run<'_, 'a> {
         }
         if held {
             self.set_state(before);
-            self.work.chain.truncate(length);
-            self.event.scratch.values.truncate(values);
-            self.event.scratch.bytes.truncate(bytes);
+            self.undo(&moment);
             return false;
         }
         self.set_state(after);

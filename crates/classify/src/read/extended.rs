@@ -1,4 +1,17 @@
-//! Common Event Format (ArcSight, version 25) and Log Event Extended Format (IBM QRadar).
+//! Parsers of Common Event Format (ArcSight, version 25) and Log Event Extended Format (QRadar).
+//!
+//! # What it guarantees
+//! * Both parsers accept any bytes, and return false for an incomplete header.
+//! * The last pair of a name counts.
+//! * Pairs stay unparsed unless all values are wanted: a look-up searches the noted `=` signs. Its
+//!   value keeps backslashes, and `Label` keys rename nothing.
+//!
+//! # States
+//! An event has one set of unparsed pairs, which the next CEF or LEEF step replaces.
+//!
+//! # Limits
+//! At most `LABELS_MAX` labels rename values of an event. Bars separate LEEF 1 attributes that have
+//! fewer than `LEEF_TABS_MIN` tabs.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -80,11 +93,11 @@ impl Equals {
 }
 
 /// Pairs that are taken apart only as far as they are asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pairs {
-    /// Where they lie.
+    /// Span of the pairs.
     pub(crate) span: Span,
-    /// What stands between them; `None`: a blank, and values may hold blanks too.
+    /// Separator of the pairs; `None`: a blank, and values may hold blanks too.
     separator: Option<u8>,
 }
 
@@ -92,6 +105,13 @@ impl Pairs {
     /// Pairs in `bytes`, which are those of the span. Where their signs stand is put into `equals`:
     /// what is asked for is looked for there, since each event is asked for several.
     fn new(span: Span, separator: Option<u8>, bytes: &[u8], equals: &mut Vec<Equals>) -> Self {
+        let pairs = Self { span, separator };
+        pairs.find_signs(bytes, equals);
+        pairs
+    }
+
+    /// Finds the signs again, once those of other pairs were found.
+    pub(crate) fn find_signs(&self, bytes: &[u8], equals: &mut Vec<Equals>) {
         equals.clear();
         for block_at in (0..bytes.len()).step_by(Block::BYTES) {
             let mut signs = Block::at(bytes, block_at).equal(b'=');
@@ -103,11 +123,10 @@ impl Pairs {
                 signs &= signs - 1;
             }
         }
-        Self { span, separator }
     }
 
-    /// Where the value of that name lies in `bytes`, which are those of the span; the last one
-    /// counts. Empty if there is none.
+    /// Span of the value of that name in `bytes`, which are those of the span; the last one counts.
+    /// Empty if there is none.
     pub(crate) fn find(&self, name: &[u8], bytes: &[u8], equals: &[Equals]) -> Span {
         let Some(last) = name.last() else {
             return Span::EMPTY;
@@ -141,7 +160,7 @@ impl Pairs {
     }
 }
 
-/// Where a value that begins at `from` ends: before the blank in front of the next key.
+/// End of a value that begins at `from`: before the blank in front of the next key.
 fn value_end(bytes: &[u8], from: usize) -> usize {
     // The last blank so far: what was looked through is not looked through again.
     let (mut at, mut blank) = (from, None);

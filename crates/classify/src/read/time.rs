@@ -1,4 +1,14 @@
-//! Times in texts, by format (`strptime`, and what vendors write beyond it).
+//! Parser of times in texts, by formats of `strptime` and further letters for vendors' variants.
+//!
+//! # What it guarantees
+//! * Formats are tried in order; the first that fits the text and gives a valid instant counts.
+//! * A missing year becomes the year closest to the receive time, a missing date the closest day.
+//! * A zone in the text precedes the caller's zone. An unknown zone name leaves the caller's zone.
+//! * `Read::stamp` sets the record's time, and renews its anomalies of time and zone.
+//!
+//! # Limits
+//! A fraction counts to the nanosecond. A second above 59 is read as 59, so that leap seconds are
+//! accepted. A date outside of 64-bit nanoseconds is no time.
 
 use inrush_event::{Anomalies, Record, Timestamp, abbreviation_minutes};
 use jiff::civil::{Date, DateTime, Time as Clock};
@@ -75,7 +85,7 @@ impl Read {
     }
 }
 
-/// What a format has found so far.
+/// Parts of a time that a format has found so far.
 #[derive(Default)]
 struct Parts {
     year: Option<i16>,
@@ -88,7 +98,7 @@ struct Parts {
     minute: i8,
     second: i8,
     nanos: i32,
-    /// Whether `%p` said afternoon.
+    /// True if `%p` said afternoon; `None` without `%p`.
     afternoon: Option<bool>,
     offset: Option<Offset>,
     named: Option<TimeZone>,
@@ -279,9 +289,11 @@ fn number(text: &[u8], at: &mut usize, most: usize) -> Option<i64> {
     let length = digits.take_while(|byte| byte.is_ascii_digit()).count();
     let digits = &text[*at..*at + length];
     *at += length;
+    // Of 19 digits, which are the most, a `u64` holds all.
     let value = digits
         .iter()
-        .fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+        .fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+    let value = i64::try_from(value).ok()?;
     (length > 0).then_some(value)
 }
 
@@ -510,6 +522,18 @@ mod tests {
         let formats = Formats::parse([format]).expect(format);
         let read = formats.read(text.as_bytes(), &TimeZone::UTC, NOW)?;
         Some(read.time.0 / 1000)
+    }
+
+    #[test]
+    fn a_number_beyond_all_times_is_none() {
+        for format in ["%s", "%Q", "%N"] {
+            assert_eq!(read(format, "9999999999999999999"), None, "{format}");
+            assert_eq!(read(format, "9223372036854775808"), None, "{format}");
+        }
+        assert_eq!(
+            read("%N", "9223372036854775807"),
+            Some(9_223_372_036_854_775)
+        );
     }
 
     #[test]

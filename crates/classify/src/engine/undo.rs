@@ -1,0 +1,47 @@
+//! State of an event before a rule, for a rule that is not taken after all.
+
+use inrush_event::{Record, Span};
+
+use super::Run;
+use crate::read::{Formats, Pairs};
+
+/// Moment of an event, to which a rule that is not taken after all returns it.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'a> {
+    chain: usize,
+    values: usize,
+    bytes: usize,
+    record: Record,
+    unread: Option<(&'a Formats, Span)>,
+    object: Span,
+    pairs: Option<Pairs>,
+}
+
+impl<'a> Run<'_, 'a> {
+    /// The state that steps change.
+    pub(super) fn before(&self) -> Before<'a> {
+        let event = &self.event;
+        Before {
+            chain: self.work.chain.len(),
+            values: event.scratch.values.len(),
+            bytes: event.scratch.bytes.len(),
+            record: event.record,
+            unread: event.unread,
+            object: event.object,
+            pairs: event.pairs,
+        }
+    }
+
+    /// Takes back what was read since.
+    pub(super) fn undo(&mut self, before: &Before<'a>) {
+        let event = &mut self.event;
+        self.work.chain.truncate(before.chain);
+        event.scratch.values.truncate(before.values);
+        event.scratch.bytes.truncate(before.bytes);
+        (event.record, event.unread) = (before.record, before.unread);
+        event.object = before.object;
+        if event.pairs != before.pairs {
+            event.set_pairs(before.pairs);
+        }
+    }
+}
