@@ -1,9 +1,9 @@
 //! Seats for connections: who comes in when all are taken.
 //!
 //! # What it guarantees
-//! * A new connection gets a seat at once. Where none is free, the connection goes that has waited
-//!   longest for a whole request: the stranger's half request, or a browser's idle connection,
-//!   which opens the next one by itself.
+//! * A new connection gets a seat at once. Where none is free, the address that has most gives up its
+//!   oldest connection without a whole request: the stranger's half request, or a browser's idle
+//!   connection, which opens the next one by itself.
 //! * One address has at most [`crate::Limits::per_address`] seats; beyond them its own connections
 //!   make room, and nobody else's.
 //! * A request in hand goes only where there is nothing else to give, and a stream never does.
@@ -25,7 +25,7 @@ use crate::serve::Stay;
 /// A connection's seat.
 pub(crate) struct Seat {
     ip: IpAddr,
-    /// Whether a request is in hand.
+    /// True if a request is in hand.
     busy: AtomicBool,
     stay: Stay,
     leave: Notify,
@@ -74,15 +74,14 @@ impl Seats {
         let ip = network(ip);
         let mut all = self.lock();
         let own = all.iter().filter(|seat| seat.ip == ip).count();
-        let from = if own >= self.per_address {
-            Some(ip)
+        let place = if own >= self.per_address {
+            Some(leaver_of(&all, ip)?)
         } else if all.len() >= self.most {
-            busiest(&all)
+            Some(leaver(&all)?)
         } else {
             None
         };
-        if let Some(from) = from {
-            let place = leaver(&all, from)?;
+        if let Some(place) = place {
             all.remove(place).leave.notify_one();
         }
         let seat = Arc::new(Seat {
@@ -113,17 +112,24 @@ fn busiest(all: &[Arc<Seat>]) -> Option<IpAddr> {
     most.map(|(ip, _)| ip)
 }
 
-/// Which seat of `ip` is given up: the longest without a request, of anybody's if it has none such;
-/// else its longest with one, unless it streams.
-fn leaver(all: &[Arc<Seat>], ip: IpAddr) -> Option<usize> {
-    let is_its = |seat: &&Arc<Seat>| seat.ip == ip;
-    let find = |wanted: &dyn Fn(&&Arc<Seat>) -> bool| all.iter().position(|seat| wanted(&seat));
-    find(&|seat| is_its(seat) && seat.is_waiting())
-        .or_else(|| find(&|seat| is_its(seat) && !seat.stay.streams()))
-        .or_else(|| find(&|seat| seat.is_waiting()))
+/// Index of the seat that an address gives up: its oldest without a request in hand; else its oldest
+/// with one, unless it streams.
+fn leaver_of(all: &[Arc<Seat>], ip: IpAddr) -> Option<usize> {
+    let find = |wanted: &dyn Fn(&Seat) -> bool| {
+        let mut seats = all.iter();
+        seats.position(|seat| seat.ip == ip && wanted(seat))
+    };
+    find(&|seat| seat.is_waiting()).or_else(|| find(&|seat| !seat.stay.streams()))
 }
 
-/// What one client has of addresses: one of IPv4, a /64 of IPv6.
+/// Index of the seat that is given up where none is left: one of the address that has most; else
+/// anybody's oldest without a request in hand.
+fn leaver(all: &[Arc<Seat>]) -> Option<usize> {
+    let of_busiest = busiest(all).and_then(|ip| leaver_of(all, ip));
+    of_busiest.or_else(|| all.iter().position(|seat| seat.is_waiting()))
+}
+
+/// Network that counts as one client: an address of IPv4, a /64 of IPv6.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(v4) => v4.into(),
@@ -230,6 +236,20 @@ mod tests {
                 .any(|seat| Arc::ptr_eq(seat, &other.seat))
         );
         drop(own);
+    }
+
+    #[test]
+    fn an_address_whose_seats_all_stream_takes_no_other_ones() {
+        let seats = Seats::new(8, 2);
+        let other = seats.take(ip(9)).unwrap();
+        let streams = [seats.take(ip(1)).unwrap(), seats.take(ip(1)).unwrap()];
+        for one in &streams {
+            one.seat.begin();
+            one.seat.stay().gets_on();
+        }
+        assert!(seats.take(ip(1)).is_none());
+        let here = |seat: &Arc<Seat>| Arc::ptr_eq(seat, &other.seat);
+        assert!(seats.lock().iter().any(here));
     }
 
     #[test]
