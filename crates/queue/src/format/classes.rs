@@ -1,4 +1,5 @@
-//! What a batch's events were recognised as, so that it means the same when the packs change.
+//! Classes that a batch's events were recognised as, kept with it so that it means the same when
+//! the packs change.
 
 use std::sync::Arc;
 
@@ -6,6 +7,11 @@ use inrush_event::{ClassInfo, EventText};
 
 use super::Fields;
 use super::payload::{push_text, text};
+
+/// Three bytes, the length of the rules' names and the number of fields.
+const CLASS_BYTES_MIN: usize = 9;
+/// The lengths of a field's name and value.
+const PAIR_BYTES_MIN: usize = 8;
 
 /// The texts of a class that may be absent, in their order on disk.
 fn texts(class: &ClassInfo) -> [&Option<String>; 6] {
@@ -42,8 +48,14 @@ pub(super) fn push(classes: &[Arc<ClassInfo>], out: &mut Vec<u8>) {
 
 /// Reads them back; `None` if they are none.
 pub(super) fn take(fields: &mut Fields<'_>) -> Option<Vec<Arc<ClassInfo>>> {
-    let count = fields.u16();
+    let count = counted(fields, CLASS_BYTES_MIN)?;
     (0..count).map(|_| class(fields).map(Arc::new)).collect()
+}
+
+/// A number of things of at least so many bytes; `None`: there is no room for as many.
+fn counted(fields: &mut Fields<'_>, bytes_min: usize) -> Option<u16> {
+    let count = fields.u16();
+    (usize::from(count) <= fields.0.len() / bytes_min).then_some(count)
 }
 
 fn class(fields: &mut Fields<'_>) -> Option<ClassInfo> {
@@ -55,7 +67,7 @@ fn class(fields: &mut Fields<'_>) -> Option<ClassInfo> {
     };
     let (vendor, product, class) = (optional(0)?, optional(1)?, optional(2)?);
     let (index, sourcetype, source) = (optional(3)?, optional(4)?, optional(5)?);
-    let count = fields.u16();
+    let count = counted(fields, PAIR_BYTES_MIN)?;
     let pairs = (0..count).map(|_| Some((text(fields)?, text(fields)?)));
     Some(ClassInfo {
         rules,

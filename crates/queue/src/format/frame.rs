@@ -26,7 +26,7 @@ pub(crate) const FLAG_CLIENTS: u16 = 32;
 pub(crate) const FLAGS_KNOWN: u16 =
     FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED | FLAG_CLIENTS;
 
-/// What a frame says of its batch.
+/// Header of a frame, with the numbers of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHeader {
     pub(crate) position: u64,
@@ -34,7 +34,7 @@ pub(crate) struct FrameHeader {
     pub(crate) first_event: u64,
     pub(crate) received: Timestamp,
     pub(crate) events: u32,
-    /// Which process accepted the batch.
+    /// Epoch of the process that accepted the batch.
     pub(crate) epoch: u32,
     /// Bytes of the payload as it is stored.
     pub(crate) stored_bytes: u32,
@@ -52,7 +52,7 @@ impl FrameHeader {
         self.first_event.saturating_add(u64::from(self.events))
     }
 
-    /// Whether all of it lies before a place, told as position and event. A frame of a segment that
+    /// True if all of it lies before a place, told as position and event. A frame of a segment that
     /// does not lie before the next one's base was given up: its position was given out again or,
     /// where a power cut took the segment that did so, some of its numbers.
     pub(crate) fn is_before(&self, (position, event): (u64, u64)) -> bool {

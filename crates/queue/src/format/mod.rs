@@ -44,8 +44,8 @@ impl LogId {
         Self(bytes)
     }
 
-    /// What the log is called towards others: 48 bits. The key that it is mixed from stays secret,
-    /// since every value of the checksum's start is as likely after it as before.
+    /// Public name of the log: 48 bits. The key that it is mixed from stays secret, since every
+    /// value of the checksum's start is as likely after it as before.
     pub(crate) fn public_name(&self) -> u64 {
         let key = u128::from_be_bytes(self.0);
         let mixed = mix(mix(key as u64) ^ (key >> 64) as u64);

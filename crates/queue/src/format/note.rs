@@ -1,14 +1,14 @@
-//! Why an event lies in quarantine, as it stands in its frame's names block.
+//! Reason why an event lies in quarantine, as it stands in its frame's names block.
 
 use inrush_event::Timestamp;
 
 use super::Fields;
 use super::payload::{push_text, text};
 
-/// Why an event lies in quarantine.
+/// Reason why an event lies in quarantine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// When it was refused.
+    /// Time at which it was refused.
     pub at: Timestamp,
     /// The reason's label in the ledger.
     pub reason: String,

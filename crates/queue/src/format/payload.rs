@@ -1,4 +1,17 @@
-//! A batch as bytes: who sent it, its rows, and its arena as it came off the wire.
+//! Frame payload: a batch as bytes of the log, encoded and decoded.
+//!
+//! # What it guarantees
+//! * The order on disk is names block, rows, arena. The arena is the batch's, byte for byte.
+//! * Encoding copies no arena. A large one begins on a disk block, so its write needs none either.
+//! * Decoding returns `None` for unknown flags, unknown class numbers and spans outside the arena.
+//! * Numbers of formats and protocols never change, so old segments stay readable.
+//!
+//! # Limits
+//! A row has `ROW_BYTES` in a batch with classes, `PLAIN_ROW_BYTES` in a batch without.
+//! An arena of [`limits::BATCH_COPY_BYTES`] or more counts as large.
+//!
+//! # After a crash
+//! A torn payload fails its checksum. `Scan` reports its bytes as bad, and readers skip them.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,6 +34,8 @@ pub(crate) const ROW_BYTES: usize = 96;
 /// Bytes of a row in a batch without.
 const PLAIN_ROW_BYTES: usize = 88;
 pub(crate) const PEER_BYTES: usize = 20;
+/// The number of a sender, and the length of its name.
+const CLIENT_BYTES_MIN: usize = 8;
 
 /// Formats and protocols by their number on disk, which never changes; new ones are added behind.
 const FORMATS: [Format; 4] = [
@@ -84,7 +99,7 @@ pub(crate) fn encode_head(
     header
 }
 
-/// Whether the arena begins on a block: then it need not be copied to be written.
+/// True if the arena begins on a block: then it need not be copied to be written.
 pub(crate) fn is_padded(batch: &Batch) -> bool {
     batch.bytes().len() >= limits::BATCH_COPY_BYTES
 }
@@ -182,6 +197,9 @@ fn push_clients(peers: &[Peer], out: &mut Vec<u8>) {
 /// The names of senders by their numbers.
 fn clients(fields: &mut Fields<'_>) -> Option<Vec<(u32, Arc<str>)>> {
     let count = fields.u32();
+    if count as usize > fields.0.len() / CLIENT_BYTES_MIN {
+        return None;
+    }
     let mut client = || Some((fields.u32(), text(fields)?.into()));
     (0..count).map(|_| client()).collect()
 }
@@ -304,7 +322,7 @@ pub(crate) fn decode_parts(
     })
 }
 
-/// What the payload of a refused event says of the refusal.
+/// Decodes the note of the refusal from the payload of a refused event.
 pub(crate) fn decode_note(header: &FrameHeader, payload: &[u8]) -> Option<Note> {
     let wanted = FLAG_ONLY | FLAG_NOTE;
     if header.flags & wanted != wanted {

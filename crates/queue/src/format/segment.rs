@@ -8,7 +8,7 @@ pub(crate) const HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"INRUSHQ\n";
 const VERSION: u16 = 1;
 
-/// What a segment says of itself.
+/// Header of a segment file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) log: LogId,
