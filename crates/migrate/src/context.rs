@@ -25,7 +25,7 @@ pub struct Context {
     pub vendor_product_csv: String,
 }
 
-/// What goes under `packs:`.
+/// Entries under `packs:`.
 #[derive(Default)]
 pub(crate) struct Packs {
     metadata: BTreeMap<String, BTreeMap<&'static str, String>>,
@@ -171,7 +171,7 @@ impl Packs {
     }
 }
 
-/// What a filter sets, with its indexed fields together.
+/// Settings of a filter, with its indexed fields together.
 fn joined(sets: Vec<String>) -> String {
     let (fields, mut others): (Vec<_>, Vec<_>) =
         sets.into_iter().partition(|set| set.starts_with("fields."));

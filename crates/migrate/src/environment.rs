@@ -1,4 +1,16 @@
-//! The `env_file`: what its variables come to, and which of them come to nothing.
+//! Converter of an SC4S `env_file` to the sections `packs`, `hosts` and `destinations`.
+//!
+//! # What it guarantees
+//! * Each variable that nothing takes becomes a note with a reason, except those in `SILENT`.
+//! * The last line of a name counts. A line without `NAME=value` becomes a note with its number.
+//! * A token is written only if it begins with `${`; otherwise the section refers to its variable.
+//!
+//! # States
+//! `Environment::take` removes a variable, and an empty one then counts as not set.
+//! `Environment::left` turns all remaining variables into notes, and ends the object.
+//!
+//! # Limits
+//! The file has no bound here: the command that reads it bounds its bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +25,8 @@ pub(crate) struct Environment {
     notes: Vec<Note>,
 }
 
-/// Why a variable comes to nothing, by what its name begins with; the first that fits counts.
+/// Reasons that a variable comes to nothing, by what its name begins with; the first that fits
+/// counts.
 const WHY: [(&str, &str); 23] = [
     (
         "SC4S_SOURCE_LISTEN_",
@@ -97,7 +110,7 @@ const WHY: [(&str, &str); 23] = [
     ("SC4S_", "not carried over: nothing here corresponds to it"),
 ];
 
-/// What has no meaning without a container or its files.
+/// Variables that have no meaning without a container or its files.
 const SILENT: [&str; 12] = [
     "SC4S_RUNTIME_ENV",
     "SC4S_ETC",
@@ -113,7 +126,7 @@ const SILENT: [&str; 12] = [
     "SC4S_CONTAINER_OPTS",
 ];
 
-/// What packs ask for as an option of another name.
+/// Variables that packs ask for as an option of another name, with that name.
 const OPTIONS: [(&str, &str); 23] = [
     (
         "SC4S_LISTEN_CHECKPOINT_SPLUNK_NOISE_CONTROL",
@@ -224,7 +237,7 @@ impl Environment {
         self.left.remove(name).filter(|value| !value.is_empty())
     }
 
-    /// Whether a variable says yes.
+    /// True if a variable says yes; it then counts as carried over.
     pub(crate) fn says_yes(&mut self, name: &str) -> bool {
         self.take(name).is_some_and(|value| is_yes(&value))
     }
@@ -238,7 +251,7 @@ impl Environment {
         names.collect()
     }
 
-    /// What was not carried over.
+    /// Notes of what was not carried over.
     pub(crate) fn left(mut self) -> Vec<Note> {
         for name in self.left.into_keys() {
             if SILENT.contains(&name.as_str()) {
@@ -307,10 +320,19 @@ pub(crate) fn hosts(env: &mut Environment, out: &mut String) {
     }
 }
 
-/// Whether a value says yes, as SC4S reads it.
+/// True if a value says yes, as SC4S reads it.
 fn is_yes(value: &str) -> bool {
     let value = value.trim().to_ascii_lowercase();
     matches!(value.as_str(), "yes" | "true" | "1" | "t" | "y")
+}
+
+/// True if a text is one variable and nothing else: a secret behind one must not be written down.
+fn is_variable(text: &str) -> bool {
+    let name = text
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(part))
 }
 
 /// Writes `destinations:`.
@@ -398,7 +420,7 @@ fn collector(env: &mut Environment, id: &str, urls: &str, fields: &str, out: &mu
         list(&urls)
     );
     match &token {
-        Some(token) if token.starts_with("${") => {
+        Some(token) if is_variable(token) => {
             let _ = writeln!(out, "    token: \"{token}\"");
         }
         _ => {

@@ -17,16 +17,16 @@ pub use context::Context;
 pub struct Note {
     /// The variable, or the file and its line.
     pub what: String,
-    /// Why it was not, or what to do about it.
+    /// Reason that it was not, or the remedy.
     pub why: String,
 }
 
-/// What came of it.
+/// Result of a migration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Migration {
     /// An `inrush.yaml`, with the user's own pack in it.
     pub config: String,
-    /// What was not carried over.
+    /// Settings that were not carried over.
     pub notes: Vec<Note>,
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::environment::Environment;
 use crate::yaml::quoted;
 
-/// What ends a listener's variable, and what it is here.
+/// Endings of a listener's variable, each with its protocol here and true if that is TLS.
 const KINDS: [(&str, &str, bool); 7] = [
     ("_RFC6587_NOPARSE_PORT", "tcp", false),
     ("_RFC5426_PORT", "udp", false),

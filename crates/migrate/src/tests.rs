@@ -42,6 +42,29 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
 }
 
 #[test]
+fn a_secret_behind_a_variable_is_not_printed() {
+    for (token, printed) in [
+        ("${HEC_TOKEN}", "token: \"${HEC_TOKEN}\""),
+        (
+            "${A}secret",
+            "token: \"${SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN}\"",
+        ),
+        (
+            "${}secret}",
+            "token: \"${SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN}\"",
+        ),
+    ] {
+        let env = format!(
+            "SC4S_DEST_SPLUNK_HEC_DEFAULT_URL=https://a:8088\n\
+             SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN={token}\n"
+        );
+        let made = sc4s(&env, &Context::default());
+        assert!(made.config.contains(printed), "{token}: {}", made.config);
+        assert!(!made.config.contains("secret"), "{token}");
+    }
+}
+
+#[test]
 fn the_name_cache_and_reverse_dns_are_carried_over() {
     let cases = [
         (
