@@ -1,4 +1,16 @@
-//! A run from start to end: connect, send, watch, settle, verify, report.
+//! Load run from start to end: connect, send, watch, settle, verify, report.
+//!
+//! # What it guarantees
+//! * Every connection and `--acked-file` exist before the first message is sent.
+//! * After that, errors go into the report, because the account of sent messages is still wanted.
+//! * An early stop settles and verifies as usual; a missed `--number` is then an error.
+//! * A sender thread that cannot start is named on stderr, and its messages count as not sent.
+//!
+//! # Limits
+//! One deadline, `--drain-timeout` after sending, bounds ledger, idle wait and markers together.
+//!
+//! # After a crash
+//! `--acked-file` is empty, because its lines are written after all sending.
 
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -49,6 +61,15 @@ pub(crate) struct SenderTally {
 }
 
 impl SenderTally {
+    /// A sender that never began.
+    fn failed(id: u64) -> Self {
+        Self {
+            id,
+            failed: true,
+            ..Self::default()
+        }
+    }
+
     /// Messages with numbers below this must have arrived: those sent, over RELP those answered.
     pub(crate) fn certain(&self) -> u64 {
         self.relp
@@ -211,10 +232,16 @@ fn send(
     };
     std::thread::scope(|scope| {
         for (share, progress) in shares.into_iter().zip(&progress) {
-            let done = done.clone();
-            let lane = move || work(plan, dialer, share, until, progress, &done);
-            if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, lane) {
+            let failed = share.iter().map(|part| SenderTally::failed(part.id));
+            let failed: Vec<SenderTally> = failed.collect();
+            let lane_done = done.clone();
+            let lane = move || work(plan, dialer, share, until, progress, &lane_done);
+            let sender = std::thread::Builder::new().name("sender".into());
+            if let Err(error) = sender.spawn_scoped(scope, lane) {
                 eprintln!("inrush: no thread for a sender, it sends nothing: {error}");
+                let (senders, seconds) = (failed, 0.0);
+                // The receiver is in this function.
+                let _ = done.send(Outcome { senders, seconds });
             }
         }
         drop(done);
