@@ -21,6 +21,9 @@ pub(super) struct OpenFile {
     named: bool,
     /// Written since the last sync.
     dirty: bool,
+    /// Folders whose entries may not be on the disk yet: the file's own, and those above folders
+    /// that were created for it. After a power cut a synced file without its entry is gone.
+    unsynced_folders: Vec<PathBuf>,
     /// The number of the rotation period that its content belongs to.
     period: i64,
     /// The batch count at its last use, for closing the least recently used one.
@@ -39,9 +42,16 @@ impl OpenFile {
     ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.append(true).read(true);
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let mut unsynced_folders: Vec<PathBuf> = folder.map(Path::to_owned).into_iter().collect();
         let file = match inrush_files::open(path, &options, access) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if let Some(folder) = path.parent() {
+                if let Some(folder) = folder {
+                    let missing = folder.ancestors().take_while(|folder| !folder.exists());
+                    let above = missing.filter_map(|folder| Some(folder.parent()?.to_owned()));
+                    unsynced_folders.extend(above.filter(|above| !above.as_os_str().is_empty()));
                     inrush_files::create_dir_all(folder, access)?;
                 }
                 inrush_files::open(path, &options, access)?
@@ -56,9 +66,13 @@ impl OpenFile {
             cut_to: None,
             named: metadata.nlink() > 0,
             dirty: false,
+            unsynced_folders,
             period: period(now, every),
             last_used: 0,
         };
+        if !metadata.is_file() {
+            open.unsynced_folders.clear();
+        }
         if metadata.is_file() && metadata.len() > 0 {
             open.end_torn_line(metadata.len())?;
             let modified = metadata
@@ -104,7 +118,7 @@ impl OpenFile {
         let metadata = self.file.metadata()?;
         let mut written = self.file.write_all(bytes);
         if written.is_ok() && sync {
-            written = self.file.sync_data();
+            written = self.force();
         }
         if written.is_ok() && self.named && metadata.is_file() {
             self.still_there()?;
@@ -142,8 +156,25 @@ impl OpenFile {
     /// Forces what was written to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.dirty {
-            self.file.sync_data()?;
+            self.force()?;
             self.dirty = false;
+        }
+        Ok(())
+    }
+
+    /// Syncs the file, and the folders with its entry the first time.
+    fn force(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.sync_folders()
+    }
+
+    fn sync_folders(&mut self) -> io::Result<()> {
+        while let Some(folder) = self.unsynced_folders.last() {
+            match File::open(folder)?.sync_all() {
+                // Some file systems sync no folders.
+                Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
+                _ => self.unsynced_folders.pop(),
+            };
         }
         Ok(())
     }
@@ -154,6 +185,7 @@ impl OpenFile {
         if !self.dirty {
             return Ok(None);
         }
+        self.sync_folders()?;
         let handle = self.file.try_clone()?;
         self.dirty = false;
         Ok(Some(handle))
@@ -183,4 +215,33 @@ fn period(at: Timestamp, every: Option<Duration>) -> i64 {
         every.as_nanos().min(i64::MAX as u128) as i64
     });
     at.0.div_euclid(every_ns.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_first_sync_is_of_the_folders_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b/c.log");
+        let open = || {
+            let mut wide = Tightened::default();
+            let (now, access) = (Timestamp::now(), Access::PRIVATE);
+            OpenFile::open(&path, None, now, &access, &mut wide).unwrap()
+        };
+        let mut file = open();
+        let folders = [path.parent().unwrap(), &dir.path().join("a"), dir.path()];
+        assert_eq!(file.unsynced_folders, folders);
+        file.append(b"one\n", false).unwrap();
+        assert_eq!(file.unsynced_folders.len(), 3);
+        file.append(b"two\n", true).unwrap();
+        assert!(file.unsynced_folders.is_empty());
+        // It may have been created by one that was killed before it synced.
+        assert_eq!(open().unsynced_folders, folders[..1]);
+        let mut again = open();
+        again.append(b"three\n", false).unwrap();
+        assert!(again.take_unsynced().unwrap().is_some() && again.unsynced_folders.is_empty());
+    }
 }
