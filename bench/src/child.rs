@@ -40,6 +40,7 @@ pub(crate) struct Served {
     name: String,
     child: Child,
     stdin: Option<ChildStdin>,
+    ends_with_stdin: bool,
     lines: Receiver<String>,
     last: VecDeque<String>,
 }
@@ -77,9 +78,17 @@ impl Served {
             name: name.to_owned(),
             child,
             stdin,
+            ends_with_stdin: false,
             lines,
             last: VecDeque::new(),
         })
+    }
+
+    /// Marks it as one that ends with its stdin: a signal would cut off what it does at its end,
+    /// such as writing the counts of a build with `-Cprofile-generate`.
+    pub(crate) fn ending_with_stdin(mut self) -> Self {
+        self.ends_with_stdin = true;
+        self
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -176,7 +185,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        if self.runs() {
+        if !self.ends_with_stdin && self.runs() {
             self.signal(Signal::SIGTERM);
         }
         let deadline = Instant::now() + Duration::from_secs(END_SECONDS_MAX);
@@ -215,6 +224,24 @@ mod tests {
         assert_eq!(first, ["err", "out"]);
         child.ask("this").unwrap();
         assert_eq!(child.line().unwrap(), "got this");
+    }
+
+    #[test]
+    fn a_child_that_ends_with_its_stdin_gets_no_signal() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut shell = Command::new("sh");
+        shell
+            .args([
+                "-c",
+                "trap 'echo signal >>$0' TERM; echo ready; cat; echo end >>$0",
+            ])
+            .arg(file.path());
+        let mut child = Served::start("shell", &mut shell)
+            .unwrap()
+            .ending_with_stdin();
+        assert_eq!(child.line().unwrap(), "ready");
+        drop(child);
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "end\n");
     }
 
     #[test]

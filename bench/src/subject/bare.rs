@@ -24,7 +24,8 @@ struct Loop {
 impl Loop {
     fn start(words: &[&str]) -> Result<Self> {
         let this = std::env::current_exe().context("own path")?;
-        let mut process = Served::start(words[0], Command::new(this).args(words))?;
+        let process = Served::start(words[0], Command::new(this).args(words))?;
+        let mut process = process.ending_with_stdin();
         let line = process.line()?;
         let Some(port) = line
             .strip_prefix("ready ")
