@@ -19,10 +19,12 @@ use super::{PLACE, RECEIVED};
 const BROKEN: usize = 30_000;
 
 /// The rule that is known by its beginning, and the first rule that had the event before: there
-/// the beginning is right. The first three were seen where the text of another event stands behind
-/// it, the last in RFC 5424 without structured data.
+/// the beginning is right. The last was seen in RFC 5424 without structured data, the others where
+/// the text of another event stands behind it.
 const WINS: &[(&str, &str)] = &[
     ("cef_first", "cisco_header_any"),
+    ("cisco_firewall", "program_is_none"),
+    ("palo_alto_panos", "juniper_junos_unstructured_msg"),
     ("fortinet_fortios", "cisco_header_any"),
     ("vmware_esx_daemon", "cisco_header_any"),
     ("palo_alto_panos", "header_wrong_version"),
@@ -126,16 +128,26 @@ pub(super) fn packs() -> Vec<Pack> {
     inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into()).expect("packs")
 }
 
-/// The samples of the packs, the corpus, and so many broken messages.
+/// The samples of the packs with so many broken messages, and as many more with the corpus: where
+/// that is absent, the first ones are the same.
 pub(super) fn messages(packs: &[Pack], broken: usize) -> Vec<Vec<u8>> {
     let rules = packs.iter().flat_map(|pack| &pack.rules);
     let samples = rules.flat_map(|rule| rule.samples.iter().flat_map(|sample| sample.raw.clone()));
-    let mut messages: Vec<Vec<u8>> = samples.chain(corpus()).map(String::into_bytes).collect();
-    let all: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
-    let mut random = fastrand::Rng::with_seed(1);
-    let broken: Vec<Vec<u8>> = (0..broken).map(|_| broken_one(&all, &mut random)).collect();
-    messages.extend(broken);
+    let mut whole: Vec<Vec<u8>> = samples.map(String::into_bytes).collect();
+    let mut messages = broken_ones(&whole, broken);
+    let corpus = corpus();
+    if !corpus.is_empty() {
+        whole.extend(corpus.into_iter().map(String::into_bytes));
+        messages.extend(broken_ones(&whole, broken));
+    }
+    messages.extend(whole);
     messages
+}
+
+fn broken_ones(whole: &[Vec<u8>], count: usize) -> Vec<Vec<u8>> {
+    let all: Vec<&[u8]> = whole.iter().map(Vec::as_slice).collect();
+    let mut random = fastrand::Rng::with_seed(1);
+    (0..count).map(|_| broken_one(&all, &mut random)).collect()
 }
 
 fn corpus() -> Vec<String> {
