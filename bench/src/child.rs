@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long a child may take to say that it is ready.
+/// Seconds that a child may take to say that it is ready.
 const READY_SECONDS_MAX: u64 = 20;
 
-/// How long a child may take to end once asked to.
+/// Seconds that a child may take to end once asked to.
 const END_SECONDS_MAX: u64 = 10;
 
 /// Lines that wait to be read; what a child says beyond is not kept.
@@ -154,13 +154,13 @@ impl Served {
         Ok(())
     }
 
-    /// What it said and nobody has asked for, up to its end; call it once it is gone.
+    /// The lines it wrote and nobody has asked for, up to its end; call it once it is gone.
     pub(crate) fn last_lines(&mut self) -> Vec<String> {
         let patience = Duration::from_secs(1);
         std::iter::from_fn(|| self.lines.recv_timeout(patience).ok()).collect()
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub(crate) fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

@@ -160,10 +160,10 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
     Ok(())
 }
 
-/// When all messages are received.
+/// Time of receipt of all messages.
 const RECEIVED: Timestamp = Timestamp(1_714_979_289_123_456_000);
 
-/// Where they come from.
+/// Sender and listener of all messages.
 const PLACE: SenderPlace<'static> = SenderPlace {
     sender: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
     listener: "default",

@@ -143,8 +143,8 @@ pub fn experiments() -> ExitCode {
     }
 }
 
-/// Whether every experiment passed. One that cannot be run fails and does not keep the others
-/// from running; its earlier results stay.
+/// True if every experiment passed. One that cannot be run fails and does not keep the others from
+/// running; its earlier results stay.
 fn run(args: &RunArgs) -> Result<bool> {
     anyhow::ensure!(
         !cfg!(debug_assertions),

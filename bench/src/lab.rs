@@ -22,28 +22,28 @@ use crate::subject::{
 /// Data and configuration of a running Inrush, in the scratch directory.
 pub(crate) const INRUSH_DIR: &str = "inrush-data";
 
-/// What all scenarios share.
+/// State that all scenarios share.
 pub(crate) struct Lab {
     /// The program that is measured and whose generator makes the load.
     pub(crate) inrush: PathBuf,
     pub(crate) terms: Terms,
-    /// What is sent where real messages are wanted.
+    /// The messages sent where real ones are wanted.
     pub(crate) messages: Messages,
     scratch: TempDir,
 }
 
-/// How often, how long and how much.
+/// Number, length and size of the runs.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Terms {
     /// Clean runs a cell.
     pub(crate) runs: usize,
-    /// How long a run should last.
+    /// Seconds that a run should last.
     pub(crate) seconds: f64,
-    /// How long `soak` lasts.
+    /// Minutes that `soak` lasts.
     pub(crate) soak_minutes: u64,
     /// Size of the backlog of `startup`.
     pub(crate) gib: u64,
-    /// How long `store` holds the full rate.
+    /// Seconds for which `store` holds the full rate.
     pub(crate) store_seconds: u64,
     /// Seconds for which `memory` loads each control group.
     pub(crate) memory_seconds: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Terms {
     pub(crate) full_seconds: u64,
     /// Events that `search` searches.
     pub(crate) events: u64,
-    /// Whether peers are measured too.
+    /// True if peers are measured too.
     pub(crate) peers: bool,
 }
 
@@ -133,7 +133,7 @@ impl Lab {
         Inrush::start(&self.inrush, Some(&config), &dir, User::Ours)
     }
 
-    /// Where a running Inrush keeps its data.
+    /// Data folder of a running Inrush.
     pub(crate) fn inrush_dir(&self) -> PathBuf {
         self.scratch.path().join(INRUSH_DIR)
     }
@@ -143,7 +143,7 @@ impl Lab {
         self.dir(INRUSH_DIR).map(|_| ())
     }
 
-    /// Where the configuration of a running Inrush is.
+    /// Path of the configuration of a running Inrush.
     pub(crate) fn inrush_config(&self) -> PathBuf {
         self.inrush_dir().join("inrush.yaml")
     }
@@ -272,7 +272,7 @@ impl Lab {
     }
 }
 
-/// What generator, subject and sink say against each other.
+/// Contradictions between generator, subject and sink.
 fn wrong(
     subject: &dyn Subject,
     last: &Progress,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 #[derive(Debug)]
 pub(crate) struct Messages {
     pub(crate) file: PathBuf,
-    /// What they are, for the report.
+    /// Description of the messages, for the report.
     pub(crate) words: String,
 }
 

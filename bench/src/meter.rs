@@ -1,4 +1,17 @@
-//! What the kernel says of processes and of the machine, read from `/proc`.
+//! Meter of processes and of the machine: CPU time, memory, disk writes, packet loss.
+//!
+//! # What it guarantees
+//! * The metered process does nothing for it: the figures come from `/proc` and `getrusage`.
+//! * A figure that cannot be read is an error, never 0; `Machine` alone leaves it empty or 0.
+//! * `tree_cpu` includes child processes, the ended ones after their parent has waited for them.
+//! * A run counts as noisy if other processes or the hypervisor used too much of one core.
+//!
+//! # States
+//! `Window::open` begins a measurement, `Window::close` ends it. The senders must be waited for
+//! before that; otherwise their CPU time counts as that of other processes.
+//!
+//! # Limits
+//! CPU times of other processes have steps of 10 ms. `udp_dropped` sees IPv4 sockets only.
 
 use std::fs;
 use std::hint::black_box;
@@ -31,7 +44,7 @@ impl Cpu {
         self.user_us + self.sys_us
     }
 
-    /// What was added since an earlier look.
+    /// CPU time added since an earlier look.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user_us: self.user_us - earlier.user_us,
@@ -111,7 +124,7 @@ pub(crate) fn process_disk_bytes(pid: u32) -> Result<u64> {
     process_io(pid, "write_bytes:")
 }
 
-/// How often a process has written to files and pipes since it began.
+/// Number of writes of a process to files and pipes since it began.
 pub(crate) fn process_write_calls(pid: u32) -> Result<u64> {
     process_io(pid, "syscw:")
 }
@@ -220,7 +233,7 @@ pub(crate) struct Window {
     cores: Cores,
 }
 
-/// What a [`Window`] saw.
+/// Figures that a [`Window`] metered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metered {
     pub(crate) wall: Duration,
@@ -229,13 +242,13 @@ pub(crate) struct Metered {
     pub(crate) helper_pct: f64,
     /// The share of one core of this process and of the sender, per cent.
     pub(crate) ours_pct: f64,
-    /// What the process had the kernel write to disks, in bytes.
+    /// Bytes that the process had the kernel write to disks.
     pub(crate) disk_bytes: u64,
-    /// How often the process wrote to files and pipes.
+    /// Number of writes of the process to files and pipes.
     pub(crate) write_calls: u64,
-    /// What processes that are no part of the run used of one core, per cent.
+    /// CPU time of processes that are no part of the run, per cent of one core.
     pub(crate) others_pct: f64,
-    /// What the hypervisor took of one core, per cent.
+    /// CPU time that the hypervisor took, per cent of one core.
     pub(crate) steal_pct: f64,
 }
 
@@ -314,7 +327,7 @@ pub(crate) fn calibrate_ms() -> f64 {
     begun.elapsed().as_secs_f64() * 1e3
 }
 
-/// What a figure depends on.
+/// Properties of the machine that a figure depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
@@ -350,7 +363,7 @@ impl Machine {
     }
 }
 
-/// Whether this process may do everything.
+/// True if this process runs as root, which may do everything.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }

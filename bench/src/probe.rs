@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::child::wait;
 
-/// How long an event is looked for.
+/// Time for which an event is looked for, at most.
 const FOUND_MAX: Duration = Duration::from_secs(30);
 
 /// Between two looks.

@@ -1,5 +1,5 @@
-//! What a run of the experiments leaves behind: one JSON file, a scenario an entry, merged so
-//! that a scenario that is run again replaces only itself.
+//! Results of the experiments: one JSON file, a scenario an entry, merged so that a scenario that
+//! is run again replaces only itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,9 +32,9 @@ pub(crate) struct Results {
 /// One scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scenario {
-    /// What it shows, in one sentence.
+    /// Subject of the scenario, in one sentence.
     pub(crate) shows: String,
-    /// When it ended, RFC 3339.
+    /// Time of its end, RFC 3339.
     pub(crate) ended: String,
     pub(crate) machine: Machine,
     /// Versions of what was measured.
@@ -81,17 +81,17 @@ pub(crate) struct Run {
     /// Of what the sender and this program used of one core, per cent.
     #[serde(default)]
     pub(crate) sender_pct: f64,
-    /// What the process had the kernel write to disks, in bytes.
+    /// Bytes that the process had the kernel write to disks.
     #[serde(default)]
     pub(crate) disk_bytes: u64,
-    /// How often it wrote to files and pipes.
+    /// Number of its writes to files and pipes.
     #[serde(default)]
     pub(crate) write_calls: u64,
     /// From the generator to the endpoint; absent where it was not noted.
     #[serde(default)]
     pub(crate) latency: Option<Latency>,
     pub(crate) noisy: bool,
-    /// What is wrong with the ledger or the generator's run; nothing if both agree.
+    /// Errors in the ledger or in the generator's run; nothing if both agree.
     pub(crate) wrong: Option<String>,
 }
 
@@ -167,7 +167,7 @@ impl Cell {
         self.runs.iter().filter(|run| !run.noisy).count()
     }
 
-    /// Whether every run's account agrees with the generator's.
+    /// Check that every run's account agrees with the generator's.
     pub(crate) fn accounts(&self) -> Check {
         let wrong: Vec<&str> = self
             .runs
@@ -207,7 +207,7 @@ impl Scenario {
 }
 
 impl Results {
-    /// What an earlier run left in `file`; nothing if there is no such file.
+    /// Results of an earlier run in `file`; empty if there is no such file.
     pub(crate) fn load(file: &Path) -> Result<Self> {
         match std::fs::read_to_string(file) {
             Ok(text) => serde_json::from_str(&text).with_context(|| file.display().to_string()),

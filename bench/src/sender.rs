@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// What carries the messages.
+/// Transport of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Wire {
     Tcp,
@@ -39,12 +39,12 @@ pub(crate) enum Header {
     Rfc5424,
 }
 
-/// What the messages say.
+/// Content of the messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Text {
     /// The marker, and padding up to the size.
     Padding,
-    /// What made-up devices say, and the marker.
+    /// Messages of made-up devices, and the marker.
     Mixed,
     /// The lines of a file, again and again.
     File,
@@ -67,7 +67,7 @@ pub(crate) struct Shape {
     pub(crate) burst: u64,
 }
 
-/// When a load ends.
+/// End of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Amount {
     /// After so many messages.
@@ -76,13 +76,13 @@ pub(crate) enum Amount {
     Seconds(u64),
 }
 
-/// What a load has to say of itself.
+/// Report of a load on itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) events: u64,
     /// Events a second while it sent.
     pub(crate) rate: f64,
-    /// What went wrong on the way, in the generator's words; nothing on a good day.
+    /// Errors on the way, in the generator's words; nothing on a good day.
     pub(crate) errors: Option<String>,
     /// Messages of `errors` of which the kernel took only the beginning: the receiver held the
     /// connection until the generator ended.
@@ -187,7 +187,7 @@ pub(crate) fn start(
 }
 
 impl Sending {
-    /// Whether it has ended.
+    /// True if it has ended.
     pub(crate) fn ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("the generator")?.is_some())
     }

@@ -52,13 +52,13 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Spread::of(values).map(|spread| spread.median)
 }
 
-/// How many times the CPU of the bare runs beside it `raw` is.
+/// Ratio of `raw` to the CPU time of the bare runs beside it.
 pub(crate) fn bare_ratio(raw: f64, bare_beside: &[f64]) -> Option<f64> {
     let bare = median(bare_beside)?;
     (bare > 0.0).then(|| raw / bare)
 }
 
-/// What `raw` would have been in the reference state, given the bare TCP runs beside it.
+/// `raw` scaled to the reference state, by the bare TCP runs beside it.
 pub(crate) fn scaled(raw: f64, bare_beside: &[f64]) -> Option<f64> {
     bare_ratio(raw, bare_beside).map(|ratio| ratio * REFERENCE_US)
 }
@@ -78,8 +78,8 @@ pub(crate) fn clean_or_all<T>(items: &[T], noisy: impl Fn(&T) -> bool) -> Vec<&T
     }
 }
 
-/// How much the level of the last quarter of `series` lies above that of the second quarter, as a
-/// part of the latter: what "flat" is judged by. The first quarter is left for warming up.
+/// Growth from the level of the second quarter of `series` to that of the last, as a part of the
+/// former: the measure of "flat". The first quarter is left for warming up.
 pub(crate) fn growth(series: &[f64]) -> Option<f64> {
     let quarter = series.len() / 4;
     let second = median(series.get(quarter..2 * quarter)?)?;

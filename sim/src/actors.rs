@@ -1,4 +1,15 @@
-//! The steps of sources, of the writer and of sinks.
+//! Actors of the log's simulation: sources, the log's threads and sinks, one step at a time.
+//!
+//! # What it guarantees
+//! * The oracle hears of offers, deliveries and answers. Each step returns its verdict.
+//! * An append adds nothing to a backlog over its own limit, unless its policy drops the oldest.
+//! * Events that a sink takes and settles count as delivered in the ledger, exactly.
+//! * The sync of a cursor ends before a round begins or is finished.
+//!
+//! # Limits
+//! All sources together hold back `OFFERS_MAX` batches. A sink has `HAND_MAX` deliveries in hand.
+//! A turn of the log's threads has up to `STEPS_MAX` steps.
+//! The turn ends on a dead disk, and the caller starts a new process.
 
 use std::ops::Range;
 use std::time::Duration;

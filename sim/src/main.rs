@@ -85,7 +85,7 @@ pub(crate) enum Subject {
     Store,
 }
 
-/// Which seeds to run, and how.
+/// Seeds to run, and the options of their run.
 #[derive(Default)]
 struct Hunt {
     subject: Subject,
@@ -96,7 +96,7 @@ struct Hunt {
     until: Option<Instant>,
 }
 
-/// What a number of seeds came to.
+/// Results of a number of seeds together.
 #[derive(Default)]
 struct Total {
     seeds: u64,

@@ -1,5 +1,5 @@
-//! What must be, may be and must not be: told of everything that goes in and comes out, it says
-//! what is wrong.
+//! Oracle of what must be, may be and must not be: told of everything that goes in and comes out,
+//! it says what is wrong.
 //!
 //! # The rules
 //! * Nothing comes out that did not go in, and what comes out is what went in, field by field.
@@ -18,7 +18,7 @@ use inrush_queue::Durability;
 /// A step of the run; the oracle's clock.
 pub(crate) type Step = u64;
 
-/// What is wrong, in words.
+/// `Ok`, or a violation in words.
 pub(crate) type Verdict = Result<(), String>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,26 +42,26 @@ struct Fact {
     keep: Keep,
 }
 
-/// What became of one event at one destination.
+/// Fate of one event at one destination.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     owed: bool,
     received: bool,
     /// It may come once more although it was received.
     may_repeat: bool,
-    /// When it got its fate.
+    /// Step at which it got its fate.
     settled: Option<Step>,
 }
 
 /// One destination, by name.
 #[derive(Default)]
 pub(crate) struct Destination {
-    /// Whether it is configured.
+    /// True if it is configured.
     pub attached: bool,
-    /// Whether it has left the configuration: what came then may not have been kept for it.
+    /// True if it has left the configuration: what came then may not have been kept for it.
     was_away: bool,
     slots: Vec<Slot>,
-    /// When its cursor was last written.
+    /// Step at which its cursor was last written.
     recorded: Option<Step>,
     /// Positions that this process handed out.
     seen: BTreeSet<u64>,
@@ -69,11 +69,11 @@ pub(crate) struct Destination {
     dropped_before: u64,
     dropped_now: u64,
     repeats: u64,
-    /// Whether its policy may drop what was accepted.
+    /// True if its policy may drop what was accepted.
     drops: bool,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// Killed: the page cache stays.
@@ -92,7 +92,7 @@ pub(crate) struct Oracle {
     /// Accepted and not yet durable: number and position behind it.
     waiting: VecDeque<(usize, u64)>,
     pub destinations: BTreeMap<String, Destination>,
-    /// Whether bits flip: then a cursor may be lost, and what was on disk too, if it is counted.
+    /// True if bits flip: then a cursor may be lost, and what was on disk too, if it is counted.
     pub unsound_reads: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What one seed's run is like. Each kind of trouble is in some runs only: with all of them at
+//! Parameters of one seed's run. Each kind of trouble is in some runs only: with all of them at
 //! once, each would hide what the others lead to.
 
 use std::time::Duration;
@@ -77,14 +77,14 @@ impl Scenario {
         }
     }
 
-    /// Whether what is read may be other than what was written.
+    /// True if what is read may be other than what was written.
     pub(crate) fn has_unsound_reads(&self) -> bool {
         let reads = [Call::List, Call::Open, Call::Len, Call::Read];
         let fails = |call: &Call| self.faults.errors[*call as usize] > 0;
         self.bits_flip || reads.iter().any(fails)
     }
 
-    /// What happens when a destination has no room.
+    /// Policy of a destination that has no room.
     pub(crate) fn when_full(&self, destination: usize) -> WhenFull {
         let own = self.queues[destination].when_full;
         own.unwrap_or(self.options.when_full)

@@ -5,7 +5,7 @@ use inrush_event::{Delivery, DestinationQueue};
 /// A destination that is configured.
 pub(crate) struct Sink {
     pub(crate) name: String,
-    /// What it was handed and has not answered, oldest first.
+    /// Deliveries that it was handed and has not answered, oldest first.
     pub(crate) hand: Vec<Delivery>,
     /// The limits of its backlog.
     pub(crate) queue: DestinationQueue,
@@ -13,7 +13,7 @@ pub(crate) struct Sink {
     pub(crate) silent: u32,
 }
 
-/// What it does with a delivery.
+/// Answer of a sink to a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// Takes all of it and says so.

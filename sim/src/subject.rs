@@ -13,7 +13,7 @@ use inrush_queue::{
     AppendError, Backlog, Done, Log, LogId, QueueOptions, Reclaiming, Syncing, TryAppend, Written,
 };
 
-/// What the writer has in hand.
+/// State of the round that the writer has in hand.
 pub(crate) enum Round {
     Begun(inrush_queue::Round),
     Written(Written),
@@ -21,7 +21,7 @@ pub(crate) enum Round {
     Run(Done),
 }
 
-/// What the log said to a batch.
+/// Answer of the log to a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Append {
     /// Taken; the position behind it.

@@ -1,4 +1,16 @@
-//! One run: everything that happens in it is chosen by its seed, one step after the other.
+//! Simulation run of the log: one seed chooses every step, fault and crash.
+//!
+//! # What it guarantees
+//! * A seed replays: kinds of steps and the disk's calls are mixed into the report's hash.
+//! * After each step the ledger balances for every destination, or the run fails.
+//! * A run ends with a kill and a power cut, each followed by the delivery of all owed events.
+//!
+//! # Limits
+//! Without faults, everything is settled within `WIND_DOWN_STEPS` steps.
+//! After `STARTS_MAX` failed starts, the disk gives no errors during one start.
+//!
+//! # After a crash
+//! `restart` opens the log on the same disk. A kill keeps unsynced writes, a power cut may not.
 
 use std::fmt::Write as _;
 use std::panic::{self, AssertUnwindSafe};
@@ -25,7 +37,7 @@ const WIND_DOWN_STEPS: u32 = 4_000;
 /// Times that a start may fail while the disk gives errors.
 const STARTS_MAX: u32 = 4;
 
-/// How a run went.
+/// Result of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     /// Depends on every choice and every result.
@@ -35,7 +47,7 @@ pub(crate) struct Report {
     pub counts: Counts,
 }
 
-/// What the run was made of.
+/// Counts of what the run was made of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub steps: u64,
@@ -85,7 +97,7 @@ pub(crate) struct World {
     pub(crate) sinks: Vec<Sink>,
     pub(crate) offers: Vec<Offer>,
     pub(crate) counts: Counts,
-    /// Whether sinks and disk behave from now on.
+    /// True if sinks and disk behave from now on.
     pub(crate) calm: bool,
     watched: Vec<Watched>,
     origin: Instant,
@@ -293,7 +305,7 @@ impl World {
         Ok(())
     }
 
-    /// What is checked, and what time it is, after everything.
+    /// Moves the clock on after every step, and checks what is durable and the ledger.
     fn after_step(&mut self) -> Verdict {
         self.counts.steps += 1;
         if self.disk.is_dead() {
@@ -567,7 +579,7 @@ impl World {
         self.sinks.iter().map(of).collect()
     }
 
-    /// What the writer does when there is nothing to do.
+    /// Has the writer run with nothing to do, and then judges the run.
     fn rest(&mut self) -> Verdict {
         for _ in 0..12 {
             self.writer_step()?;

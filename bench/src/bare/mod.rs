@@ -16,7 +16,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What a bare loop has received.
+/// Events and bytes that a bare loop has received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Count {
     pub(crate) events: u64,

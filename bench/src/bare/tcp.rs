@@ -84,7 +84,7 @@ fn accept(
     }
 }
 
-/// Whether the connection lives on.
+/// Reads once; true if the connection lives on.
 fn read_once(stream: &mut TcpStream, buffer: &mut [u8], tally: &Tally) -> bool {
     match stream.read(buffer) {
         Ok(0) => false,

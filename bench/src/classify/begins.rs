@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// What comes of a message, and the rules that it was recognised by.
+    /// Returns the outcome of a message, and the rules that it was recognised by.
     pub(super) fn read(&mut self, message: &[u8]) -> (Outcome, String) {
         let raw = Span::new(0, message.len());
         let mut record = Record::unparsed(raw, RECEIVED, 0, Anomalies::NONE);

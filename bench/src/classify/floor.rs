@@ -1,4 +1,4 @@
-//! What no recognition can do without: the least that an event costs, whatever the engine.
+//! Costs that no recognition can do without: the least that an event costs, whatever the engine.
 
 use std::hint::black_box;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What came of each message, and of broken ones: for telling whether two builds recognise alike.
+//! Outcomes of each message, and of broken ones: for telling whether two builds recognise alike.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufWriter, Write as _};
@@ -11,7 +11,7 @@ use inrush_event::{Anomalies, Record, Span};
 
 use super::{Messages, PLACE, RECEIVED};
 
-/// Where the broken messages begin.
+/// Seed of the random changes that make the broken messages.
 const SEED: u64 = 0x1b7e_5f3a;
 
 /// Bytes that are put into messages: what readers stumble over.

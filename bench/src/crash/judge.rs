@@ -1,4 +1,5 @@
-//! What was sent and acknowledged, against what arrived: no input or output, and no mercy.
+//! Judgement of what was sent and acknowledged against what arrived: no input or output, and no
+//! mercy.
 //!
 //! # Duplicates
 //! An arrival is *settled* if its request was answered, and the worker that had sent it was done
@@ -14,11 +15,11 @@ use std::time::{Duration, Instant};
 use super::recorder::{Outcome, Request};
 use super::stage::{Account, Kind};
 
-/// How long before a power cut or kill a TCP event must have been accepted to be safe.
+/// Time before a power cut or kill at which a TCP event must have been accepted to be safe.
 pub(super) const PROMISE: Duration = Duration::from_millis(50);
 
-/// How long after an answer its effect may take to be written down: longer than a file system that
-/// commits its journal lets a write wait.
+/// Time after an answer in which its effect is written down, at most: longer than a file system
+/// that commits its journal lets a write wait.
 pub(super) const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// One life of the process.
@@ -27,11 +28,11 @@ pub(super) struct Life {
     pub(super) number: u32,
     /// `None`: it was not killed.
     pub(super) killed: Option<Instant>,
-    /// What each lane's source had accepted at the latest at these moments.
+    /// Events that each lane's source had accepted at the latest at these moments.
     pub(super) looks: Vec<(Instant, Vec<u64>)>,
 }
 
-/// What a lane did.
+/// Kind and account of a lane.
 pub(super) struct Lane {
     pub(super) kind: Kind,
     pub(super) account: Account,
@@ -76,7 +77,7 @@ pub(super) struct Verdict {
     pub(super) wrong: Vec<String>,
 }
 
-/// What arrived of one event.
+/// Arrivals of one event.
 #[derive(Clone, Copy, Default)]
 struct Arrived {
     times: u8,
@@ -242,7 +243,7 @@ impl Verdict {
     }
 }
 
-/// Where an event arrived, and what became of it there.
+/// Arrivals of an event, and the outcome of each request that held it.
 fn history(lane: usize, number: u32, lives: &[Life], requests: &[Request]) -> String {
     let holds =
         |(of, numbers): &(u8, Range<u32>)| usize::from(*of) == lane && numbers.contains(&number);
@@ -285,7 +286,7 @@ fn owed(life: &Life, lane: usize, sent: &Range<u32>) -> Range<u32> {
     sent.start..sent.start + accepted as u32
 }
 
-/// How long before the kill the event `index` of a life was known to be accepted.
+/// Time before the kill at which the event `index` of a life was known to be accepted.
 fn age_of_loss(life: &Life, lane: usize, index: u32) -> Option<Duration> {
     let counted = |(_, accepted): &&(Instant, Vec<u64>)| accepted[lane] > u64::from(index);
     let (at, _) = life.looks.iter().find(counted)?;

@@ -36,16 +36,16 @@ pub(crate) use stage::{Account, Kind, Lane, MARK, Stage};
 use crate::results::Results;
 use crate::subject::default_binary;
 
-/// How often the ledger is looked at.
+/// Interval between two looks at the ledger.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// How long everything may take to drain after the last kill.
+/// Time in which everything must drain after the last kill.
 const DRAIN_MAX: Duration = Duration::from_secs(120);
 
 /// Above so many pending events a life is not killed before it has caught up.
 const PENDING_MAX: u64 = 60_000;
 
-/// How long it is given for that.
+/// Time that it is given for that.
 const CATCH_UP_MAX: Duration = Duration::from_secs(20);
 
 /// Ports to listen on: below those that the kernel gives to connections, or a sender that connects
@@ -358,7 +358,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Whether the last life has accepted what was sent to it over TCP.
+    /// True if the last life has accepted what was sent to it over TCP.
     fn all_accepted(&self, life: &Life) -> bool {
         let Some((_, accepted)) = life.looks.last() else {
             return false;

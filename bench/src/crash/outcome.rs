@@ -21,11 +21,11 @@ pub(crate) struct CrashRun {
     /// Kills before the process was ready.
     pub(crate) early: u64,
     pub(crate) seconds: f64,
-    /// When it ended, RFC 3339.
+    /// Time of its end, RFC 3339.
     pub(crate) ended: String,
-    /// How often the ledger was looked at.
+    /// Number of looks at the ledger.
     pub(crate) looks: u64,
-    /// How often it did not balance.
+    /// Looks at which it did not balance.
     pub(crate) unbalanced: u64,
     pub(crate) sent: u64,
     pub(crate) delivered: u64,
@@ -39,7 +39,7 @@ pub(crate) struct CrashRun {
     pub(crate) spared_lost: u64,
     /// Over TCP, sent and never delivered.
     pub(crate) gone: u64,
-    /// How long before its kill the oldest lost event had been accepted.
+    /// Milliseconds before its kill at which the oldest lost event had been accepted.
     pub(crate) oldest_loss_ms: f64,
     pub(crate) duplicates: u64,
     pub(crate) in_flight: u64,
@@ -95,7 +95,7 @@ impl CrashRun {
         self.wrong.extend_from_slice(&verdict.wrong);
     }
 
-    /// Whether everything held.
+    /// True if everything held.
     pub(crate) fn passed(&self) -> bool {
         checks(std::slice::from_ref(self)).iter().all(|c| c.passed)
     }
@@ -119,7 +119,7 @@ pub(super) fn add(runs: &mut Vec<CrashRun>, run: CrashRun) {
     runs.push(run);
 }
 
-/// What must hold of runs together.
+/// Checks of all runs together.
 fn checks(runs: &[CrashRun]) -> Vec<Check> {
     let sum = |of: fn(&CrashRun) -> u64| runs.iter().map(of).sum::<u64>();
     let max = |of: fn(&CrashRun) -> f64| runs.iter().map(of).fold(0.0, f64::max);

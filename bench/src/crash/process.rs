@@ -12,10 +12,10 @@ use super::Durability;
 use super::stage::{Kind, Lane};
 use crate::child::Served;
 
-/// How long the admin API may take to answer: longer, and the process hangs.
+/// Time-out of the admin API: an answer that takes longer means that the process hangs.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// What stays the same in all lives.
+/// Settings that stay the same in all lives.
 pub(super) struct House {
     pub(super) binary: PathBuf,
     pub(super) dir: PathBuf,
@@ -131,7 +131,7 @@ impl Process {
         (at, self.served.last_lines())
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub(super) fn runs(&mut self) -> bool {
         self.served.runs()
     }

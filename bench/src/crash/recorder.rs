@@ -23,7 +23,7 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 const SUCCESS: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
     Content-Length: 27\r\n\r\n{\"text\":\"Success\",\"code\":0}";
 
-/// What became of a request of which the whole body came.
+/// Outcome of a request of which the whole body came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     /// Not answered yet.

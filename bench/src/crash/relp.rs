@@ -13,10 +13,10 @@ use super::stage::{Lane, Pace, Stage};
 /// Messages without an answer.
 const WINDOW: usize = 1_000;
 
-/// How long answers are waited for before more is sent.
+/// Time for which answers are waited for before more is sent.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long the process may owe every answer.
+/// Time for which the process may owe every answer.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 const OFFERS: &str = "relp_version=0\nrelp_software=inrush-bench\ncommands=syslog";
@@ -44,7 +44,7 @@ pub(crate) fn run(lane: &Lane, stage: &Stage) {
     }
 }
 
-/// Whether there is nothing more to send and nothing more to wait for.
+/// True if there is nothing more to send and nothing more to wait for.
 fn is_done(stage: &Stage, pending: &VecDeque<(u32, u32)>) -> bool {
     stage.is_over() || (stage.is_last_call() && pending.is_empty())
 }
@@ -52,7 +52,7 @@ fn is_done(stage: &Stage, pending: &VecDeque<(u32, u32)>) -> bool {
 struct Session<'a> {
     lane: &'a Lane,
     stream: TcpStream,
-    /// What was read and not yet understood.
+    /// Bytes read and not yet understood.
     input: Vec<u8>,
     txnr: u32,
     heard: Instant,

@@ -1,5 +1,5 @@
-//! What the killer, the senders and the recorder share: which life of the process this is, and what
-//! every lane has sent.
+//! State that the killer, the senders and the recorder share: which life of the process this is,
+//! and what every lane has sent.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::child::wait;
 
-/// What stands before lane and number in every message.
+/// Mark before lane and number in every message.
 pub(crate) const MARK: &str = "crash=";
 
-/// How long a sender waits before it tries to connect again.
+/// Time that a sender waits before it tries to connect again.
 const REDIAL: Duration = Duration::from_millis(3);
 
 /// Events a second that one lane sends while it is connected.
@@ -25,7 +25,7 @@ pub(crate) struct Stage {
     life: AtomicU32,
     /// No more events are to be made.
     last_call: AtomicBool,
-    /// What the collector is like in this life.
+    /// True if the collector answers no request in this life.
     dead: AtomicBool,
     /// Something went wrong: everybody goes home.
     over: AtomicBool,
@@ -80,12 +80,12 @@ pub(crate) struct Lane {
     account: Mutex<Account>,
 }
 
-/// What a lane knows of its events.
+/// Account of a lane's events.
 #[derive(Clone, Default)]
 pub(crate) struct Account {
-    /// How often each event was begun to be sent.
+    /// Number of times that each event was begun to be sent.
     pub(crate) sends: Vec<u8>,
-    /// Which were answered with 200.
+    /// True for each event that was answered with 200.
     pub(crate) acked: Vec<bool>,
     pub(crate) refused: u64,
     pub(crate) faults: Vec<String>,
@@ -154,7 +154,7 @@ impl Account {
     }
 }
 
-/// How many events may be sent now.
+/// Token bucket of the events that may be sent now.
 pub(crate) struct Pace {
     since: Instant,
     credit: f64,

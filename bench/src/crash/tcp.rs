@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::stage::{Lane, Pace, Stage};
 use crate::child::wait;
 
-/// How long a write may take: longer, and the process does not read.
+/// Time-out of a write: one that takes longer means that the process does not read.
 const WRITE_MAX: Duration = Duration::from_secs(20);
 
 const PAUSE: Duration = Duration::from_millis(2);

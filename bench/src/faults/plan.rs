@@ -1,4 +1,14 @@
-//! The plan of a round, by its seed.
+//! Fault plan of one round: the failing system call, the bad answers of the bucket, the ending.
+//!
+//! # What it guarantees
+//! * A plan depends on seed and round number alone, so the plan of any round can be made again.
+//! * Calls and errors take turns, so each call of each thread meets each error equally often.
+//! * A life that heals has five failures of calls at most; then the process must recover by itself.
+//! * The first failing call has a number within those of a usual life, as `TARGETS` counts them.
+//!
+//! # Limits
+//! A life lasts 100 ms to `LIFE_MS_MAX`; under faults of `store-upkeep` to `UPKEEP_LIFE_MS_MAX`.
+//! The errors are EIO, ENOSPC and EMFILE. The calls are those of the store's three threads.
 
 use nix::libc;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,17 @@
-//! Rounds in one folder: faults and a kill, a start without them, and what must then be there.
+//! Fault series: rounds of fault, recovery and comparison, one after the other in one folder.
+//!
+//! # What it guarantees
+//! * A comparison follows the drain: senders done, nothing pending, the process healthy.
+//! * A difference goes into `FaultsRun`. A process that ends by itself, or hangs, is an error.
+//! * Every round has lane numbers of its own, so no event is mistaken for that of an earlier round.
+//!
+//! # States
+//! `Series::round` runs a life under faults, restarts unless that life heals, drains, compares and
+//! ends the process.
+//!
+//! # Limits
+//! `DRAIN_MAX` bounds the drain, `SETTLE_MAX` the wait for sums that agree. Lane numbers have two
+//! digits, and a round takes two of them: one folder serves for 50 rounds.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

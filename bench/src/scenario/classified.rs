@@ -1,5 +1,15 @@
-//! What it costs to know every product: Inrush with and without its packs beside a syslog-ng with
-//! as many rules, under a mixed load of real messages.
+//! Cost scenarios of classification: Inrush with and without its packs, beside syslog-ng.
+//!
+//! # What it guarantees
+//! * Every run starts a fresh process, and all arms take turns beside the bare TCP loop.
+//! * A ratio of costs compares runs of one round, because the host's speed drifts between rounds.
+//! * syslog-ng gets one channel for each rule of the packs. A rule that it cannot express becomes
+//!   one that no message matches; the report counts the others.
+//! * The checks judge Inrush alone, so they need no syslog-ng on the machine.
+//!
+//! # Limits
+//! `US` and `HEC_US` bound the CPU time of an event, `STORE_RATIO` and `MANY_RATIO` two ratios.
+//! `MANY` made-up rules are added in files of 500.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -34,7 +44,7 @@ const STORE_RATIO: f64 = 1.3;
 const MANY: usize = 5_000;
 const MANY_RATIO: f64 = 1.10;
 
-/// Who is measured.
+/// Contender that is measured.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Who {
     /// Inrush without packs.
@@ -82,12 +92,12 @@ pub(super) enum To {
     Store,
 }
 
-/// What is sent.
+/// Messages that are sent, and the shape of the load.
 pub(super) struct Load {
     pub(super) shape: Shape,
     /// Messages, one a line.
     pub(super) file: PathBuf,
-    /// What they are, for the report.
+    /// Description of the messages, for the report.
     pub(super) words: String,
 }
 
@@ -112,7 +122,7 @@ impl Load {
     }
 }
 
-/// What is started, and with what.
+/// Set-up of the contenders: load, destination and rules.
 pub(super) struct Bench<'a> {
     lab: &'a Lab,
     load: Load,

@@ -1,5 +1,5 @@
-//! What it costs to recognise what fills most networks: three firewalls, five products more and a
-//! little of everything; and each of the twelve commonest products alone.
+//! Cost of recognising what fills most networks: three firewalls, five products more and a little
+//! of everything; and each of the twelve commonest products alone.
 
 use std::fs;
 use std::path::Path;

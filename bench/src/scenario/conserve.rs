@@ -22,7 +22,7 @@ const RUNS: usize = 20;
 /// Datagrams a run: one to three seconds of a generator without a limit.
 const NUMBER: u64 = 2_000_000;
 
-/// How long the receiver is stopped.
+/// Time for which the receiver is stopped.
 const STOPPED: Duration = Duration::from_millis(150);
 
 const SHAPE: Shape = Shape {

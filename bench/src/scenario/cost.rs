@@ -77,7 +77,7 @@ pub(super) const TCP209: Cost = Cost {
     ..TCP10
 };
 
-/// What a faster way through TLS could save lies between this and [`TCP10`].
+/// TLS 1.3: what a faster way through TLS could save lies between this and [`TCP10`].
 pub(super) const TLS10: Cost = Cost {
     shows: "full parse of TLS 1.3, 10 connections, 800 B, queue in memory, to a blackhole",
     shape: Shape {
@@ -132,7 +132,7 @@ fn arm<'a>(lab: &'a Lab, cost: &'a Cost, who: Who) -> Result<Arm<'a>> {
     Ok(Arm::new(who.name(), load_of(&shape), once))
 }
 
-/// How many messages make a run of the wanted length, found out by a short run.
+/// Number of messages that make a run of the wanted length, found out by a short run.
 pub(super) fn pilot(lab: &Lab, one: impl Fn(u64) -> Result<Run>) -> Result<u64> {
     let pilot = one(PILOT)?;
     Ok((pilot.delivered as f64 / pilot.seconds * lab.terms.seconds).max(1.0) as u64)

@@ -35,11 +35,11 @@ const SEGMENT_BYTES: f64 = 64.0 * 1024.0 * 1024.0;
 /// Bytes of an event on disk: the message, the line feed, and its row (`docs/specs/queue.md`).
 pub(super) const EVENT_BYTES: u64 = REFERENCE.size + 1 + 88;
 
-/// How long the backlog grows, and how long it is given to shrink.
+/// Time for which the backlog grows, and the time that it is given to shrink.
 const DEAD: Duration = Duration::from_secs(15);
 const BACK_MAX: Duration = Duration::from_secs(30);
 
-/// How often both are looked at.
+/// Interval between two samples of both.
 const EVERY: Duration = Duration::from_millis(250);
 
 const ALONE: &str = include_str!("../../inrush/durable-hec.yaml");
@@ -169,7 +169,7 @@ impl Sample {
     }
 }
 
-/// Whether a sample is the last one wanted.
+/// True if a sample is the last one wanted.
 type Ends = fn(&Sample) -> bool;
 
 /// A backlog that grew and shrank.
@@ -178,7 +178,7 @@ struct Backlog {
     dead: Vec<Sample>,
     /// From when it was back until it had caught up.
     back: Vec<Sample>,
-    /// When all had been delivered.
+    /// The sample at which all had been delivered.
     end: Sample,
     arrived: u64,
 }

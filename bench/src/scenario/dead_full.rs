@@ -44,7 +44,7 @@ const BESIDE: &str = include_str!("../../inrush/durable-hec-full.yaml");
 const LIVING: &str = "splunk";
 const DYING: &str = "dead";
 
-/// What the dead one drops.
+/// Policies of the dead destination for its full backlog: which events it drops.
 const POLICIES: [&str; 2] = ["drop_oldest", "drop_newest"];
 
 /// Runs it.

@@ -1,5 +1,5 @@
-//! What it costs that events survive: `fsync` and `os` beside `memory`, and the default queue in
-//! the path to a HEC endpoint.
+//! Cost of events that survive: `fsync` and `os` beside `memory`, and the default queue in the path
+//! to a HEC endpoint.
 
 use anyhow::{Context, Result};
 
@@ -102,7 +102,7 @@ fn kept(memory: &Cell, fsync: &Cell) -> Result<Check> {
     ))
 }
 
-/// What `other` costs beyond `memory`, by pairs of runs of the same round, which follow each other.
+/// Cost of `other` beyond `memory`, by pairs of runs of the same round, which follow each other.
 /// Both are scaled alike: the noise of the bare loops beside each, on a figure that is five times
 /// the limit, would be as large as the limit.
 fn price(memory: &Cell, other: &Cell) -> Result<Check> {

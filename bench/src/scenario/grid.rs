@@ -18,7 +18,7 @@ use crate::sender::{self, Amount, Shape};
 use crate::stats::{Spread, median};
 use crate::subject::{Sink, Subject, User};
 
-/// What the default must reach of the best.
+/// Part of the best point's figure that the default must reach.
 pub(super) const PART_MIN: f64 = 0.95;
 
 /// Points of the grid that are compared with the default.
@@ -27,8 +27,8 @@ pub(super) const FINALISTS: usize = 3;
 /// The default's name among the points.
 pub(super) const DEFAULT: &str = "default";
 
-/// How long the search for the number of requests takes that are worth it: "a minute" (decision
-/// 0015). After half of that it was found in the midst of its last leap.
+/// Duration of the search for the number of requests that are worth it: "a minute" (decision 0015).
+/// After half of that it was found in the midst of its last leap.
 const SEARCH: Duration = Duration::from_secs(60);
 
 const TCP: &str = include_str!("../../inrush/tcp-packs.yaml");
@@ -38,7 +38,7 @@ const HEC: &str = include_str!("../../inrush/grid-hec.yaml");
 struct Point {
     name: String,
     template: String,
-    /// How long it takes until it is as fast as it gets.
+    /// Time until it is as fast as it gets.
     settles: Duration,
 }
 
@@ -207,7 +207,7 @@ impl Grid {
         }
     }
 
-    /// What arrives at a collector, once the number of requests has settled.
+    /// Events that arrive at a collector, once the number of requests has settled.
     fn delivering(&self, lab: &Lab, point: &Point, delay: u64, settles: Duration) -> Result<Run> {
         let sink = Sink::start(&[&format!("--delay={delay}")])?;
         let inrush = lab.start_inrush(&point.template, Some(&sink), User::Ours)?;

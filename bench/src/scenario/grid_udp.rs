@@ -31,7 +31,7 @@ const LOADS: [(u64, u64); 2] = [(1, 200_000), (64, 150_000)];
 /// From the begin of the load until it is measured: what adapts itself has done so.
 const SETTLES: Duration = Duration::from_millis(1500);
 
-/// How long it is measured at least.
+/// Time for which it is measured, at least.
 const LASTS_MIN: Duration = Duration::from_secs(4);
 
 const TEMPLATE: &str = include_str!("../../inrush/grid-udp.yaml");
@@ -93,7 +93,7 @@ struct Search<'a> {
     rate: u64,
 }
 
-/// What was found of a point.
+/// Runs of a point, and their CPU beside the default's.
 #[derive(Default)]
 struct Found {
     runs: Vec<Run>,
@@ -102,7 +102,7 @@ struct Found {
 }
 
 impl Found {
-    /// What counts of the rounds from number `from` on; a point that loses events is no better.
+    /// Median part of the rounds from number `from` on; a point that loses events is no better.
     fn part(&self, from: usize) -> f64 {
         let lost = self.runs.iter().any(|run| run.kernel_dropped > 0);
         let part = median(&self.parts[from.min(self.parts.len())..]);
@@ -144,7 +144,7 @@ impl Search<'_> {
         format!("{} senders, {}/s beside as many", self.senders, self.rate)
     }
 
-    /// What the rounds of the best point from number `from` on say.
+    /// Checks of the rounds of the best point from number `from` on.
     fn checks(&self, best: usize, found: &[Found], from: usize) -> [Check; 2] {
         let parts = Spread::of(&found[best].parts[from..]);
         let name = &self.points[best].name;
@@ -249,7 +249,7 @@ struct Side {
     before: Option<Look>,
 }
 
-/// What a process had done at a moment.
+/// CPU time and progress of a process at a moment.
 struct Look {
     at: Instant,
     cpu: Cpu,
@@ -265,7 +265,7 @@ impl Side {
         })
     }
 
-    /// What was measured until `now`. It ends once all that was sent has come to its end.
+    /// Run from the look before until `now`. It ends once all that was sent has come to its end.
     fn run(mut self, now: Look, calibration_ms: f64) -> Result<Run> {
         let before = self.before.take().context("it was not looked at")?;
         let sent = self.sending.finish()?;

@@ -19,8 +19,8 @@ use crate::subject::{Inrush, Subject, User};
 /// Times the throughput of one worker that two must have.
 const GAIN_MIN: f64 = 1.7;
 
-/// What the sender offers over UDP, in terms of what one worker takes over TCP: more than two can.
-/// What is too much waits in the receive buffer, which has room for seconds.
+/// Rate that the sender offers over UDP, in terms of what one worker takes over TCP: more than two
+/// can. What is too much waits in the receive buffer, which has room for seconds.
 const OFFERED: f64 = 2.05;
 
 /// Transforms: some 10 CPU-µs for each event each.
@@ -154,7 +154,7 @@ fn late_check(late: &[f64], wire: Wire) -> Check {
     )
 }
 
-/// What metrics say of the work that was shared.
+/// Metrics of the work that was shared.
 struct Shared {
     batches: u64,
     late: u64,
@@ -265,9 +265,9 @@ fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
 /// Bytes of an event of the run that looks at the order alone.
 const ORDER_BYTES: u64 = 128;
 
-/// What the sender offers there, in terms of what one worker takes over TCP: more than one worker
-/// takes, and, since a datagram costs it more than a line, as much as two take. A fixed number was
-/// too much for the cores of one host, and on another too little to share at all.
+/// Rate that the sender offers there, in terms of what one worker takes over TCP: more than one
+/// worker takes, and, since a datagram costs it more than a line, as much as two take. A fixed
+/// number was too much for the cores of one host, and on another too little to share at all.
 const ORDER_OFFERED_TCP: f64 = 1.25;
 const ORDER_OFFERED_UDP: f64 = 0.8;
 

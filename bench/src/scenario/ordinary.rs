@@ -36,7 +36,7 @@ const PACKS_US: f64 = 1.0;
 /// From arrival to the answer of the endpoint, at most, for 99 of 100 events.
 const P99_MS: f64 = 100.0;
 
-/// Where events go.
+/// Destination of the events.
 #[derive(Clone, Copy, PartialEq)]
 enum To {
     Nowhere,

@@ -18,12 +18,12 @@ use crate::subject::User;
 /// Datagrams a second. The first four are those of SC4S's published table.
 const RATES: [u64; 7] = [4_500, 9_000, 27_000, 67_000, 150_000, 250_000, 350_000];
 
-/// What the kernel allows an ordinary user unless told otherwise.
+/// Bytes of receive buffer that the kernel allows an ordinary user unless told otherwise.
 pub(super) const RMEM_MAX_DEFAULT: u64 = 212_992;
 
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 
-/// How long each rate is held by root.
+/// Seconds for which root holds each rate.
 const ROOT_SECONDS: u64 = 60;
 
 /// Times as much as we, the best peer must lose.

@@ -118,7 +118,7 @@ fn scale(runs: &mut [Run], bare_before: &[usize], bare: &[Run]) {
     }
 }
 
-/// Whether a cell keeps to so many CPU-µs per event in the reference state.
+/// Check that a cell keeps to so many CPU-µs per event in the reference state.
 pub(super) fn limit(cell: &Cell, limit_us: f64) -> Check {
     let median = cell.scaled().map(|spread| spread.median);
     Check::new(

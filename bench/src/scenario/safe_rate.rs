@@ -1,5 +1,5 @@
-//! What `inrush doctor` states as this host's safe rate, against the rate that `inrush run` really
-//! takes.
+//! The safe rate of this host that `inrush doctor` states, against the rate that `inrush run`
+//! really takes.
 //!
 //! The doctor states what a host takes whose senders are elsewhere, and has them on the same CPUs
 //! when it measures. Here they are elsewhere: doctor and receiver may use one half of the CPUs,
@@ -21,22 +21,22 @@ use crate::sender::{Amount, Header, Shape, Text, Wire};
 use crate::stats::Spread;
 use crate::subject::{Accepted, Inrush, Sink, User};
 
-/// How far apart the two may be, as a part of the rate taken.
+/// Largest distance of the two, as a part of the rate taken.
 const APART_MAX: f64 = 0.15;
 
-/// Where the search for the rate taken begins and ends, in parts of the rate stated.
+/// Ends of the search for the rate taken, in parts of the rate stated.
 const SEARCHED: (f64, f64) = (0.5, 2.0);
 
 /// Steps of the search: each halves what is left, down to 2.4 % of the rate stated.
 const STEPS: u32 = 6;
 
-/// What may pile up in a run and be called none, as a part of its time: what is disturbed for a
-/// moment is not yet overloaded.
+/// Lag of a run that still counts as none, as a part of its time: what is disturbed for a moment is
+/// not yet overloaded.
 const LAG_MAX: f64 = 0.05;
 
 const TEMPLATE: &str = include_str!("../../inrush/safe-rate.yaml");
 
-/// What the doctor measures with.
+/// Load with which the doctor measures.
 const SHAPE: Shape = Shape {
     wire: Wire::Tcp,
     connections: 4,
@@ -54,7 +54,7 @@ struct Report {
     safe_rate: Option<Stated>,
 }
 
-/// What the doctor states.
+/// Statement of the doctor.
 #[derive(Clone, Deserialize)]
 struct Stated {
     events_per_second: u64,
@@ -68,7 +68,7 @@ struct Round {
 }
 
 impl Round {
-    /// How far the statement is from what was taken, as a part of that; positive: too much.
+    /// Error of the statement, as a part of the rate taken; positive: too much.
     fn apart(&self) -> f64 {
         self.stated.events_per_second as f64 / self.taken.offered_rate - 1.0
     }

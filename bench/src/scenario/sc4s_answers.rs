@@ -1,4 +1,4 @@
-//! How many of SC4S's own recorded answers Inrush gives: a share, not a cost.
+//! Share of SC4S's own recorded answers that Inrush gives: not a cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

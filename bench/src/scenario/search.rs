@@ -25,7 +25,7 @@ const RUNS: usize = 5;
 /// Bytes of a message: 20 GB are a hundred million.
 const SIZE: u64 = 200;
 
-/// What is asked for, the time it may take, and how many events or rows there must be.
+/// One search, the seconds that it may take, and the number of events or rows that it must find.
 struct Question {
     name: &'static str,
     query: &'static str,

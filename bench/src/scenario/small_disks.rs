@@ -31,7 +31,7 @@ struct Plan {
     policy: &'static str,
     /// Of the store: nothing younger is deleted for room.
     min_age: Duration,
-    /// Whose backlog may make sources wait; the alarm names one of them.
+    /// Destinations whose backlog may make sources wait; the alarm names one of them.
     holders: &'static [&'static str],
     /// The alarm without which the run would have shown nothing.
     alarm: Option<&'static str>,

@@ -26,7 +26,7 @@ const SPARE_BYTES: u64 = 4 << 30;
 /// A queue that does not grow for so long is written.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// How long the answer to one event is waited for.
+/// Time for which the answer to one event is waited for.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Runs it.

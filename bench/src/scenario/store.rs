@@ -156,7 +156,7 @@ fn checks(run: &Run, files: u64) -> Vec<Check> {
 /// Seconds after which events are committed at the latest, and some to do it.
 const COMMIT_SECONDS: f64 = 13.0;
 
-/// Whether events were found soon.
+/// Check that 99 of 100 events were found within `most` seconds.
 pub(super) fn lag_within(lags: &[f64], most: f64, when: &str) -> Check {
     let mut sorted = lags.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@ use crate::lab::Lab;
 use crate::sender::Wire;
 use crate::subject::{BareTcp, BareUdp, Rsyslog, Sink, Subject, SyslogNg, User};
 
-/// Whose turn it is.
+/// Subject whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Who {
     Bare,
@@ -38,7 +38,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Who is measured beside the bare loop: Inrush first, then the peers that are there.
+    /// Subjects measured beside the bare loop: Inrush first, then the peers that are there.
     pub(super) fn subjects(&self, lab: &Lab) -> Vec<Who> {
         let mut subjects = vec![Who::Inrush];
         if lab.terms.peers && SyslogNg::installed() {
@@ -85,7 +85,7 @@ impl Setup {
     }
 }
 
-/// Whether another round is due: until there are enough `clean` runs, or twice as many as that.
+/// True if another round is due: until there are enough `clean` runs, or twice as many as that.
 pub(super) fn go_on(lab: &Lab, rounds: usize, clean: usize) -> bool {
     rounds < lab.terms.runs || (rounds < 2 * lab.terms.runs && clean < lab.terms.runs)
 }

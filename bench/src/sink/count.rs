@@ -1,4 +1,4 @@
-//! What the sink counts, and how it finds sequence numbers in what it is sent.
+//! Counts of the sink, and the search for sequence numbers in what it is sent.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -6,22 +6,22 @@ use std::io::{self, Write};
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 
-/// What stands before every event of a HEC body, in ours and in every peer's.
+/// Key before every event of a HEC body, in ours and in every peer's.
 const EVENT_KEY: &[u8] = b"\"event\":";
 
-/// What stands before the sequence number in a message of the generator.
+/// Key before the sequence number in a message of the generator.
 const SEQUENCE_KEY: &[u8] = b"seq=";
 
-/// What stands before the number of the connection that the message went out on.
+/// Key before the number of the connection that the message went out on.
 const SENDER_KEY: &[u8] = b"conn=";
 
-/// What stands before the time of sending in a message of the generator, nanoseconds since 1970.
+/// Key before the time of sending in a message of the generator, nanoseconds since 1970.
 const SENT_KEY: &[u8] = b"sent=";
 
 /// Digits of that time.
 const SENT_DIGITS: usize = 19;
 
-/// How far behind the start of an event its time of sending stands at most.
+/// Bytes from the start of an event within which its time of sending stands.
 const SENT_WITHIN: usize = 256;
 
 /// One event in so many is looked at for its time of sending, so that looking costs little.
@@ -30,7 +30,7 @@ const SENT_EVERY: usize = 16;
 /// Sequence numbers from here on are not the generator's: one is never asked for so many.
 const SEQUENCE_MAX: u64 = 1 << 31;
 
-/// What the sink has seen, as `GET /count` tells it.
+/// Counts of what the sink has seen, as `GET /count` tells them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) requests: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Counts {
     pub(crate) duplicates: u64,
     /// Events in which no sequence number was found.
     pub(crate) unnumbered: u64,
-    /// How long events took from the generator to here; absent if it was not noted.
+    /// Latency of events from the generator to here; absent if it was not noted.
     pub(crate) latency: Option<Latency>,
 }
 
@@ -76,7 +76,7 @@ impl Latency {
 pub(super) struct Counter {
     counts: Counts,
     seen: Option<HashMap<u64, Seen>>,
-    /// How long events took, in microseconds.
+    /// Latencies of events, in microseconds.
     times: Option<Vec<u32>>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Counter {
 struct Seen(Vec<u64>);
 
 impl Seen {
-    /// Whether `number` is new.
+    /// Notes `number`; true if it is new.
     fn insert(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1_u64 << (number % 64));
         if self.0.len() <= word {
@@ -106,7 +106,7 @@ impl Counter {
         }
     }
 
-    /// What counts the body that comes next.
+    /// Returns the counter of the body that comes next.
     pub(super) fn begin_body(&self) -> BodyCounter {
         BodyCounter::new(self.seen.is_some(), self.times.is_some())
     }

@@ -31,7 +31,7 @@ enum Phase {
     },
 }
 
-/// What of the body is still to come.
+/// Part of the body that is still to come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Left {
     Bytes(u64),
@@ -133,8 +133,8 @@ impl Exchange {
         Some(rest)
     }
 
-    /// What stands before `end`, and what follows; keeps the part where `end` has not come.
-    /// The outer nothing: it is longer than anyone sends.
+    /// Returns the bytes before `end`, and those that follow; keeps the part where `end` has not
+    /// come. The outer nothing: it is longer than anyone sends.
     #[allow(clippy::type_complexity)]
     fn until<'d>(&mut self, end: &[u8], data: &'d [u8]) -> Option<Option<(Vec<u8>, &'d [u8])>> {
         let known = self.partial.len();

@@ -50,18 +50,18 @@ pub struct HecSink {
     rate: u64,
 }
 
-/// When answers are given.
+/// Times at which answers are given: after a delay, at a rate.
 struct Pace {
     delay: Duration,
     /// Events a second; 0 is any number.
     rate: u64,
-    /// When what came so far was taken, at that rate.
+    /// Time at which what came so far counts as taken, at that rate.
     taken: Instant,
     /// Requests that came before.
     requests: u64,
     /// Events that came before.
     events: u64,
-    /// Who waits for an answer, the first first.
+    /// Connections that wait for an answer, the first first.
     waiting: VecDeque<Waiting>,
 }
 
@@ -84,7 +84,7 @@ impl Pace {
         }
     }
 
-    /// How many events have come, and when they are answered if not at once.
+    /// Number of events that have come, and the time of their answer if not at once.
     fn due(&mut self, counts: &Counts, now: Instant) -> (u64, Option<Instant>) {
         let requests = counts.requests - std::mem::replace(&mut self.requests, counts.requests);
         let events = counts.events - std::mem::replace(&mut self.events, counts.events);
@@ -98,7 +98,7 @@ impl Pace {
         (events, Some(self.taken.max(now + self.delay)))
     }
 
-    /// How long to wait for news.
+    /// Time left until the first answer is due; none if none is.
     fn timeout(&self) -> EpollTimeout {
         let Some(first) = self.waiting.front() else {
             return EpollTimeout::NONE;
@@ -241,8 +241,8 @@ impl Server {
     }
 }
 
-/// Whether the connection lives on. Answers are a hundred bytes: they always fit the socket
-/// unless the peer stopped reading, and a peer that does that is not kept.
+/// Sends the answers; true if the connection lives on. Answers are a hundred bytes: they always fit
+/// the socket unless the peer stopped reading, and a peer that does that is not kept.
 fn flush(connection: &mut Connection) -> bool {
     let sent = connection.stream.write_all(&connection.unsent).is_ok();
     connection.unsent.clear();

@@ -1,4 +1,16 @@
-//! Inrush itself: started as a user starts it, asked through its ledger.
+//! Inrush as a measured subject: process control, admin API, and the account in its ledger.
+//!
+//! # What it guarantees
+//! * A start returns after `inrush: ready`; all addresses come from the lines of the process.
+//! * `disagreement` names every mismatch: balance, sources against `sent`, each destination.
+//! * Progress is that of the named destination, or of the ledger's first one without a name.
+//! * `Accepted` counts events that sources accepted or hold, because packs filter and join events.
+//!
+//! # States
+//! The process runs until `stop`, `kill` or the drop of its `Inrush`.
+//!
+//! # Limits
+//! `STOP_MAX` bounds an orderly stop; a slower process is killed, and `stop` is an error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +34,7 @@ pub(crate) struct Inrush {
     tcp: Option<String>,
     udp: Option<String>,
     tls: Option<String>,
-    /// Whose account is asked for; the only destination if none is named.
+    /// The destination whose account is asked for; the only destination if none is named.
     destination: Option<String>,
 }
 
@@ -91,7 +103,7 @@ impl Inrush {
         &self.admin
     }
 
-    /// Where a POST makes it read its configuration again.
+    /// URL at which a POST makes it read its configuration again.
     pub(crate) fn reload_url(&self) -> String {
         format!("{}/api/v1/reload", self.admin)
     }
@@ -255,7 +267,7 @@ fn accepted_of(ledger: Value) -> Result<Progress> {
     Ok(progress)
 }
 
-/// What a ledger says of all sources together and of one destination.
+/// Account of all sources together and of one destination in a ledger.
 pub(crate) fn progress_of(ledger: Value, destination: Option<&str>) -> Result<Progress> {
     let sources = ledger["sources"]
         .as_object()
@@ -282,8 +294,8 @@ pub(crate) fn progress_of(ledger: Value, destination: Option<&str>) -> Result<Pr
     })
 }
 
-/// What of a ledger does not agree with `sent` events; nothing if all does. Without the name of a
-/// destination, every one of them must have delivered all.
+/// Entries of a ledger that do not agree with `sent` events; nothing if all do. Without the name of
+/// a destination, every one of them must have delivered all.
 pub(crate) fn disagreement(ledger: &Value, sent: u64, only: Option<&str>) -> Option<String> {
     let mut wrong = Vec::new();
     if ledger["balanced"] != Value::Bool(true) {
@@ -314,7 +326,7 @@ pub(crate) fn disagreement(ledger: &Value, sent: u64, only: Option<&str>) -> Opt
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// Where the binary is, if nobody says: beside this one, built by the same profile.
+/// Path of the binary, if none is given: beside this one, built by the same profile.
 pub(crate) fn default_binary() -> Result<PathBuf> {
     let this = std::env::current_exe().context("own path")?;
     let beside = this.with_file_name("inrush");

@@ -1,5 +1,5 @@
-//! What is measured: the bare loops, Inrush and its peers, each a process that can be started,
-//! sent to, asked how much it has taken, and ended.
+//! Subjects of the measurement: the bare loops, Inrush and its peers, each a process that can be
+//! started, sent to, asked how much it has taken, and ended.
 
 mod bare;
 mod inrush;
@@ -22,7 +22,7 @@ pub(crate) use syslog_ng::SyslogNg;
 use crate::child::wait;
 use crate::sender::Wire;
 
-/// How long the account may stand still before what is missing is taken for lost.
+/// Seconds for which the account may stand still before what is missing is taken for lost.
 const STILL_SECONDS_MAX: f64 = 15.0;
 
 /// A receiver that runs.
@@ -33,10 +33,10 @@ pub(crate) trait Subject {
     /// `HOST:PORT` to send to.
     fn address(&self, wire: Wire) -> Result<String>;
 
-    /// What it has taken so far.
+    /// Account of what it has taken so far.
     fn progress(&mut self) -> Result<Progress>;
 
-    /// How long to leave it alone between two questions: answering costs it CPU.
+    /// Time to leave it alone between two questions: answering costs it CPU.
     fn patience(&self) -> Duration {
         Duration::from_millis(10)
     }
@@ -46,7 +46,7 @@ pub(crate) trait Subject {
         sent
     }
 
-    /// What is wrong with its last account of `sent` events; nothing if all is right.
+    /// Errors in its last account of `sent` events; nothing if all is right.
     fn wrong(&self, last: &Progress, sent: u64) -> Option<String> {
         let missing = last.unaccounted(sent);
         (missing != 0 || last.pending != 0)
@@ -54,7 +54,7 @@ pub(crate) trait Subject {
     }
 }
 
-/// What a subject has taken, in events.
+/// Account of what a subject has taken, in events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Progress {
     /// Taken to the end: parsed and thrown away, or delivered.
@@ -68,7 +68,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Whether every one of `sent` events has come to its end.
+    /// True if every one of `sent` events has come to its end.
     pub(crate) fn settles(&self, sent: u64) -> bool {
         self.pending == 0 && self.delivered + self.kernel_dropped >= sent
     }

@@ -33,7 +33,7 @@ const AT_ONCE: usize = 2;
 /// Parts of the events that only warm the virtual machine up.
 const WARM_UP: f64 = 0.25;
 
-/// How long it may take until all is merged.
+/// Time until all is merged, at most.
 const MERGED_MAX: Duration = Duration::from_secs(120);
 
 /// A running node.
@@ -42,12 +42,12 @@ pub(crate) struct OpenSearch {
     api: Api,
 }
 
-/// Where it is asked.
+/// The HTTP API of the node.
 struct Api {
     url: String,
 }
 
-/// What it did.
+/// Result of indexing.
 pub(crate) struct Indexed {
     pub(crate) run: Run,
     /// Bytes of its index for an event.
@@ -55,7 +55,7 @@ pub(crate) struct Indexed {
 }
 
 impl OpenSearch {
-    /// Whether there is a Java and a Maven to get it with.
+    /// True if there is a Java and a Maven to get it with.
     pub(crate) fn installed() -> bool {
         let works = |program: &str| Command::new(program).arg("--version").output().is_ok();
         works("java") && works("mvn")

@@ -16,7 +16,7 @@ use crate::sender::Wire;
 /// The variable that names the program.
 const VARIABLE: &str = "RSYSLOGD";
 
-/// Where Debian puts it.
+/// Path at which Debian installs it.
 const PROGRAM: &str = "/usr/sbin/rsyslogd";
 
 /// impstats writes once a second; less than this much CPU in that time is the statistics alone.
@@ -115,8 +115,8 @@ impl Subject for Rsyslog {
         Ok(format!("127.0.0.1:{}", self.port))
     }
 
-    /// What the input has submitted waits in the main queue for the parser, which no counter of
-    /// this version tells: as long as the process computes, something is pending.
+    /// Events that the input has submitted wait in the main queue for the parser, which no counter
+    /// of this version tells: as long as the process computes, something is pending.
     fn progress(&mut self) -> Result<Progress> {
         let before = process_cpu(self.pid())?.total_us();
         wait(Duration::from_millis(200));

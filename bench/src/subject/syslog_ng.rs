@@ -12,10 +12,10 @@ use crate::child::{Served, free_port, wait};
 use crate::meter::udp_dropped;
 use crate::sender::Wire;
 
-/// Where Debian puts it.
+/// Path at which Debian installs it.
 const PROGRAM: &str = "/usr/sbin/syslog-ng";
 
-/// How long it may take until its control socket answers.
+/// Seconds until its control socket answers, at most.
 const READY_SECONDS_MAX: u64 = 20;
 
 /// A running syslog-ng.
@@ -27,7 +27,7 @@ pub(crate) struct SyslogNg {
 }
 
 impl SyslogNg {
-    /// Whether it is installed.
+    /// True if it is installed.
     pub(crate) fn installed() -> bool {
         Path::new(PROGRAM).exists()
     }
@@ -42,7 +42,7 @@ impl SyslogNg {
         Some(format!("syslog-ng {}", installed.trim()))
     }
 
-    /// Whether it can parse one connection's messages by several workers: from 4.3 on.
+    /// True if it can parse one connection's messages by several workers: from 4.3 on.
     pub(crate) fn can_parallelize() -> bool {
         Self::version().is_some_and(|version| is_since(&version, (4, 3)))
     }
@@ -136,7 +136,7 @@ impl Subject for SyslogNg {
     }
 }
 
-/// Whether `syslog-ng 4.8.1-1` is of this version or a later one.
+/// True if `words`, such as `syslog-ng 4.8.1-1`, are of this version or a later one.
 fn is_since(words: &str, least: (u32, u32)) -> bool {
     let number = words.rsplit(' ').next().unwrap_or_default();
     let mut parts = number.split(['.', '-', '~', '+']).map(str::parse::<u32>);

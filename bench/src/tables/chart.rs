@@ -43,7 +43,7 @@ fn step(span: f64) -> f64 {
     fits.unwrap_or(&10.0) * power
 }
 
-/// What is drawn from zero to where, and with which steps.
+/// Ranges of both axes, from zero to `end` and `top`, and their grid steps.
 struct Frame {
     end: f64,
     top: f64,

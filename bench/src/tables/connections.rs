@@ -6,7 +6,7 @@ use crate::sender::Wire;
 
 const CONNECTIONS: [u64; 3] = [1, 10, 100];
 
-/// What the other tables of streams show too.
+/// Throughput, CPU time and memory of one run, as the other tables of streams show them too.
 pub(super) fn throughput(
     bench: &Bench<'_>,
     who: &Contender,

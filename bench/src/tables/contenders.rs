@@ -1,4 +1,4 @@
-//! Who is measured, and with which configuration.
+//! The contenders that are measured, and their configurations.
 
 use anyhow::Result;
 
@@ -60,7 +60,7 @@ impl Contender {
         self.product == Product::Inrush
     }
 
-    /// Whether it is installed.
+    /// True if it is installed.
     pub(super) fn is_here(&self) -> bool {
         match self.product {
             Product::Inrush => true,

@@ -30,7 +30,7 @@ use crate::sender::{Amount, Shape};
 use crate::stats::median;
 use contenders::Contender;
 
-/// What goes into the folder of results.
+/// Files in the folder of results.
 const JSON: &str = "bench.json";
 const PAGE: &str = "bench.html";
 
@@ -92,7 +92,7 @@ impl Name {
     }
 }
 
-/// Whether less of it is better.
+/// Direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Better {
@@ -144,7 +144,7 @@ struct Row {
     /// As the columns are; the median of the runs.
     values: Vec<Option<f64>>,
     runs: usize,
-    /// What was wrong, if something was.
+    /// Errors of the runs, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     wrong: Option<String>,
 }
@@ -160,7 +160,7 @@ struct Series {
     points: Points,
 }
 
-/// How a chart of lines is labelled.
+/// Axis labels of a chart of lines.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Axes {
     x: &'static str,
@@ -172,9 +172,9 @@ struct Axes {
 struct Table {
     name: String,
     shows: &'static str,
-    /// What others publish.
+    /// Figures that others publish.
     published: &'static str,
-    /// What the reader should know.
+    /// Remarks that the reader should know.
     notes: Vec<String>,
     columns: Vec<Column>,
     rows: Vec<Row>,
@@ -204,11 +204,11 @@ struct Load {
 /// One run of a contender under a load.
 type Once = fn(&Bench<'_>, &Contender, &Load) -> Result<Measured>;
 
-/// What one run gave.
+/// Result of one run.
 struct Measured {
     values: Vec<Option<f64>>,
     wrong: Option<String>,
-    /// What it looked like over time.
+    /// Points of the run over time.
     points: Points,
 }
 
@@ -227,7 +227,7 @@ fn bars(_: &Plan, _: &[Row], _: &[Points]) -> Vec<Series> {
     Vec::new()
 }
 
-/// What all tables share.
+/// State that all tables share.
 struct Bench<'a> {
     lab: Lab,
     /// Somebody has asked it to end.

@@ -14,10 +14,10 @@ use crate::subject::Sink;
 const SENT: u64 = 60_000;
 const TAKEN: u64 = 30_000;
 
-/// How far apart the counts are.
+/// Interval between two counts.
 const STEP: Duration = Duration::from_millis(250);
 
-/// How long the count may stand still before what is missing is taken for lost.
+/// Time for which the count may stand still before what is missing is taken for lost.
 const STILL_MAX: Duration = Duration::from_secs(15);
 
 pub(super) fn plan(bench: &Bench<'_>) -> Plan {

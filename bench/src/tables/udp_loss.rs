@@ -10,7 +10,7 @@ const RATES: [u64; 7] = [4_500, 9_000, 27_000, 67_000, 150_000, 350_000, 0];
 /// Senders, each with a port of its own.
 const SENDERS: [u64; 2] = [1, 64];
 
-/// Where the unbounded rate stands in the chart.
+/// Place of the unbounded rate on the chart's axis, in datagrams a second.
 const UNBOUNDED_AT: f64 = 500_000.0;
 
 /// Messages of 800 bytes; datagrams eight at a time (UDP_SEGMENT), as a card hands them over.

@@ -1,4 +1,17 @@
-//! Expressions, compiled once.
+//! Compiler and evaluator of CEL expressions: a text becomes a [`Program`] that all workers share.
+//!
+//! # What it guarantees
+//! * Compilation rejects bad syntax, unknown variables, and most type errors by a sample event.
+//! * A literal pattern of `matches` is compiled once and matches in time linear in the text.
+//! * A panic of the parser is a [`CompileError`], since the parser runs on a thread of its own.
+//!
+//! # States
+//! A [`Program`] is immutable after [`Program::compile`]; each evaluation opens its own scope.
+//!
+//! # Limits
+//! An expression has at most `EXPRESSION_BYTES_MAX` bytes, `OPERATORS_MAX` operators and brackets,
+//! `DEPTH_MAX` nested brackets and `LEVELS_MAX` tree levels. The parser's stack has
+//! `PARSER_STACK_BYTES`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +41,7 @@ const LEVELS_MAX: usize = 48;
 /// Bytes of stack for the parser, which takes some 40 KiB for a bracket in a debug build.
 const PARSER_STACK_BYTES: usize = 16 * 1024 * 1024;
 
-/// What an expression is to give.
+/// Kind of value that an expression is to give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// True or false.
@@ -37,7 +50,7 @@ pub enum Kind {
     Value,
 }
 
-/// What an expression gave.
+/// Value that an expression gave.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// True or false.
@@ -50,11 +63,11 @@ pub enum Value {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{words}")]
 pub struct CompileError {
-    /// What is wrong, and what to do.
+    /// The problem and the remedy.
     pub words: String,
 }
 
-/// What went wrong with an event.
+/// Error of an expression on an event.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -120,12 +133,12 @@ impl Program {
         &self.written
     }
 
-    /// Whether it gives the same for all events of a class that have nothing of their own.
+    /// True if it gives the same for all events of a class that have nothing of their own.
     pub fn is_of_class(&self) -> bool {
         self.of_class
     }
 
-    /// Whether the condition holds for an event.
+    /// True if the condition holds for an event.
     ///
     /// # Errors
     /// The expression asked for what the event does not have, or its types do not fit.
@@ -232,7 +245,8 @@ fn parse(written: &str) -> Result<Expression, CompileError> {
         )));
     }
     let parsing = std::thread::scope(|scope| {
-        let parser = std::thread::Builder::new().stack_size(PARSER_STACK_BYTES);
+        let parser = std::thread::Builder::new().name("cel-parser".into());
+        let parser = parser.stack_size(PARSER_STACK_BYTES);
         let thread = parser.spawn_scoped(scope, || {
             let parsed = Parser::new().parse(written);
             parsed.map_err(|errors| syntax(&errors)).and_then(shallow)
@@ -309,7 +323,7 @@ fn free(at: &Expression, bound: &mut Vec<String>, out: &mut Vec<String>) {
     bound.truncate(before);
 }
 
-/// What an expression consists of.
+/// Sub-expressions directly below an expression.
 fn parts(at: &mut Expression) -> Vec<&mut Expression> {
     match &mut at.expr {
         Expr::Call(call) => {

@@ -9,7 +9,7 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use inrush_event::{ClassInfo, EventNames, Extra, ExtraKey, Record, SourceInfo, Span, Timestamp};
 
-/// What expressions can ask an event for, each with what it is.
+/// Variables that expressions can ask an event for, each with what it is.
 pub const VARIABLES: &[(&str, &str)] = &[
     ("index", "where it is kept: text"),
     ("sourcetype", "text"),
@@ -61,13 +61,13 @@ pub struct View<'a> {
     pub arena: &'a [u8],
     /// The event.
     pub record: &'a Record,
-    /// What it is called.
+    /// Its names: index, sourcetype, source, vendor, product and class.
     pub names: EventNames<'a>,
-    /// What it was recognised as.
+    /// Class that it was recognised as, if any.
     pub class: Option<&'a ClassInfo>,
-    /// Where it came in.
+    /// Source in the configuration by which it came in.
     pub source: &'a SourceInfo,
-    /// Who sent it.
+    /// The sender's address, if known.
     pub sender: Option<IpAddr>,
     /// The name in its certificate.
     pub client: Option<&'a str>,

@@ -48,7 +48,7 @@ pub(crate) fn arrange(texts: &mut Vec<&[u8]>) {
     }
 }
 
-/// How often each byte stands in a message, of all bytes, roughly.
+/// Share of each byte in all bytes of messages, roughly.
 struct Common([f64; 256]);
 
 impl Common {

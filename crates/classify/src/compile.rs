@@ -54,7 +54,7 @@ impl Table {
 pub struct Warning {
     /// The file.
     pub file: String,
-    /// Where in it.
+    /// Place in the file.
     pub at: Place,
     /// In words.
     pub words: String,
@@ -63,14 +63,14 @@ pub struct Warning {
 /// Two rules of which the second is never taken.
 pub type Shadow = (String, String);
 
-/// What a configuration sets in place of what packs set, by `vendor_product` or
+/// Texts that a configuration sets in place of what packs set, by `vendor_product` or
 /// `vendor_product_class` in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     by_key: HashMap<String, Override>,
 }
 
-/// What counts for one key.
+/// Override of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Override {
     pub(crate) index: Option<String>,
@@ -98,12 +98,12 @@ impl Overrides {
         self.by_key.insert(key.to_ascii_lowercase(), one);
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// What counts for a vendor's product, then for its class.
+    /// Overrides of a vendor's product, then of its class.
     pub(crate) fn of(&self, vendor: &str, product: &str, class: &str) -> [Option<&Override>; 2] {
         let key = format!("{vendor}_{product}").to_ascii_lowercase();
         let more = format!("{key}_{class}").to_ascii_lowercase();
@@ -191,7 +191,7 @@ impl Packs {
         Self::compile(Vec::new(), Overrides::default()).0
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     pub fn len(&self) -> usize {
         self.rules
     }
@@ -201,7 +201,7 @@ impl Packs {
         self.has_own
     }
 
-    /// Whether there is no rule.
+    /// True if there is no rule.
     pub fn is_empty(&self) -> bool {
         self.rules == 0
     }
@@ -321,7 +321,7 @@ fn alternatives(when: &When) -> Option<Vec<&When>> {
     }
 }
 
-/// Whether everything that `one` takes, `other` takes too.
+/// True if `other` takes everything that `one` takes.
 fn is_covered(one: &When, other: &When) -> bool {
     match (one, other) {
         (When::All(all), other) if !matches!(other, When::All(_)) => {

@@ -1,4 +1,4 @@
-//! What is wrong with a pack.
+//! Error of a pack.
 
 use std::fmt;
 

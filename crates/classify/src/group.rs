@@ -8,38 +8,38 @@ use crate::event::Event;
 use crate::pack::Part;
 use crate::template::{Piece, Text};
 
-/// What stands for the texts of the parts in a group's event.
+/// Name of the placeholder for the texts of the parts in a group's event.
 pub const JOINED: &str = "joined";
 
-/// How parts of events are put together.
+/// Rule by which parts of events are put together.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The name of the rule.
     pub rule: String,
-    /// What parts of one event have in common.
+    /// Key texts that parts of one event have in common.
     pub by: Vec<Text>,
-    /// How long the first part waits for the others.
+    /// Time for which the first part waits for the others.
     pub wait: Duration,
-    /// How many parts there are; `None`: as many as come in time.
+    /// Number of parts; `None`: as many as come in time.
     pub parts: Option<Text>,
     /// The number of a part; `None`: they stand in the order in which they come.
     pub order: Option<Text>,
-    /// What stands between two parts.
+    /// Text between two parts.
     pub join: String,
-    /// What comes out.
+    /// Event that comes out.
     pub event: Whole,
 }
 
-/// What comes out of a group.
+/// Event that comes out of a group.
 #[derive(Clone, Debug)]
 pub enum Whole {
     /// The texts of all parts, with a text before and behind them that the last one to come says.
     Joined {
-        /// What each part brings.
+        /// Text of each part.
         part: Text,
-        /// What stands before them.
+        /// Text before them.
         before: Text,
-        /// What stands behind them.
+        /// Text behind them.
         after: Text,
     },
     /// The last one to come stands for all; its event's text, if that differs.
@@ -47,7 +47,7 @@ pub enum Whole {
 }
 
 impl Group {
-    /// Whether the last part to come stands for all.
+    /// True if the last part to come stands for all.
     pub fn is_last(&self) -> bool {
         matches!(self.event, Whole::Last(_))
     }
@@ -68,7 +68,7 @@ impl Group {
 }
 
 impl Text {
-    /// What stands before and behind `${name}`; `None` unless it stands there once and bare.
+    /// Texts before and behind `${name}`; `None` unless it stands there once and bare.
     pub fn around(&self, name: &str) -> Option<(Self, Self)> {
         let Self::Pieces(pieces) = self else {
             return None;
@@ -91,8 +91,8 @@ impl Text {
     }
 }
 
-/// What one event says of the group that it is a part of. Spans point into the arena or, from its
-/// end on, into the event's scratch bytes.
+/// Spans that one event gives for the group that it is a part of. They point into the arena or,
+/// from its end on, into the event's scratch bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartSpans {
     /// The rule's place in the last stage.
@@ -106,7 +106,7 @@ pub(crate) struct PartSpans {
 }
 
 impl PartSpans {
-    /// What `event` says of its group.
+    /// Reads what `event` says of its group.
     pub(crate) fn read(rule: u32, group: &Group, event: &mut Event<'_>) -> Self {
         let keys: Vec<Span> = group.by.iter().map(|text| event.eval(text)).collect();
         let start = event.here();
@@ -172,15 +172,16 @@ pub fn resolve<'c>(span: Span, arena: &'c [u8], tail: &'c [u8]) -> &'c [u8] {
 /// A part of a group's event.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupPart<'c> {
-    /// What it has in common with the others: the texts of [`Group::by`], each behind its length.
+    /// Key that it has in common with the others: the texts of [`Group::by`], each behind its
+    /// length.
     pub by: &'c [u8],
-    /// What it brings.
+    /// Text of the part.
     pub text: &'c [u8],
-    /// What stands before the joined texts, or the event's text where the last part stands for all.
+    /// Text before the joined texts, or the event's text where the last part stands for all.
     pub before: &'c [u8],
-    /// What stands behind them.
+    /// Text behind the joined texts.
     pub after: &'c [u8],
-    /// How many parts there are, if it says so.
+    /// Number of parts, if it says so.
     pub parts: Option<u64>,
     /// Its number, if it says so.
     pub order: Option<u64>,

@@ -1,4 +1,4 @@
-//! What hosts were last known to be: the header of their next event may say less.
+//! Products that hosts were last known to be: the header of their next event may say less.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! Which rules of a stage can hold for an event at all.
+//! Index of a stage's rules: finds the candidates, which are those that can hold for an event at
+//! all.
 //!
 //! Every rule is filed under texts of which a match must have one: the program, the beginning of
 //! the message, something within it, the hint, a value that was read. A rule without such a text is
@@ -63,7 +64,7 @@ struct Gate {
     part: Part,
     /// A bit for each byte.
     firsts: [u64; 4],
-    /// Whether they can by the empty text.
+    /// True if rules can be found by the empty text.
     empty: bool,
 }
 
@@ -126,14 +127,14 @@ const FASTEST_MAX: usize = 32;
 /// Bytes that texts of one rule must share to count as one.
 const ALIKE: usize = 6;
 
-/// Where a rule is filed.
+/// Key that a rule is filed under.
 enum File<'w> {
     Text(&'w Part, Anchor<'w>, bool),
     Hint(&'w str, &'w str),
 }
 
 impl File<'_> {
-    /// Whether the case of the text counts.
+    /// True if the case of the text counts.
     fn counts_case(&self) -> bool {
         matches!(self, Self::Text(_, _, true))
     }
@@ -250,18 +251,18 @@ impl Index {
         })
     }
 
-    /// Whether rules can be found by nothing but program, listener and hint if it is by none of
+    /// True if rules can be found by program, listener and hint alone: none can by a part of
     /// `live`.
     pub(crate) fn is_closed(&self, live: Parts) -> bool {
         live == 0 && self.parts.len() <= Parts::BITS as usize
     }
 
-    /// Whether rules are filed under hints.
+    /// True if rules are filed under hints.
     pub(crate) fn has_hints(&self) -> bool {
         !self.hints.is_empty()
     }
 
-    /// Whether no rule can hold.
+    /// True if no rule can hold.
     pub(crate) fn is_empty(&self) -> bool {
         self.fixed.is_empty()
             && self.parts.is_empty()
@@ -329,7 +330,7 @@ impl Index {
     }
 }
 
-/// Where a rule can be filed by the first expression that it must read with.
+/// Keys of a rule by the first expression that it must read with.
 fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
     let step = branch.read.first().filter(|step| !step.optional)?;
     let original = matches!(
@@ -363,8 +364,8 @@ impl When {
     }
 }
 
-/// Whether a condition holds for sure where one of the texts is found that it is filed under, if
-/// that is found anywhere and its case counts.
+/// True if any text that a condition is filed under proves it. The text must be one that is found
+/// anywhere, and its case must count.
 fn proves(when: &When) -> bool {
     match when {
         When::Part(test) => test.pattern.is_contained(),
@@ -385,7 +386,7 @@ fn useful(anchor: Anchor<'_>) -> Option<Anchor<'_>> {
     }
 }
 
-/// Where a condition can be filed: under each of the answers; `None`: nowhere.
+/// Keys of a condition, which is filed under each of them; `None`: it has none.
 fn files(when: &When) -> Option<Vec<File<'_>>> {
     match when {
         When::Part(test) => {
@@ -409,8 +410,8 @@ fn files(when: &When) -> Option<Vec<File<'_>>> {
     }
 }
 
-/// How few events a set of files lets through, and how cheap it is to ask: the worst of them
-/// counts.
+/// Score of a set of keys: how few events they let through, and how cheap they are to ask. The
+/// worst of them counts.
 fn score(files: &[File<'_>]) -> usize {
     let one = |file: &File<'_>| match file {
         File::Hint(..) => 900,

@@ -1,5 +1,5 @@
-//! What is it? Compiles vendor packs once into tables and automata, and stamps what they say on
-//! every event.
+//! Classifier of events: compiles vendor packs once into tables and automata, and stamps what they
+//! say on every event.
 //!
 //! # What it guarantees
 //! * The cost of an event hardly grows with the rules: candidates come from tries over the program

@@ -1,4 +1,4 @@
-//! What tells most names of values apart without a look at their texts.
+//! Marks of names of values: they tell most names apart without a look at their texts.
 
 /// The length of a name, its first, middle and last byte: what differs there is another name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -1,4 +1,17 @@
-//! What of an event is asked for at all: the rest of what a step finds is not kept.
+//! Usage analysis of packs: each reading step learns the names of values that rules ask for.
+//!
+//! # What it guarantees
+//! * A step keeps the values for its own rule and for the stage that its rule enters. It also keeps
+//!   those for the stages `listener`, `fallback` and `after`.
+//! * Steps of the stages `header`, `raw`, `repair` and `hint` keep the values for any rule.
+//! * A rule that sends all values keeps each counted value, or the one JSON object of them all.
+//!
+//! # States
+//! `prune` runs once, as packs are compiled; events only look names up.
+//!
+//! # Limits
+//! Names come from packs alone, so that no event adds one. A look-up tests one bit and searches at
+//! most one of `CHAINS` chains.
 
 use std::sync::Arc;
 
@@ -12,7 +25,7 @@ use crate::template::{Piece, Text};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     names: Texts,
-    /// What a name begins with up to each of its dots, and the names.
+    /// Prefixes of the names up to each of their dots, and the names.
     paths: Texts,
 }
 
@@ -90,12 +103,12 @@ impl Texts {
 }
 
 impl Names {
-    /// Whether that name is asked for.
+    /// True if that name is asked for.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
         self.names.contains(name)
     }
 
-    /// Whether that name, or one below it, is asked for.
+    /// True if that name, or one below it, is asked for.
     pub(crate) fn leads_on(&self, path: &[u8]) -> bool {
         self.paths.contains(path)
     }
@@ -117,11 +130,11 @@ impl Names {
     }
 }
 
-/// What rules ask for.
+/// Values that rules ask for.
 #[derive(Clone, Debug, Default)]
 struct Needs {
     names: Names,
-    /// Whether all values that count are asked for.
+    /// True if all values that count are asked for.
     all: bool,
 }
 
@@ -138,8 +151,8 @@ impl Needs {
         needs
     }
 
-    /// What the rules of a stage ask of who enters it. One that reads the event's format itself
-    /// has all values from there: the others need not pay for it.
+    /// Values that the rules of a stage ask of who enters it. A rule that reads the event's format
+    /// itself has all values from there: the others need not pay for it.
     fn of_entered(stage: Stage, rules: &[Rule]) -> Self {
         let mut needs = Self::default();
         for rule in rules {
@@ -221,7 +234,7 @@ impl Needs {
     }
 }
 
-/// Whether a step reads the format that a stage is for.
+/// True if a step reads the format that a stage is for.
 fn reads_format(stage: Stage, action: &Action) -> bool {
     matches!(
         (stage, action),
@@ -276,7 +289,7 @@ pub(crate) fn prune(stages: &mut [(Stage, Vec<Rule>)]) {
     }
 }
 
-/// Whether all values that count come from one JSON object: then the object itself is what they
+/// True if all values that count come from one JSON object: then the object itself is what they
 /// make.
 fn is_whole(branch: &Branch) -> bool {
     fn count(branch: &Branch, kept: &mut usize, json: &mut usize) {

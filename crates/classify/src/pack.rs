@@ -1,5 +1,16 @@
-//! A pack as it was read: rules with their conditions, steps and samples. [`crate::Packs`] compiles
-//! them.
+//! Data model of a vendor pack: rules with their conditions, steps, texts and samples.
+//!
+//! # What it guarantees
+//! * The model does no I/O and knows no YAML: a reader fills it in, [`crate::Packs`] compiles it.
+//! * [`Stage::ALL`] is the order of the stages, and [`Stage::name`] is a stage's name in packs.
+//! * The fields of a [`Test`] that matching reads share one cache line, asserted at compile time.
+//!
+//! # States
+//! A [`Pack`] is as its file says until [`crate::Packs::compile`] consumes it. Compilation sets
+//! [`Rule::own`] and each branch's number, changes and `then`; compiled rules never change.
+//!
+//! # Limits
+//! The model has no bounds of its own: the YAML reader bounds a pack's values, text and depth.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +24,7 @@ use crate::pattern::Pattern;
 use crate::read::Step;
 use crate::template::Text;
 
-/// Where something stands in a pack's file; both count from 1.
+/// Line and column in a pack's file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// The line.
@@ -27,24 +38,24 @@ pub struct Place {
 pub struct Pack {
     /// The file's name, for messages and for the order of rules.
     pub file: String,
-    /// Whose products it is about.
+    /// Vendor and products that it is about, in words.
     pub about: String,
     /// The rules, in their order.
     pub rules: Vec<Rule>,
     /// Names of rules of other packs that do not count.
     pub disable: Vec<(String, Place)>,
-    /// Whether it comes with Inrush. A user's own file may have the same name.
+    /// True if it comes with Inrush. A user's own file may have the same name.
     pub builtin: bool,
 }
 
-/// How one product, or one kind of its events, is recognised and what follows from it.
+/// Rule that recognises one product, or one kind of its events, and what follows from it.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Unique over all packs.
     pub name: String,
-    /// Where the rule begins.
+    /// Place at which the rule begins.
     pub at: Place,
-    /// When it is asked.
+    /// Stage in which it is asked.
     pub stage: Stage,
     /// Rules with a lower one are asked first.
     pub order: i64,
@@ -61,7 +72,7 @@ pub struct Rule {
     pub then: Option<Stage>,
     /// The definitions of SC4S that it stands for.
     pub sc4s: Vec<String>,
-    /// How it puts parts of events together; rules of the last stage only.
+    /// Group that its events are parts of; rules of the last stage only.
     pub group: Option<Arc<Group>>,
     /// Events and what must come of them.
     pub samples: Vec<Sample>,
@@ -89,15 +100,15 @@ impl Rule {
 #[derive(Clone, Debug, Default)]
 #[repr(C, align(64))]
 pub struct Branch {
-    /// What is read, in order.
+    /// Steps that read the event, in order.
     pub read: Vec<Step>,
     /// Changes that it makes to an event. All from here to `then` is known once packs are compiled.
     pub(crate) acts: Box<[Act]>,
     /// Its number among all branches.
     pub(crate) id: u32,
-    /// Whether the event is filtered.
+    /// True if the event is filtered.
     pub drop: bool,
-    /// Whether the cases after it are asked too.
+    /// True if the cases after it are asked too.
     pub go_on: bool,
     /// True if it has cases.
     pub(crate) has_cases: bool,
@@ -109,15 +120,15 @@ pub struct Branch {
     pub when: When,
     /// Further branches: the first that holds is taken.
     pub cases: Vec<Branch>,
-    /// What is set.
+    /// Properties that it sets.
     pub set: Set,
 }
 
-/// When a rule is asked.
+/// Stage in which a rule is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
-    /// What is known by how it begins.
+    /// Events that are known by their beginning.
     Begins,
     /// Headers that are almost syslog.
     Header,
@@ -125,7 +136,7 @@ pub enum Stage {
     Raw,
     /// Programs that are none.
     Repair,
-    /// What is known of the sender.
+    /// Facts that are known of the sender.
     Hint,
     /// Events with structured data.
     Sdata,
@@ -143,7 +154,7 @@ pub enum Stage {
     Cisco,
     /// By the listener or the hint.
     Listener,
-    /// What is left.
+    /// Events that are left.
     Fallback,
     /// Every event, at the end.
     After,
@@ -195,7 +206,7 @@ impl Stage {
         Self::ALL.into_iter().find(|stage| stage.name() == name)
     }
 
-    /// Whether it is entered by `then`.
+    /// True if it is entered by `then`.
     pub const fn is_entered(self) -> bool {
         matches!(self, Self::Cef | Self::Leef | Self::Json | Self::Cisco)
     }
@@ -222,7 +233,7 @@ pub enum Part {
     Raw,
     /// The bytes of `program[pid]: `.
     Header,
-    /// What was set as vendor so far.
+    /// Vendor that was set so far.
     Vendor,
     /// As product.
     Product,
@@ -345,7 +356,7 @@ pub struct Test {
 
 const _: () = assert!(std::mem::offset_of!(Test, written) == 64);
 
-/// How a header was read, as conditions name it.
+/// Format in which a header was read, as conditions name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Header {
     /// RFC 3164 in any of its shapes.
@@ -356,7 +367,7 @@ pub enum Header {
     Unparsed,
 }
 
-/// What a branch sets. `None` leaves it as it is.
+/// Properties that a branch sets. `None` leaves one as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
     /// The vendor.
@@ -381,13 +392,13 @@ pub struct Set {
     pub values: Vec<(String, Text)>,
     /// The zone of times without one, by its name in the zone database or as an offset.
     pub zone: Option<jiff::tz::TimeZone>,
-    /// Whether the receive time counts.
+    /// True if the receive time counts.
     pub received_time: bool,
     /// Vendor and product that the sender stands for.
     pub hint: Option<(String, String)>,
 }
 
-/// What is sent as the event's text.
+/// Text that is sent for the event.
 #[derive(Clone, Debug)]
 pub enum Template {
     /// One that follows from the record's parts.
@@ -403,28 +414,28 @@ pub enum Template {
 /// An event and what must come of it.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Where it stands.
+    /// Place of the sample.
     pub at: Place,
     /// The record, or several that come one after the other.
     pub raw: Vec<String>,
     /// The listener that it came to.
     pub listener: Option<String>,
-    /// What the listener stands for.
+    /// Vendor and product that the listener stands for.
     pub hint: Option<(String, String)>,
-    /// Who sent it.
+    /// Address of the sender.
     pub sender: Option<IpAddr>,
-    /// When it came.
+    /// Receive time.
     pub received: Option<jiff::Timestamp>,
     /// Options of the configuration.
     pub options: Vec<(String, String)>,
-    /// What must come out.
+    /// Results that must come out.
     pub expect: Vec<Expectation>,
 }
 
 /// One thing that must come of a sample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expectation {
-    /// Where it stands.
+    /// Place of the expectation.
     pub at: Place,
     /// `index`, `sourcetype`, `source`, `host`, `event`, `time`, `vendor`, `product`, `class`,
     /// `dropped`, or `fields.NAME`.

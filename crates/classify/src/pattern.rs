@@ -1,4 +1,17 @@
-//! Patterns on a text: `text`, `text*`, `*text*`, `*text`, `a*b`, `/expression/`.
+//! Pattern matcher on bytes: `text`, `text*`, `*text*`, `*text`, `a*b` and `/expression/`.
+//!
+//! # What it guarantees
+//! * Matching takes time linear in the text.
+//! * The prefix `i:`, or the flag `i` of an expression, ignores the case of ASCII letters only.
+//! * Every match has the pattern's anchor, so that a search for anchors misses no match.
+//! * `Pattern::covers` is conservative: true is certain, false proves nothing.
+//!
+//! # States
+//! A [`Pattern`] is immutable after [`Pattern::parse`].
+//!
+//! # Limits
+//! A literal of up to `SHORT` bytes is stored within the pattern. An expression that is too large
+//! once compiled is rejected (`BYTES_MAX` of `expression`).
 
 use memchr::memmem::Finder;
 
@@ -156,7 +169,7 @@ impl Pattern {
         self.matches(text)
     }
 
-    /// Whether `text` matches.
+    /// True if `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
         match &self.shape {
             Shape::Short(stands, length, bytes) => {
@@ -232,8 +245,7 @@ impl Pattern {
         true
     }
 
-    /// What candidates can be found by. Case is ignored by whoever looks: `exact` says whether the
-    /// anchor alone decides.
+    /// Anchor by which candidates can be found. Case is ignored by whoever looks.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
         match &self.shape {
             Shape::Contains(part) => {
@@ -259,7 +271,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches wherever one text stands.
+    /// True if it matches wherever one text stands.
     pub(crate) fn is_contained(&self) -> bool {
         matches!(self.shape, Shape::Contains(..))
     }
@@ -275,12 +287,12 @@ impl Pattern {
         }
     }
 
-    /// Whether ASCII case is ignored.
+    /// True if ASCII case is ignored.
     pub(crate) fn ignores_case(&self) -> bool {
         self.ignore_case
     }
 
-    /// Whether it surely matches all that `other` matches.
+    /// True if it surely matches all that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         if other.ignore_case && !self.ignore_case {
             return false;

@@ -1,5 +1,17 @@
-//! What an event's program and the kind of its header decide by themselves, found out once for each
-//! program: the rules of a stage that can hold, and whether their conditions then hold for sure.
+//! Plan cache of one worker: the rules of each stage that can hold for a program and header format.
+//!
+//! # What it guarantees
+//! * A plan omits only rules that its program, header format or listener excludes.
+//! * The engine evaluates only the undecided rest of a candidate's condition.
+//!
+//! # States
+//! `Plans::begin` precedes each event; it empties a full cache, or that of another listener.
+//! `Plans::number` adds a program, and `Plans::candidates` adds a stage at its first use.
+//! `Plans::clear` makes all numbers invalid, and increments the generation.
+//!
+//! # Limits
+//! `PROGRAMS_MAX` programs are cached, each of at most `PROGRAM_BYTES_MAX` bytes. A program gets
+//! classes of its own after `USES_ENOUGH` look-ups, so that invented names get none.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -32,8 +44,8 @@ pub(crate) const OWN_STAGES: [Stage; 5] = [
     Stage::Message,
 ];
 
-/// Where the rules of the stage `listener` stand that are asked of what is known already, and where
-/// those of [`OWN_STAGES`].
+/// Slot of the rules of the stage `listener` that are asked of what is known already, and first
+/// slot of those of [`OWN_STAGES`].
 pub(crate) const OVER: usize = Stage::ALL.len();
 pub(crate) const OWN: usize = OVER + 1;
 
@@ -53,7 +65,7 @@ const SURE: u32 = 0;
 /// All of it is.
 const OPEN: u32 = u32::MAX;
 
-/// What of a condition must still be asked.
+/// Rest of a condition that must still be asked.
 pub(crate) enum Left<'p> {
     /// Nothing: it holds.
     Nothing,
@@ -90,7 +102,7 @@ struct Plan {
     /// A bit for each of the stages that were found out, and for those without a rule but by hints.
     known: u32,
     closed: u32,
-    /// How often it was looked for, up to [`USES_ENOUGH`].
+    /// Number of times that it was looked for, up to [`USES_ENOUGH`].
     uses: u32,
     stages: [Possible; TABLES],
     /// Classes whose texts follow from the program, by the number of the class without it.
@@ -100,7 +112,7 @@ struct Plan {
 /// The rules of a stage that can hold for a program.
 #[derive(Clone, Copy, Default, Debug)]
 struct Possible {
-    /// Where those lie that are found by the program, or are asked for every event.
+    /// Range, within `Plans::rules`, of those found by the program or asked for every event.
     rules: (u32, u32),
     /// The parts of the event by which others can be found.
     parts: Parts,
@@ -109,7 +121,7 @@ struct Possible {
 // There is a bit for each of the stages.
 const _: () = assert!(TABLES <= u32::BITS as usize);
 
-/// What programs decide, of one worker and one listener.
+/// Decisions by program, of one worker and one listener.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     listener: String,
@@ -118,12 +130,12 @@ pub(crate) struct Plans {
     hasher: RandomState,
     last: u32,
     full: bool,
-    /// How often all was forgotten: numbers then begin anew.
+    /// Number of times that all was forgotten: numbers then begin anew.
     generation: u32,
     found: Found,
     /// The rules of all stages of all programs.
     rules: Vec<Candidate>,
-    /// What is left of conditions.
+    /// Rests of conditions.
     left: Vec<When>,
 }
 
@@ -142,7 +154,7 @@ impl Plans {
         self.full = true;
     }
 
-    /// How often all was forgotten, with which all numbers lose their meaning.
+    /// Number of times that all was forgotten, with which all numbers lose their meaning.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -271,7 +283,7 @@ impl Plans {
         candidate(rule, when, known, &mut self.left)
     }
 
-    /// What of a candidate's condition must still be asked.
+    /// Rest of a candidate's condition that must still be asked.
     pub(crate) fn left(&self, candidate: Candidate) -> Left<'_> {
         match candidate.left {
             SURE => Left::Nothing,
@@ -315,7 +327,7 @@ fn candidate(rule: u32, when: &When, known: &Known<'_>, left: &mut Vec<When>) ->
     Some(Candidate { rule, left })
 }
 
-/// What is known of an event beforehand.
+/// Facts known of an event beforehand.
 pub(crate) struct Known<'k> {
     pub(crate) program: &'k [u8],
     pub(crate) listener: &'k [u8],
@@ -337,7 +349,7 @@ impl Known<'_> {
         }
     }
 
-    /// What must still be asked of a condition: `Always` if it holds, `Never` if it cannot.
+    /// Rest of a condition that must still be asked: `Always` if it holds, `Never` if it cannot.
     pub(crate) fn left(&self, when: &When) -> When {
         let sure = |holds: bool| if holds { When::Always } else { When::Never };
         match when {
@@ -389,7 +401,7 @@ fn joined(mut open: Vec<When>, none: When, many: fn(Vec<When>) -> When) -> When 
 }
 
 impl Header {
-    /// Whether a header was read as that.
+    /// True if a header was read as that.
     pub(crate) fn is(self, format: Format) -> bool {
         matches!(
             (self, format),

@@ -188,7 +188,7 @@ pub(crate) fn fields(fields: &[(String, Text)], event: &mut Event<'_>) -> Span {
 /// Bytes of a time that nobody could read which are said.
 const UNREAD_BYTES_MAX: usize = 256;
 
-/// What SC4S says where no format of a product's time fits.
+/// Adds the error text that SC4S gives where no format of a product's time fits.
 fn unread(written: &str, span: Span, event: &mut Event<'_>) {
     let text = event.bytes(span);
     let text = &text[..text.len().min(UNREAD_BYTES_MAX)];

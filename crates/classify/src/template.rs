@@ -19,16 +19,16 @@ pub enum Piece {
     Literal(String),
     /// A part of the event, or the default if that is absent or empty.
     Part {
-        /// Which one.
+        /// Part of the event.
         part: Part,
-        /// What is done with it, in order.
+        /// Filters of the part, in order.
         filters: Vec<Filter>,
-        /// What stands in.
+        /// Pieces that stand in.
         default: Vec<Piece>,
     },
 }
 
-/// What is done with a part.
+/// Filter of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// ASCII lower case.
@@ -61,12 +61,12 @@ impl Text {
         }
     }
 
-    /// Whether it differs from event to event.
+    /// True if it differs from event to event.
     pub fn is_dynamic(&self) -> bool {
         matches!(self, Self::Pieces(_))
     }
 
-    /// Whether it follows from the program alone.
+    /// True if it follows from the program alone.
     pub(crate) fn is_of_program(&self) -> bool {
         fn all(pieces: &[Piece]) -> bool {
             pieces.iter().all(|piece| match piece {
@@ -127,7 +127,7 @@ fn pieces(text: &str, option: &dyn Fn(&str) -> String) -> Result<Vec<Piece>, Pac
     Ok(out)
 }
 
-/// Where the brace that was opened before `text` is closed.
+/// Offset of the brace that closes the one opened before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     for (at, byte) in text.bytes().enumerate() {

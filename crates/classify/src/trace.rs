@@ -1,4 +1,4 @@
-//! What was considered for one event, for those who ask why.
+//! Trace of what was considered for one event, for those who ask why.
 
 use crate::pack::{Header, When};
 
@@ -9,11 +9,11 @@ pub struct Considered {
     pub rule: String,
     /// Its stage.
     pub stage: &'static str,
-    /// What came of it.
+    /// Outcome of the rule.
     pub outcome: Outcome,
 }
 
-/// What came of asking a rule.
+/// Outcome of asking a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It was taken.

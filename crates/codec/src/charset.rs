@@ -38,7 +38,7 @@ impl fmt::Display for Charset {
 
 text_option!(Charset "encoding" ["windows-1252", "shift_jis"]);
 
-/// What became of a record.
+/// Outcome of the conversion of a record to UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Converted {
     /// It is UTF-8.
@@ -83,7 +83,7 @@ impl Charset {
     }
 }
 
-/// Whether there is a byte order mark or a zero, which no text of one byte a character has.
+/// True if there is a byte order mark or a zero, which no text of one byte a character has.
 fn looks_wide(bytes: &[u8]) -> bool {
     matches!(bytes, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) || memchr::memchr(0, bytes).is_some()
 }

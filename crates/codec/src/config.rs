@@ -75,7 +75,7 @@ impl Default for SyslogOptions {
 }
 
 impl SyslogOptions {
-    /// Whether every option can be used.
+    /// Checks that every option can be used.
     ///
     /// # Errors
     /// The first option that cannot, and why. The configuration is at fault.
@@ -127,7 +127,7 @@ impl SyslogOptions {
 pub struct OptionsError {
     /// The key in [`SyslogOptions`].
     pub key: &'static str,
-    /// What is wrong with its value and what would be right.
+    /// Error in its value, and what would be right.
     pub problem: Cow<'static, str>,
 }
 

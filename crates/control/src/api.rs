@@ -83,7 +83,7 @@ async fn wrong_method(method: Method, uri: Uri) -> Response {
     )
 }
 
-/// Whether the process lives, whatever its destinations do: it answers.
+/// Liveness probe: the process lives if it answers, whatever its destinations do.
 async fn alive() -> Response {
     Json(json!({ "alive": true })).into_response()
 }
@@ -229,7 +229,7 @@ async fn drop_quarantined(State(door): State<Door>, query: Asked) -> Response {
 
 const UNCHOSEN: &str = "which entries? destination, reason, id or since, or all=true";
 
-/// Whether a change names no entries: a forgotten condition must not mean all.
+/// True if a change names no entries: a forgotten condition must not mean all.
 fn unchosen(query: &Asked) -> bool {
     query.as_ref().is_ok_and(|Query(query)| !query.is_chosen())
 }

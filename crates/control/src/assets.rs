@@ -15,7 +15,7 @@ use axum::routing::get;
 /// One file of the dashboard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asset {
-    /// Where it is served: `/` or `/NAME-HASH.EXTENSION`.
+    /// Path at which it is served: `/` or `/NAME-HASH.EXTENSION`.
     pub(crate) path: &'static str,
     /// Its media type.
     pub(crate) kind: &'static str,
@@ -24,18 +24,18 @@ pub(crate) struct Asset {
     pub(crate) gzip: &'static [u8],
 }
 
-/// What was in `web/dist` when this was compiled; without `/` when it was empty.
+/// Files of `web/dist` when this was compiled; without `/` when it was empty.
 pub(crate) const BUILT_IN: &[Asset] = include!(concat!(env!("OUT_DIR"), "/assets.rs"));
 
-/// What the page may do: nothing is inline, nothing comes from elsewhere, no frame shows it, and
-/// its forms are sent by its script alone.
+/// Content security policy of the page: nothing is inline, nothing comes from elsewhere, no frame
+/// shows it, and its forms are sent by its script alone.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; font-src 'self'; frame-ancestors 'none'; \
      base-uri 'none'; form-action 'none'";
 
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 
-/// What `/` says in a binary that was built without the page.
+/// Answer of `/` in a binary that was built without the page.
 const MISSING: &str = "This binary was built without the dashboard: `make web`, then build again.\n\
      What it shows is at /api/v1/ledger, /healthz and /metrics.\n";
 
@@ -71,7 +71,7 @@ fn answer(asset: &Asset, headers: &HeaderMap) -> Response {
     answer
 }
 
-/// Whether an `Accept-Encoding` names gzip (RFC 9110, 12.5.3) and does not refuse it.
+/// True if an `Accept-Encoding` names gzip (RFC 9110, 12.5.3) and does not refuse it.
 fn takes_gzip(accepted: Option<&str>) -> bool {
     accepted.unwrap_or_default().split(',').any(|item| {
         let (coding, weight) = item.split_once(';').unwrap_or((item, ""));

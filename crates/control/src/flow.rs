@@ -21,10 +21,10 @@ use tokio::time::timeout;
 use crate::api::problem;
 use crate::serve::{Limits, Stay};
 
-/// How long a snapshot may take: a reload holds it up while it waits for a destination to end.
+/// Longest wait for a snapshot: a reload holds it up while it waits for a destination to end.
 const GATHER_MAX: Duration = Duration::from_secs(15);
 
-/// What a reader is told first: how long to wait before it connects again, in milliseconds.
+/// First message to a reader: the wait before it connects again, in milliseconds.
 const HELLO: &[u8] = b"retry: 1000\n\n";
 
 /// The latest snapshot, made into text.
@@ -42,7 +42,7 @@ struct Asked {
     stopped: bool,
 }
 
-/// What the gathering thread and those who ask share.
+/// State shared by the gathering thread and those who ask.
 struct Bell {
     asked: Mutex<Asked>,
     rung: Condvar,
@@ -170,7 +170,7 @@ struct Reader {
     hub: Hub,
     told: watch::Receiver<Option<Told>>,
     stay: Stay,
-    /// What it gets at once.
+    /// First message, which it gets at once; `None` once it was taken.
     greeting: Option<Bytes>,
     _permit: OwnedSemaphorePermit,
 }

@@ -1,4 +1,4 @@
-//! What stands before every endpoint: who may pass, and what every answer says to a browser.
+//! Middleware before every endpoint: who may pass, and what every answer says to a browser.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::assets::{self, Asset};
 use crate::auth::{self, Access, LOGIN_PATH, Refused, SESSION_PATH};
 use crate::guard;
 
-/// What every answer says to a browser: keep nothing (unless it says otherwise itself), guess no
+/// Headers of every answer, for a browser: keep nothing (unless it says otherwise itself), guess no
 /// type, load nothing from elsewhere, and share nothing with the pages of others.
 const BROWSER_HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
@@ -32,17 +32,17 @@ const BROWSER_HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, assets::POLICY),
 ];
 
-/// Whether the process is well, which a load balancer may ask without a token.
+/// Path of the health probe, which a load balancer may ask without a token.
 const HEALTH_PATH: &str = "/healthz";
 
-/// Whether the process lives, which whoever restarts it may ask without a token.
+/// Path of the liveness probe, which whoever restarts the process may ask without a token.
 const ALIVE_PATH: &str = "/livez";
 
 #[derive(Clone)]
 struct Front {
     access: Arc<Access>,
     assets: &'static [Asset],
-    /// Whether we listen on a loopback address: see [`guard`].
+    /// True if we listen on a loopback address: see [`guard`].
     loopback: bool,
 }
 
@@ -101,12 +101,13 @@ impl Front {
         auth::held(next.run(request).await, Arc::clone(&self.access), pass)
     }
 
-    /// Whether it is the dashboard or one of its files.
+    /// True if it is the dashboard or one of its files.
     fn is_page(&self, path: &str) -> bool {
         path == "/" || self.assets.iter().any(|asset| asset.path == path)
     }
 
-    /// What strangers get: the page, the login, and whether all is well in one word.
+    /// Answers a stranger: the page, the login, that the process lives, and in one word whether all
+    /// is well.
     async fn outside(&self, refused: Refused, request: Request, next: Next) -> Response {
         let path = request.uri().path();
         if path == HEALTH_PATH {

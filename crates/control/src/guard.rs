@@ -1,4 +1,5 @@
-//! Who may ask: a rule for each way in which a web page could make a browser ask for it.
+//! Guard against requests of web pages: a rule for each way in which a page could make a browser
+//! ask for it.
 //!
 //! Without a password, whoever reaches the port may read the API. A browser on the same machine
 //! reaches it too, so that a page from anywhere could use the browser as its hands:
@@ -26,7 +27,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::{HeaderMap, HeaderName, Method, header};
 
-/// Why a request is refused, in words for the answer.
+/// Reason that a request is refused, in words for the answer.
 pub(crate) type Refusal = &'static str;
 
 const FOREIGN: Refusal = "a request from a page of another site";
@@ -44,16 +45,16 @@ const COSTLY: [&str; 6] = [
     "/api/v1/quarantine",
 ];
 
-/// What is asked for, as far as it matters here.
+/// Target of a request, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
     /// The path of the request.
     pub(crate) path: &'a str,
-    /// Whether it is the dashboard or one of its files.
+    /// True if it is the dashboard or one of its files.
     pub(crate) page: bool,
 }
 
-/// Whether a request may pass. `loopback`: whether we listen on a loopback address; `asks`: whether
+/// Checks that a request may pass. `loopback` is true if we listen on a loopback address, `asks` if
 /// a session or token is asked for.
 pub(crate) fn check(
     method: &Method,
@@ -90,7 +91,7 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// What a browser says of the page behind the request.
+/// Checks a request by what the browser says of the page behind it (`Sec-Fetch-*`).
 fn by_site(reads: bool, target: Target<'_>, headers: &HeaderMap) -> Result<(), Refusal> {
     let navigates = text(headers, MODE) == Some("navigate");
     // A frame, an object and a plugin navigate too.
@@ -115,7 +116,7 @@ fn text<K: Into<Option<header::HeaderName>>>(headers: &HeaderMap, name: K) -> Op
     headers.get(name.into()?)?.to_str().ok()
 }
 
-/// Whether the address of a page, or an origin, is that of this `host`.
+/// True if the address of a page, or an origin, is that of this `host`.
 fn is_own(page: &str, host: Option<&str>, asks: bool) -> bool {
     let Some(host) = host else {
         return false;

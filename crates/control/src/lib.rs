@@ -65,7 +65,7 @@ pub struct Server {
     admin: Arc<dyn Admin>,
 }
 
-/// Why the admin API cannot be had.
+/// Reason that the admin API cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address cannot be bound, or there are no threads: the environment is at fault.
@@ -73,7 +73,7 @@ pub enum StartError {
     Address {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A file of `admin.tls` went bad after it was checked.

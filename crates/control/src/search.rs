@@ -1,4 +1,4 @@
-//! What is asked of the stored events: `GET /api/v1/search`, `/sql`, `/export` and `/tail`.
+//! Questions to the stored events: `GET /api/v1/search`, `/sql`, `/export` and `/tail`.
 //!
 //! The answers come from a [`Searcher`], which the binary brings: this room knows neither files nor
 //! engines. Each is written as it comes, one JSON object a line; a reader that goes away ends its
@@ -27,12 +27,12 @@ use crate::serve::Stay;
 
 mod export;
 
-/// What is shown unless more is asked for.
+/// Events of a search that names no `limit`.
 const EVENTS_DEFAULT: u64 = 200;
-/// What is exported unless less is asked for.
+/// Events of an export that names no `limit`.
 const EXPORT_DEFAULT: u64 = 100_000;
 const BUCKETS_DEFAULT: u32 = 60;
-/// How far back is looked unless something else is asked for.
+/// Time before now at which a search begins that names no `since`.
 const SINCE_DEFAULT: &str = "15m";
 
 /// An answer, as it comes.
@@ -51,7 +51,7 @@ pub struct Question {
     pub limit: u64,
     /// Bars of the histogram at most; 0 for none.
     pub buckets: u32,
-    /// Whether the fields of what was found are summed up.
+    /// True if the fields of what was found are summed up.
     pub fields: bool,
     /// The destination whose store is asked; the first store otherwise.
     pub store: Option<String>,
@@ -101,7 +101,7 @@ struct AskedSql {
 
 type Shared = Arc<dyn Searcher>;
 
-/// What is asked for in the address, or the answer that says what is wrong there.
+/// Parameters of the address, or the answer that says what is wrong there.
 struct Of<T>(T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Of<T> {

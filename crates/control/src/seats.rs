@@ -1,9 +1,9 @@
 //! Seats for connections: who comes in when all are taken.
 //!
 //! # What it guarantees
-//! * A new connection gets a seat at once. Where none is free, the address that has most gives up its
-//!   oldest connection without a whole request: the stranger's half request, or a browser's idle
-//!   connection, which opens the next one by itself.
+//! * A new connection gets a seat at once. Where none is free, the address that has most gives up
+//!   its oldest connection without a whole request: the stranger's half request, or a browser's
+//!   idle connection, which opens the next one by itself.
 //! * One address has at most [`crate::Limits::per_address`] seats; beyond them its own connections
 //!   make room, and nobody else's.
 //! * A request in hand goes only where there is nothing else to give, and a stream never does.
@@ -112,8 +112,8 @@ fn busiest(all: &[Arc<Seat>]) -> Option<IpAddr> {
     most.map(|(ip, _)| ip)
 }
 
-/// Index of the seat that an address gives up: its oldest without a request in hand; else its oldest
-/// with one, unless it streams.
+/// Index of the seat that an address gives up: its oldest without a request in hand; else its
+/// oldest with one, unless it streams.
 fn leaver_of(all: &[Arc<Seat>], ip: IpAddr) -> Option<usize> {
     let find = |wanted: &dyn Fn(&Seat) -> bool| {
         let mut seats = all.iter();

@@ -21,7 +21,7 @@ use crate::auth::Peer;
 use crate::seats::{self, Seat, Seats};
 use crate::tls::Tls;
 
-/// What one client, and all of them together, may take.
+/// Bounds of what one client, and all of them together, may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at once; the next one takes the place of one that has no request in hand. A
@@ -33,14 +33,14 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Headers of a request.
     pub headers: usize,
-    /// How long a request's head may take, the wait on an idle connection included.
+    /// Longest time for a request's head, the wait on an idle connection included.
     pub head: Duration,
-    /// How long the body of a login may take.
+    /// Longest time for the body of a login.
     pub body: Duration,
-    /// How long a connection may live; a client that is well opens the next one. One on which an
+    /// Longest lifetime of a connection; a client that is well opens the next one. One on which an
     /// answer streams goes on for as long as its reader keeps up with it.
     pub connection: Duration,
-    /// How long requests in hand may take to finish when the server or a connection ends.
+    /// Longest time for requests in hand to finish when the server or a connection ends.
     pub stop: Duration,
     /// Between two snapshots of the flow there is at least this time.
     pub flow_every: Duration,
@@ -77,7 +77,7 @@ impl Stay {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// Whether an answer has streamed over the connection.
+    /// True if an answer has streamed over the connection.
     pub(crate) fn streams(&self) -> bool {
         self.0.load(Relaxed) > 0
     }

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How often the files are looked at.
+/// Time between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The certificate and key of the listener.
@@ -74,7 +74,7 @@ impl Tls {
         }
     }
 
-    /// What `/metrics` shows of it.
+    /// Samples of it for `/metrics`.
     pub(crate) fn metrics(&self) -> Vec<Sample> {
         let reloads = |result: &str, count: &AtomicU64| Sample {
             metric: Metric::AdminTlsReloads,

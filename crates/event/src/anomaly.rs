@@ -1,4 +1,4 @@
-//! What was odd about an event, as named bits that travel with it.
+//! Anomalies of an event, as named bits that travel with it.
 
 use std::fmt;
 
@@ -57,17 +57,17 @@ impl Anomalies {
         Self(bits)
     }
 
-    /// Whether nothing is set.
+    /// True if nothing is set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether every bit of `other` is set here.
+    /// True if every bit of `other` is set here.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// What of it was found while the record was framed, and not in its text.
+    /// The anomalies found while the record was framed, and not in its text.
     #[must_use]
     pub const fn framed(self) -> Self {
         const FRAMED: u32 = Anomalies::OVERSIZE.0

@@ -38,7 +38,7 @@ pub struct DestinationQueue {
 }
 
 impl DestinationQueue {
-    /// Whether nothing is given.
+    /// True if nothing is given.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

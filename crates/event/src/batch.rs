@@ -14,7 +14,7 @@ use crate::{
     Arena, ClassId, ClassInfo, EventNames, Extra, Record, Span, Timestamp, crc32c_append, limits,
 };
 
-/// What carried an event to us.
+/// Protocol that carried an event to us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Protocol {
     /// RFC 5426.
@@ -41,31 +41,31 @@ impl Protocol {
         }
     }
 
-    /// Whether TLS lies between it and the wire.
+    /// True if TLS lies between it and the wire.
     pub const fn is_tls(self) -> bool {
         matches!(self, Self::Tls | Self::Relps)
     }
 
-    /// Whether every message of it is answered.
+    /// True if every message of it is answered.
     pub const fn is_relp(self) -> bool {
         matches!(self, Self::Relp | Self::Relps)
     }
 }
 
-/// Who sent a record: the address behind any PROXY header, and the door it came through.
+/// Sender of a record: the address behind any PROXY header, and the door it came through.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub struct Peer {
     /// The sender's address, IPv4-mapped IPv6 already unmapped.
     pub ip: IpAddr,
     /// Our port that it came to.
     pub local_port: u16,
-    /// How it came.
+    /// Protocol by which it came.
     pub protocol: Protocol,
     /// The name in its TLS certificate, which was verified; `None` where it showed none.
     pub client: Option<Arc<str>>,
 }
 
-/// What every event of a source has in common.
+/// Name, index and sourcetype that every event of a source has in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceInfo {
     /// The name in the configuration.
@@ -82,7 +82,7 @@ struct Buffers {
     arena: Arena,
     records: Vec<Record>,
     peers: Vec<Peer>,
-    /// Where in `peers` each one is; used only while filling.
+    /// Index of each one in `peers`; used only while filling.
     peer_index: HashMap<Peer, u32>,
 }
 
@@ -116,7 +116,7 @@ struct Free {
     buffers: Vec<Buffers>,
     /// As few as there have been since the pool was last trimmed.
     least: usize,
-    /// How many are kept, if not as many as may be.
+    /// Number of free buffers kept at most; `None`: [`limits::POOL_FREE_BATCHES`].
     most: Option<usize>,
 }
 
@@ -293,7 +293,7 @@ impl BatchBuilder {
         self.buffers.records.len()
     }
 
-    /// Whether there is no record yet.
+    /// True if there is no record yet.
     pub fn is_empty(&self) -> bool {
         self.buffers.records.is_empty()
     }
@@ -382,7 +382,7 @@ impl BatchBuilder {
         &mut self.buffers.records
     }
 
-    /// Where the events come from.
+    /// The source of the events.
     pub fn source(&self) -> &Arc<SourceInfo> {
         &self.source
     }
@@ -420,7 +420,7 @@ impl BatchBuilder {
         })
     }
 
-    /// When the bytes of its first event were read.
+    /// Time at which the bytes of its first event were read.
     pub fn received(&self) -> Timestamp {
         self.received
     }
@@ -483,7 +483,7 @@ impl BatchBuilder {
 /// A frozen batch: shared by `Arc`, never changed.
 pub struct Batch {
     lent: Lent,
-    /// Where in the arena its bytes begin, and how many there are.
+    /// Offset of its bytes in the arena, and their number.
     start: usize,
     filled: usize,
     source: Arc<SourceInfo>,
@@ -496,23 +496,23 @@ pub struct Batch {
     arena_sum: Option<u32>,
 }
 
-/// What a batch is made of, for one that is read back from storage.
+/// Parts of a batch, for one that is read back from storage.
 pub struct BatchParts {
     /// Memory that holds the bytes of all events.
     pub memory: Lent,
-    /// Where they lie in it: spans count from its beginning.
+    /// Range of those bytes in the memory: spans count from its beginning.
     pub arena: Range<usize>,
     /// The events.
     pub records: Vec<Record>,
     /// Whom [`Record::peer`] points to.
     pub peers: Vec<Peer>,
-    /// What they were recognised as, by [`Record::class`].
+    /// Classes of the events, by [`Record::class`].
     pub classes: Vec<Arc<ClassInfo>>,
-    /// Where it came from.
+    /// The source that it came from.
     pub source: Arc<SourceInfo>,
     /// The number of the batch within its source.
     pub sequence: u64,
-    /// When its first bytes were read.
+    /// Time at which its first bytes were read.
     pub received: Timestamp,
     /// The one destination that it is for; `None`: for all of them.
     pub only: Option<Arc<str>>,
@@ -567,7 +567,7 @@ impl Batch {
         self.lent.buffers.records.len()
     }
 
-    /// Whether the batch has no event.
+    /// True if the batch has no event.
     pub fn is_empty(&self) -> bool {
         self.lent.buffers.records.is_empty()
     }
@@ -582,29 +582,29 @@ impl Batch {
         self.lent.buffers.peers.get(record.peer as usize)
     }
 
-    /// What its events were recognised as; [`Record::class`] counts them from 1.
+    /// Classes of its events; [`Record::class`] counts them from 1.
     pub fn classes(&self) -> &[Arc<ClassInfo>] {
         &self.classes
     }
 
-    /// What a record was recognised as.
+    /// Class of a record; `None` if it was not recognised.
     pub fn class(&self, record: &Record) -> Option<&Arc<ClassInfo>> {
         self.classes
             .get(usize::from(record.class.0).wrapping_sub(1))
     }
 
-    /// What a record has beyond its class.
+    /// Values of a record beyond those of its class.
     pub fn extra(&self, record: &Record) -> Extra<'_> {
         Extra::new(self.get(record.extra))
     }
 
-    /// What a record is called: index, sourcetype and so on.
+    /// Names of a record: index, sourcetype and so on.
     pub fn names(&self, record: &Record) -> EventNames<'_> {
         let class = self.class(record).map(|class| &**class);
         EventNames::of(class, self.extra(record), &self.source)
     }
 
-    /// When a record counts as having happened: by the sender's clock, or by ours.
+    /// Time at which a record counts as having happened: by the sender's clock, or by ours.
     pub fn time(&self, record: &Record) -> Timestamp {
         match self.class(record) {
             Some(class) if class.received_time => record.received,
@@ -612,7 +612,7 @@ impl Batch {
         }
     }
 
-    /// Where it came from.
+    /// The source that it came from.
     pub fn source(&self) -> &Arc<SourceInfo> {
         &self.source
     }
@@ -622,7 +622,7 @@ impl Batch {
         self.sequence
     }
 
-    /// When its first bytes were read.
+    /// Time at which its first bytes were read.
     pub fn received(&self) -> Timestamp {
         self.received
     }

@@ -1,4 +1,4 @@
-//! Masks of the places of signs in a text, 64 bytes at a time.
+//! Positions of signs in a text, 64 bytes at a time.
 
 use wide::u8x16;
 

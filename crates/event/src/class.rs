@@ -1,8 +1,8 @@
-//! What an event was recognised as, and how its envelope follows from that.
+//! Class as which an event was recognised, and how its envelope follows from that.
 
 use crate::{SourceInfo, Span};
 
-/// What all events of a class have in common. A batch lists those of its events
+/// Properties that all events of a class have in common. A batch lists those of its events
 /// ([`crate::Batch::classes`]), so that what is kept on disk means the same when the packs change.
 ///
 /// A text that is `None` was set by nothing; one that differs from event to event lies with the
@@ -11,7 +11,7 @@ use crate::{SourceInfo, Span};
 pub struct ClassInfo {
     /// The rules that decided, in the order in which they did, joined by `|`.
     pub rules: String,
-    /// Who makes the product.
+    /// Maker of the product.
     pub vendor: Option<String>,
     /// The product.
     pub product: Option<String>,
@@ -23,15 +23,15 @@ pub struct ClassInfo {
     pub sourcetype: Option<String>,
     /// Their source.
     pub source: Option<String>,
-    /// What is sent as the event's text.
+    /// The text that is sent for an event.
     pub text: EventText,
     /// Indexed fields: names and values.
     pub fields: Vec<(String, String)>,
-    /// Whether the receive time counts instead of the event's.
+    /// True if the receive time counts instead of the event's.
     pub received_time: bool,
 }
 
-/// What is sent as an event's text. The names are those of SC4S's templates.
+/// Text that is sent for an event. The names are those of SC4S's templates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(u8)]
 pub enum EventText {
@@ -83,7 +83,7 @@ impl EventText {
     ];
 }
 
-/// What one event has beyond its class.
+/// Key of a value that one event has beyond its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ExtraKey {
@@ -149,7 +149,7 @@ impl<'a> Extra<'a> {
 impl<'a> Iterator for Extra<'a> {
     type Item = (ExtraKey, &'a [u8]);
 
-    /// What is broken ends it.
+    /// The next key and text; what is broken ends it.
     fn next(&mut self) -> Option<Self::Item> {
         let (key, rest) = self.0.split_first()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -160,8 +160,7 @@ impl<'a> Iterator for Extra<'a> {
     }
 }
 
-/// What an event is called: by its class, by its own texts, or by its source. Absent ones are
-/// empty.
+/// Names of an event: by its class, by its own texts, or by its source. Absent ones are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventNames<'a> {
     /// The index.
@@ -179,7 +178,7 @@ pub struct EventNames<'a> {
 }
 
 impl<'a> EventNames<'a> {
-    /// What an event of a class and a source is called.
+    /// Returns the names of an event of a class and a source.
     pub fn of(class: Option<&'a ClassInfo>, extra: Extra<'a>, source: &'a SourceInfo) -> Self {
         let mut names = class.map_or_else(Self::default, |class| Self::new(class, extra));
         if names.index.is_empty() {
@@ -191,7 +190,7 @@ impl<'a> EventNames<'a> {
         names
     }
 
-    /// What a class and an event's own texts say, before the source's are filled in.
+    /// Names by a class and an event's own texts, before the source's are filled in.
     pub(crate) fn new(class: &'a ClassInfo, extra: Extra<'a>) -> Self {
         fn text(text: &Option<String>) -> &[u8] {
             text.as_deref().unwrap_or_default().as_bytes()
@@ -219,7 +218,7 @@ impl<'a> EventNames<'a> {
     }
 }
 
-/// Where the bytes of `program[pid]: ` lie, if they stand right before the message as they came;
+/// Span of the bytes of `program[pid]: `, if they stand right before the message as they came;
 /// `None` if a rule put another program or message in their place.
 pub fn header_span(arena: &[u8], app: Span, proc_id: Span, message: Span) -> Option<Span> {
     if app.is_empty() || app.end() > message.start() {

@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use crate::Timestamp;
 
-/// How far the wall clock may leave the steady one in a day, without being doubted. NTP steps and
-/// drifting clocks stay below.
+/// Largest deviation of the wall clock from the steady one in a day that is not doubted. NTP steps
+/// and drifting clocks stay below.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(60 * 60);
 
-/// How long the wall clock must go on from a jump before the jump is believed.
+/// Time that the wall clock must go on from a jump before the jump is believed.
 pub const CLOCK_CONFIRM: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The same, where the jump may be the time that the process did not run.
@@ -56,7 +56,7 @@ struct Doubted {
     confirm: Duration,
 }
 
-/// What is thought of the time.
+/// Judgement of the wall clock: the times to count by, and by how much it is off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judged {
     /// The time that ages are counted by.
@@ -65,7 +65,7 @@ pub struct Judged {
     pub newest: Timestamp,
     /// Nanoseconds by which the wall clock is ahead of what is believed; negative if it is behind.
     pub off_ns: i64,
-    /// How long until the wall clock is believed, if it is doubted.
+    /// Time until the wall clock is believed, if it is doubted.
     pub believed_in: Option<Duration>,
 }
 
@@ -122,7 +122,7 @@ impl Clock {
         clock
     }
 
-    /// What is thought of the wall clock now.
+    /// Judges the wall clock now.
     pub fn judge(&mut self, wall: Timestamp, steady: Duration) -> Judged {
         self.look(wall, steady, CLOCK_CONFIRM)
     }
@@ -170,7 +170,7 @@ impl Clock {
         self.behind.drain(..more);
     }
 
-    /// Whether the wall clock is doubted.
+    /// True if the wall clock is doubted.
     pub fn is_doubted(&self) -> bool {
         self.doubted.is_some()
     }

@@ -1,4 +1,5 @@
-//! How an event can end, and the closed lists of reasons. Every reason is a label in the ledger.
+//! Ways in which an event can end, and the closed lists of reasons. Every reason is a label in the
+//! ledger.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Why something that reached a source did not become an event.
+    /// Reason why something that reached a source did not become an event.
     RejectReason {
         Empty "empty" "A datagram or a RELP message without a byte, or only line ends.",
         Shutdown "shutdown" "Received, but the queue closed before it could be taken.",
@@ -38,7 +39,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why bytes that came over the network are in no event.
+    /// Reason why bytes that came over the network are in no event.
     CutReason {
         Oversize "oversize" "The end of a message longer than `max_message_bytes`.",
         Memory "memory" "The end of a message that was cut short because the unfinished messages of all \
@@ -51,7 +52,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why a destination dropped an event for good.
+    /// Reason why a destination dropped an event for good.
     DropReason {
         QueueFull "queue_full" "Its backlog in the queue was full, and its policy is to drop the oldest or the newest.",
         Shutdown "shutdown" "Still pending when the process stopped, and not on disk: the queue is in \
@@ -68,7 +69,7 @@ reasons! {
 }
 
 reasons! {
-    /// Why a destination refused an event for good: it goes to quarantine.
+    /// Reason why a destination refused an event for good: it goes to quarantine.
     RefuseReason {
         InvalidEvent "invalid_event" "The destination named this event as one it cannot take.",
         BadRequest "bad_request" "The destination refused the request and named no event.",
@@ -77,7 +78,7 @@ reasons! {
     }
 }
 
-/// What became of a range of events at one destination.
+/// Outcome of a range of events at one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The destination has taken them.

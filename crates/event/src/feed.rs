@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use crate::{Batch, Fate};
 
-/// Where the events of a batch stand: together with the number of an event it names that event for
-/// ever, whatever is sent again after a failure or a restart.
+/// Place of a batch's events in the log: together with the number of an event it names that event
+/// for ever, whatever is sent again after a failure or a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
     /// Names the log, 48 bits of it. Made from its secret, which it does not tell.
     pub log: u64,
-    /// Which of the processes that had the log accepted the batch. Numbers that were lost with an
-    /// unwritten end of the log may be given out again, but not by the same process.
+    /// Number of the process that accepted the batch, among those that had the log. Numbers that
+    /// were lost with an unwritten end of the log may be given out again, but not by the same
+    /// process.
     pub epoch: u32,
     /// The number of the batch's first event; the others follow.
     pub first_event: u64,
@@ -33,7 +34,7 @@ pub struct Delivery {
     pub origin: Origin,
 }
 
-/// What [`Feed::next`] found.
+/// Result of [`Feed::next`].
 pub enum Next {
     /// The next batch of this destination.
     Batch(Delivery),
@@ -53,7 +54,7 @@ pub trait Feed: Send + Sync {
     /// range back, to be handed out again by a later [`Feed::next`].
     fn settle(&self, position: u64, events: Range<u32>, fate: Fate);
 
-    /// Whether the batch at `position` is as durable in the queue as its mode promises. A sink that
+    /// True if the batch at `position` is as durable in the queue as its mode promises. A sink that
     /// keeps events under their numbers waits for it: numbers that are lost with an unwritten end
     /// of the log are given out again.
     fn durable(&self, position: u64) -> bool {
@@ -61,7 +62,7 @@ pub trait Feed: Send + Sync {
         true
     }
 
-    /// Whether the process is stopping: do not wait for a destination that does not answer, put
+    /// True if the process is stopping: do not wait for a destination that does not answer, put
     /// what is unsettled back with [`Fate::RetryAfter`], and end.
     fn stopping(&self) -> bool;
 }

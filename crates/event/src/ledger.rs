@@ -47,7 +47,7 @@ impl Counter {
     }
 }
 
-/// What one source counts. Units are events unless the name says bytes.
+/// Counters of one source. Units are events unless the name says bytes.
 #[derive(Default, Debug)]
 pub struct SourceCounters {
     /// The name in the configuration.
@@ -78,7 +78,7 @@ impl SourceCounters {
     }
 }
 
-/// What one destination counts, in events.
+/// Counters of one destination, in events.
 #[derive(Default, Debug)]
 pub struct DestinationCounters {
     /// The name in the configuration.
@@ -99,7 +99,7 @@ pub struct DestinationCounters {
     dropped: [Counter; DropReason::ALL.len()],
     /// Events put before it, by source. Taken once a batch, inside a posting, and by a snapshot.
     from: Mutex<Vec<(String, u64)>>,
-    /// What it keeps, for a store. Taken when one is opened, and by a snapshot.
+    /// Account of what it keeps, for a store. Taken when one is opened, and by a snapshot.
     stored: Mutex<Option<Stored>>,
 }
 
@@ -107,7 +107,7 @@ pub struct DestinationCounters {
 pub type StoredAccount = Box<dyn Fn() -> Option<StoredSnapshot> + Send + Sync>;
 
 struct Stored {
-    /// What the destination had delivered before this store was opened.
+    /// Events that the destination had delivered before this store was opened.
     delivered_before: u64,
     account: StoredAccount,
 }
@@ -141,7 +141,8 @@ impl DestinationCounters {
         *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
     }
 
-    /// What a store has of the events of which `delivered` count as delivered.
+    /// Account of a store, with `delivered` less what was delivered before it was opened; `None`
+    /// without a store.
     fn stored(&self, delivered: u64) -> Option<StoredSnapshot> {
         let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let stored = stored.as_ref()?;

@@ -3,7 +3,7 @@
 //! Grammar: `inrush_<room>_<what>[_<unit>][_total]`; counters end in `_total`, units are base
 //! units (seconds, bytes), labels are closed sets or names from the configuration.
 
-/// How a metric behaves.
+/// Kind of a metric: how its value moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
     /// Only grows.

@@ -39,7 +39,7 @@ impl Span {
         self.len as usize
     }
 
-    /// Whether the field is absent.
+    /// True if the field is absent.
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -58,7 +58,7 @@ impl Timestamp {
     /// No time.
     pub const NONE: Self = Self(i64::MIN);
 
-    /// Whether there is a time.
+    /// True if there is a time.
     pub const fn is_some(self) -> bool {
         self.0 != i64::MIN
     }
@@ -92,7 +92,7 @@ impl ClassId {
     pub const UNCLASSIFIED: Self = Self(0);
 }
 
-/// How a record's header was read.
+/// Format as which a record's header was read.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Format {
@@ -140,24 +140,24 @@ pub struct Record {
     pub sdata: Span,
     /// MSG: the text after the header, without a BOM.
     pub message: Span,
-    /// What the event has beyond its class ([`crate::Extra`]).
+    /// Values of the event beyond its class ([`crate::Extra`]).
     pub extra: Span,
-    /// When it happened, by the sender's clock.
+    /// Time at which it happened, by the sender's clock.
     pub event_time: Timestamp,
-    /// When it was read from the socket, by ours (one reading a batch).
+    /// Time at which it was read from the socket, by our clock (one reading a batch).
     pub received: Timestamp,
     /// Index into [`crate::Batch::peers`].
     pub peer: u32,
-    /// What was odd about it.
+    /// Anomalies found in it.
     pub anomalies: Anomalies,
     /// Minutes east of UTC that the sender gave, or that were guessed
     /// ([`Anomalies::ZONE_GUESSED`]); [`Record::ZONE_NONE`] if neither.
     pub zone_minutes: i16,
-    /// What it was recognised as.
+    /// Class as which it was recognised.
     pub class: ClassId,
     /// Facility × 8 + severity (RFC 5424 section 6.2.1); [`Record::PRI_NONE`] if absent.
     pub pri: u8,
-    /// How its header was read.
+    /// Format as which its header was read.
     pub format: Format,
 }
 

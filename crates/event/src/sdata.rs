@@ -5,9 +5,9 @@ use crate::block::Block;
 /// Looks for the ends of names and values, from one to the next.
 pub struct SdataCursor<'t> {
     text: &'t [u8],
-    /// Offset of the block that is known.
+    /// Offset of the block whose masks are known.
     at: usize,
-    /// Ends of names: a space, a control character, `=`, `]` or `"`.
+    /// Mask of the bytes that end a name: a space, a control character, `=`, `]` or `"`.
     ends: u64,
     /// `"` and `\`.
     quotes: u64,
@@ -54,8 +54,8 @@ impl<'t> SdataCursor<'t> {
         }
     }
 
-    /// Offset of the end of the name at `at`: of a space, a control character, `=`, `]` or `"`.
-    /// `None` if none of these follows.
+    /// Offset at which a name that begins at `at` ends: a space, a control character, `=`, `]` or
+    /// `"`. `None` if none of these follows.
     #[inline]
     pub fn name_end(&mut self, at: usize) -> Option<usize> {
         self.find(at, |cursor| cursor.ends)

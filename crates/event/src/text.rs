@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Whether a terminal would obey it, or it is not seen, or it makes a line read as something that
+/// True if a terminal would obey it, or it is not seen, or it makes a line read as something that
 /// it is not: control characters (C0, DEL, C1), bidirectional overrides and marks, zero-width and
 /// invisible characters, line and paragraph separators.
 pub fn is_unprintable(c: char) -> bool {

@@ -1,4 +1,14 @@
-//! Units of the configuration: sizes, durations and secrets.
+//! Units of the configuration: [`ByteSize`], [`Period`], [`Secret`] and [`AutoCount`].
+//!
+//! # What it guarantees
+//! * A bad size or duration is a [`UnitError`] with the text itself and an example of a valid one.
+//! * A [`ByteSize`] prints its exact bytes, in a form that it reads back. A [`Period`] prints whole
+//!   milliseconds and omits finer parts.
+//! * A [`Secret`] prints and serializes as `***`; only [`Secret::expose`] returns its text.
+//!
+//! # Limits
+//! A size has 64 bits, and a day has 24 hours. [`AutoCount`] accepts 1 to `AUTO_COUNT_MAX` in a
+//! configuration; [`AutoCount::of`] does not check that bound.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +19,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What was wrong with a unit: said to the operator as it is.
+/// Error in a unit: said to the operator as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnitError(String);
 
@@ -261,7 +271,7 @@ macro_rules! unit_serde {
 unit_serde!(ByteSize "size" "64KiB");
 unit_serde!(Period "duration" "5s");
 
-/// How many there are of something: `auto` or a number.
+/// A count of something in the configuration: `auto` or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AutoCount {
     /// As many as it takes.

@@ -1,4 +1,4 @@
-//! Who may read and write what is created.
+//! Owner, group and mode of what is created: who may read and write it.
 
 use std::fs::File;
 use std::io;
@@ -111,7 +111,7 @@ pub struct AccessOptions {
 }
 
 impl AccessOptions {
-    /// Whether nothing is given.
+    /// True if nothing is given.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -132,7 +132,7 @@ impl AccessOptions {
         })
     }
 
-    /// What cannot work on any host: keys with what is wrong.
+    /// Options that cannot work on any host: keys with what is wrong.
     pub fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         if self.file_mode.is_some_and(|mode| mode.0 & 0o600 != 0o600) {

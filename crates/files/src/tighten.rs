@@ -11,7 +11,7 @@ use crate::Access;
 /// Folders below the one that was named; a loop of links is not followed, a deeper one is not ours.
 const DEPTH_MAX: usize = 16;
 
-/// What was found wider than it should be.
+/// Number of files and folders that were found wider than they should be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tightened {
     /// Files and folders whose mode was changed.

@@ -1,7 +1,7 @@
 //! The counters of the host that mean lost packets: each once, with where it stands on an event's
 //! way and what to do about it.
 
-/// Where on the way from the wire to us something is lost, in the order of that way.
+/// Place on the way from the wire to us at which something is lost, in the order of that way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In the network card or its driver.
@@ -14,7 +14,7 @@ pub enum Place {
 
 macro_rules! causes {
     ($($variant:ident $place:ident $label:literal $hint:literal;)*) => {
-        /// Why the host lost something.
+        /// Reason for which the host lost something.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Cause { $(#[doc = $hint] $variant,)* }
 
@@ -22,7 +22,7 @@ macro_rules! causes {
             /// Every cause, in the order of an event's way.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Where it happens.
+            /// Place at which it happens.
             pub const fn place(self) -> Place {
                 match self { $(Self::$variant => Place::$place,)* }
             }
@@ -32,7 +32,7 @@ macro_rules! causes {
                 match self { $(Self::$variant => $label,)* }
             }
 
-            /// What it means and what to do, in one or two sentences.
+            /// Meaning of the counter and the remedy, in one or two sentences.
             pub const fn hint(self) -> &'static str {
                 match self { $(Self::$variant => $hint,)* }
             }

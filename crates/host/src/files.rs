@@ -13,7 +13,7 @@ pub const INTERFACES_MAX: usize = 64;
 /// Entries of a folder that are looked at: more than processes run on a large host.
 const ENTRIES_MAX: usize = 65_536;
 
-/// Where files are read from.
+/// Root folder that files are read under.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     root: PathBuf,

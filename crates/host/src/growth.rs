@@ -1,4 +1,4 @@
-//! How far counters have grown since each was first seen.
+//! Growth of counters since each was first seen.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,8 @@ pub(crate) struct Key {
     pub(crate) device: String,
 }
 
-/// Which counter. Beside those that mean loss there are the sums that contain them.
+/// Kind of counter. Beside those that mean loss there are the sums that contain them, the parts of
+/// IPv6, and used-up budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum What {
     Loss(Cause),
@@ -29,7 +30,7 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Whether the kernel keeps it in 32 bits, so that it begins at 0 again after 2³².
+    /// True if the kernel keeps it in 32 bits, so that it begins at 0 again after 2³².
     const fn wraps(self) -> bool {
         matches!(self, Self::TimeSqueeze | Self::Loss(Cause::SoftnetDropped))
     }
@@ -42,7 +43,7 @@ struct Seen {
     round: u64,
 }
 
-/// What counters said before.
+/// Last value and growth of each counter.
 #[derive(Default)]
 pub(crate) struct Growth {
     seen: HashMap<Key, Seen>,

@@ -20,10 +20,10 @@ const NIC: [Cause; 4] = [
     Cause::NicCrc,
 ];
 
-/// What the host has lost for one reason since [`Host::open`], whoever it was meant for.
+/// Loss of the host for one reason since [`Host::open`], whoever it was meant for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostLoss {
-    /// Why.
+    /// The reason.
     pub cause: Cause,
     /// The interface; `None` for a counter of the whole host.
     pub device: Option<String>,
@@ -31,7 +31,7 @@ pub struct HostLoss {
     pub count: u64,
 }
 
-/// What one of our threads takes.
+/// CPU time of one of our threads.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ThreadCpu {
     /// Its name, which the kernel cuts to 15 characters.
@@ -43,7 +43,8 @@ pub struct ThreadCpu {
 /// Everything at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Reading {
-    /// What the host has lost, in the order of an event's way. What cannot be read is left out.
+    /// Losses of the host, in the order of an event's way. A counter that cannot be read is left
+    /// out.
     pub losses: Vec<HostLoss>,
     /// Times since [`Host::open`] that a CPU stopped taking packets off its backlog with some left,
     /// for want of budget: no loss yet, but how one begins.

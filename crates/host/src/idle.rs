@@ -1,4 +1,4 @@
-//! How much of the machine nobody uses.
+//! Idle CPU time of the machine.
 
 use std::path::Path;
 use std::time::Instant;

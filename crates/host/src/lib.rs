@@ -1,5 +1,5 @@
-//! What the kernel and the hardware say of themselves: where the host loses packets before they
-//! reach us, and what our own process takes.
+//! Counters of the kernel and the hardware: where the host loses packets before they reach us, and
+//! what our own process takes.
 //!
 //! # What it guarantees
 //! * It reads files under `/proc` and `/sys` and nothing else; it changes nothing. The doctor

@@ -80,9 +80,9 @@ const ARENA_BYTES: u64 = 2 * MIB;
 /// Memory that the process may use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryLimit {
-    /// How much, in bytes.
+    /// Bytes of the limit.
     pub bytes: u64,
-    /// Whose limit it is, in words.
+    /// Origin of the limit, in words: a control group's file, or half of the host's memory.
     pub from: String,
 }
 

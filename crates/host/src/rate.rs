@@ -17,7 +17,7 @@
 
 use serde::Serialize;
 
-/// What bounds the rate.
+/// Part of the work that bounds the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
@@ -56,17 +56,17 @@ pub struct SafeRate {
     pub events_per_second: u64,
     /// Bytes of each, framing not counted.
     pub event_bytes: u64,
-    /// What bounds it.
+    /// The part of the work that bounds it.
     pub limited_by: Limit,
     /// CPU time of an event by what it is spent on, in nanoseconds, in the order of its way.
     #[serde(skip)]
     pub costs: Vec<(Limit, u64)>,
-    /// Whether the generator was the limit: the host may take more.
+    /// True if the generator was the limit: the host may take more.
     #[serde(skip)]
     pub at_least: bool,
 }
 
-/// Which part of the pipeline a thread is of.
+/// Part of the pipeline that a thread belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// Reads, parses and recognises.
@@ -81,10 +81,10 @@ pub enum Stage {
     Other,
 }
 
-/// What one thread of the pipeline used while it was watched, in seconds.
+/// Time that one thread of the pipeline used while it was watched, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ThreadUse {
-    /// Whose it is.
+    /// Part of the pipeline that it belongs to.
     pub stage: Stage,
     /// In its own code.
     pub user: f64,
@@ -100,10 +100,10 @@ impl ThreadUse {
     }
 }
 
-/// What was seen of a pipeline that took as much as it could.
+/// Measurements of a pipeline that took as much as it could.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observation {
-    /// How long it was watched.
+    /// Seconds for which it was watched.
     pub seconds: f64,
     /// Events taken in.
     pub taken: f64,
@@ -163,7 +163,8 @@ impl Observation {
         ]
     }
 
-    /// What the busiest thread of each stage that one thread does can do at most.
+    /// Most events a second for each thread of the stages that one thread does. It is the events
+    /// over the seconds that the thread was on a CPU or waited for the disk.
     fn single_threads(&self) -> impl Iterator<Item = (Limit, f64)> {
         self.threads.iter().filter_map(|thread| {
             let (limit, events) = match thread.stage {
@@ -177,7 +178,7 @@ impl Observation {
         })
     }
 
-    /// Whether there was CPU time left that nothing took.
+    /// True if there was CPU time left that nothing took.
     fn is_idle(&self) -> bool {
         let used = self.threads.iter().map(ThreadUse::cpu).sum::<f64>() + self.ours_seconds;
         let used_cpus = used / self.seconds.max(f64::MIN_POSITIVE);
@@ -241,7 +242,7 @@ impl SafeRate {
         )
     }
 
-    /// What an event costs, for the eye; parts below a hundredth of a microsecond are left out.
+    /// CPU time of an event, for the eye; parts below a hundredth of a microsecond are left out.
     pub fn costs_line(&self) -> String {
         let shown = self.costs.iter().filter(|(_, ns)| *ns >= 10);
         let parts: Vec<String> = shown

@@ -35,7 +35,7 @@ const STORE_MEMORY_BYTES: u64 = 768 << 20;
 /// Rates, bytes and numbers of everything else lie below this: a trillion.
 const FACTOR_MAX: u64 = 1_000_000_000_000;
 
-/// What is asked.
+/// The load that hosts are sized for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Load {
     /// Events a second at the peak.
@@ -78,22 +78,22 @@ pub struct HostRate {
 pub struct Line {
     /// The same in every release.
     pub id: &'static str,
-    /// How much.
+    /// The value, in [`Self::unit`].
     pub value: u64,
     /// Of what.
     pub unit: &'static str,
-    /// How it was found, with the numbers in it.
+    /// Formula of the value, with the numbers in it.
     pub formula: String,
 }
 
-/// Why nothing can be said.
+/// Reason that a load cannot be sized.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SizingError {
     /// A number is not one that can be: what, how much, and what may be.
     Absurd {
-        /// Which number.
+        /// Name of the number: an option such as `--eps`, or what follows from several.
         what: &'static str,
-        /// What was given.
+        /// The value that it has.
         value: u64,
         /// The least that may be.
         least: u64,

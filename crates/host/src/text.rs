@@ -87,7 +87,7 @@ pub(crate) fn stat(text: &str) -> Option<u64> {
 pub(crate) struct ThreadStat {
     /// Its name.
     pub(crate) name: String,
-    /// What it does just now, as proc(5) has it: `R`, `S`, `D`.
+    /// Its state just now, as proc(5) has it: `R`, `S`, `D`.
     pub(crate) state: char,
     /// Nanoseconds in its own code, in steps of 10 ms.
     pub(crate) user_ns: u64,

@@ -20,7 +20,8 @@ pub struct ThreadTime {
     pub user_seconds: f64,
     /// Seconds that the kernel ran for it, so far.
     pub system_seconds: f64,
-    /// Whether it waits just now for what cannot be interrupted, which is a disk.
+    /// True if it is just now in a wait that cannot be interrupted (state `D`), which is for a
+    /// disk.
     pub on_disk: bool,
 }
 

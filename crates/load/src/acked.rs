@@ -1,4 +1,4 @@
-//! Which messages were acknowledged: ranges of numbers, since answers come in order or nearly so.
+//! Acknowledged messages: ranges of numbers, since answers come in order or nearly so.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,7 +23,7 @@ impl Acked {
         }
     }
 
-    /// How many.
+    /// Number of acknowledged messages.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

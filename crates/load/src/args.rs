@@ -28,7 +28,7 @@ pub enum Framing {
     Octet,
 }
 
-/// What carries the messages.
+/// Transport of the messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// A stream.
@@ -55,18 +55,18 @@ impl Transport {
         }
     }
 
-    /// Whether it is encrypted.
+    /// True if it is encrypted.
     pub const fn is_tls(self) -> bool {
         matches!(self, Self::Tls | Self::Relps)
     }
 
-    /// Whether messages are answered.
+    /// True if messages are answered.
     pub const fn is_relp(self) -> bool {
         matches!(self, Self::Relp | Self::Relps)
     }
 }
 
-/// Where to send: `HOST:PORT`, with or without `tcp://`, `udp://`, `tls://`, `relp://` or
+/// Address of the receiver: `HOST:PORT`, with or without `tcp://`, `udp://`, `tls://`, `relp://` or
 /// `relps://`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {

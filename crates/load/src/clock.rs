@@ -11,14 +11,14 @@ use crate::args::SyslogProto;
 /// Digits of nanoseconds since 1970; enough until 2286.
 pub(crate) const NS_DIGITS: usize = 19;
 
-/// Where the microseconds stand in `2025-11-21T21:23:01.123456Z`.
+/// Offset of the microseconds in `2025-11-21T21:23:01.123456Z`.
 const MICROS_AT: usize = 20;
 
 /// The present moment in the forms that messages carry.
 pub(crate) struct Clock {
     proto: SyslogProto,
     zone: TimeZone,
-    /// How far the header's time lies behind the present.
+    /// Lag of the header's time behind the present.
     behind: Duration,
     second: u64,
     header: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What every connection of a run is made with, at its start and again after a loss.
+//! Dialer of every connection of a run, at its start and again after a loss.
 
 use std::net::SocketAddr;
 

@@ -17,7 +17,7 @@ use crate::pace::Pacer;
 /// Milliseconds: the longest wait before looking at the stop flag again.
 const WAIT_MAX_MS: u16 = 100;
 
-/// What went on its way in one push.
+/// Messages and bytes that went on their way in one push.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Pushed {
     /// Messages, a cut one included: its rest follows.
@@ -29,15 +29,15 @@ pub(crate) struct Pushed {
 pub(crate) trait Lane {
     /// Messages that it sends in all.
     fn quota(&self) -> u64;
-    /// Whether anything is left to send and it can be sent.
+    /// True if anything is left to send and it can be sent.
     fn open(&self) -> bool;
-    /// Whether the kernel had no room at the last push.
+    /// True if the kernel had no room at the last push.
     fn blocked(&self) -> bool;
     /// The kernel has room again.
     fn unblock(&mut self);
-    /// What to poll; `None` while there is no connection.
+    /// Descriptor to poll; `None` while there is no connection.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
-    /// What to poll it for while it is blocked.
+    /// Events to poll it for while it is blocked.
     fn interest(&self) -> PollFlags {
         PollFlags::POLLOUT
     }
@@ -45,19 +45,19 @@ pub(crate) trait Lane {
     fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed;
 }
 
-/// What a thread has sent so far, for the progress line and the meter.
+/// Messages and bytes that a thread has sent so far, for the progress line and the meter.
 #[derive(Default, Debug)]
 pub(crate) struct Progress {
     pub(crate) messages: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
-/// When to stop.
+/// Stop conditions of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until<'a> {
     pub(crate) start: Instant,
     pub(crate) interval: Option<Duration>,
-    /// How long ago the first message says it was written; the last says now.
+    /// Age that the first message claims by its time; the last one claims the present.
     pub(crate) backdate: Option<Duration>,
     /// Set from outside, for example on Ctrl-C.
     pub(crate) stop: &'a AtomicBool,
@@ -68,8 +68,8 @@ impl Until<'_> {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// How far behind the present a message is dated that is sent now, when `sent` of `quota`
-    /// messages are out.
+    /// Age by which a message is dated back that is sent now, when `sent` of `quota` messages are
+    /// out.
     fn behind(&self, sent: u64, quota: u64) -> Option<Duration> {
         let backdate = self.backdate?;
         let by_number = sent as f64 / quota.max(1) as f64;
@@ -124,7 +124,7 @@ pub(crate) fn drive<L: Lane>(
     }
 }
 
-/// Whose turn it is.
+/// Cursor of the round-robin over the lanes.
 struct Turn {
     cursor: usize,
 }

@@ -1,4 +1,4 @@
-//! What keeps a load from running at all, and who is at fault.
+//! Errors that keep a load from running at all, each with the party at fault.
 //!
 //! What goes wrong while messages flow (a reset, a refused datagram) is not here: it is counted
 //! in the [`Report`](crate::Report), because the rest of the run is still worth having.
@@ -6,7 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no report.
+/// Reason for which there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The command line does not make sense; the caller changes it.
@@ -17,7 +17,7 @@ pub enum LoadError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         what: String,
     },
     /// The target's name has no address.
@@ -25,7 +25,7 @@ pub enum LoadError {
     Resolve {
         /// The name as given.
         host: String,
-        /// What the resolver said.
+        /// Error of the resolver.
         source: io::Error,
     },
     /// The target cannot be reached.
@@ -33,9 +33,9 @@ pub enum LoadError {
     Connect {
         /// Scheme, address and port.
         target: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
-        /// What to do about it.
+        /// Remedy for the operator.
         hint: &'static str,
     },
     /// The target was reached and TLS failed.
@@ -43,9 +43,9 @@ pub enum LoadError {
     Tls {
         /// Address and port.
         target: String,
-        /// What the TLS library said.
+        /// Error of the TLS library.
         what: String,
-        /// What to do about it.
+        /// Remedy for the operator.
         hint: &'static str,
     },
     /// The process to measure cannot be read.
@@ -53,20 +53,20 @@ pub enum LoadError {
     Process {
         /// The number given with `--target-pid`.
         pid: i32,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// What arrived cannot be read, so nothing can be verified.
+    /// The messages that arrived cannot be read, so nothing can be verified.
     #[error("cannot read {from}: {what}")]
     Verify {
         /// The address or file.
         from: String,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
 }
 
-/// What to do about a connection that could not be made.
+/// Remedy for a connection that could not be made.
 pub(crate) fn connect_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::ConnectionRefused => {

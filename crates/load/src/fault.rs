@@ -1,4 +1,4 @@
-//! What went wrong while messages flowed: counted by kind, the first of each kind in words.
+//! Faults while messages flowed: counted by kind, the first of each kind in words.
 
 use std::collections::BTreeMap;
 use std::io;

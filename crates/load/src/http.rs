@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 
-/// How long an answer may take to begin.
+/// Timeout of a connection, and of the beginning of an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Bytes of the largest ledger that is read.

@@ -1,4 +1,4 @@
-//! What the receiver's ledger says about this run: the difference of two snapshots.
+//! Receiver's ledger of this run: the difference of two snapshots.
 //!
 //! It is about this run only if nobody else sends to the same receiver meanwhile.
 
@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::LoadError;
 use crate::http::Client;
 
-/// How often the ledger is asked while it settles.
+/// Interval at which the ledger is polled while it settles.
 const STEP: Duration = Duration::from_millis(200);
 
 /// A receiver's account of this run, in events.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LedgerCheck {
-    /// Where it was read.
+    /// URL of the ledger.
     pub url: String,
     /// Messages sent.
     pub sent: u64,
-    /// What reached the receiver, over all its sources.
+    /// Events that reached the receiver, over all its sources.
     pub received: u64,
     /// Datagrams that the receiver's kernel dropped.
     pub kernel_dropped: u64,
@@ -33,13 +33,13 @@ pub struct LedgerCheck {
     pub filtered: u64,
     /// By name.
     pub destinations: BTreeMap<String, DestinationCheck>,
-    /// Whether the ledger itself says that its equations hold.
+    /// True if the ledger itself says that its equations hold.
     pub balanced: bool,
     /// Sent, but neither received nor dropped by the kernel; negative if more arrived.
     pub unaccounted: i64,
     /// Gone for good: dropped, rejected or unaccounted.
     pub lost: u64,
-    /// Whether everything was accounted for and nothing pending when it was last read.
+    /// True if everything was accounted for and nothing pending when it was last read.
     pub settled: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct DestinationCheck {
 }
 
 impl LedgerCheck {
-    /// Whether every message arrived and has its fate.
+    /// True if every message arrived and has its fate.
     pub fn ok(&self) -> bool {
         self.balanced && self.settled && self.lost == 0 && self.unaccounted == 0
     }
@@ -116,7 +116,7 @@ fn not_a_ledger(client: &Client) -> LoadError {
     }
 }
 
-/// What changed between two snapshots, set against what was sent.
+/// Compares two snapshots, and sets the change against what was sent.
 fn compare(url: &str, before: &LedgerSnapshot, now: &LedgerSnapshot, sent: u64) -> LedgerCheck {
     let sum = |of: fn(&LedgerSnapshot) -> u64| of(now).saturating_sub(of(before));
     let received = sum(|l| l.sources.values().map(|s| s.received).sum());

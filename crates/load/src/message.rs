@@ -36,7 +36,7 @@ pub(crate) const MIXED_HEADER_EXTRA: usize = 64;
 
 const PADDING: &[u8] = b"PADD";
 
-/// What every message of a run has in common.
+/// Properties that all messages of a run have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Style {
     pub(crate) proto: SyslogProto,
@@ -53,7 +53,7 @@ pub(crate) struct Style {
     pub(crate) sender_digits: usize,
 }
 
-/// Where the patched fields of a message are on the tape, and where it ends.
+/// Offsets of a message on the tape: its patched fields and its end.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// First byte of its framing.
@@ -139,7 +139,8 @@ impl Tape {
         tape
     }
 
-    /// What the devices of the demo say, in messages of `style.size` bytes that end in the marker.
+    /// Tape of what the devices of the demo say, in messages of `style.size` bytes that end in the
+    /// marker.
     pub(crate) fn mixed(style: &Style, clock: &Clock) -> Self {
         let mut mix = Mix::new(u64::from_str_radix(&style.run, 16).unwrap_or_default());
         let marker = style.marker();
@@ -238,7 +239,7 @@ impl Tape {
         }
     }
 
-    /// How many of these slots lie wholly within their first `written` bytes, and the rest of
+    /// Number of these slots that lie wholly within their first `written` bytes, and the rest of
     /// the message that is cut there.
     pub(crate) fn split(&self, slots: &Range<usize>, written: usize) -> (usize, &[u8]) {
         let slots = &self.slots[slots.clone()];

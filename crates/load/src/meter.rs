@@ -17,7 +17,7 @@ use crate::error::LoadError;
 /// kernel offers us.
 const TICK_NS: u64 = 10_000_000;
 
-/// How often to look whether a process has become idle.
+/// Interval at which a process is polled until it has become idle.
 const IDLE_STEP: Duration = Duration::from_millis(100);
 
 /// Steps in a row that a process must be idle for.
@@ -26,7 +26,7 @@ const IDLE_STEPS: u32 = 3;
 /// CPU time in one step below which a process counts as idle: 2 %.
 const IDLE_CPU_NS: u64 = IDLE_STEP.as_nanos() as u64 / 50;
 
-/// What a process has used, and what it holds now.
+/// Resources that a process has used, and those that it holds now.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Reading {
     /// CPU time since its start, in nanoseconds.
@@ -219,9 +219,9 @@ pub struct ProcessReport {
     pub rss_kib_last: u64,
     /// The most threads seen.
     pub threads_max: u64,
-    /// Whether it had finished its work when measuring ended; if not, raise `--drain-timeout`.
+    /// True if it had finished its work when measuring ended; if not, raise `--drain-timeout`.
     pub settled: bool,
-    /// Why measuring ended early, if it did.
+    /// Reason for which measuring ended early, if it did.
     pub ended: Option<String>,
     /// Second by second.
     pub samples: Vec<Sample>,

@@ -1,4 +1,15 @@
-//! From options to a plan: pure but for reading `--read-file`; every contradiction is found here.
+//! Load plan: the options of the command line, resolved into one set without contradictions.
+//!
+//! # What it guarantees
+//! * Contradictions that the parser cannot see are a `LoadError::Usage`, before any connection.
+//! * `Plan::resolve` reads `--read-file` and draws the run's number; the rest is pure.
+//! * The shares of `Plan::quota` differ by one at most and add up to the total exactly.
+//! * A rate and an interval give a total; a smaller `--number` wins.
+//!
+//! # Limits
+//! `SENDERS_MAX` connections send up to `SEQ_MAX` messages each; idle ones have no bound here.
+//! A message has `STREAM_MESSAGE_BYTES_MAX` bytes at most, over UDP `PAYLOAD_BYTES_MAX`, and
+//! `--read-file` has `READ_FILE_BYTES_MAX`. `INTERVAL_DEFAULT` holds if nothing else ends the run.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
@@ -23,7 +34,7 @@ const READ_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Senders: bounded by the ports and descriptors of a host anyway.
 const SENDERS_MAX: u64 = 1_000_000;
 
-/// What to do, without contradictions.
+/// Plan of a run, without contradictions.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) transport: Transport,
@@ -259,7 +270,7 @@ fn check_size(args: &Args, transport: Transport, style: &Style) -> Result<(), Lo
     Ok(())
 }
 
-/// How many messages at most, and how long at most.
+/// Upper bounds of a run: its messages, and its duration.
 fn extent(args: &Args, senders: u64) -> Result<(Option<u64>, Option<Duration>), LoadError> {
     let interval = match (args.interval, args.number) {
         (Some(interval), _) => Some(interval.0),

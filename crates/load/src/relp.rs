@@ -26,7 +26,7 @@ use crate::message::{TAPE_BYTES, Tape};
 use crate::run::SenderTally;
 use crate::stream::{CLOSE_MAX, Link, read_to_end};
 
-/// How long after a loss, or an attempt that failed, to connect again.
+/// Pause after a loss, or a failed attempt, before the next attempt to connect.
 const REDIAL: Duration = Duration::from_millis(50);
 
 /// Bytes of answers read at once.
@@ -37,18 +37,18 @@ const ANSWER_BYTES_MAX: usize = 4096;
 
 const OFFERS: &str = "relp_version=0\nrelp_software=inrush-load\ncommands=syslog";
 
-/// How the lanes of a run behave.
+/// Behaviour of the lanes of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RelpPlan {
     /// Messages on their way without an answer.
     pub(crate) window: usize,
-    /// Whether to connect again after a loss.
+    /// True if a lane connects again after a loss.
     pub(crate) reconnect: bool,
-    /// How long to wait for the last answers.
+    /// Longest wait for the last answers.
     pub(crate) drain: Duration,
 }
 
-/// What a lane did beyond sending.
+/// Tally of a lane beyond what it sent.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct RelpTally {
     pub(crate) acked: Acked,
@@ -64,7 +64,7 @@ struct Pending {
     body: Vec<u8>,
 }
 
-/// What a lane waits for.
+/// Event that a lane waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Nothing,
@@ -90,7 +90,7 @@ pub(crate) struct RelpLane<'a> {
     txnr: u32,
     /// In the order of sending.
     pending: VecDeque<Pending>,
-    /// How many of them this session has sent.
+    /// Number of them that this session has sent.
     on_the_way: usize,
     /// Buffers of answered messages, to be used again.
     spare: Vec<Vec<u8>>,
@@ -338,7 +338,7 @@ impl<'a> RelpLane<'a> {
         Ok(Pushed { messages, bytes })
     }
 
-    /// Whether answers are missing that may still come.
+    /// True if answers are missing that may still come.
     fn unfinished(&self) -> bool {
         !self.failed && !self.pending.is_empty()
     }

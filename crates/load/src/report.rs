@@ -11,7 +11,7 @@ use crate::verify::Verify;
 /// Errors that a run may have and still be good: the message was sent again, or was never due.
 const HARMLESS: [&str; 2] = ["no_buffers", "idle_closed"];
 
-/// What a run did.
+/// Results of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Eight hexadecimal digits; the `run=` of this run's markers.
@@ -25,7 +25,7 @@ pub struct Report {
     /// Messages that were answered with 200; only over RELP.
     #[serde(default)]
     pub acked: Option<u64>,
-    /// What else became of messages and connections; only over RELP.
+    /// Other fates of messages and connections; only over RELP.
     #[serde(default)]
     pub answers: Option<Answers>,
     /// Bytes given to the kernel, framing included; under TLS before encryption.
@@ -46,11 +46,11 @@ pub struct Report {
     pub cpu_seconds: f64,
     /// The process measured with `--target-pid`.
     pub process: Option<ProcessReport>,
-    /// What `--verify` and `--ledger` found.
+    /// Findings of `--verify` and `--ledger`.
     pub verify: Option<Verify>,
 }
 
-/// What became of RELP messages that were not answered with 200 at once.
+/// Fates of RELP messages that were not answered with 200 at once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answers {
     /// Messages that the receiver refused; they are not sent again.
@@ -73,8 +73,8 @@ pub struct Connections {
 }
 
 impl Report {
-    /// Whether everything that was begun arrived at least in the kernel, `--number` was reached or
-    /// `--interval` was over first, and whatever was verified is in order.
+    /// True if everything that was begun arrived at least in the kernel, and whatever was verified
+    /// is in order. `--number` was reached then, or `--interval` was over first.
     pub fn ok(&self) -> bool {
         self.connections.failed == 0
             && self.acked.is_none_or(|acked| acked >= self.sent)

@@ -23,13 +23,13 @@ use crate::message::Tape;
 use crate::run::SenderTally;
 use crate::tls::TlsLink;
 
-/// How long cut messages may take to be finished.
+/// Time in which cut messages may be finished.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
 
-/// How long to wait for peers to close after us.
+/// Longest wait for peers to close after us.
 pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(2);
 
-/// What carries the bytes of one connection.
+/// Byte stream of one connection.
 pub(crate) enum Link {
     /// TCP.
     Plain(TcpStream),
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// Whether the kernel has taken all that [`Link::send`] took.
+    /// True if the kernel has taken all that [`Link::send`] took.
     pub(crate) fn flushed(&self) -> bool {
         match self {
             Self::Plain(_) => true,
@@ -126,7 +126,7 @@ impl StreamLane {
         }
     }
 
-    /// Whether something begun is not yet with the kernel.
+    /// True if something begun is not yet with the kernel.
     fn unfinished(&self) -> bool {
         !self.failed && (!self.tail.is_empty() || !self.link.flushed())
     }

@@ -21,10 +21,10 @@ const LATENCY_PRECISION: u8 = 3;
 /// Senders named in a report of losses.
 const LOSSES_NAMED_MAX: usize = 10;
 
-/// What arrived, set against what was sent.
+/// Messages that arrived, set against those that were sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MarkerCheck {
-    /// Where it was read.
+    /// URL or file pattern that they were read from.
     pub from: String,
     /// Messages certainly sent.
     pub sent: u64,
@@ -44,7 +44,7 @@ pub struct MarkerCheck {
     pub latency: Option<Latency>,
 }
 
-/// What one sender lost.
+/// Losses of one sender.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Loss {
     /// The sender's number.
@@ -73,7 +73,7 @@ pub struct Latency {
 }
 
 impl MarkerCheck {
-    /// Whether each message arrived exactly once.
+    /// True if each message arrived exactly once.
     pub fn ok(&self) -> bool {
         self.lost == 0 && self.duplicated == 0 && self.stray == 0
     }
@@ -93,7 +93,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// Whether `seq` could be a message of this sender.
+    /// Notes the arrival of `seq`; false if it can be no message of this sender.
     fn arrive(&mut self, seq: u64) -> bool {
         if seq >= self.begun {
             return false;

@@ -10,7 +10,7 @@ use crate::args::Target;
 use crate::error::{LoadError, connect_hint};
 use crate::fault::Faults;
 
-/// How long one address may take to answer.
+/// Connect timeout of one address.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// Descriptors for everything but connections: standard streams, files, resolver.
@@ -124,8 +124,8 @@ pub(crate) fn closed_while_idle(held: &[TcpStream], faults: &mut Faults) {
     }
 }
 
-/// Whether the peer of a non-blocking socket has closed; what it sent before (session tickets
-/// of TLS) is dropped.
+/// True if the peer of a non-blocking socket has closed; what it sent before (session tickets of
+/// TLS) is dropped.
 fn is_closed(mut socket: &TcpStream) -> bool {
     let mut scratch = [0; 4096];
     loop {

@@ -17,13 +17,13 @@ use crate::args::{Args, Target};
 use crate::error::LoadError;
 use crate::message::TAPE_BYTES;
 
-/// How long a peer may take over one step of the handshake.
+/// Timeout of a peer for one step of the handshake.
 const HANDSHAKE_STEP_MAX: Duration = Duration::from_secs(10);
 
 const HINT_TRUST: &str = "give the issuer's certificate with --ca, or --insecure on a test bench";
 const HINT_PEER: &str = "check that the port speaks TLS, and whether it asks for --cert and --key";
 
-/// What all TLS connections of a run share.
+/// Configuration and server name that all TLS connections of a run share.
 pub(crate) struct TlsSetup {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -195,7 +195,7 @@ impl TlsLink {
         }
     }
 
-    /// Whether the kernel has taken every record.
+    /// True if the kernel has taken every record.
     pub(crate) fn flushed(&self) -> bool {
         !self.session.wants_write()
     }
@@ -216,7 +216,7 @@ impl TlsLink {
         }
     }
 
-    /// What the peer said as it hung up, if it did say something.
+    /// Message of the peer as it hung up, if it did say something.
     pub(crate) fn alert(&mut self) -> Option<String> {
         self.session.read_tls(&mut self.socket).ok()?;
         self.session

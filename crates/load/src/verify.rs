@@ -17,10 +17,10 @@ use crate::ledger::{LedgerCheck, LedgerWatch};
 use crate::run::SenderTally;
 use crate::tally::{MarkerCheck, Tally};
 
-/// How often files are looked at while something is missing.
+/// Interval at which files are polled while something is missing.
 const FILE_STEP: Duration = Duration::from_millis(200);
 
-/// How often an address is read while something is missing: each time it is read whole.
+/// Interval at which an address is read while something is missing: each time it is read whole.
 const URL_STEP: Duration = Duration::from_secs(1);
 
 /// Bytes read at once.
@@ -29,7 +29,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// Bytes of the longest line that is kept until its end arrives; what is longer is dropped.
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// What was found out about what arrived.
+/// Findings about what arrived.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Verify {
     /// By the markers in what arrived.
@@ -39,14 +39,14 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// Whether nothing was lost or duplicated, and all accounts agree.
+    /// True if nothing was lost or duplicated, and all accounts agree.
     pub fn ok(&self) -> bool {
         self.markers.as_ref().is_none_or(MarkerCheck::ok)
             && self.ledger.as_ref().is_none_or(LedgerCheck::ok)
     }
 }
 
-/// Where to look after the run, settled before it.
+/// Sources of the verification after the run, settled before it.
 pub(crate) struct Verifier {
     lines: Option<Lines>,
     ledger: Option<LedgerWatch>,

@@ -1,4 +1,14 @@
-//! Conditions, and what is set.
+//! Reader of a rule's branches: conditions (`when`), settings (`set`) and cases.
+//!
+//! # What it guarantees
+//! * Each mistake is a finding with its place; a pack with findings is rejected.
+//! * All keys of a condition must hold; of several texts of one key, one suffices.
+//! * Conditions on options are decided here, so that events never pay for them.
+//! * Constant conditions are folded, and nested lists of one kind are flattened.
+//!
+//! # Limits
+//! The YAML reader bounds depth and count of conditions: `CONFIG_DEPTH_MAX` and `CONFIG_NODES_MAX`
+//! in [`inrush_event::limits`].
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! What all parts of a pack are read with: keys that are known, texts, lists.
+//! Reader for all parts of a pack: keys that are known, texts, lists.
 
 use inrush_classify::{PackError, Pattern, Text};
 use inrush_yaml::{Entry, Findings, Kind, Location, Node, kind_name, listed, nearest, quoted};
 
 use crate::Options;
 
-/// What a pack is read with.
+/// Reader of a pack: the options, and the findings so far.
 pub(crate) struct Reader<'r> {
     pub(crate) options: &'r Options,
     pub(crate) findings: &'r mut Findings,
@@ -117,7 +117,7 @@ impl Reader<'_> {
         self.sound(at, Pattern::parse(text))
     }
 
-    /// What was read, or the problem with it.
+    /// The value that was read; `None` if there is a problem, which goes to the findings.
     pub(crate) fn sound<T>(&mut self, at: Location, read: Result<T, PackError>) -> Option<T> {
         read.map_err(|error| self.findings.add(at, error.to_string()))
             .ok()

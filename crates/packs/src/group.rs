@@ -62,8 +62,7 @@ pub(crate) fn group(node: &Node, reader: &mut Reader<'_>) -> Option<Group> {
     Some(group)
 }
 
-/// What comes out of the parts, by the templates `part` and `event`. `given` are the keys of the
-/// group.
+/// Output of the parts, by the templates `part` and `event`. `given` are the keys of the group.
 fn whole(
     part: Option<Text>,
     event: Option<(Text, Location)>,

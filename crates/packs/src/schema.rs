@@ -125,7 +125,7 @@ fn rule(key: &str) -> Value {
     }
 }
 
-/// What a rule and a case have in common.
+/// Schema of a key that a rule and a case have in common.
 fn branch(key: &str) -> Value {
     match key {
         "when" => described(reference("condition"), "All of its keys must hold."),

@@ -1,4 +1,4 @@
-//! Whether a batch may come in, and how it is posted when it does.
+//! Admission of a batch to the log, and its posting to the counters.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::log::{AppendError, Log};
 use crate::state::{Slot, State};
 
 impl Log {
-    /// Whether a batch may come in at `now`; `None` if it has to wait. Without a time,
-    /// it may come in though the writer is late: something else keeps it until it is written.
+    /// Admits a batch at `now`, or refuses it; `None` if it has to wait. Without a time, it may
+    /// come in though the writer is late: something else keeps it until it is written.
     pub(crate) fn admit(
         &self,
         state: &mut State,

@@ -13,14 +13,14 @@ use crate::log::Log;
 use crate::rounds::{Done, LINGER, RECLAIM_EVERY, Round};
 use crate::writer::SegmentSync;
 
-/// How often the thread that does nothing else looks for segments to delete: a destination that
+/// Time between two searches of the tidying thread for segments to delete: a destination that
 /// catches up at 500 MB/s leaves less than a segment behind meanwhile.
 const TIDY_EVERY: Duration = Duration::from_millis(100);
 
-/// Where a sync is done by another thread, if there is one.
+/// Channel to the thread that syncs segments, if there is one.
 type Aside = Option<SyncSender<Arc<SegmentSync>>>;
 
-/// What the writer waits for. It gets it even if the sync panics.
+/// Result of a sync, for the writer that waits for it. The writer gets it even if the sync panics.
 struct Answer<'a> {
     log: &'a Log,
     synced: Option<io::Result<()>>,
@@ -56,12 +56,13 @@ impl Log {
         let (jobs, to_sync) = sync_channel(1);
         let (stop, stopped) = sync_channel::<()>(0);
         std::thread::scope(|scope| {
-            let named = |name: &str| std::thread::Builder::new().name(name.into());
             // Without these threads everything is done here, only later.
-            let syncs = named("queue-sync")
+            let syncs = std::thread::Builder::new()
+                .name("queue-sync".into())
                 .spawn_scoped(scope, move || self.keep_syncing(&to_sync))
                 .is_ok();
-            let tidies = named("queue-tidy")
+            let tidies = std::thread::Builder::new()
+                .name("queue-tidy".into())
                 .spawn_scoped(scope, move || self.keep_tidy(&stopped))
                 .is_ok();
             self.write_until_closed(&syncs.then_some(jobs), tidies);
@@ -189,7 +190,7 @@ impl Log {
         }
     }
 
-    /// Where the disk is full or fails, what is settled makes room for those who wait.
+    /// While the disk is full or fails, lets settled batches make room for the appends that wait.
     fn let_the_blocked_go_on(&self, now: Instant) {
         let wanted = {
             let state = self.lock();

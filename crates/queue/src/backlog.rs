@@ -29,17 +29,18 @@ pub struct Backlog {
     pub destination: String,
     /// Bytes of the log that it keeps, of disk if there is one.
     pub bytes: u64,
-    /// What it may keep: its own limit, or that of the queue.
+    /// Most bytes that it may keep: its own limit, or that of the queue.
     pub bytes_max: u64,
-    /// What happens then.
+    /// Policy for events that come once it is full.
     pub when_full: WhenFull,
-    /// Whether it is full.
+    /// True if it holds up sources, or less than a hundredth of its room is left. While nothing is
+    /// written for want of room, half of its room is enough.
     pub full: bool,
-    /// Whether it is not configured any more.
+    /// True if it is not configured any more.
     pub abandoned: bool,
 }
 
-/// What the destinations that a batch is for say to it.
+/// Answer of the destinations that a batch is for, before it comes in.
 pub(crate) enum Asked {
     /// At least one has room.
     Room,
@@ -76,7 +77,7 @@ impl State {
         }
     }
 
-    /// What a backlog may keep; `None`: whatever there is.
+    /// Most bytes that a backlog may keep; `None`: whatever there is.
     fn limit(&self, slot: &Slot) -> Option<u64> {
         if is_on(Mutant::BudgetIgnored) || slot.abandoned_since.is_some() {
             return None;
@@ -130,7 +131,9 @@ impl State {
         (slot.kept_bytes, slot.front) = (bytes, front);
     }
 
-    /// What tells whether a destination has passed a piece of the log.
+    /// Mark that changes when a destination passes a piece of the log: serial of the segment with
+    /// its oldest unsettled event. Without a disk, or without a segment, it is the number of that
+    /// event.
     fn front(&self, slot: &Slot) -> u64 {
         let floor = slot.cursor.floor();
         let Some(disk) = &self.disk else { return floor };
@@ -139,7 +142,7 @@ impl State {
         segment.map_or(floor, |segment| segment.header.serial)
     }
 
-    /// Whether a batch of so many bytes is too much for a destination. What it keeps is counted
+    /// True if a batch of so many bytes is too much for a destination. What it keeps is counted
     /// anew only if it seems too much and a piece was passed: for one that stands still, nothing
     /// here grows with its backlog.
     fn is_over(&mut self, index: usize, bytes: u64) -> bool {
@@ -192,7 +195,7 @@ impl State {
         }
     }
 
-    /// Whether all destinations that a batch is for drop the newest.
+    /// True if all destinations that a batch is for drop the newest.
     pub(crate) fn all_drop_newest(&self, batch: &Batch) -> bool {
         let meant = self.slots.iter().filter(|slot| slot.cursor.is_meant(batch));
         let mut policies = meant.map(|slot| self.when_full(slot)).peekable();
@@ -345,7 +348,7 @@ impl State {
 }
 
 impl Slot {
-    /// Why its events are dropped to make room.
+    /// Reason under which its events are dropped to make room.
     fn drop_reason(&self) -> DropReason {
         match self.abandoned_since {
             Some(_) => DropReason::Removed,
@@ -387,7 +390,7 @@ impl Log {
         state.slots.iter().map(backlog).collect()
     }
 
-    /// Where the disk is full, the oldest segment goes that may be dropped.
+    /// Takes out of the log the oldest segment that may be dropped, while the disk is full.
     pub(crate) fn drop_oldest_segment(&self) -> Option<Segment> {
         let mut state = self.lock();
         let disk = state.disk.as_mut()?;

@@ -29,7 +29,7 @@ struct Out {
     epoch: u32,
     /// The unsettled ranges.
     left: Vec<Range<u32>>,
-    /// Whether it was given up to make room while it was in flight: it is not in the log any more,
+    /// True if it was given up to make room while it was in flight: it is not in the log any more,
     /// and counts as what its answer says.
     given_up: bool,
 }
@@ -43,7 +43,7 @@ impl Out {
 
 pub(crate) struct Cursor {
     pub(crate) counters: Arc<DestinationCounters>,
-    /// Whether a sink reads it.
+    /// True if a sink reads it.
     pub(crate) attached: bool,
     /// Position of the next batch to hand out for the first time, or below it.
     pub(crate) next: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Cursor {
     out: BTreeMap<u64, Out>,
     /// Ranges that were put back, and when they are due.
     retry: VecDeque<(Instant, u64, Range<u32>)>,
-    /// Whether its place has changed since it was last written down.
+    /// True if its place has changed since it was last written down.
     pub(crate) moved: bool,
     /// Numbers that a crash took before they were durable.
     not_durable: Vec<Range<u64>>,
@@ -69,7 +69,7 @@ pub(crate) struct Lost {
     corrupt: u64,
 }
 
-/// What a cursor has to hand out.
+/// The delivery that a cursor has to hand out next.
 pub(crate) enum Pick {
     /// A range that was put back.
     Again(OldBatch, Range<u32>),
@@ -115,7 +115,7 @@ impl Cursor {
         cursor
     }
 
-    /// Where it stands, to be written down.
+    /// Its place, to be written down.
     pub(crate) fn place(&self) -> Place {
         let mut unsettled = self.in_hand();
         // What is settled ahead of us stays settled; the gaps between are open.
@@ -163,7 +163,7 @@ impl Cursor {
         oldest.min().unwrap_or(self.next_event)
     }
 
-    /// Whether any of these events is to be kept in the log: it is not settled, or a place that is
+    /// True if any of these events is to be kept in the log: it is not settled, or a place that is
     /// written down could not say that it is.
     pub(crate) fn keeps(&self, events: &Range<u64>) -> bool {
         let piece = (events.clone(), 0);
@@ -206,7 +206,7 @@ impl Cursor {
             .then_some(self.next_event)
     }
 
-    /// Whether it is to be handed out any of these events, which are in memory.
+    /// True if it is to be handed out any of these events, which are in memory.
     pub(crate) fn awaits(&self, events: &Range<u64>) -> bool {
         let ahead = events.start.max(self.next_event)..events.end;
         !self.settled_before.covers(&ahead, usize::MAX)
@@ -218,7 +218,7 @@ impl Cursor {
         out + end.saturating_sub(self.next_event) - self.settled_before.behind(self.next_event)
     }
 
-    /// What to hand out at `now`. What was put back goes first: it is older.
+    /// Picks the next delivery at `now`. What was put back goes first: it is older.
     pub(crate) fn pick(&mut self, now: Instant) -> Pick {
         while let Some(index) = self.retry.iter().position(|(due, ..)| *due <= now) {
             let Some((_, position, events)) = self.retry.remove(index) else {
@@ -237,7 +237,7 @@ impl Cursor {
         Pick::Next(self.next)
     }
 
-    /// When the next range that was put back is due.
+    /// Time at which the next range that was put back is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.retry.iter().map(|(due, ..)| *due).min()
     }
@@ -279,7 +279,7 @@ impl Cursor {
         (Some(now_out), lost)
     }
 
-    /// Whether the batch is for this destination.
+    /// True if the batch is for this destination.
     pub(crate) fn is_meant(&self, batch: &Batch) -> bool {
         let name = &self.counters.name;
         let routed = batch.destinations();
@@ -506,7 +506,7 @@ impl Cursor {
         (dropped, gone.into_iter().map(|(at, _)| at).collect())
     }
 
-    /// When the oldest batch in hand was received.
+    /// Receive time of the oldest batch in hand.
     pub(crate) fn oldest_in_hand(&self) -> Option<i64> {
         let (_, out) = self.out.first_key_value()?;
         Some(out.batch.received().0)

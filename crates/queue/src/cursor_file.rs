@@ -32,7 +32,7 @@ const MAGIC: [u8; 4] = *b"IRCU";
 const HEAD_BYTES: usize = 4 + 4 + 8 + 8 + 4;
 const RANGES_MAX: usize = (SLOT_BYTES - HEAD_BYTES) / 16;
 
-/// Where a destination stands.
+/// Place of a destination in the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     /// Every event below is settled but those in `unsettled`.
@@ -125,7 +125,7 @@ pub(crate) fn file_name(destination: &str) -> String {
     name
 }
 
-/// Whose cursor a file is; `None` if it is none.
+/// Name of the destination whose cursor a file is; `None` if it is none.
 pub(crate) fn destination_in(file_name: &str) -> Option<String> {
     let mut rest = file_name.strip_prefix("cursor-")?.as_bytes();
     let mut name = Vec::new();
@@ -158,12 +158,12 @@ pub(crate) struct CursorFile {
     durable: Option<u64>,
     /// Slot of the place that is being made durable: not written over either.
     syncing: Option<u64>,
-    /// Whether the newest place may be made durable by a sync: not if one has failed, which
+    /// True if the newest place may be made durable by a sync: not if one has failed, which
     /// forgets, and not if an earlier process wrote it, in which one may have failed.
     is_dirty: bool,
     /// The bytes of the place that was found, until it is durable.
     found: Option<Vec<u8>>,
-    /// Whether this process knows the file's name to be durable.
+    /// True if this process knows the file's name to be durable.
     is_named: bool,
 }
 
@@ -171,10 +171,10 @@ pub(crate) struct CursorFile {
 pub(crate) struct PlaceSync {
     file: Arc<dyn File>,
     slot: u64,
-    /// Where the file's name is to be made durable too.
+    /// Storage whose names are synced too, until the file's name is known to be durable.
     names: Option<Arc<dyn Storage>>,
-    /// Whether the place itself is durable, whatever became of the name: that may be durable by
-    /// another way, and then a power cut must find the place.
+    /// True if the place itself is durable, whatever became of the name. The name may become
+    /// durable by another way, and then a power cut must find the place.
     is_written: AtomicBool,
 }
 
@@ -300,7 +300,7 @@ impl CursorFile {
         Ok(())
     }
 
-    /// Whether a place is being made durable.
+    /// True if a place is being made durable.
     pub(crate) fn is_syncing(&self) -> bool {
         self.syncing.is_some()
     }

@@ -1,5 +1,5 @@
-//! What a stop gives up: events that were accepted and that the disk, full or failing, did not
-//! take. They have a fate like all others, and are counted before the ledger is read for the last
+//! Events that a stop gives up: they were accepted, and the disk, full or failing, did not take
+//! them. They have a fate like all others, and are counted before the ledger is read for the last
 //! time.
 
 use inrush_event::DropReason;

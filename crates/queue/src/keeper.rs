@@ -1,4 +1,4 @@
-//! What is kept on disk beside the segments: the cursors' places, the names, the bad ranges.
+//! Files of the log beside the segments: the cursors' places, the names, the bad ranges.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -27,7 +27,7 @@ struct Kept {
 
 struct KeptPlace {
     file: CursorFile,
-    /// Whether the last write failed: then the file is older than the cursor thinks.
+    /// True if the last write failed: then the file is older than the cursor thinks.
     stale: bool,
 }
 
@@ -85,14 +85,14 @@ pub(crate) struct Keeper {
     id: LogId,
     epoch: u32,
     not_durable: Vec<Range<u64>>,
-    /// Whether there are events of which nobody knows whose they are.
+    /// True if there are events of which nobody knows whose they are.
     pub(crate) orphaned: bool,
     files: Mutex<HashMap<String, Arc<Kept>>>,
     /// Times that it has changed whose cursors there are, and up to which of them that is written
     /// down. Not a flag: while one change is being written down, the next may come.
     changes: AtomicU64,
     changes_written: AtomicU64,
-    /// What the file says; `None` while that is not known.
+    /// Destinations in `log.json`; `None` while they are not known.
     written: Mutex<Option<Vec<Known>>>,
     bad: Mutex<HashSet<(String, u64)>>,
     /// Batches are read into its memory.
@@ -137,13 +137,13 @@ impl Keeper {
         }
     }
 
-    /// Whose cursors there are has changed; until that is written down, nothing that they wait for
-    /// may count as durable.
+    /// Notes that the list of cursors has changed. Until that is written down, nothing that they
+    /// wait for may count as durable.
     pub(crate) fn cursors_changed(&self) {
         self.changes.fetch_add(1, Relaxed);
     }
 
-    /// Whether the file does not say whose cursors there are.
+    /// True if the list of cursors in `log.json` is behind.
     pub(crate) fn is_behind(&self) -> bool {
         self.changes_written.load(Relaxed) != self.changes.load(Relaxed)
     }

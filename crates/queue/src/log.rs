@@ -1,4 +1,17 @@
-//! The log as its users see it: append, attach, settle. Waiting is done here.
+//! Write-ahead log of the process: append, destination cursors, settlement, durability.
+//!
+//! # What it guarantees
+//! * A refused batch is counted nowhere. An accepted one is posted to all its counters at once.
+//! * A position below [`Log::durable_end`] is as durable as the mode promises.
+//! * Sources and sinks wait here; the threads of the log wait in `aside`.
+//!
+//! # States
+//! [`Log::close`] ends an open log: appends fail, and feeds close after the backlog.
+//! [`Log::attach`] opens a cursor. [`Log::detach`] keeps it for a while, or removes it at once.
+//!
+//! # After a crash
+//! [`Log::open`] finds segments and cursors again. A destination without its cursor file begins
+//! with the oldest event, so some events may come twice.
 
 use std::io;
 use std::ops::Range;
@@ -26,7 +39,7 @@ use crate::state::{OnDisk, Slot, Stall, State, Taken};
 use crate::storage::{Disk, Storage};
 use crate::writer::Writer;
 
-/// Why a batch was not taken; none of its events was counted.
+/// Reason why a batch was not taken; none of its events was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppendError {
     /// The queue is full and its policy is `WhenFull::DropNewest`.
@@ -48,16 +61,16 @@ pub struct QueueLevels {
     pub disk_bytes: u64,
     /// The budget for them, as far as the disk has room for it; 0 without a disk.
     pub disk_bytes_max: u64,
-    /// What is configured for them, or follows from the size of the disk, whether there is room for
-    /// it now or not; 0 without a disk.
+    /// Configured budget for them, or the one that follows from the size of the disk. It does not
+    /// depend on the room that there is now; 0 without a disk.
     pub disk_budget: u64,
     /// Segments on disk.
     pub segments: usize,
-    /// Why nothing is written, if so.
+    /// Reason why nothing is written, if so.
     pub stall: Option<Stall>,
 }
 
-/// What was found at the start.
+/// Findings of recovery at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     /// Segments that can be read.
@@ -76,7 +89,8 @@ pub type Wake = Arc<dyn Fn() + Send + Sync>;
 /// One log for the process.
 pub struct Log {
     /// Guards everything below the ledger; taken once a batch. Order: a cursor's file, then this,
-    /// then the ledger gate. Never held over input or output.
+    /// then the ledger gate. Never held over a read, a write or a sync of a file; a reader opens
+    /// its next segment under it.
     state: Mutex<State>,
     /// Room was made, or the log was closed.
     pub(crate) room: Condvar,
@@ -85,7 +99,7 @@ pub struct Log {
     /// The writer has something to do.
     pub(crate) work: Condvar,
     pub(crate) ledger: Arc<Ledger>,
-    /// What is kept on disk beside the segments.
+    /// Files beside the segments: places of cursors, `log.json`, bad ranges.
     pub(crate) keeper: Option<Keeper>,
     /// The system clock, under watch.
     pub(crate) clock: Mutex<Clock>,
@@ -103,8 +117,9 @@ impl Log {
         Arc::new(Self::around(state, ledger, None, Opened::default()))
     }
 
-    /// The log in `folder`, with whatever an earlier process left there. Nothing is written before
-    /// [`Self::start`].
+    /// The log in `folder`, with whatever an earlier process left there. It puts bad segments
+    /// aside and deletes cursor files that were left behind. No event is written before
+    /// [`Self::start`]; [`Self::attach`] writes the places and names of cursors before that.
     ///
     /// # Errors
     /// The folder cannot be created or read.
@@ -206,12 +221,12 @@ impl Log {
         }
     }
 
-    /// What was found at the start.
+    /// Returns what recovery found at the start.
     pub fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Where memory for batches comes from; what is read back comes from there too.
+    /// Pool of memory for batches; what is read back comes from there too.
     pub fn pool(&self) -> Arc<BatchPool> {
         Arc::clone(&self.pool)
     }
@@ -227,14 +242,20 @@ impl Log {
         self.work.notify_all();
     }
 
-    /// Whether what comes is written to a disk.
+    /// True if batches are written to a disk.
     pub fn has_disk(&self) -> bool {
         self.keeper.is_some()
     }
 
-    /// Appends a batch, waiting for room under `WhenFull::Block`. `accept` posts the source's
-    /// side of the ledger; it runs inside the same posting as the destinations' side. Returns the
-    /// batch's position. An urgent batch is made durable at once, because someone waits for it.
+    /// Appends a batch and returns its position. An urgent batch is made durable at once, because
+    /// someone waits for it. `accept` posts the source's side of the ledger; it runs inside the
+    /// same posting as the destinations' side.
+    ///
+    /// Under `WhenFull::Block` it waits for room. Under every policy, a batch that backlogs have
+    /// room for waits while an earlier one has had no round for longer than `EXPOSED_MAX`, 40 ms.
+    /// It is refused instead if all its destinations drop the newest and the log is stalled. Under
+    /// `WhenFull::DropOldest` it also waits while batches that are not durable fill the memory of a
+    /// log on disk.
     ///
     /// # Errors
     /// If the batch was not taken; `accept` was not run then.
@@ -720,15 +741,15 @@ impl Log {
     }
 }
 
-/// How long a disk that does not answer is left alone.
+/// Delay before a disk that failed a read is asked again.
 const READ_RETRY: Duration = Duration::from_millis(250);
 
-/// What a read has to look for.
+/// Target of a read from disk.
 struct Aim {
     from_event: u64,
-    /// Whether nothing will ever be added to the segment.
+    /// True if nothing will ever be added to the segment.
     is_complete: bool,
-    /// Where the memory began when the read did.
+    /// Position and first event of the memory when the read began.
     memory: (u64, u64),
 }
 

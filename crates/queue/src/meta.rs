@@ -1,5 +1,5 @@
-//! What the log knows of itself beside its segments: its name, how often it was opened, and whose
-//! cursors it has. One small JSON file, replaced as a whole.
+//! Metadata of the log: its name, how often it was opened, and whose cursors it has. One small JSON
+//! file beside the segments, replaced as a whole.
 
 use std::io;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// What the file says; `None` if there is none, or it is damaged.
+    /// Content of the file; `None` if there is none, or it is damaged.
     pub(crate) fn read(storage: &dyn Storage) -> Option<Self> {
         let file = storage.open(NAME).ok()?;
         let len = usize::try_from(file.len().ok()?).ok()?;

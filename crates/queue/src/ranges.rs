@@ -19,7 +19,7 @@ impl Number for u64 {
     }
 }
 
-/// How many numbers lie in the ranges.
+/// Count of the numbers in the ranges.
 pub(crate) fn total<N: Number>(ranges: &[Range<N>]) -> u64 {
     ranges.iter().map(|r| N::distance(r.start, r.end)).sum()
 }
@@ -37,7 +37,7 @@ pub(crate) fn subtract<N: Number>(ranges: &mut Vec<Range<N>>, taken: &Range<N>) 
     before - total(ranges)
 }
 
-/// How many numbers of the ranges lie in `within`.
+/// Count of the ranges' numbers that lie in `within`.
 pub(crate) fn overlap<N: Number>(ranges: &[Range<N>], within: &Range<N>) -> u64 {
     let common = |r: &Range<N>| (r.start.max(within.start), r.end.min(within.end));
     ranges

@@ -18,19 +18,19 @@ use crate::storage::Storage;
 pub(crate) struct OldBatch {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
-    /// Which process accepted it.
+    /// Epoch of the process that accepted it.
     pub(crate) epoch: u32,
     pub(crate) batch: Arc<Batch>,
 }
 
-/// What a reader found in its segment.
+/// Result of a read in the reader's segment.
 pub(crate) enum Read {
     Batch(OldBatch),
     /// Nothing more that counts.
     End,
 }
 
-/// Where a destination reads.
+/// Reader of the segments for one destination.
 pub(crate) struct Reader {
     storage: Arc<dyn Storage>,
     log: LogId,
@@ -39,9 +39,9 @@ pub(crate) struct Reader {
     /// Serial of the segment that is open.
     pub(crate) serial: Option<u64>,
     scan: Option<Scan>,
-    /// Why the segment could not be opened, though it is there.
+    /// Error with which the segment could not be opened, though it is there.
     unopened: Option<io::Error>,
-    /// Whether the segment was read to its end.
+    /// True if the segment was read to its end.
     left: bool,
     name: String,
     /// Frames that do not lie before this position and event were given up: the next segment has
@@ -58,7 +58,7 @@ pub(crate) struct Reader {
 pub struct BadRange {
     /// The segment's file.
     pub file: String,
-    /// Which of its bytes.
+    /// Range of its bytes, as offsets in the file.
     pub bytes: Range<u64>,
 }
 
@@ -105,7 +105,7 @@ impl Reader {
         self.left = true;
     }
 
-    /// Whether the segment was read to its end.
+    /// True if the segment was read to its end.
     pub(crate) fn has_left(&self) -> bool {
         self.left
     }
@@ -119,12 +119,12 @@ impl Reader {
         self.end = end;
     }
 
-    /// What the batch that was just read says of its refusal, in quarantine.
+    /// Takes the note of refusal of the batch that was just read, in quarantine.
     pub(crate) fn take_note(&mut self) -> Option<Note> {
         self.note.take()
     }
 
-    /// What could not be read since the last call.
+    /// Takes the ranges of bytes that could not be read since the last call.
     pub(crate) fn take_bad(&mut self) -> Vec<BadRange> {
         std::mem::take(&mut self.bad)
     }

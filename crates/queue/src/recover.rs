@@ -1,4 +1,4 @@
-//! What is found in the folder at the start, whatever happened to it.
+//! Recovery of the log from its folder at the start, whatever happened to it.
 
 use std::io;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub(crate) struct Recovered {
     pub(crate) position: u64,
     /// Number of the next event.
     pub(crate) event: u64,
-    /// Whether there are events but nothing tells whose they are: then they are everybody's.
+    /// True if there are events but nothing tells whose they are: then they are everybody's.
     pub(crate) orphaned: bool,
     /// Files that were put aside.
     pub(crate) aside: Vec<String>,
@@ -130,7 +130,7 @@ fn note_not_durable(meta: &mut Meta, cursors: &[Found], gap: Range<u64>) {
     meta.not_durable.drain(..too_many);
 }
 
-/// How the log is called that these are of.
+/// Identity of the log, from `log.json` or else from the head of a segment.
 pub(crate) fn log_id(meta: Option<&Meta>, heads: &Heads) -> Option<LogId> {
     let from_heads = || heads.iter().find_map(|(_, head)| head.map(|head| head.log));
     meta.map(|meta| meta.id).or_else(from_heads)

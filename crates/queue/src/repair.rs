@@ -27,14 +27,14 @@ const COPY_BYTES: u64 = 1024 * 1024;
 /// One thing that was done, or would be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Repair {
-    /// What.
+    /// The action.
     #[serde(flatten)]
     pub kind: RepairKind,
     /// To which file.
     pub file: String,
 }
 
-/// What was done to a file, or would be.
+/// Action on a file, done or planned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum RepairKind {
@@ -49,7 +49,7 @@ pub enum RepairKind {
     Rewritten {
         /// Bad bytes left out; they are kept in `bad`, unless they are all zero.
         left_out: u64,
-        /// Where they were.
+        /// Offsets of the bad bytes in the old file.
         bad: Vec<Range<u64>>,
         /// Batches that it still has.
         batches: u64,
@@ -176,7 +176,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What the bad end of the log speaks of was given out, and stays so.
+    /// Keeps the numbers that the bad end of the log speaks of: they were given out, and stay so.
     fn keep_numbers(
         &mut self,
         segment: &Segment,

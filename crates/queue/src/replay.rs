@@ -9,7 +9,7 @@ use inrush_event::Batch;
 use crate::arrival::Arrival;
 use crate::log::{AppendError, Log};
 
-/// Why a batch was not appended; none of its events was counted.
+/// Reason why a batch was not appended; none of its events was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayError {
     /// There is no room now.

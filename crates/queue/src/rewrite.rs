@@ -12,7 +12,7 @@ use crate::storage::{File, Storage};
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 1024 * 1024;
 
-/// What a file is called until it is whole.
+/// Suffix of a file's name until the file is whole.
 pub(crate) const SUFFIX: &str = ".new";
 
 /// Writes `segment` anew under `header`, with those of its sound frames that `keep` wants. Returns

@@ -1,5 +1,17 @@
-//! The writer's work, in steps: begin a round, write, finish it; and delete what nobody needs.
-//! Each step is atomic, and others run between them.
+//! Group commit: rounds that write batches to the log together, and the reclaim of old segments.
+//!
+//! # What it guarantees
+//! * One round at a time is under way, because it owns the `Writer`.
+//! * A settled segment is deleted after a sync of all cursors, so a power cut loses no event.
+//!
+//! # States
+//! [`Log::begin_round`] gives a [`Round`], [`Round::write`] a [`Written`], its sync a [`Done`].
+//! [`Log::finish_round`] ends the round. A stalled log tries again after `RETRY`.
+//!
+//! # Limits
+//! A round takes about [`limits::QUEUE_ROUND_BYTES`]. A batch waits up to `LINGER` for others.
+//! A new segment begins after an eighth of the smallest disk budget, or after
+//! [`limits::QUEUE_SEGMENT_BYTES`], if that is less.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,14 +25,15 @@ use crate::state::{OnDisk, Stall, State};
 use crate::writer::{Change, Manner, Outcome, Pending, SegmentSync, Writer};
 use crate::{Durability, QueueOptions};
 
-/// How long a batch waits for company before it is written, if nobody waits for it. With the round
+/// Longest wait of a batch for company before it is written, if nobody waits for it. With the round
 /// itself it stays below the promised 50 ms.
 pub(crate) const LINGER: Duration = Duration::from_millis(25);
 
-/// How long a disk that failed is left alone.
+/// Delay before a disk that failed is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// How often it is looked for segments to delete.
+/// Time between two searches for segments to delete, where no thread of its own does that. The
+/// writer rests no longer either.
 pub(crate) const RECLAIM_EVERY: Duration = Duration::from_millis(500);
 
 /// The budget of disk is at least so many segments.
@@ -39,7 +52,7 @@ pub struct Written {
     outcome: Outcome,
     manner: Manner,
     sync: Option<SegmentSync>,
-    /// Whether there is no room to write more.
+    /// True if there is no room to write more.
     crowded: bool,
 }
 
@@ -66,7 +79,7 @@ impl Round {
 }
 
 impl Written {
-    /// Whether nothing more can be written before the sync is done.
+    /// True if nothing more can be written before the sync is done.
     pub(crate) fn is_ahead_full(&self) -> bool {
         self.crowded || self.writer.is_ahead_full(self.manner)
     }
@@ -144,7 +157,7 @@ fn lacks_room(options: &QueueOptions, taken: Taken, space: Option<(u64, u64)>) -
 }
 
 impl Log {
-    /// How long the writer may rest at `now`; `None`: until something comes.
+    /// Time that the writer may rest at `now`; `None`: until something comes.
     pub fn round_due_in(&self, now: Instant) -> Option<Duration> {
         self.lock().round_due_in(now, LINGER)
     }
@@ -324,8 +337,8 @@ impl Log {
         self.after_progress(true);
     }
 
-    /// What every destination has taken need not be written where that is not possible. It must
-    /// be known to be taken, though: a cursor that a power cut sets back would miss it.
+    /// Lets batches that every destination has taken count as durable where they cannot be written.
+    /// They must be known to be taken, though: a cursor that a power cut sets back would miss them.
     pub(crate) fn skip_needless(&self, now: Instant) {
         let needless = {
             let state = self.lock();
@@ -510,7 +523,7 @@ impl State {
 }
 
 impl Durability {
-    /// Whether there is a disk at all.
+    /// True if the log is written to a disk.
     pub fn has_disk(self) -> bool {
         self != Self::Memory
     }

@@ -16,13 +16,13 @@ use crate::storage::{BLOCK_BYTES, File, insist};
 /// Bytes asked of the file at once.
 const READ_BYTES: usize = 1024 * 1024;
 
-/// What the disk could not read is asked for again this often, then block by block.
+/// Tries of one read of the file, before it is read block by block.
 const READ_TRIES: usize = 3;
 
 /// Frames from so many bytes on are handed on where they lie.
 pub(crate) const LARGE_BYTES: usize = limits::BATCH_COPY_BYTES;
 
-/// What came next.
+/// Result of one step of a scan.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// A sound frame; its plain payload is [`Scan::payload`].
@@ -37,7 +37,7 @@ pub(crate) enum Item {
 pub(crate) struct Scan {
     file: Arc<dyn File>,
     log: LogId,
-    /// Where the next frame begins.
+    /// Offset of the next frame.
     offset: u64,
     /// Nothing behind it is looked at: it may be being written.
     limit: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Scan {
     payload: Range<usize>,
     /// The furthest (position, event) that any sound header or trailer spoke of.
     pub(crate) seen_end: Option<(u64, u64)>,
-    /// What the first sound header says of its own frame, whether that is sound or not.
+    /// Position and first event in the first sound header, whether its frame is sound or not.
     pub(crate) seen_first: Option<(u64, u64)>,
     /// True if the file ends within a frame whose header is sound.
     pub(crate) is_cut: bool,
@@ -136,7 +136,7 @@ impl Scan {
         Ok(Item::Bad(from..self.offset))
     }
 
-    /// Whether nothing but the rest of a block is there.
+    /// True if nothing but the zeros of the rest of a block is there.
     fn is_padding(&mut self, from: u64, len: u64) -> bool {
         let count = (len - from) as usize;
         count < BLOCK_BYTES && self.bytes(from, count, len).iter().all(|byte| *byte == 0)
@@ -152,7 +152,7 @@ impl Scan {
         FrameHeader::decode(&log, self.bytes(offset, FRAME_HEADER_BYTES, len))
     }
 
-    /// Whether payload and trailer of the frame at the offset are whole.
+    /// True if payload and trailer of the frame at the offset are whole.
     fn is_sound(&mut self, header: &FrameHeader, len: u64) -> bool {
         let (offset, log) = (self.offset, self.log);
         let stored = header.stored_bytes as usize;
@@ -166,7 +166,7 @@ impl Scan {
         sound
     }
 
-    /// Where the next sound header begins, at `from` or behind it; the end of the file if nowhere.
+    /// Offset of the next sound header, at `from` or behind it; the end of the file if nowhere.
     /// Trailers on the way are taken note of.
     fn next_header(&mut self, from: u64, len: u64) -> u64 {
         let mut at = from;
@@ -270,7 +270,7 @@ impl Scan {
     }
 }
 
-/// Where the block begins that this offset is in.
+/// Offset of the block that this offset is in.
 const fn block_of(offset: u64) -> u64 {
     offset - offset % BLOCK_BYTES as u64
 }

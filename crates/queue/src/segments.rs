@@ -28,7 +28,7 @@ pub(crate) fn serial_in(name: &str) -> Option<u64> {
 /// Position and event behind all there can be: the end of a segment that has no next one.
 pub(crate) const NO_END: (u64, u64) = (u64::MAX, u64::MAX);
 
-/// Whether the file begins with a head that is sound.
+/// True if the file begins with a sound head.
 pub(crate) fn is_sound(file: &dyn File) -> bool {
     matches!(head_of(file), Ok(Some(_)))
 }

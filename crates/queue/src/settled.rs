@@ -69,7 +69,7 @@ impl Settled {
             .sum()
     }
 
-    /// Whether all of `range` is settled, as the first `ranges_max` ranges tell.
+    /// True if all of `range` is settled, as the first `ranges_max` ranges tell.
     pub(crate) fn covers(&self, range: &Range<u64>, ranges_max: usize) -> bool {
         let mut within = self.within(range.clone());
         let covers = |(index, r): (usize, &Range<u64>)| {

@@ -1,4 +1,17 @@
-//! The log's memory: what is in it, who waits for what. No input or output happens here.
+//! In-memory state of the log: recent batches, cursors, and the writer's progress on disk.
+//!
+//! # What it guarantees
+//! * No input or output happens here.
+//! * A settled and durable batch frees its memory, even behind an older unsettled batch.
+//! * On a full memory, only durable batches leave a log on disk. Cursors read them there later.
+//!
+//! # States
+//! `push` appends a batch, a round takes it (`taken_end`), `now_durable` makes it count as durable.
+//! `settled_position` settles it, before or after. Without a disk, each batch is durable at once.
+//!
+//! # Limits
+//! A batch without a round for longer than `EXPOSED_MAX` stops the appends of sources.
+//! A destination without progress for `STUCK_AFTER` keeps no durable batch in memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,8 +34,8 @@ use crate::{QueueOptions, WhenFull};
 /// A destination that has taken nothing for this long reads from disk when it comes back.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// How long an accepted batch may wait until it is begun to be written, before nothing more is
-/// accepted: what the end of the process takes came within this time. Longer than
+/// Longest wait of an accepted batch for its round, before sources may append nothing more: what
+/// the end of the process takes came within this time. Longer than
 /// [`LINGER`](crate::rounds::LINGER), so that nobody waits where the disk keeps up.
 const EXPOSED_MAX: Duration = Duration::from_millis(40);
 
@@ -42,7 +55,7 @@ struct Entry {
     /// Bytes that it takes on disk.
     disk_bytes: u64,
     first_event: u64,
-    /// When it was accepted.
+    /// Time at which it was accepted.
     came: Instant,
     /// Since when it counts as waiting to be written: this one, or what came behind it and had
     /// gathered for long.
@@ -51,14 +64,14 @@ struct Entry {
     waiting: usize,
 }
 
-/// Why nothing is written at the moment.
+/// Reason why nothing is written at the moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stall {
     /// Since when.
     pub since: Timestamp,
     /// For the operator.
     pub text: String,
-    /// Whether it is for want of room, of the budget or of the disk.
+    /// True if it is for want of room, of the budget or of the disk.
     pub full: bool,
 }
 
@@ -75,7 +88,7 @@ pub(crate) struct OnDisk {
     pub(crate) unwritten_bytes: u64,
     /// Every batch below is written or just being written, though it may not count yet.
     pub(crate) taken_end: u64,
-    /// How the sync went that was done aside, until the writer takes note of it.
+    /// Result of a sync that was done aside, until the writer takes note of it.
     pub(crate) synced: Option<io::Result<()>>,
     pub(crate) stall: Option<Stall>,
     /// Time at which the writer will look by itself, while it rests.
@@ -84,7 +97,7 @@ pub(crate) struct OnDisk {
     pub(crate) paced_at: Option<Instant>,
     /// True if destinations are to be told of batches with the next round.
     pub(crate) unannounced: bool,
-    /// When a failed round may be tried again.
+    /// Time at which a failed round may be tried again.
     pub(crate) retry_at: Option<Instant>,
     /// Bytes that the log may take, as far as the disk had room when last looked at.
     pub(crate) room_bytes: u64,
@@ -129,27 +142,27 @@ impl OnDisk {
 /// A cursor and what belongs to it.
 pub(crate) struct Slot {
     pub(crate) cursor: Cursor,
-    /// Where it reads what has left the memory; taken while someone reads.
+    /// Reader for batches that have left the memory; taken while someone reads.
     pub(crate) reader: Option<Reader>,
     pub(crate) reading: bool,
-    /// When it last took a batch that it had not had before.
+    /// Time at which it last took a batch that it had not had before.
     pub(crate) advanced_at: Option<Instant>,
-    /// When a disk that did not answer is asked again.
+    /// Time at which a disk that did not answer is asked again.
     pub(crate) read_again_at: Option<Instant>,
     /// Since when its destination is not configured: seconds since 1970.
     pub(crate) abandoned_since: Option<i64>,
-    /// Whether its first place is durable, or an earlier process has named it: before, it is not
+    /// True if its first place is durable, or an earlier process has named it: before, it is not
     /// named in `log.json`.
     pub(crate) placed: bool,
     /// The limits of its backlog.
     pub(crate) queue: DestinationQueue,
     /// Bytes of the log that it keeps: counted now and then, and added to between.
     pub(crate) kept_bytes: u64,
-    /// Where its backlog began when they were counted.
+    /// Mark of its backlog's front when these bytes were counted (`State::front`).
     pub(crate) front: u64,
-    /// Whether it has no room for the batch that is being taken in.
+    /// True if it has no room for the batch that is being taken in.
     pub(crate) turns_away: bool,
-    /// Whether sources wait because it has none.
+    /// True if sources wait because it has no room.
     pub(crate) holds_up: bool,
 }
 
@@ -173,7 +186,7 @@ pub(crate) struct State {
     pub(crate) blocked_since: Timestamp,
 }
 
-/// What a destination gets.
+/// Result of [`State::take`]: a delivery, or the reason why there is none now.
 pub(crate) enum Taken {
     Delivery(Delivery),
     /// Nothing to hand out; something that was put back is due then.
@@ -203,7 +216,7 @@ impl State {
         }
     }
 
-    /// Where the memory begins: a position, and the number of its first event.
+    /// Front of the memory: a position, and the number of its first event.
     pub(crate) fn memory_start(&self) -> (u64, u64) {
         let front = self.entries.front();
         (
@@ -227,19 +240,19 @@ impl State {
         self.first + self.entries.len() as u64
     }
 
-    /// Whether nothing can be written at the moment.
+    /// True if nothing can be written at the moment.
     pub(crate) fn is_stalled(&self) -> bool {
         let disk = self.disk.as_ref();
         disk.is_some_and(|disk| disk.stall.is_some())
     }
 
-    /// Whether something waits for longer than it may that nobody has begun to write.
+    /// True if a batch has waited for its round for longer than [`EXPOSED_MAX`].
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         let since = self.exposed_since();
         since.is_some_and(|since| now.saturating_duration_since(since) > EXPOSED_MAX)
     }
 
-    /// Whether nothing can be written for want of room.
+    /// True if nothing can be written for want of room.
     pub(crate) fn is_stalled_full(&self) -> bool {
         let stall = self.disk.as_ref().and_then(|disk| disk.stall.as_ref());
         stall.is_some_and(|stall| stall.full)
@@ -313,7 +326,7 @@ impl State {
         true
     }
 
-    /// Whether all that wait for the oldest batch drop the oldest.
+    /// True if all that wait for the oldest batch drop the oldest.
     fn is_front_droppable(&self) -> bool {
         let (events, _) = self.piece_in_memory(0);
         let mut keepers = self.slots.iter().filter(|slot| slot.cursor.keeps(&events));
@@ -388,7 +401,7 @@ impl State {
             .collect()
     }
 
-    /// Whether [`Self::take`] would find something now.
+    /// True if [`Self::take`] would find something now.
     pub(crate) fn has_more(&mut self, name: &str, now: Instant) -> bool {
         let (first, end) = (self.first, self.end());
         self.slot(name).is_none_or(|slot| {
@@ -400,13 +413,13 @@ impl State {
         })
     }
 
-    /// When the batch at this position was received, if it is in memory.
+    /// Receive time of the batch at this position, if it is in memory.
     pub(crate) fn received_at(&self, position: u64) -> Option<i64> {
         let batch = self.entry(position)?.batch.as_ref()?;
         Some(batch.received().0)
     }
 
-    /// What the destination gets next.
+    /// Returns the next delivery of the destination, or the reason why there is none now.
     pub(crate) fn take(&mut self, name: &str, now: Instant, ledger: &Ledger) -> Taken {
         let Some(index) = self
             .slots
@@ -578,7 +591,8 @@ impl State {
         self.entries.get_mut(place as usize)
     }
 
-    /// When the oldest batch came that nobody has begun to write: the end of the process takes it.
+    /// Time at which the oldest batch came that nobody has begun to write: the end of the process
+    /// takes it.
     pub(crate) fn exposed_since(&self) -> Option<Instant> {
         Some(self.entry(self.disk.as_ref()?.taken_end)?.came)
     }
@@ -711,7 +725,8 @@ impl State {
         });
     }
 
-    /// How long what came during a sync may wait before it is written; `None`: there is nothing.
+    /// Time that batches which came during a sync may wait before they are written; `None`: there
+    /// is nothing.
     pub(crate) fn ahead_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
         let since = self.entry(self.disk.as_ref()?.taken_end)?.since;
         let due = if self.blocked > 0 {
@@ -722,7 +737,7 @@ impl State {
         Some(due.saturating_duration_since(now))
     }
 
-    /// How long the writer may wait before it begins a round at `now`; `None`: until something
+    /// Time that the writer may wait before it begins a round at `now`; `None`: until something
     /// comes.
     pub(crate) fn round_due_in(&self, now: Instant, linger: Duration) -> Option<Duration> {
         let disk = self.disk.as_ref()?;

@@ -1,5 +1,14 @@
-//! The log without waiting and without threads, for the simulation, which has one thread and its
-//! own clock. It goes through the same code as [`crate::DestinationFeed`] and the writer's thread.
+//! Single steps of the log for the simulation: no threads, no waiting, the caller's clock.
+//!
+//! # What it guarantees
+//! * The steps run the code of [`crate::DestinationFeed`] and of the writer's thread.
+//! * An append without room returns [`TryAppend::WouldBlock`], an empty backlog `None`.
+//! * Each sync of a round or of a reclaim is one step, so a crash can come before it.
+//!
+//! # States
+//! [`Log::begin_syncing`] gives a [`Syncing`]. [`Syncing::run`] syncs, [`Syncing::finish`] ends it.
+//! A sync that was not run counts as failed.
+//! [`Log::go_on_reclaiming`] syncs cursor after cursor, deletes segments, and then returns `None`.
 
 use std::io;
 use std::ops::Range;
@@ -15,7 +24,7 @@ use crate::rounds::{Done, Written};
 use crate::state::Taken;
 use crate::writer::SegmentSync;
 
-/// Why a batch was not taken.
+/// Reason why a batch was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryAppend {
     /// As [`Log::append`] says.
@@ -37,7 +46,7 @@ impl Syncing {
         self.synced = self.sync.as_ref().map(SegmentSync::run);
     }
 
-    /// Whether the disk has nothing to do.
+    /// True if the sync was run, or none is needed.
     pub fn is_run(&self) -> bool {
         self.synced.is_some() || self.sync.is_none()
     }
@@ -54,7 +63,7 @@ impl Syncing {
     }
 }
 
-/// What the thread that deletes has in hand: cursors are synced, one after the other, and then
+/// Work in hand of the thread that deletes: cursors are synced, one after the other, and then
 /// segments are deleted.
 pub struct Reclaiming {
     /// Serials of the segments that are to go.
@@ -70,12 +79,12 @@ struct CursorStep {
 }
 
 impl Reclaiming {
-    /// Whose cursor is being synced. No other step may sync it meanwhile.
+    /// Name of the destination whose cursor is being synced. No other step may sync it meanwhile.
     pub fn syncing(&self) -> Option<&str> {
         self.sync.as_ref().map(|step| &step.name[..])
     }
 
-    /// Whether its sync was run.
+    /// True if its sync was run.
     pub fn is_run(&self) -> bool {
         self.sync.as_ref().is_some_and(|step| step.ok.is_some())
     }
@@ -169,7 +178,7 @@ impl Log {
         Ok(self.take_in(&mut state, arrival, urgent, now, accept))
     }
 
-    /// What [`crate::DestinationFeed`] would give now; `None` for nothing.
+    /// Takes the delivery that [`crate::DestinationFeed`] would give now; `None` for nothing.
     pub fn try_take(&self, name: &str, now: Instant) -> Option<Delivery> {
         loop {
             match self.try_next(name, now) {
@@ -180,7 +189,7 @@ impl Log {
         }
     }
 
-    /// What [`crate::DestinationFeed`] does to settle events.
+    /// Settles events as [`crate::DestinationFeed`] does.
     pub fn settle_now(
         &self,
         name: &str,

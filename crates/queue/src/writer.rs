@@ -25,7 +25,7 @@ pub(crate) struct Pending {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
     pub(crate) batch: Arc<Batch>,
-    /// Why its destination refused it, in quarantine.
+    /// Note of the refusal by its destination, in quarantine.
     pub(crate) note: Option<Note>,
 }
 
@@ -45,14 +45,14 @@ pub(crate) fn disk_bytes(batch: &Batch) -> u64 {
     (batch.bytes().len() + rows + padding + AROUND) as u64
 }
 
-/// What a round has achieved.
+/// Result of a round.
 #[derive(Default)]
 pub(crate) struct Outcome {
     /// Every batch below this position is as durable as the mode promises.
     pub(crate) durable_end: u64,
-    /// What became of the segments, in order.
+    /// Changes of the list of segments, in order.
     pub(crate) changes: Vec<Change>,
-    /// Why the rest was not written.
+    /// Error that kept the rest from being written.
     pub(crate) error: Option<io::Error>,
 }
 
@@ -93,9 +93,9 @@ impl Current {
 /// A segment that is to be synced.
 pub(crate) struct SegmentSync {
     file: Arc<dyn File>,
-    /// Where names are to be made durable too, after the file.
+    /// Storage whose names are synced after the file, at a segment's first sync.
     names: Option<Arc<dyn Storage>>,
-    /// How much of the segment counts then.
+    /// Length of the segment that counts after the sync.
     offset: u64,
     /// Position behind it.
     end: u64,
@@ -130,13 +130,13 @@ pub(crate) struct Writer {
     current: Option<Current>,
     /// Every batch below is in the current segment, or durable before it.
     ahead_end: u64,
-    /// Why what came during a sync could not be written behind it.
+    /// Error of a write during the sync, behind what is synced.
     ahead_error: Option<io::Error>,
-    /// What the frames of a call have before their arenas.
+    /// Parts of a call's frames before their arenas: headers, names and rows.
     heads: Vec<u8>,
 }
 
-/// How a round is to be done.
+/// Options of a round.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) durability: Durability,
@@ -242,7 +242,7 @@ impl Writer {
         self.ahead_error = write().err();
     }
 
-    /// Whether there is no use in writing ahead.
+    /// True if there is no use in writing ahead.
     pub(crate) fn is_ahead_full(&self, manner: Manner) -> bool {
         self.ahead_error.is_some() || self.is_full(AHEAD_SEGMENTS * manner.segment_bytes)
     }

@@ -7,16 +7,16 @@ use futures::Stream;
 use inrush_store::reply::{Failure, Reply};
 use tokio::sync::mpsc;
 
-/// What is found and not yet taken: a search waits while so many lie here.
+/// Replies that are found and not yet taken, at most: a search waits while so many lie here.
 const WAITING_MAX: usize = 256;
 
-/// What a search finds, as it finds it. Dropped, it ends the search.
+/// Replies of a search, as it finds them. Dropped, it ends the search.
 #[derive(Debug)]
 pub struct Answer {
     replies: mpsc::Receiver<Reply>,
 }
 
-/// Where a search puts what it finds.
+/// Sender of a search's replies.
 pub(crate) type Replies = mpsc::Sender<Reply>;
 
 impl Answer {

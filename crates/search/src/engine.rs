@@ -40,7 +40,7 @@ pub(crate) const STACK_BYTES: usize = 8 << 20;
 pub struct Options {
     /// Threads, named `search-N`.
     pub threads: usize,
-    /// How far their priority is below that of others: the `nice` of setpriority(2), 0 to 19.
+    /// Distance of their priority below that of others: the `nice` of setpriority(2), 0 to 19.
     pub nice: i32,
     /// Searches that run at a time; others wait for their turn.
     pub searches_max: usize,
@@ -48,7 +48,7 @@ pub struct Options {
     pub memory_bytes: usize,
     /// Bytes of footers that are kept from search to search.
     pub footers_bytes: usize,
-    /// How long a search may take.
+    /// Longest time of a search.
     pub time_max: Duration,
 }
 
@@ -77,7 +77,7 @@ pub struct Engine {
     followers: Arc<Semaphore>,
 }
 
-/// What all searches share.
+/// Bounds, memory and footers that all searches share.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     pub(crate) footers: Arc<Footers>,
@@ -174,7 +174,7 @@ impl Engine {
         self.answer(snapshot, self.bounds.time_max, question)
     }
 
-    /// What all searches share.
+    /// Bounds, memory and footers that all searches share.
     pub(crate) fn bounds(&self) -> Arc<Bounds> {
         Arc::clone(&self.bounds)
     }
@@ -202,7 +202,7 @@ impl Engine {
     }
 }
 
-/// What is asked.
+/// Question of a search: a parsed query, or an SQL statement with its limit of rows.
 #[derive(Debug)]
 enum Question {
     Search(Query, SearchRequest),

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Request of a search, and the time span and bars of its answer.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct SearchRequest {
     pub limit: u64,
     /// Bars of the histogram at most; 0 for none. [`BUCKETS_MAX`] bounds it.
     pub buckets: u32,
-    /// Whether the fields of what was found are summed up.
+    /// True if the fields of the found events are summed up.
     pub fields: bool,
     /// Less time than [`Options::time_max`](crate::Options).
     pub time_max: Option<Duration>,
@@ -64,9 +64,9 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Where the request names no bound, the first and the last event of the store are it; but
-    /// one sender's clock that is far ahead does not stretch the bars for all: what lies behind
-    /// `now_ns` by more than [`AHEAD_MAX_NS`] is in the last.
+    /// Span of a request. The first and the last event of the store bound it where the request does
+    /// not. One sender's clock that is far ahead does not stretch the bars for all. Events later
+    /// than `now_ns` by more than [`AHEAD_MAX_NS`] are in the last bar.
     pub(crate) fn of(request: &SearchRequest, snapshot: &Snapshot, now_ns: i64) -> Self {
         let (first, last) = bounds(snapshot);
         let last = last.min(now_ns.saturating_add(AHEAD_MAX_NS)).max(first);
@@ -111,7 +111,7 @@ impl Span {
         (last - first).unsigned_abs() + 1
     }
 
-    /// Where the first bar begins, in milliseconds since 1970: a multiple of their width.
+    /// Beginning of the first bar, in milliseconds since 1970: a multiple of their width.
     pub(crate) fn first_ms(&self) -> i64 {
         let width = i64::try_from(self.bucket_ms.max(1)).unwrap_or(i64::MAX);
         self.from_ms.div_euclid(width).saturating_mul(width)

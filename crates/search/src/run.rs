@@ -81,7 +81,7 @@ impl Run {
         Ok(context?)
     }
 
-    /// What an answer ends with.
+    /// Last object of an answer: events found, cost, and files set aside.
     pub(crate) fn summary(&self, stopped: Option<Stopped>) -> End {
         let progress = self.scans.progress();
         let elapsed = self.began.elapsed().as_millis();

@@ -51,7 +51,7 @@ const COLUMNS: [&str; 13] = [
 pub struct Row {
     /// Its own time, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// When it was received, in nanoseconds since 1970.
+    /// Time of receipt, in nanoseconds since 1970.
     pub received_ns: i64,
     /// The host that it is about.
     pub host: String,
@@ -61,7 +61,7 @@ pub struct Row {
     pub sourcetype: String,
     /// Its index.
     pub index: String,
-    /// Who makes the product.
+    /// Maker of the product.
     pub vendor: String,
     /// The product.
     pub product: String,
@@ -71,15 +71,15 @@ pub struct Row {
     pub raw_base64: String,
     /// The sender's address.
     pub sender: String,
-    /// How it came.
+    /// Protocol by which it came.
     pub protocol: String,
-    /// What was odd about it, joined by commas.
+    /// Anomalies of it, joined by commas.
     pub anomalies: String,
     /// The name in the client's certificate.
     pub tls_client: String,
 }
 
-/// What a scan brings.
+/// Item of a scan: events, a file that is done or missing, or an early end.
 #[derive(Debug)]
 pub enum Scanned {
     /// Some events.

@@ -12,10 +12,10 @@ use crate::run::Run;
 use crate::session::read_only;
 use crate::stop::Stop;
 
-/// How often the asker is told how far it is.
+/// Interval between two progress reports to the asker.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// What the rows of a result are.
+/// Kind of a result's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Rows of a table.

@@ -1,10 +1,10 @@
-//! Why a search stops before its end.
+//! Reasons for a search to stop before its end.
 
 use datafusion::error::DataFusionError;
 use inrush_store::read::Fault;
 use inrush_store::reply::{Failure, Stopped};
 
-/// Why a search stops before its end.
+/// Reason for a search to stop before its end.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// A bound was reached, or nobody listens.
@@ -43,7 +43,7 @@ const ITS_OWN: [&str; 4] = [
     "Optimizer rule '",
 ];
 
-/// What a text of DataFusion says to whoever wrote the statement.
+/// Puts a text of DataFusion into words for whoever wrote the statement.
 fn in_our_words(message: &str) -> String {
     let mut reason = message;
     let mut own = false;

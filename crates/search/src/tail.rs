@@ -14,7 +14,7 @@ use crate::answer::{Answer, Replies};
 use crate::engine::Engine;
 use crate::request::SearchRequest;
 
-/// How long nothing may be said: whoever listens is told that somebody is there.
+/// Longest silence: after it, whoever listens is told that somebody is there.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
 /// Events that are shown of what comes at once; nobody reads more.

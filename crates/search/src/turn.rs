@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// How long a turn lasts, but for the batch of rows that is being read when it ends.
+/// Length of a turn, but for the batch of rows that is being read when it ends.
 const TURN: Duration = Duration::from_millis(5);
 
 /// The turn of a part of a search.

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 /// Files that are named in an answer at most; more are counted by the log.
 const NAMED_MAX: usize = 20;
 
-/// What is left to be searched.
+/// Files and pieces of a search that are left, shared by its threads.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) files: Files,
@@ -34,7 +34,7 @@ pub(crate) struct Work {
 #[derive(Debug, Default)]
 struct State {
     todo: BinaryHeap<Todo>,
-    /// What was taken and is not finished: the latest time in it, by its number.
+    /// Latest time of each file or piece that was taken and is not finished, by its number.
     running: BTreeMap<u64, i64>,
     /// Of these, the files that are being opened.
     opening: usize,

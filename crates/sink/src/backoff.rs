@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use inrush_event::Feed;
 
-/// How often a waiting sink looks whether the process is stopping. Each look wakes a processor up:
-/// at 50 ms, the workers of one dead destination took 1 % of what 100,000 events a second take.
+/// Interval at which a waiting sink polls for the stop of the process. Each poll wakes a processor
+/// up: at 50 ms, the workers of one dead destination took 1 % of what 100,000 events a second take.
 const STOP_POLL: Duration = Duration::from_millis(200);
 
 /// The pause after the `failures`-th failure in a row: `first` doubled each time up to `cap`,

@@ -64,9 +64,9 @@ impl SinkConfig {
 /// Something in a destination's options that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// Where, from the destination down: `endpoints[1]`, `batch.max_bytes`.
+    /// Path of the option, from the destination down: `endpoints[1]`, `batch.max_bytes`.
     pub key: String,
-    /// What is wrong and what to write instead, for the operator.
+    /// Message for the operator: what is wrong and what to write instead.
     pub message: String,
 }
 

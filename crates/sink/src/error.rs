@@ -1,11 +1,10 @@
-//! Who is at fault when a sink cannot be opened or an attempt fails, and what happens next.
+//! Errors of opening a sink. The operator is at fault in all of them.
 
 use std::path::PathBuf;
 
 use crate::Problem;
 
-/// Why a destination could not be opened. All of them are the operator's to mend; nothing was
-/// started.
+/// Error of opening a destination. All of them are the operator's to mend; nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// The options cannot work.
@@ -14,17 +13,17 @@ pub enum SinkError {
     /// A file that the options name cannot be read.
     #[error("cannot read {path}: {cause}")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// A certificate or key file does not hold what it should.
     #[error("{path}: {what}")]
     BadCertificate {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the fault.
         what: String,
     },
     /// The system did not give what any sink of this kind needs.

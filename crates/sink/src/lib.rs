@@ -51,7 +51,7 @@ pub use reason::ErrorReason;
 pub use status::{LastError, Overflow, OverflowCause, SinkStatus};
 pub use store::StoreSlot;
 
-/// How long a sink waits for a batch before it looks whether the process is stopping.
+/// Longest wait of a sink for a batch before it checks whether the process is stopping.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
 
 /// A destination at work.

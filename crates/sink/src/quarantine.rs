@@ -1,4 +1,4 @@
-//! What a sink does with events that its destination will never take.
+//! Refusal of events that their destination will never take: quarantine, then settlement.
 
 use std::io;
 use std::ops::Range;
@@ -9,10 +9,10 @@ use inrush_event::{Batch, Fate, Feed, RefuseReason};
 
 use crate::SinkStatus;
 
-/// When a refused event that could not be quarantined is tried again, sending included.
+/// Back-off before a refused event that could not be quarantined is tried again, sending included.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Why an event is refused.
+/// Reason for the refusal of an event, with the destination's code and text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The closed reason.
@@ -31,7 +31,7 @@ pub struct Refused {
     pub batch: Arc<Batch>,
     /// Indexes into its records.
     pub events: Range<u32>,
-    /// Why.
+    /// Reason for the refusal.
     pub refusal: Refusal,
     /// Requests or writes that they were part of.
     pub attempts: u32,
@@ -46,7 +46,7 @@ pub trait Quarantine: Send + Sync {
     fn put(&self, destination: &str, refused: &[Refused]) -> io::Result<()>;
 }
 
-/// What a sink needs to refuse events.
+/// Quarantine and status of one destination, for the refusal of its events.
 pub(crate) struct Refuser {
     pub(crate) destination: String,
     pub(crate) quarantine: Arc<dyn Quarantine>,

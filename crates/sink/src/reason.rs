@@ -1,10 +1,10 @@
-//! Why an attempt at a destination failed. Beside the errors of opening one, for it is compiled by
-//! itself with what judges answers, for the fuzzer.
+//! Reason for a failed attempt at a destination. It is apart from the errors of opening one,
+//! because the fuzzer compiles it by itself with what judges answers.
 
 macro_rules! error_reasons {
     ($($variant:ident $label:literal $doc:literal;)*) => {
-        /// Why an attempt at a destination failed: a closed list, each a label in the metrics.
-        /// Whatever the reason, the events stay pending.
+        /// Reason for a failed attempt at a destination: a closed list, each a label in the
+        /// metrics. Whatever the reason, the events stay pending.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum ErrorReason { $(#[doc = $doc] $variant,)* }
 

@@ -1,4 +1,16 @@
-//! How a sink is doing: written by the sink, read by the admin side.
+//! Status of a sink: counters, health and last error. The sink writes it, the admin side reads it.
+//!
+//! # What it guarantees
+//! * The log names a change of health once, and a lasting overflow every ten minutes.
+//! * A delivery that succeeds hides neither a failing quarantine nor failing acknowledgements.
+//! * The lock is held for a moment only, never during I/O.
+//!
+//! # States
+//! A sink starts healthy. `failed` or `holds` begins an outage, `succeeded` ends it, and `noted`
+//! changes no health. Quarantine and acknowledgements have outages of their own.
+//!
+//! # Limits
+//! `ERROR_TEXT_CHARS` of an error are kept. `REROUTED_INDEXES_MAX` indexes are counted by name.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,17 +27,17 @@ const ERROR_TEXT_CHARS: usize = 300;
 /// Indexes whose rerouted events are counted by name; those of further ones count as `other`.
 const REROUTED_INDEXES_MAX: usize = 100;
 
-/// What an attempt takes is averaged with so many before it.
+/// Attempts over which the moving average of an attempt's duration is taken.
 const AVERAGED_OVER: i64 = 8;
 
 /// The last attempt that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LastError {
-    /// Why, from the closed list.
+    /// Reason, from the closed list.
     pub reason: ErrorReason,
-    /// What was said, cut to a few hundred characters.
+    /// Text of the error, cut to a few hundred characters.
     pub text: String,
-    /// When.
+    /// Time of the failure.
     pub at: Timestamp,
 }
 
@@ -78,17 +90,17 @@ struct State {
     last_success: Timestamp,
     rerouted: BTreeMap<String, u64>,
     last_error: Option<LastError>,
-    /// Why refused events cannot be put away, until they can again. It outlasts deliveries that
-    /// go well: those are other events.
+    /// Error while refused events cannot be quarantined; `None` once they can again. It outlasts
+    /// deliveries that go well: those are other events.
     quarantine_error: Option<LastError>,
-    /// Why acknowledgements cannot be asked for, until they can again: what is sent meanwhile may
-    /// be taken all the same.
+    /// Error while acknowledgements cannot be requested; `None` once they can again. Events sent
+    /// meanwhile may be taken all the same.
     ack_error: Option<LastError>,
     overflow: Option<Overflow>,
 }
 
 impl State {
-    /// What lasts although deliveries go well.
+    /// Error that lasts although deliveries go well.
     fn lasting(&self) -> Option<&LastError> {
         self.quarantine_error.as_ref().or(self.ack_error.as_ref())
     }
@@ -139,7 +151,7 @@ impl SinkStatus {
         self.bytes_sent.get()
     }
 
-    /// How long a request or a write takes, as an average in which the last eight count for two
+    /// Moving average of the time of a request or a write, in which the last eight count for two
     /// thirds; `None` before the first.
     pub fn request_time(&self) -> Option<Duration> {
         Some(self.request_ns.get())
@@ -173,8 +185,8 @@ impl SinkStatus {
         self.errors[reason as usize].get()
     }
 
-    /// Whether the last attempt succeeded, or none was made yet, refused events can be put into
-    /// quarantine, and acknowledgements can be asked for.
+    /// True if the last attempt succeeded or none was made yet, and refused events can be
+    /// quarantined and acknowledgements requested.
     pub fn healthy(&self) -> bool {
         let state = self.state();
         state.healthy && state.lasting().is_none()
@@ -189,7 +201,7 @@ impl SinkStatus {
         }
     }
 
-    /// When an attempt last succeeded; [`Timestamp::NONE`] if none did.
+    /// Time of the last successful attempt; [`Timestamp::NONE`] if there was none.
     pub fn last_success(&self) -> Timestamp {
         self.state().last_success
     }

@@ -1,4 +1,4 @@
-//! What became of the events of a store: how many there were, came, and went, and why.
+//! Account of a store's events: those at the start, written, deleted by reason, and held now.
 
 use crate::options::REASONS;
 
@@ -31,7 +31,7 @@ impl Account {
     }
 }
 
-/// Why a commit is made that brings new events.
+/// Reason of a commit that brings new events.
 pub(crate) const INGEST: &str = "ingest";
 
 /// The reason of a commit that puts one file in place of small ones.

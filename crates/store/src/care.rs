@@ -1,4 +1,4 @@
-//! What retention has to know of the world: the time, and the room on the disk.
+//! Inputs of retention from outside the store: the believed time, and the room on the disk.
 //!
 //! # What it guarantees
 //! * Ages are counted by a clock that one wrong time does not move, see [`inrush_event::Clock`].
@@ -24,11 +24,11 @@ use crate::decode::insist;
 use crate::home::Home;
 use crate::options::WriteOptions;
 
-/// Where the time is kept that was last believed.
+/// Path of the object that keeps the last believed time.
 pub(crate) const CLOCK: &str = "_log/clock";
 /// Bytes of it at most; what is longer is not ours.
 const CLOCK_BYTES_MAX: u64 = 4096;
-/// How often it is written.
+/// Interval between two writes of it, if the doubt and the last span stay the same.
 const CLOCK_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Of a file system, one part in so many is left free at most, unless more is asked for.
 const FREE_PART: u64 = 20;
@@ -41,13 +41,13 @@ pub type Claims = Box<dyn Fn(&Path) -> u64 + Send + Sync>;
 /// The room on a store's file system, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Room {
-    /// What is free.
+    /// Bytes that are free.
     pub free: u64,
     /// Of that, what others have a budget for and have not taken.
     pub claimed: u64,
-    /// What is to stay free beside.
+    /// Bytes that are to stay free beside the claimed ones.
     pub least: u64,
-    /// What is missing, that retention found nothing old enough to make up for.
+    /// Bytes that are missing, for which retention found nothing old enough to delete.
     pub short: u64,
 }
 
@@ -58,7 +58,7 @@ impl Room {
         least.saturating_sub(self.free)
     }
 
-    /// Why nothing may be written, if so.
+    /// Reason to write nothing, if less than half of `least` is free.
     fn hold(&self) -> Option<String> {
         (self.free < self.least / 2).then(|| {
             let (free, least) = (ByteSize(self.free), ByteSize(self.least));
@@ -70,7 +70,7 @@ impl Room {
     }
 }
 
-/// What is left free of a file system of `total` bytes.
+/// Bytes to leave free of a file system of `total` bytes: those asked for, or the default.
 pub fn free_least(asked: Option<u64>, total: u64) -> u64 {
     asked.unwrap_or_else(|| FREE_BYTES_MAX.min(total / FREE_PART))
 }
@@ -119,7 +119,7 @@ fn known(clock: &Clock) -> Known {
     (clock.is_doubted(), last.map(|span| span.from_ns))
 }
 
-/// What a store knows of the world.
+/// State of the clock and of the disk room, shared by ingestion and upkeep.
 pub(crate) struct Care {
     watched: Mutex<Watched>,
     claims: OnceLock<Claims>,

@@ -1,5 +1,4 @@
-//! What a process draws and what its clock says: the one place where the simulation decides
-//! instead.
+//! Random numbers and clocks of a process: the one place where the simulation decides instead.
 
 #[cfg(not(feature = "simulation"))]
 use inrush_event::Timestamp;

@@ -42,9 +42,10 @@ const LATE_MAX: usize = 16;
 /// One change.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Commit {
-    /// When, in milliseconds since 1970.
+    /// Time of the commit, in milliseconds since 1970.
     pub(crate) at_ms: i64,
-    /// Why: `ingest`, `compact`, `age`, `bytes` or `room`.
+    /// Reason: `ingest`, `compact`, `age`, `bytes`, `room`, `found` (a file that no commit named)
+    /// or `open` (a fence).
     pub(crate) why: String,
     /// Files that are part of the store from now on.
     pub(crate) added: Vec<FileEntry>,
@@ -66,7 +67,7 @@ struct Full {
     doomed: Vec<String>,
 }
 
-/// What the log says, and where it ends.
+/// State of the commit log: the files and events that it names, and its end.
 #[derive(Debug, Default)]
 pub(crate) struct Commits {
     /// The files of the store, by path.
@@ -90,20 +91,20 @@ pub(crate) struct Commits {
     last: Option<Commit>,
     /// Drawn by this process; 0 where it only reads.
     writer: u64,
-    /// Whether the outcome of the next commit is not known.
+    /// True if the outcome of the next commit is not known.
     in_doubt: bool,
-    /// Why nothing more may be written.
+    /// Error that ends all writing, once another process writes to the store.
     fenced: Option<String>,
     /// Number of the last `full` object.
     last_told: u64,
 }
 
-/// What is known of files from a log that is not sound.
+/// Readable parts of a log that is not sound: its file entries and its damaged objects.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// Whether it is sound after all.
+    /// True if the log is sound after all.
     pub(crate) is_sound: bool,
-    /// What any commit said of a file, by its path.
+    /// File entries of every readable commit and `full` object, by path.
     pub(crate) entries: BTreeMap<String, FileEntry>,
     /// Objects of the log that cannot be read.
     pub(crate) damaged: Vec<String>,
@@ -116,7 +117,7 @@ impl Parts {
     }
 }
 
-/// Why a commit is not known to be made.
+/// Error of a commit that is not known to be made.
 #[derive(Debug)]
 pub(crate) enum MakeError {
     /// It was not made, and will not be unless it is tried again.
@@ -382,9 +383,9 @@ impl Commits {
         Ok(())
     }
 
-    /// Whether another writer has gone on for so long that it has deleted the commit which took the
-    /// number from us: then the one before is gone too, for it deletes them in their order. In a
-    /// folder the lock keeps others away.
+    /// True if another writer took our number and has since deleted that commit. Then the commit
+    /// before is gone too, for it deletes them in their order. In a folder the lock keeps others
+    /// away.
     fn is_superseded(&self, home: &Home) -> io::Result<bool> {
         if home.as_folder().is_some() || self.next < 2 || is_on(Mutant::TrustNumber) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Which events of which log lie in committed files already.
+//! Set of the events that committed files hold or held, by log and process.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct Stretch {
     pub epoch: u32,
     /// The first event.
     pub first: u64,
-    /// How many.
+    /// Number of events.
     pub count: u64,
 }
 

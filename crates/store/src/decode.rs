@@ -72,7 +72,7 @@ pub(crate) fn rows(bytes: Bytes) -> Result<Vec<RecordBatch>, Fault> {
 
 /// A row group.
 pub(crate) struct Group {
-    /// Where its columns lie in the file.
+    /// Byte range of its columns in the file.
     pub(crate) bytes: Range<u64>,
     /// Rows that its footer speaks of.
     pub(crate) count: u64,
@@ -119,8 +119,8 @@ pub(crate) fn groups(bytes: &Bytes) -> Result<Vec<Group>, Fault> {
     })
 }
 
-/// What lies on a disk may be anything, and a decoder that trusts it too far must cost a file, not
-/// the process.
+/// Runs a decoder, and returns its panic as a fault. Bytes on a disk may be anything: a decoder
+/// that trusts them too far must cost a file, not the process.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Fault> {
     match std::panic::catch_unwind(AssertUnwindSafe(decode)) {
         Ok(decoded) => decoded.map_err(Fault::from),

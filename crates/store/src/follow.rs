@@ -34,8 +34,8 @@ impl Follower {
         self.came.notify_all();
     }
 
-    /// What came since the last call, the oldest first, and how many events were left out because
-    /// this was called too seldom. Waits for something at most so long.
+    /// Returns the chunks since the last call, the oldest first, and the number of events left out.
+    /// Events are left out if this is called too seldom. Waits for something for `wait` at most.
     pub fn next(&self, wait: Duration) -> (Vec<Arc<Chunk>>, u64) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let nothing = |w: &mut Waiting| w.chunks.is_empty() && w.dropped == 0;

@@ -1,4 +1,4 @@
-//! Which blocks of rows may contain a word: a filter of the six bytes that follow each other.
+//! Gram filters: they rule out blocks of rows for a word, by each six bytes that follow each other.
 //!
 //! Words of a query are looked for inside of words too, so a filter of whole words would answer few
 //! of them. Here every stretch of [`GRAM_BYTES`] bytes of the folded text sets a bit; a needle of
@@ -28,8 +28,7 @@ const BITS_MIN: usize = 1 << 10;
 /// A filter is halved while so many of its bits, out of a hundred, are set at most.
 const HALVE_PERCENT: usize = 25;
 
-/// Where the filters of a file lie: for each row group, for each of its blocks, offset and length
-/// in bytes.
+/// Places of a file's filters: offset and length in bytes, for each block of each row group.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Layout {
     /// Row groups, each with its blocks in order.
@@ -130,7 +129,7 @@ fn word(marks: &[u8]) -> u64 {
         .fold(0, |word, (at, byte)| word | byte << (8 * at))
 }
 
-/// What of a filter has to be looked at for a needle.
+/// Hashed grams of a needle, whose bits are looked up in a filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
     grams: Arc<[u64]>,
@@ -163,7 +162,7 @@ impl Probe {
             .map(move |gram| (((gram & mask) / 8) as u32, 1 << (gram % 8)))
     }
 
-    /// Whether the block whose filter is `filter` may contain the needle.
+    /// True if the block whose filter is `filter` may contain the needle.
     pub fn may_be_in(&self, filter: &[u8]) -> bool {
         let len = u32::try_from(filter.len()).unwrap_or(0);
         self.bytes(len)

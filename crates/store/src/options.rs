@@ -1,18 +1,18 @@
-//! How a store is written and kept.
+//! Options of a store: flush bounds, retention, and room left free.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How a store is written and kept.
+/// Flush bounds and retention of a store, and the room that it leaves free.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriteOptions {
     /// Bytes of raw text after which files are written.
     pub flush_bytes: u64,
     /// Time after which they are written at the latest. Events are searchable before.
     pub flush_after: Duration,
-    /// What holds for every index that has nothing of its own, and for all together.
+    /// Retention of every index that has none of its own, and of all indexes together.
     pub retention: Retention,
-    /// What holds for an index instead.
+    /// Retention of single indexes, in place of the general one.
     pub indexes: BTreeMap<String, Retention>,
     /// Bytes of the file system that are left free: the oldest files go before. A twentieth of it,
     /// 4 GiB at most, if nothing is said.
@@ -21,13 +21,13 @@ pub struct WriteOptions {
     pub min_age: Duration,
 }
 
-/// Why retention deletes files: for their age, for a budget of bytes, for room on the disk.
+/// Reasons of retention to delete files: their age, a budget of bytes, room on the disk.
 pub const REASONS: [&str; 3] = ["age", "bytes", "room"];
 
-/// Where [`REASONS`] has `room`.
+/// Place of `room` in [`REASONS`].
 pub(crate) const ROOM: usize = 2;
 
-/// How long events are kept.
+/// Bounds of age and of size within which events are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retention {
     /// Time since they were received.

@@ -1,4 +1,4 @@
-//! Which file an event goes to: by its index and the hour of its time.
+//! Placement of events in files: by index and by the hour of the event's time.
 
 use inrush_event::crc32c;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub(crate) struct Hour {
     /// Hours since 1970.
     number: i64,
-    /// Whether its events have times far from their arrival.
+    /// True if its events have times far from their arrival.
     odd: bool,
 }
 

@@ -43,7 +43,7 @@ struct Examined {
     stretches: Vec<Stretch>,
 }
 
-/// What is to be done with a file.
+/// Verdict on a file, by the events that other files hold.
 enum Verdict {
     /// No other file holds its events.
     Whole,
@@ -182,7 +182,7 @@ fn examine(home: &Home, path: &str, known: Option<&FileEntry>) -> Result<Examine
     })
 }
 
-/// What a commit would say of a file.
+/// Entry that a commit would have of a file.
 fn entry_of(path: &str, bytes: &[u8], rows: &[RecordBatch]) -> Result<FileEntry, Fault> {
     let not_ours = || Fault::Damaged("it has not the columns of a store".to_owned());
     let mut entry = FileEntry {
@@ -333,10 +333,10 @@ pub(crate) fn not_in(seen: &mut Covered, rows: &[RecordBatch]) -> io::Result<Vec
     Ok(left)
 }
 
-/// What is wrong with a store.
+/// Result of [`verify`]: files and events of a store, and its findings.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Report {
-    /// Whether the list of files can be read whole.
+    /// True if the list of files can be read whole.
     pub list_is_sound: bool,
     /// Files in the list, or found where there is none.
     pub files: u64,
@@ -344,11 +344,11 @@ pub struct Report {
     pub events: u64,
     /// Events that cannot be found, because their file is damaged or missing, as far as known.
     pub hidden_events: u64,
-    /// What was found, by object, in words.
+    /// Findings in words, each with its object.
     pub findings: Vec<(String, String)>,
 }
 
-/// What was done to mend it.
+/// Result of [`repair`]: files and events of the new list, and the actions that made it.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Repaired {
     /// Files that the new list has.
@@ -357,7 +357,7 @@ pub struct Repaired {
     pub events: u64,
     /// Events of files that cannot be read; the list keeps them.
     pub hidden_events: u64,
-    /// What was done, by object, in words.
+    /// Actions in words, each with its object.
     pub actions: Vec<(String, String)>,
 }
 

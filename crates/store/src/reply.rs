@@ -1,5 +1,5 @@
-//! What a search answers, object by object: the lines of `GET /api/v1/search`, and what the command
-//! line prints. The same types write and read them.
+//! Objects of a search's answer: the lines of `GET /api/v1/search`, and the output of the command
+//! line. The same types write and read them.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ pub use event::{EVENT_COLUMNS, Event, events};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
-    /// What is looked for.
+    /// SQL, time range and bar width of the search.
     Plan(Plan),
-    /// How far it has come.
+    /// Progress of the search.
     Progress(Progress),
-    /// When it happened. May come several times; the last one counts.
+    /// Number of events over time. May come several times; the last one counts.
     Histogram(Histogram),
     /// An event, newest first.
     Event(Box<Event>),
-    /// What is in the fields of what was found.
+    /// Summary of the fields of the found events.
     Fields(Fields),
     /// The columns of the rows that follow.
     Table(Table),
@@ -34,7 +34,7 @@ pub enum Reply {
     Error(Failure),
 }
 
-/// What is looked for.
+/// SQL, time range and bar width of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// As SQL.
@@ -47,7 +47,7 @@ pub struct Plan {
     pub bucket_ms: u64,
 }
 
-/// How far a search has come.
+/// Progress of a search, in files, events and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Files that are done with.
@@ -60,10 +60,10 @@ pub struct Progress {
     pub bytes_scanned: u64,
 }
 
-/// When it happened.
+/// Number of events over time, in bars of one width.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Where the first bar begins, in milliseconds since 1970.
+    /// Beginning of the first bar, in milliseconds since 1970.
     pub from_ms: i64,
     /// The width of a bar.
     pub bucket_ms: u64,
@@ -71,22 +71,22 @@ pub struct Histogram {
     pub counts: Vec<u64>,
 }
 
-/// What is in the fields of what was found.
+/// Summary of the fields of the found events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fields {
     /// Field by field.
     pub fields: Vec<FieldSummary>,
-    /// Whether not all events were looked at for this, but some of the newest.
+    /// True if not all events were looked at for this, but some of the newest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sampled: bool,
 }
 
-/// What is in a field.
+/// Summary of one field: its number of different values, and the most frequent ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldSummary {
     /// Its name, as a query writes it.
     pub name: String,
-    /// How many different values.
+    /// Number of different values that were counted.
     pub distinct: u64,
     /// Those that most events have, with their number.
     pub top: Vec<(Cell, u64)>,
@@ -133,16 +133,16 @@ pub enum Cell {
     Text(String),
 }
 
-/// How a search ended.
+/// Result of a search: events found, cost, and the reason of an early end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// Events that were found, shown or not; of a table without histogram its rows.
     pub matched: u64,
     /// Milliseconds from the question to here.
     pub elapsed_ms: u64,
-    /// Why it ended before everything was seen or shown.
+    /// Reason of an end before everything was seen or shown; none otherwise.
     pub stopped: Option<Stopped>,
-    /// What it had cost.
+    /// Cost of the search.
     #[serde(default)]
     pub cost: Cost,
     /// Files that could not be read, of which nothing (more) is in this answer.
@@ -150,7 +150,7 @@ pub struct End {
     pub set_aside: Vec<SetAside>,
 }
 
-/// Why a search ended before everything was seen or shown.
+/// Reason of a search's end before everything was seen or shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stopped {
@@ -164,7 +164,7 @@ pub enum Stopped {
     Cancelled,
 }
 
-/// What a search has cost.
+/// Cost of a search in events, bytes read and peak memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// Events that were looked at.
@@ -180,14 +180,14 @@ pub struct Cost {
 pub struct SetAside {
     /// Its place below the store's folder.
     pub path: String,
-    /// Why.
+    /// Reason why it could not be read.
     pub reason: String,
 }
 
-/// Why a question could not be answered.
+/// Error for a question that could not be answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What is wrong, in one line.
+    /// Description of the error, in one line.
     pub message: String,
     /// The character of the question where it begins, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,7 +195,7 @@ pub struct Failure {
     /// Characters that it covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<usize>,
-    /// What to write instead.
+    /// Advice on what to write instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

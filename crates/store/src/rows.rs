@@ -160,7 +160,8 @@ impl<'a> Rows<'a> {
         self.push_fields(batch.get(record.sdata), raw, client);
     }
 
-    /// Who sent it, by what, and the host that it is about: the sender where none was named.
+    /// Appends the sender's address, the protocol, and the host that the event is about. The host
+    /// is the sender where none was named.
     fn push_sender(&mut self, record: &Record) {
         let Some(peer) = self.batch.peer(record) else {
             push_text(&mut self.host, self.batch.get(record.host));
@@ -178,7 +179,7 @@ impl<'a> Rows<'a> {
         self.protocol.push_option(peer.protocol.name().as_bytes());
     }
 
-    /// Whether it is UTF-8.
+    /// Appends the raw text, and the offset of the message in it. True if the record is UTF-8.
     fn push_raw(&mut self, record: &Record) -> bool {
         let (raw, message) = (record.raw, record.message);
         let mut before = message.start.saturating_sub(raw.start);

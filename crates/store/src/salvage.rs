@@ -16,7 +16,7 @@ use crate::rebuild::{self, Progress};
 use crate::reply::{Event, events};
 use crate::snapshot::FileEntry;
 
-/// What a store holds of one index.
+/// Files, events, bytes and times of one index in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct IndexInfo {
     /// The index.
@@ -33,12 +33,12 @@ pub struct IndexInfo {
     pub to_ns: i64,
 }
 
-/// What a store holds, by its list of files.
+/// Contents of a store, by its list of files.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Overview {
     /// By index.
     pub indexes: Vec<IndexInfo>,
-    /// What is wrong with the list, by object, in words; nothing if it is sound.
+    /// Faults of the list in words, each with its object; none if it is sound.
     pub problems: Vec<(String, String)>,
     /// Files that the list names and that are not there.
     pub missing: Vec<String>,
@@ -82,14 +82,14 @@ pub fn overview(home: &Home) -> io::Result<Overview> {
     })
 }
 
-/// What was read.
+/// Result of [`export`]: events given out and lost, and the damaged files.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Exported {
     /// Events that were given out.
     pub events: u64,
     /// Events that could not be read, as far as known.
     pub lost: u64,
-    /// Why, by file.
+    /// Reasons of the loss, each with its file.
     pub damaged: Vec<(String, String)>,
 }
 
@@ -164,7 +164,7 @@ fn sound_rows(bytes: &bytes::Bytes, entry: Option<&FileEntry>) -> Result<Sound, 
     Ok((rows, lost))
 }
 
-/// Whether the blocks around these bytes are as they were written, as far as that is known.
+/// True if the blocks around these bytes are as they were written, as far as that is known.
 fn is_sound(bytes: &[u8], entry: Option<&FileEntry>, range: &Range<u64>) -> bool {
     let Some(entry) = entry else { return true };
     let around = entry.sums.around(range, entry.bytes);

@@ -13,11 +13,11 @@ pub const MESSAGE_AT: &str = "message_at";
 /// Number of the event within the log that took it in. With [`LOG`] and [`EPOCH`] it names the
 /// event for ever; by itself it does so as long as the queue's folder is not thrown away.
 pub const SEQ: &str = "seq";
-/// Which log took the event in.
+/// Number of the log that took the event in.
 pub const LOG: &str = "log";
-/// Which of the processes that had the log took the event in.
+/// Number of the process that took the event in, among those that had the log.
 pub const EPOCH: &str = "epoch";
-/// What has no column of its own, text by text.
+/// Map of the texts that have no column of their own, by key.
 pub const FIELDS: &str = "fields";
 /// The entry of [`FIELDS`] with the name in the client's certificate. No sender can make one: the
 /// key of a parameter of structured data has a dot in it.

@@ -1,4 +1,4 @@
-//! What was in the store at one moment: files, and the tail that is in no file yet.
+//! Snapshot of the store at one moment: files, and the tail that is in no file yet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -39,9 +39,9 @@ pub struct FileEntry {
 /// A file of the store. While somebody holds it, it is not deleted.
 #[derive(Debug)]
 pub struct DataFile {
-    /// What the commit says of it.
+    /// Entry of the file in its commit.
     pub entry: FileEntry,
-    /// Where it lies in the object store.
+    /// Path of the file in the object store.
     pub location: Path,
     bad: AtomicBool,
 }
@@ -56,7 +56,7 @@ impl DataFile {
         }
     }
 
-    /// Whether it could not be read before: it is passed over.
+    /// True if it could not be read before: it is passed over.
     pub fn is_bad(&self) -> bool {
         self.bad.load(Relaxed)
     }
@@ -90,7 +90,7 @@ pub struct FarChunk {
     pub from_ns: i64,
     /// The greatest `time` in it, in nanoseconds since 1970.
     pub to_ns: i64,
-    /// Who has them.
+    /// Process that has the rows.
     pub source: Arc<dyn FarRows>,
 }
 
@@ -106,15 +106,16 @@ pub trait FarRows: std::fmt::Debug + Send + Sync {
     ) -> BoxFuture<'static, Result<RecordBatch, Fault>>;
 }
 
-/// What was in the store at one moment. Every event that the store had is in it once.
+/// Files and tail of the store at one moment. Every event that the store had is in it once.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Where the files lie.
+    /// Object store that holds the files.
     pub storage: Arc<dyn ObjectStore>,
     /// The files, in no order.
     pub files: Arc<[Arc<DataFile>]>,
-    /// What is in no file yet, the oldest first.
+    /// Chunks of events that are in no file yet, the oldest first.
     pub tail: Arc<[Arc<Chunk>]>,
-    /// What is in no file yet and in another process. A snapshot has this or a tail.
+    /// Chunks of events that are in no file yet and in another process. A snapshot has these or a
+    /// tail.
     pub far: Arc<[Arc<FarChunk>]>,
 }

@@ -1,4 +1,16 @@
-//! The store as its writers and readers share it.
+//! Store shared by writers and readers: the committed files, and the tail that is in no file yet.
+//!
+//! # What it guarantees
+//! * A [`Snapshot`] shows a commit whole or not at all: added files, removed files, tail.
+//! * A commit in doubt is finished before any other commit is tried.
+//! * A removed file stays on disk until its last reader in this process is done (`bury`).
+//!
+//! # States
+//! A change is prepared (`prepare`), then made (`make`) or given up (`give_up`). An unknown outcome
+//! leaves the commit in doubt until `make` or `resolve` succeeds.
+//!
+//! # After a crash
+//! [`Store::open`] names committed files, and deletes uncommitted and removed ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,8 +36,8 @@ use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
 
 mod open;
 
-/// What is written, beside its final name, before the commit: an engine that reads every file
-/// whose name ends in `.parquet` never sees what is not committed.
+/// Suffix of a file's name before its commit, behind the final name. An engine that reads every
+/// file whose name ends in `.parquet` never sees what is not committed.
 pub(crate) const UNCOMMITTED: &str = ".tmp";
 pub(crate) const PARQUET: &str = ".parquet";
 
@@ -41,7 +53,7 @@ pub(crate) fn is_short(options: &WriteOptions) -> bool {
     options.flush_bytes < SHORT_FLUSH_BYTES
 }
 
-/// What a store has done since the process started.
+/// Counters of a store since the process started.
 #[derive(Debug)]
 pub struct Counters {
     /// Events written to files, by ingestion.
@@ -90,8 +102,8 @@ impl Counters {
         all.saturating_record_n(micros.max(1), events);
     }
 
-    /// How long it took from the first read of a batch until its events could be searched, as
-    /// quantiles over all events.
+    /// Quantiles, over all events, of the time from a batch's first read until its events could be
+    /// searched.
     pub fn lag(&self) -> [(&'static str, Duration); 3] {
         let all = self.lag.lock().unwrap_or_else(PoisonError::into_inner);
         [("0.5", 0.5), ("0.99", 0.99), ("1", 1.0)].map(|(name, quantile)| {
@@ -120,7 +132,7 @@ pub struct Store {
     followers: Mutex<Vec<Weak<Follower>>>,
     /// Time and room.
     pub(crate) care: Care,
-    /// What was done.
+    /// Counters of its work since the process started.
     pub counters: Counters,
 }
 
@@ -134,11 +146,11 @@ struct State {
     doomed: Vec<Arc<DataFile>>,
     bytes: u64,
     events: u64,
-    /// What became of all events; its levels are filled in when it is asked for.
+    /// Account of all events; its levels are filled in when it is asked for.
     account: Account,
 }
 
-/// How much is in a store.
+/// Numbers of files, bytes and events in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Levels {
     /// Files.
@@ -159,12 +171,12 @@ impl Store {
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Where it lies.
+    /// Folder or bucket of the store.
     pub fn home(&self) -> &Home {
         &self.home
     }
 
-    /// What is in it now.
+    /// Returns a snapshot of the files and the tail of this moment.
     pub fn snapshot(&self) -> Snapshot {
         let mut state = self.state();
         let files = match &state.listed {
@@ -185,7 +197,7 @@ impl Store {
         }
     }
 
-    /// How much is in it.
+    /// Numbers of files, bytes and events in it now.
     pub fn levels(&self) -> Levels {
         let state = self.state();
         let is_bad = |file: &&Arc<DataFile>| file.is_bad();
@@ -198,7 +210,7 @@ impl Store {
         }
     }
 
-    /// What became of all events that it had or got, and how many there are, at one moment.
+    /// Account of all events that it had or got, and of those that there are, at one moment.
     pub fn account(&self) -> Account {
         let state = self.state();
         let bad = state.files.values().filter(|file| file.is_bad());
@@ -221,7 +233,7 @@ impl Store {
         self.care.room()
     }
 
-    /// What is thought of the system clock, and how many events are kept because it is doubted.
+    /// Last judgement of the system clock, and the number of events kept because it is doubted.
     pub fn doubts(&self) -> (Judged, u64) {
         self.care.doubts()
     }
@@ -624,7 +636,7 @@ pub(crate) struct Change<'a> {
     pub(crate) files: Vec<Encoded>,
     pub(crate) removed: &'a [Arc<DataFile>],
     pub(crate) covered: Vec<Stretch>,
-    /// What of the tail is in the files now: neighbours, the oldest first.
+    /// Chunks of the tail that are in the files now: neighbours, the oldest first.
     pub(crate) tail: &'a [Arc<Chunk>],
 }
 

@@ -21,7 +21,7 @@ impl Sums {
         Self(bytes.chunks(BLOCK_BYTES as usize).map(crc32c).collect())
     }
 
-    /// Whether there are none: nothing can be checked.
+    /// True if there are none: nothing can be checked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,16 @@
-//! Compaction and retention: a thread of low priority that has small files merged and old ones
-//! deleted. Both are commits, so a crash between leaves what was or what will be.
+//! Compaction and retention: a thread that merges small files and deletes old ones.
+//!
+//! # What it guarantees
+//! * Each merge and each deletion is a commit. Files go after their last reader in this process.
+//! * Ages count from receipt. For room, no file within [`WriteOptions::min_age`] is deleted.
+//! * A damaged file is set aside and left out of merges.
+//!
+//! # Limits
+//! A merge takes `MERGE_FILES_MAX` files and `MERGE_TEXT_BYTES` of text at most, less for a small
+//! [`WriteOptions::flush_bytes`]. After a failure, merging pauses for up to `MERGE_PAUSE_MAX`.
+//!
+//! # After a crash
+//! [`Store::open`] deletes files of merges without a commit, and the rest of the removed files.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +35,7 @@ use crate::store::{Change, Store, is_short};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_secs(2);
-/// How much the thread yields to others: see setpriority(2).
+/// Nice value by which the thread yields to others: see setpriority(2).
 const NICE: i32 = 10;
 /// Files of one folder and about one size that are merged.
 const MERGE_FILES: usize = 8;
@@ -41,9 +52,9 @@ const MERGE_TEXT_BYTES_MIN: u64 = 2 * 1024 * 1024;
 const QUIET: Duration = Duration::from_secs(15 * 60);
 /// After a failure, merging pauses for this long at most.
 const MERGE_PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
-/// What goes on failing is said this often.
+/// Interval between log lines about a failure that goes on.
 const SAY_EVERY: Duration = Duration::from_secs(10 * 60);
-/// What is deleted for room is said this often.
+/// Interval between log lines about deletions for room.
 const SAY_ROOM_EVERY: Duration = Duration::from_secs(60);
 
 /// The thread.
@@ -88,10 +99,11 @@ impl Upkeep {
     }
 }
 
-/// What the thread remembers between two rounds.
+/// State of the thread between two rounds.
 #[derive(Default)]
 struct Rounds {
-    /// When small files may be merged again, and how long it was waited for the last time.
+    /// Time at which small files may be merged again after a failure, and the length of the last
+    /// pause.
     merge_at: Option<Instant>,
     pause: Duration,
     merging: Grumble,
@@ -173,7 +185,7 @@ impl Grumble {
     }
 }
 
-/// What was deleted for room and is not said yet.
+/// Deletions for room that are not logged yet, and the time of the last log line.
 #[derive(Default)]
 struct Said {
     files: usize,
@@ -359,7 +371,7 @@ fn small_bytes(merge_bytes: u64) -> u64 {
     LARGE_TEXT_BYTES.min(merge_bytes / 2)
 }
 
-/// What retention has deleted for room.
+/// Numbers of files and events that retention has deleted for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Deleted {
     pub(crate) files: usize,

@@ -29,9 +29,9 @@ use crate::snapshot::Chunk;
 use crate::store::{Change, Prepared, Store};
 use crate::upkeep::Upkeep;
 
-/// How long a wait for a batch lasts at most.
+/// Longest wait for a batch.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
-/// How often it is looked whether events are durable in the queue.
+/// Poll interval of a commit that waits until the queue has its events on disk, or for upkeep.
 const DURABLE_WAIT: Duration = Duration::from_millis(5);
 /// The longest that a commit waits for upkeep that is behind.
 const UPKEEP_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -50,13 +50,13 @@ pub trait Observer: Send + Sync {
     fn failed(&self, error: &std::io::Error);
 }
 
-/// What was taken from the queue and is not settled.
+/// Events that were taken from the queue and are not settled.
 struct Taken {
     position: u64,
     events: Range<u32>,
 }
 
-/// What goes into the next files.
+/// Events that are gathered for the next files.
 #[derive(Default)]
 pub(crate) struct Open {
     taken: Vec<Taken>,

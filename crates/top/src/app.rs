@@ -1,4 +1,4 @@
-//! What is remembered between two frames, and what keys do to it.
+//! State of the view between two frames, and the effect of keys on it.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -17,7 +17,7 @@ const HISTORY_MAX: usize = 120;
 /// Snapshots before the latest that are remembered: ten seconds of them.
 const PAST_MAX: usize = 10;
 
-/// What a key asks for.
+/// Effect that a key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wish {
     /// Draw again.
@@ -102,7 +102,8 @@ impl App {
         }
     }
 
-    /// What to show, once there was an answer. Without an answer now there are no rates.
+    /// Latest snapshot to show, and earlier ones for the rates, once there was an answer. Without
+    /// an answer now there are no rates.
     pub(crate) fn pair(&self) -> Option<Pair<'_>> {
         let answered = |_: &&Snapshot| self.silence.is_none();
         Some(Pair {

@@ -13,13 +13,13 @@ use ureq::unversioned::transport::{Connector, TcpConnector};
 use crate::link::TlsLayer;
 use crate::snapshot::Snapshot;
 
-/// How long an answer may take. Gathering takes a millisecond; a reload can hold it up.
+/// Timeout of an answer. Gathering takes a millisecond; a reload can hold it up.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer that are read: thousands of sources and destinations.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Which process to ask, and how to get in.
+/// The process to ask, and how to get in.
 #[derive(Default)]
 pub struct Target {
     /// `http://HOST:PORT` or `https://HOST:PORT`; `HOST:PORT` is the former.
@@ -30,7 +30,7 @@ pub struct Target {
     pub verifier: Option<Arc<dyn ServerCertVerifier>>,
 }
 
-/// Why there is nothing to show.
+/// Reason why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
     /// The address makes no sense: wrong usage.
@@ -42,9 +42,9 @@ pub enum TopError {
     /// The process does not answer, or not as Inrush does.
     #[error("{url}: {what}")]
     Answer {
-        /// What was asked.
+        /// Address that was asked.
         url: String,
-        /// What is wrong, and what to do.
+        /// The failure, and what to do about it.
         what: String,
     },
     /// The terminal cannot be used.
@@ -103,7 +103,7 @@ impl Client {
         })
     }
 
-    /// What is asked, for people.
+    /// Scheme and address that are asked, for people.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }

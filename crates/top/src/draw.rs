@@ -1,4 +1,17 @@
-//! A frame: what stands where, for any size of terminal.
+//! Terminal view of `inrush top`: one frame, drawn for any size of terminal.
+//!
+//! # What it guarantees
+//! * A frame depends on `App`, the moment and the buffer's size; drawing does no I/O.
+//! * Nothing is drawn outside the buffer; text that does not fit is cut.
+//! * With too few rows the last panes go first, and the pane in focus stays.
+//! * Without colour, warnings are bold, and losses are bold and reversed.
+//!
+//! # States
+//! Before the first answer the frame names the address and the wait. A silent process shows
+//! `NO ANSWER` and its last counts; a pause shows `PAUSED`; the help covers the middle.
+//!
+//! # Limits
+//! Below `TWO_COLUMNS` a screen has edges or threads; below `IN_ROWS_MIN` it has no intake line.
 
 use std::time::Instant;
 
@@ -29,7 +42,7 @@ const TWO_COLUMNS: u16 = 70;
 /// Between the two.
 const GUTTER: u16 = 3;
 
-/// What stands at the bottom.
+/// Line of keys at the bottom.
 const KEYS: &str = "q quit  p pause  Tab pane  ↑↓ scroll  ? help";
 
 const HELP: &[&str] = &[
@@ -84,7 +97,7 @@ pub(crate) fn frame(app: &App, at: Instant, buffer: &mut Buffer) {
     }
 }
 
-/// How many rows show everything.
+/// Number of rows that show everything.
 pub(crate) fn height(app: &App, width: u16) -> u16 {
     let Some(pair) = app.pair() else {
         return TOP_ROWS + 1;
@@ -180,7 +193,7 @@ fn nothing_yet(app: &App, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// What comes in now, and how it went in the last minutes.
+/// Draws the rate at which events come in now, and its course in the last minutes.
 fn in_line(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
     let (Some(events), Some(size)) = (pair.came_in(), pair.bytes_came_in()) else {
         return canvas.text(area.x, area.y + 1, area.width, "IN     –", Tone::Plain);
@@ -381,7 +394,7 @@ fn with_range(head: &str, range: &str, width: usize) -> String {
     format!("{head} {range}")
 }
 
-/// How many rows each block gets: first what it needs at least, then one after the other up to what
+/// Number of rows of each block: first what it needs at least, then one after the other up to what
 /// it wants, the one in focus twice as fast. Where there is too little, those at the end get none.
 fn allot(rows: usize, blocks: &[(usize, usize)], focus: usize) -> Vec<usize> {
     let mut given: Vec<usize> = blocks

@@ -1,10 +1,20 @@
-//! The panes: a table each, from the latest snapshot and the one before.
+//! Panes of `inrush top`: one table each, from the latest snapshot and earlier ones.
+//!
+//! # What it guarantees
+//! * A rate is a counter's growth between two snapshots of one process, and never negative.
+//! * A rate without an earlier snapshot is shown as `–`, never as 0.
+//! * Rates of destinations cover ten seconds, because stores and collectors take events in steps.
+//! * Texts from the process pass `plain` first, so that none of them controls the terminal.
+//!
+//! # Limits
+//! The summary of losses has the places of `PLACES`; the rows below it show any other place too.
+//! Threads under `IDLE_PERCENT` share one row. Events older than `OLD_MS` mark their destination.
 
 use crate::snapshot::{Alarm, Loss, Snapshot, Stored, Thread};
 use crate::table::{Row, Table, Tone, growing, left, right};
 use crate::text::{bytes, number, plain, rate, time};
 
-/// What a screen is made of, in the order in which Tab goes through them.
+/// Parts of a screen, in the order in which Tab goes through them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pane {
     Alarms,
@@ -15,7 +25,7 @@ pub(crate) enum Pane {
     Loss,
 }
 
-/// Where an event can be lost, in the order of its way.
+/// Places where an event can be lost, in the order of its way.
 const PLACES: [&str; 7] = [
     "nic",
     "softnet",
@@ -32,7 +42,7 @@ const UNKNOWN: &str = "–";
 /// A thread that takes less is counted among the idle ones, in percent of one CPU.
 const IDLE_PERCENT: f64 = 0.05;
 
-/// Where among the columns of a source that of the parts stands that wait for others, if any do.
+/// Index of the column of held parts among those of a source, if any source holds parts.
 const HELD_AT: usize = 6;
 
 /// An event that waits for longer than this makes its destination stand out, in milliseconds.
@@ -70,7 +80,7 @@ impl Pane {
         }
     }
 
-    /// What is said where it has no rows.
+    /// Text in place of the rows where it has none.
     pub(crate) fn nothing(self) -> &'static str {
         match self {
             Self::Alarms => "nothing is wrong",
@@ -79,7 +89,7 @@ impl Pane {
         }
     }
 
-    /// What stands before the heads of the columns, or in their place.
+    /// Text before the heads of the columns, or in their place.
     pub(crate) fn summary(self, pair: &Pair<'_>) -> Option<String> {
         match self {
             Self::Loss => {
@@ -118,7 +128,7 @@ pub(crate) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// How much a counter has grown a second, of late.
+    /// Growth of a counter a second, since the snapshot before.
     fn rate(&self, of: impl Fn(&Snapshot) -> Option<u64>) -> Option<f64> {
         self.rate_since(self.before?, of)
     }
@@ -135,7 +145,7 @@ impl Pair<'_> {
         (seconds > 0.0).then(|| grown as f64 / seconds)
     }
 
-    /// Whether parts of events have waited for others of late. Most sources never hold any.
+    /// True if parts of events have waited for others of late. Most sources never hold any.
     fn has_held(&self) -> bool {
         let holds = |snapshot: &&Snapshot| snapshot.sources.iter().any(|one| one.held > 0);
         let snapshots = [Some(self.now), self.before, self.older];
@@ -349,8 +359,8 @@ fn places(rows: &[Loss]) -> [(String, Tone); PLACES.len()] {
     })
 }
 
-/// How a row of the loss map is meant. What a rule takes out is no loss, and what the whole host
-/// lost need not be ours.
+/// Tone of a row of the loss map. What a rule takes out is no loss, and what the whole host lost
+/// need not be ours.
 fn tone(row: &Loss) -> Tone {
     match (row.ours, row.place == "filter") {
         (_, true) => Tone::Plain,

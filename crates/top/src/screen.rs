@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 /// Between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How long to wait for a key before an answer is looked for.
+/// Longest wait for a key before an answer is looked for.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Between the two snapshots of [`once`]: a process answers with the same one for a second.

@@ -1,5 +1,5 @@
-//! What `GET /api/v1/flow` holds, as far as it is shown. What is missing counts as nothing, and
-//! what is unknown is passed over, so that other versions can be looked at.
+//! Fields of `GET /api/v1/flow`, as far as they are shown. A missing field counts as nothing, and
+//! an unknown one is passed over, so that other versions can be looked at.
 
 use std::collections::BTreeMap;
 

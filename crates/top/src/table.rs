@@ -14,7 +14,7 @@ const GROWING_MIN: [usize; 2] = [16, 8];
 /// Before a line that explains the one above.
 const INDENT: usize = 4;
 
-/// How a line is meant.
+/// Meaning of a line, which decides its style.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Tone {
     #[default]
@@ -38,7 +38,8 @@ pub(crate) struct Column {
     pub(crate) right: bool,
     /// Takes the room that is left over, and gives way first.
     pub(crate) grows: bool,
-    /// Where there is no room, the columns of the highest rank go first; those of rank 0 stay.
+    /// Order in which columns go where there is no room: the highest rank first. Those of rank 0
+    /// stay.
     pub(crate) rank: u8,
 }
 
@@ -125,7 +126,7 @@ impl Table {
         (head, lines)
     }
 
-    /// Whether nothing stands behind the growing column, so that a cell of it may go on in the
+    /// True if nothing stands behind the growing column, so that a cell of it may go on in the
     /// lines below.
     fn ends_growing(&self) -> bool {
         self.columns.last().is_some_and(|column| column.grows)
@@ -146,7 +147,7 @@ impl Table {
         parts.into_iter().enumerate().map(line).collect()
     }
 
-    /// Which columns are shown, and how wide; `None` for one that is not.
+    /// Width of each column in cells of the terminal; `None` for one that is not shown.
     fn widths(&self, width: usize) -> Vec<Option<usize>> {
         let natural = |(i, column): (usize, &Column)| {
             let cells = self.rows.iter().filter_map(|row| row.cells.get(i));
@@ -195,7 +196,7 @@ impl Table {
         }
     }
 
-    /// Which cell is that of the growing column, if it is not shown whole.
+    /// Index of the growing column's cell, if it is not shown whole.
     fn cut_cell(&self, row: &Row, widths: &[Option<usize>]) -> Option<usize> {
         let i = self.columns.iter().position(|column| column.grows)?;
         let (cell, width) = (row.cells.get(i)?, (*widths.get(i)?)?);

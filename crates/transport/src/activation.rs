@@ -92,7 +92,7 @@ impl Inherited {
             .collect()
     }
 
-    /// What was passed and not taken, in words for a log line each.
+    /// Sockets that were passed and not taken, in words for a log line each.
     pub fn unmatched(&self) -> impl Iterator<Item = String> {
         self.sockets.iter().map(ToString::to_string)
     }
@@ -113,7 +113,8 @@ fn claim(fd: RawFd) -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What is no socket refuses these and is left for `unmatched` to name.
+/// Makes a socket close-on-exec and non-blocking. What is no socket refuses these and is left for
+/// `unmatched` to name.
 fn prepare(socket: &Socket) {
     let _ = socket.set_cloexec(true);
     let _ = socket.set_nonblocking(true);

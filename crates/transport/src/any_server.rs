@@ -7,8 +7,8 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
-/// Whose certificate it is does not matter, but whoever shows it must own it: the signatures of
-/// the handshake are checked.
+/// Verifier of any server's certificate: whose it is does not matter, but whoever shows it must own
+/// it. The signatures of the handshake are checked.
 #[derive(Debug)]
 pub struct AnyServer(Arc<CryptoProvider>);
 

@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::peers::PermittedPeer;
 
-/// Where to listen, and for what: `udp://0.0.0.0:5514`, `tcp://[::]:514`, `tls://0.0.0.0:6514`,
-/// `relp://0.0.0.0:2514`, or `relps://0.0.0.0:2515` for RELP under TLS from the first byte.
+/// Transport and address of a listener: `udp://0.0.0.0:5514`, `tcp://[::]:514`,
+/// `tls://0.0.0.0:6514`, `relp://0.0.0.0:2514`, or `relps://0.0.0.0:2515` for RELP under TLS from
+/// the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListenAddr {
     /// The transport.
@@ -27,7 +28,7 @@ pub struct ListenAddr {
     pub addr: SocketAddr,
 }
 
-/// Why a text is no listen address, and what to write instead.
+/// Reason for which a text is no listen address, with what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenAddrError {
     /// No `scheme://` in front.
@@ -42,7 +43,7 @@ pub enum ListenAddrError {
         nearest(scheme)
     )]
     UnknownScheme {
-        /// What was written before `://`.
+        /// Text that was written before `://`.
         scheme: String,
     },
     /// No port, where one could be named.
@@ -57,9 +58,9 @@ pub enum ListenAddrError {
     /// A host name, an empty host, or rubbish.
     #[error("`{host}` is not an address; give the address to listen on, {hint}")]
     NotAnAddress {
-        /// What was written where an address belongs.
+        /// Text that was written where an address belongs.
         host: String,
-        /// What to write instead.
+        /// Addresses to write instead.
         hint: &'static str,
     },
 }
@@ -178,7 +179,7 @@ pub struct TlsServerOptions {
 }
 
 impl TlsServerOptions {
-    /// What holds for client certificates once the default is filled in.
+    /// Rule for client certificates once the default is filled in.
     pub fn client_auth(&self) -> ClientAuth {
         match (self.client_auth, &self.client_ca_file) {
             (Some(chosen), _) => chosen,

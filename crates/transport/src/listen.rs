@@ -1,7 +1,17 @@
-//! Sockets to listen on: opened, bound, and their kernel buffers raised.
+//! Listening sockets of TCP and UDP: opened, bound, and their kernel buffers raised.
 //!
-//! All sockets come non-blocking and closed on exec. An address that starts with `[::]` takes
-//! IPv4 too. Where an address cannot be had, [`BindError`] says what to do about it.
+//! # What it guarantees
+//! * Sockets are non-blocking and close on exec. The address `[::]` accepts IPv4 too.
+//! * A second `inrush` cannot bind the same UDP address and so take a share of the datagrams.
+//! * [`BindError`] names the address, the kernel's error and, for common errors, a remedy.
+//!
+//! # Limits
+//! At most `BACKLOG` connections wait for acceptance. A silent peer gets `KEEPALIVE_PROBES` probes,
+//! each `KEEPALIVE_INTERVAL` apart. [`udp_sockets_to_merge`] blocks until the kernel stamps
+//! datagrams, for about twice `STAMPS_WITHIN` at most.
+//!
+//! # After a crash
+//! The kernel closes the sockets and discards unread datagrams and connections not yet accepted.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -32,7 +42,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 pub struct BindError {
     /// The address.
     pub listen: ListenAddr,
-    /// What the kernel said.
+    /// Error of the kernel.
     pub source: io::Error,
 }
 
@@ -151,7 +161,7 @@ fn await_stamps() -> io::Result<UdpSocket> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// How long a kernel may take until it stamps.
+/// Longest time that a kernel may take until it stamps.
 const STAMPS_WITHIN: Duration = Duration::from_millis(200);
 
 /// Has the kernel give each datagram to any of the `count` sockets that share an address, whoever
@@ -269,7 +279,8 @@ pub(crate) fn set_receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result
     Ok(forced.or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))?)
 }
 
-/// What [`raise_receive_buffer`] would get, or all of `wanted_bytes` where there is no telling.
+/// Bytes that [`raise_receive_buffer`] would get, or all of `wanted_bytes` where there is no
+/// telling.
 pub fn receive_buffer_bound(wanted_bytes: usize) -> usize {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)
         .or_else(|_| Socket::new(Domain::IPV6, Type::DGRAM, None));

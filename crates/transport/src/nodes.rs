@@ -37,7 +37,7 @@ impl Nodes {
         Self(list_of(&numbers).filter_map(cpus).collect())
     }
 
-    /// How many there are, one at least.
+    /// Number of NUMA nodes, one at least.
     pub fn count(&self) -> usize {
         self.0.len().max(1)
     }

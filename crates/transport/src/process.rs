@@ -1,4 +1,4 @@
-//! What the process asks of the system once, at its start and end.
+//! Requests of the process to the system, once, at its start and end.
 
 use std::fs::File;
 use std::io;

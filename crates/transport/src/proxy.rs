@@ -32,7 +32,7 @@ const V2_FIXED_BYTES: usize = 16;
 /// few hundred.
 const V2_REST_BYTES_MAX: usize = 4096;
 
-/// What the first bytes of a connection are.
+/// Result of reading the first bytes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parsed {
     /// So far they could be the beginning of a header.
@@ -43,8 +43,8 @@ pub enum Parsed {
     Header {
         /// Bytes it takes; the sender's own bytes follow.
         consumed: usize,
-        /// Who the proxy speaks for; IPv4-mapped IPv6 is already unmapped. None where the proxy
-        /// speaks for itself (its health checks), does not know, or names a Unix socket.
+        /// Sender that the proxy speaks for; IPv4-mapped IPv6 is already unmapped. None where the
+        /// proxy speaks for itself (its health checks), does not know, or names a Unix socket.
         source: Option<SocketAddr>,
     },
     /// They begin as a header does, and it is broken; the connection cannot be trusted.
@@ -67,7 +67,7 @@ pub(crate) fn is_header(bytes: &[u8]) -> bool {
     bytes.starts_with(V1_START) || bytes.starts_with(V2_SIGNATURE)
 }
 
-/// Whether `bytes`, as far as they go, are `start`.
+/// True if `bytes`, as far as they go, are `start`.
 fn begins(bytes: &[u8], start: &[u8]) -> bool {
     let n = bytes.len().min(start.len());
     bytes[..n] == start[..n]

@@ -1,4 +1,4 @@
-//! Why a connection was turned away: a closed list, each in words for an operator with a remedy.
+//! Reasons to turn a connection away: a closed list, each in words for an operator with a remedy.
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
@@ -6,7 +6,7 @@ use crate::stream::EndReason;
 
 macro_rules! refusals {
     ($($variant:ident $reason:ident $words:literal $remedy:literal;)*) => {
-        /// Why a connection was turned away.
+        /// Reason for which a connection was turned away.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
         pub enum Refusal { $(#[doc = $words] $variant,)* }
 
@@ -24,7 +24,7 @@ macro_rules! refusals {
                 match self { $(Self::$variant => $words,)* }
             }
 
-            /// What to do, in whole sentences.
+            /// Remedy, in whole sentences.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
             }
@@ -125,7 +125,7 @@ const METHODS: [&[u8]; 10] = [
     b"PRI ",
 ];
 
-/// Whether bytes begin as a request of HTTP does: the line of the request and, right behind it, a
+/// True if bytes begin as a request of HTTP does: the line of the request and, right behind it, a
 /// header or the empty line. A log line of the same words has neither.
 pub(crate) fn begins_http(bytes: &[u8]) -> bool {
     if !METHODS.iter().any(|method| bytes.starts_with(method)) {
@@ -147,7 +147,8 @@ fn is_header(rest: &[u8]) -> bool {
     name > 0 && rest[..name].iter().all(in_name)
 }
 
-/// Why TLS failed with a peer whose first bytes were `first`, and what is particular about it.
+/// Reason for which TLS failed with a peer whose first bytes were `first`, and what is particular
+/// about it.
 pub(crate) fn of_tls(error: &Error, first: &[u8]) -> (Refusal, String) {
     let words = |refusal| (refusal, String::new());
     match error {
@@ -165,7 +166,7 @@ pub(crate) fn of_tls(error: &Error, first: &[u8]) -> (Refusal, String) {
     }
 }
 
-/// What came in place of TLS.
+/// Refusal of a peer that sent something else in place of TLS.
 fn of_plain(first: &[u8]) -> Refusal {
     let is_text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n');
     if first.starts_with(b"PROXY ") || first.starts_with(b"\r\n\r\n\0\r\nQUIT\n") {
@@ -228,7 +229,7 @@ fn of_certificate(error: &CertificateError) -> (Refusal, String) {
     (refusal, String::new())
 }
 
-/// What a sender says when it goes.
+/// Words for the alert that a sender leaves with.
 fn alert_words(alert: AlertDescription) -> &'static str {
     match alert {
         AlertDescription::UnknownCA => "it does not know the authority (unknown_ca)",

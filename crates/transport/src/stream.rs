@@ -21,7 +21,7 @@ use crate::tls::ServerTls;
 /// Bytes of ciphertext read at once. Sixteen TLS records of the largest size.
 pub const CIPHER_READ_BYTES: usize = 256 * 1024;
 
-/// Why a connection was refused or ended early: the label of its counter.
+/// Reason for which a connection was refused or ended early: the label of its counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum EndReason {
     /// The listener has its fill of connections.
@@ -46,7 +46,7 @@ pub enum EndReason {
     IdleTimeout,
     /// The peer reset the connection, or the network failed.
     Reset,
-    /// What the peer sent is no RELP frame.
+    /// The peer's bytes are no RELP frame.
     RelpFrame,
     /// A RELP frame that has no place in its session, such as a message before `open`.
     RelpProtocol,
@@ -103,7 +103,7 @@ impl EndReason {
     }
 }
 
-/// What one [`Connection::read`] came to.
+/// Result of one [`Connection::read`].
 #[derive(Debug)]
 pub enum Read {
     /// This many bytes were written to the start of the space; there may be more.
@@ -121,18 +121,18 @@ pub enum Read {
 /// Bytes of what a peer of TLS sent first that are kept, to tell what it was if it was no TLS.
 const FIRST_BYTES: usize = 32;
 
-/// What a TLS session has come to.
+/// State that a TLS session has come to.
 #[derive(Default)]
 struct Session {
     /// It has ended, perhaps after bytes that are still good: they go first, then the end.
     end: Option<TlsEnd>,
-    /// Why it is broken.
+    /// Error that broke it, if any.
     fault: Option<rustls::Error>,
-    /// What the peer sent first, while the handshake goes on.
+    /// Bytes that the peer sent first, while the handshake goes on.
     first: Vec<u8>,
 }
 
-/// How a TLS session ended.
+/// End of a TLS session.
 #[derive(Clone, Copy)]
 enum TlsEnd {
     /// By close_notify.
@@ -163,11 +163,11 @@ pub struct Connection {
     tls: Option<Box<ServerConnection>>,
     session: Session,
     stage: Stage,
-    /// Whether anything came that was not PROXY header or TLS.
+    /// True if anything came that was not PROXY header or TLS.
     begun: bool,
     /// Bytes that came in another protocol than ours.
     foreign_bytes: u64,
-    /// Why it was turned away, and what is particular about that.
+    /// Reason for which it was turned away, and what is particular about that.
     refusal: Option<Box<(Refusal, String)>>,
     peer: IpAddr,
     local_port: u16,
@@ -180,15 +180,15 @@ pub struct Connection {
     client: Option<Arc<str>>,
 }
 
-/// What a new connection has to do before its data counts.
+/// Requirements that a new connection has to meet before its data counts.
 pub struct Opening {
-    /// What the listener is for.
+    /// Protocol of the listener.
     pub protocol: Protocol,
     /// The TLS of a `tls://` or `relps://` listener.
     pub tls: Option<Arc<ServerTls>>,
-    /// Whether a PROXY header comes first.
+    /// PROXY header to expect in the first bytes.
     pub proxy: ProxyHeader,
-    /// When PROXY header and handshake must be done.
+    /// Deadline of PROXY header and handshake.
     pub deadline: Instant,
 }
 
@@ -245,7 +245,7 @@ impl Connection {
         self.peer
     }
 
-    /// Whether it is known who it is: no PROXY header is to come.
+    /// True if the sender is known: no PROXY header is to come.
     pub fn is_named(&self) -> bool {
         !matches!(self.stage, Stage::Proxy)
     }
@@ -263,12 +263,12 @@ impl Connection {
         self.local_port
     }
 
-    /// What carries it.
+    /// Protocol that it carries.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether header and handshake are overdue at `now`.
+    /// True if header and handshake are overdue at `now`.
     pub fn overdue(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
@@ -317,7 +317,7 @@ impl Connection {
         true
     }
 
-    /// Why the connection's first bytes were no events, and how many they were. Once.
+    /// Reason for which the connection's first bytes were no events, and their number. Once.
     pub fn take_foreign(&mut self) -> Option<(EndReason, u64)> {
         let reason = self.refusal.as_ref()?.0.reason();
         let bytes = std::mem::take(&mut self.foreign_bytes);
@@ -371,8 +371,8 @@ impl Connection {
         }
     }
 
-    /// Why a connection that ended for `reason` was turned away, and what is particular about it;
-    /// `None` if it was not.
+    /// Reason for which a connection that ended for `reason` was turned away, and what is
+    /// particular about it; `None` if it was not.
     pub fn refusal(&mut self, reason: EndReason) -> Option<(Refusal, String)> {
         let by_reason = match reason {
             EndReason::HandshakeTimeout => Some(Refusal::Slow),
@@ -410,7 +410,7 @@ impl Connection {
         }
     }
 
-    /// Whether all that was written is with the kernel.
+    /// True if all that was written is with the kernel.
     pub fn is_flushed(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| !tls.wants_write())
     }

@@ -40,7 +40,7 @@ pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Bytes read of a file with revocation lists at most: 200,000 revoked certificates.
 pub const CRL_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Why TLS cannot be had from these options: which option, which file, what is wrong with it.
+/// Error of the TLS options: the option, the file, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
 #[error("{option} {}: {problem}", path.display())]
 pub struct TlsError {
@@ -48,17 +48,17 @@ pub struct TlsError {
     pub option: &'static str,
     /// The file it names.
     pub path: PathBuf,
-    /// What is wrong.
+    /// Problem of the file.
     pub problem: TlsProblem,
 }
 
-/// What is wrong with a file, and what to do.
+/// Problem of a file, and its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsProblem {
     /// The system would not give it to us.
     #[error("cannot be read: {source}{}", remedy(source))]
     Unreadable {
-        /// What it said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A directory, a pipe, a device.
@@ -132,7 +132,7 @@ struct Loaded {
     lists: Vec<RevocationList>,
 }
 
-/// What a look at the files came to.
+/// Result of a check of the files.
 #[derive(Debug)]
 pub enum Refresh {
     /// They are as they were at the last look.
@@ -164,7 +164,7 @@ impl ServerTls {
         })
     }
 
-    /// What the next session is to use.
+    /// Configuration for the next session.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(
             &self
@@ -517,7 +517,7 @@ fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
     })
 }
 
-/// Whether it begins as a DER sequence with a length of two bytes, as keys and certificates do.
+/// True if it begins as a DER sequence with a length of two bytes, as keys and certificates do.
 fn is_der(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x30, 0x82])
 }

@@ -41,7 +41,7 @@ impl TrustedServer {
     }
 }
 
-/// Whether a certificate was refused for its place in a chain alone. Its dates were looked at
+/// True if a certificate was refused for its place in a chain alone. Its dates were looked at
 /// before: webpki reads them first.
 pub(crate) fn is_about_the_chain(error: &Error) -> bool {
     match error {

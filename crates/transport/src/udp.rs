@@ -28,18 +28,18 @@ use slots::Slots;
 pub struct Datagram<'a> {
     /// The payload.
     pub bytes: &'a [u8],
-    /// Who sent it, IPv4-mapped addresses unmapped.
+    /// Address of the sender, IPv4-mapped addresses unmapped.
     pub from: IpAddr,
-    /// Whether the kernel had to cut it.
+    /// True if the kernel had to cut it.
     pub cut: bool,
 }
 
-/// What a read has brought.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Read {
     /// Datagrams to be had by [`UdpReceiver::datagram`].
     pub datagrams: usize,
-    /// Whether more may wait in the kernel.
+    /// True if more may wait in the kernel.
     pub more: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct UdpReceiver {
     several: Option<Several>,
 }
 
-/// What it takes to read several sockets as one.
+/// State for reading several sockets as one.
 struct Several {
     poll: mio::Poll,
     events: mio::Events,
@@ -142,7 +142,7 @@ impl UdpReceiver {
         several.merge.held() > held
     }
 
-    /// Whether some were read that the next [`Self::receive`] will give, whatever comes.
+    /// True if datagrams were read that the next [`Self::receive`] will give, whatever comes.
     pub fn holds(&self) -> bool {
         let holds = |several: &Several| several.merge.held() > 0;
         self.several.as_ref().is_some_and(holds)
@@ -290,7 +290,7 @@ impl AsRawFd for UdpReceiver {
 /// Reads the kernel's counters of one UDP socket.
 pub struct UdpProbe(Arc<UdpSocket>);
 
-/// What `SO_MEMINFO` says of a socket (linux/sock_diag.h).
+/// Counters of a socket from `SO_MEMINFO` (linux/sock_diag.h).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemInfo {
     /// Bytes queued for us, with the kernel's overhead (`SK_MEMINFO_RMEM_ALLOC`).

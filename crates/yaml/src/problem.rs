@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: every problem with its place and its remedy.
+//! Problems of a configuration, each with its place and its remedy.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub struct Problem {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong; what to do.
+    /// The error; then what to do.
     pub message: String,
 }
 
@@ -108,7 +108,7 @@ impl Findings {
         }
     }
 
-    /// Whether nothing was found.
+    /// True if nothing was found.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -122,7 +122,7 @@ impl Findings {
         }
     }
 
-    /// What was found, in the order of the file.
+    /// Problems found, in the order of the file.
     pub fn into_problems(mut self, file: &str) -> Problems {
         self.list.sort_by_key(|(at, _)| *at);
         self.list.dedup();

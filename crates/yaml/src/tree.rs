@@ -1,7 +1,15 @@
-//! YAML text to a tree in which every key and value knows its place, variables substituted.
+//! YAML reader: a text becomes a tree in which every key and value has its place in the file.
 //!
-//! Bounded in every direction, whoever wrote the file: bytes, depth, and nodes and text after
-//! aliases were expanded, so that ten lines of aliases cannot ask for a gigabyte.
+//! # What it guarantees
+//! * Variables are filled in after parsing, never in keys, so that no value changes the structure.
+//! * A duplicate key or a tag is a finding, and reading continues. A second document, bad syntax, a
+//!   NUL byte or an exceeded limit is a finding that ends reading.
+//! * [`Scalar::written`] has the text of the file, since a variable's value may be a secret.
+//!
+//! # Limits
+//! A tree has at most `CONFIG_NODES_MAX` keys and values, `CONFIG_TEXT_BYTES_MAX` bytes of text and
+//! `CONFIG_DEPTH_MAX` levels ([`inrush_event::limits`]). Aliases and variables count as filled in.
+//! The caller bounds the bytes of the file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,13 +23,13 @@ use crate::variables::{self, Environment};
 /// A value and where it begins.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where.
+    /// Place of its beginning in the file.
     pub at: Location,
-    /// What.
+    /// The value itself.
     pub kind: Kind,
 }
 
-/// What a value is.
+/// Value of a node.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A text, which may stand for a number, true, false or nothing.
@@ -41,7 +49,7 @@ pub struct Scalar {
     pub text: String,
     /// Written without quotes: may be a number, true, false or nothing at all.
     pub plain: bool,
-    /// What stands in the file, where that differs because variables were substituted. Problems
+    /// Text that stands in the file, where it differs because variables were substituted. Problems
     /// quote this and never the value, which may be a secret.
     pub written: Option<String>,
 }
@@ -51,7 +59,7 @@ pub struct Scalar {
 pub struct Entry {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// Place of the key.
     pub key_at: Location,
     /// Its value.
     pub value: Node,
@@ -96,7 +104,7 @@ impl Scalar {
         }
     }
 
-    /// How a problem quotes it.
+    /// Form in which a problem quotes it.
     pub fn shown(&self) -> String {
         quoted(self.written.as_deref().unwrap_or(&self.text))
     }
@@ -129,7 +137,7 @@ impl Node {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// Whether it is nothing.
+    /// True if it is nothing.
     pub fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
     }
@@ -243,7 +251,7 @@ struct Builder<'a> {
     findings: &'a mut Findings,
     stack: Vec<Open>,
     anchors: HashMap<usize, Node>,
-    /// What is left of the budget.
+    /// Nodes and bytes of text left of the budget.
     nodes: usize,
     bytes: usize,
     root: Option<Node>,
@@ -549,7 +557,7 @@ fn too_large() -> String {
     )
 }
 
-/// What kind of thing a node is, for a problem that says what was found.
+/// Kind of a node in words, for a problem that says what was found.
 pub fn kind_name(node: &Node) -> Cow<'static, str> {
     match &node.kind {
         Kind::List(_) => "a list".into(),

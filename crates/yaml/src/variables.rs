@@ -73,19 +73,19 @@ fn replaced(c: char, direction: impl Fn((char, char)) -> (char, char)) -> char {
         .unwrap_or(c)
 }
 
-/// What is wrong with the `number`th (from 0) `${` of a text.
+/// Problem of the `number`th (from 0) `${` of a text.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) number: usize,
     pub(crate) message: String,
 }
 
-/// Whether there is anything to substitute.
+/// True if there is anything to substitute.
 pub(crate) fn has_any(text: &str) -> bool {
     text.contains("${") || text.contains("$$")
 }
 
-/// Where the `number`th (from 0) `${` begins, in bytes, counting as [`substitute`] counts.
+/// Offset of the `number`th (from 0) `${`, in bytes, counting as [`substitute`] counts.
 pub(crate) fn position(text: &str, number: usize) -> Option<usize> {
     let mut seen = 0;
     let mut offset = 0;

@@ -1,4 +1,16 @@
-//! One run of the store: everything that happens in it is chosen by its seed, step by step.
+//! Simulation run of the store: one seed chooses every step, fault, crash and clock jump.
+//!
+//! # What it guarantees
+//! * A seed replays: results of steps and calls are mixed into the report's hash.
+//! * The oracle looks at the process after each step, and at its files around retention.
+//! * A run ends without faults, and fails unless all events are settled and all merges done.
+//!
+//! # Limits
+//! Settling and merging have `WIND_DOWN_STEPS` steps each.
+//! After `STARTS_MAX` failed starts, the faults stop until a start succeeds.
+//!
+//! # After a crash
+//! `start` opens the store in a new process; on a damaged list, `mend` runs the repair.
 
 use std::fmt::Write as _;
 use std::io;

@@ -59,14 +59,15 @@ impl ByteSet {
         Some(set)
     }
 
-    /// Whether a byte is one of it. Who has a set has seen it being made: no order is needed.
+    /// True if the set has the byte. Whoever has a set has seen it being made: no memory order is
+    /// needed.
     #[inline]
     pub(super) fn contains(self, byte: u8) -> bool {
         let table = &TABLES[usize::from(self.table) % TABLES_MAX];
         table[usize::from(byte)].load(Ordering::Relaxed) & self.bit != 0
     }
 
-    /// Length of the run of its bytes at the beginning of a text.
+    /// Number of bytes at the beginning of a text that are of the set.
     #[inline]
     pub(super) fn run(self, text: &[u8]) -> usize {
         if self == Self::ALL {

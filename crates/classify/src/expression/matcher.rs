@@ -13,7 +13,7 @@ const STEPS_PER_BYTE: usize = 2;
 /// Bytes of a run that count as a step.
 const RUN_STEP: usize = 4;
 
-/// What a search came to.
+/// Result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Yes,
@@ -80,7 +80,7 @@ impl Program {
 }
 
 impl Way<'_> {
-    /// How many bytes from `at` on are of the set, up to `most`.
+    /// Number of bytes from `at` on that are of the set, up to `most`.
     #[inline]
     fn length(&mut self, set: ByteSet, at: usize, most: u32) -> usize {
         let rest = &self.text[at..];
@@ -90,7 +90,7 @@ impl Way<'_> {
         length
     }
 
-    /// Whether a byte of the set comes next.
+    /// True if a byte of the set comes next.
     #[inline]
     fn begins(&self, at: usize, set: ByteSet) -> bool {
         let byte = self.text.get(at);
@@ -247,7 +247,7 @@ impl Way<'_> {
         }
     }
 
-    /// Where to go on after a failure.
+    /// Takes the element and the offset to go on with after a failure.
     fn back(&mut self) -> Option<(usize, usize)> {
         let text = self.text;
         loop {
@@ -323,7 +323,7 @@ fn is_word(byte: Option<&u8>) -> bool {
     byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// What can be tried when something fails, the last first.
+/// Stack of what can be tried when something fails, the last first.
 type Later = SmallVec<[Entry; 32]>;
 
 #[derive(Clone, Copy)]

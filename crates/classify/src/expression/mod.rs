@@ -1,4 +1,15 @@
-//! Regular expressions on bytes, with what can be known of them without running them.
+//! Regular expressions on bytes: compiled matchers, and the anchors by which candidates are found.
+//!
+//! # What it guarantees
+//! * Matching takes time linear in the text. A small program runs first, within a budget of steps;
+//!   the `regex` engine answers beyond it.
+//! * Expressions match bytes, without Unicode: `.` matches a byte that is not UTF-8.
+//! * Every match has the expression's anchor, so that a search for anchors misses no candidate.
+//!
+//! # Limits
+//! `BYTES_MAX` bounds the compiled expression, and separately the cache of its lazy DFA. A larger
+//! expression is rejected. A program has at most `OPS_MAX` elements (`program`); beyond that the
+//! `regex` engine runs alone.
 
 mod byte_set;
 mod matcher;
@@ -156,7 +167,7 @@ impl Expression {
         true
     }
 
-    /// Where a group lies.
+    /// Start and end of a group, if it takes part in the match.
     pub(crate) fn group(&self, index: usize, slots: &Slots, text: &[u8]) -> Option<(usize, usize)> {
         let (from, to) = (*slots.get(2 * index)?, *slots.get(2 * index + 1)?);
         // A group that was begun but not left takes no part in the match.
@@ -171,7 +182,7 @@ impl Expression {
         Some((from as usize, to))
     }
 
-    /// What candidates can be found by.
+    /// Anchor by which candidates can be found.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
         match &self.literal {
             Some(Literal::Prefix(text)) => Some(Anchor::Prefix(text)),

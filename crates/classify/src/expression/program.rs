@@ -100,7 +100,7 @@ pub(super) enum Element {
     Set(ByteSet),
 }
 
-/// Where a match can begin.
+/// Possible start of a match.
 #[derive(Clone, Debug)]
 pub(super) enum From {
     /// At the beginning of the text only.
@@ -116,18 +116,18 @@ pub(super) enum From {
     },
 }
 
-/// Where groups lie: `u32::MAX` stands for nowhere.
+/// Offsets of groups: `u32::MAX` stands for nowhere.
 pub(crate) type Slots = Vec<u32>;
 
-/// What the rest of an expression can begin with. To take more for possible is never wrong.
+/// Possible beginnings of the rest of an expression. To take more for possible is never wrong.
 #[derive(Clone)]
 struct First {
     set: Members,
-    /// Whether the rest can match nothing although the text goes on, and then wants more.
+    /// True if the rest can match the empty text although the text goes on, and then wants more.
     empty: bool,
-    /// Whether the rest can match nothing, whatever follows.
+    /// True if the rest can match the empty text, whatever follows.
     done: bool,
-    /// Whether the rest can match nothing at the end of the text.
+    /// True if the rest can match the empty text at the end of the text.
     end: bool,
 }
 
@@ -157,7 +157,7 @@ impl First {
         }
     }
 
-    /// Whether it can begin with none of these bytes, nor with nothing. At the end of a run of them
+    /// True if it can begin with none of these bytes, nor with nothing. At the end of a run of them
     /// that is as long as it can be, what is done is done: nothing need be given back.
     fn is_disjoint(&self, set: &[bool; 256]) -> bool {
         !self.empty && !self.set.iter().zip(set).any(|(a, b)| *a && *b)
@@ -174,7 +174,7 @@ impl First {
     }
 }
 
-/// What `hir` and then `rest` can begin with.
+/// Possible beginnings of `hir` and then `rest`.
 fn first(hir: &Hir, rest: &First) -> First {
     match hir.kind() {
         HirKind::Empty => rest.clone(),
@@ -274,7 +274,7 @@ struct Builder {
     ops: Vec<Op>,
     texts: Vec<u8>,
     elements: Vec<Element>,
-    /// Whether groups are wanted.
+    /// True if groups are wanted.
     saves: bool,
 }
 
@@ -342,7 +342,7 @@ impl Program {
 }
 
 impl Builder {
-    /// Where a match that may stand anywhere can begin.
+    /// Possible start of a match that may stand anywhere.
     fn begin(&mut self, hir: &Hir) -> Option<From> {
         let mut prefix = Vec::new();
         let _ = super::collect(hir, &mut prefix);

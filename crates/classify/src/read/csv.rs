@@ -4,7 +4,7 @@ use inrush_event::{Block, Span};
 
 use crate::event::Event;
 
-/// How columns are written, and what they are called.
+/// Format of columns, and their names.
 #[derive(Clone, Debug)]
 pub struct Csv {
     /// Names in order; an empty one is skipped.
@@ -13,7 +13,7 @@ pub struct Csv {
     delimiter: Vec<u8>,
     /// The character that a column may stand in; written twice, it stands for itself.
     quote: Option<u8>,
-    /// Whether the last column takes the rest.
+    /// True if the last column takes the rest.
     greedy: bool,
     /// Places of the columns that have a name.
     wanted: Vec<u32>,
@@ -146,7 +146,7 @@ impl Csv {
         }
     }
 
-    /// Where the column that begins at `at` lies, and where the next one begins.
+    /// Start and end of the column that begins at `at`, and start of the next one.
     fn column(&self, bytes: &[u8], at: usize) -> (usize, usize, Option<usize>) {
         let rest = &bytes[at..];
         let mut end = 0;

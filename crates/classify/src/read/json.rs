@@ -89,7 +89,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// What stands at a path.
+/// Value at a path of the JSON document.
 struct Member<'v, 'a> {
     path: &'v mut Vec<u8>,
     keep: bool,

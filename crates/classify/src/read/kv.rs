@@ -6,7 +6,7 @@ use memchr::memchr;
 use crate::event::Event;
 use crate::same::same;
 
-/// How pairs are written.
+/// Format of pairs.
 #[derive(Clone, Debug)]
 pub struct Kv {
     /// Between pairs; a blank stands for any white space.
@@ -94,14 +94,15 @@ impl Kv {
         (&before[start..], start)
     }
 
-    /// Where the next separator of pairs stands.
+    /// Offset of the next separator of pairs.
     fn pair_at(&self, rest: &[u8]) -> Option<usize> {
         let first = *self.pair.first()?;
         let mut begins = memchr::memchr_iter(first, rest);
         begins.find(|at| rest[*at..].starts_with(&self.pair))
     }
 
-    /// Where the value that begins at `at` lies, and where the next pair may begin.
+    /// Start and end of the value that begins at `at`, and the offset at which the next pair may
+    /// begin.
     fn value(&self, bytes: &[u8], at: usize) -> (usize, usize, usize) {
         if let Some(quote) = bytes.get(at).filter(|byte| self.quotes.contains(byte)) {
             let mut end = at + 1;

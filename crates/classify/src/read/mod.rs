@@ -29,17 +29,17 @@ pub use time::{Formats, closest_year};
 /// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What it does.
+    /// Action that it takes.
     pub action: Action,
-    /// What it reads.
+    /// Part of the event that it reads.
     pub input: Part,
-    /// Whether the rule holds without it.
+    /// True if the rule holds without it.
     pub optional: bool,
-    /// Whether its values count among the event's.
+    /// True if its values count among the event's.
     pub keep: bool,
     /// The names that are asked for; `None`: all. Known once packs are compiled.
     pub(crate) only: Option<Arc<Names>>,
-    /// Whether the object that it reads is all that the event's values are.
+    /// True if the object that it reads is all that the event's values are.
     pub(crate) whole: bool,
 }
 
@@ -56,7 +56,7 @@ impl Step {
         }
     }
 
-    /// Whether it makes values that count.
+    /// True if it makes values that count.
     pub(crate) fn keeps(&self) -> bool {
         let makes = !matches!(
             self.action,
@@ -66,7 +66,7 @@ impl Step {
     }
 }
 
-/// What a step does.
+/// Action of a step.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Named groups become values or parts of the record.
@@ -89,7 +89,7 @@ pub enum Action {
     Sdata,
     /// The event time.
     Time {
-        /// What is read.
+        /// Text that is read.
         text: Text,
         /// The formats, tried in order.
         formats: Formats,
@@ -114,7 +114,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// What candidates can be found by.
+    /// Anchor by which candidates can be found.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
         self.regex.anchor()
     }

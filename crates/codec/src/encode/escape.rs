@@ -53,7 +53,7 @@ pub fn json_escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a JSON string can hold the byte as it is. Read as signed, everything outside ASCII is
+/// True if a JSON string can hold the byte as it is. Read as signed, everything outside ASCII is
 /// negative, so one comparison covers control bytes and wide ones.
 const fn is_plain(byte: u8) -> bool {
     (byte as i8) >= 0x20 && byte != b'"' && byte != b'\\'
@@ -134,8 +134,8 @@ fn push_utf8(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What a terminal would obey, or what makes a line read as something else, is escaped: a reader of
-/// JSON gets the same text.
+/// Appends a text and escapes what a terminal would obey, or what makes a line read as something
+/// else: a reader of JSON gets the same text.
 fn push_shown(text: &str, out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some(at) = rest.find(inrush_event::is_unprintable) {

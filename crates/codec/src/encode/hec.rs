@@ -1,4 +1,17 @@
-//! The HEC envelope of a syslog event, in the shape that SC4S taught the Splunk add-ons to expect.
+//! Encoder of HEC envelopes: one JSON object an event, as SC4S taught the Splunk add-ons to expect.
+//!
+//! # What it guarantees
+//! * [`HecEncoder::encode`] appends one whole envelope without a separator, and cannot fail.
+//! * An event without text is sent as its raw record, since HEC rejects empty events.
+//! * Event text that is not UTF-8 adds the anomaly `not_utf8` and the raw record in base64.
+//!
+//! # States
+//! The encoder renders common texts once: by source, class, sender and PRI. Each use compares their
+//! owner first, so that no batch gets texts of another.
+//!
+//! # Limits
+//! Fields of `PEERS_KEPT` senders are cached; those of further senders are rendered for each event.
+//! Texts of classes are cached by class number, which has 16 bits.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -63,7 +76,7 @@ impl IndexedField {
     ];
 }
 
-/// What an envelope says beside the event itself.
+/// Values that an envelope carries beside the event itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HecOptions {
     /// `source` of every event; without one it is `inrush:` and the name of the source.
@@ -86,13 +99,14 @@ pub struct HecEncoder {
     options: HecOptions,
     event_second: Second,
     received_second: Second,
-    /// Whose names are in `names`.
+    /// The source whose names are in `names`.
     source: Option<Arc<SourceInfo>>,
     /// `","source":"…","sourcetype":"…","index":"…","event":"`
     names: Vec<u8>,
-    /// What the events of a class have in common, by the class's number in the batch.
+    /// Texts that the events of a class have in common, by the class's number in the batch.
     classes: Vec<Option<ClassTexts>>,
-    /// What stands between an event and its PRI's fields, by the sender's index in the batch.
+    /// Bytes between an event and the fields of its class and PRI, by the sender's index in the
+    /// batch.
     peers: Vec<Option<(Peer, Vec<u8>)>>,
     /// The same for an event without a sender: the key and our own name.
     ours: Vec<u8>,
@@ -100,7 +114,7 @@ pub struct HecEncoder {
     pris: Vec<PriFields>,
 }
 
-/// What the events of a class have in common.
+/// Texts that the events of a class have in common.
 struct ClassTexts {
     class: Arc<ClassInfo>,
     /// From which its index and sourcetype come where it sets none.
@@ -111,13 +125,13 @@ struct ClassTexts {
     fields: Vec<u8>,
 }
 
-/// What is appended for a PRI.
+/// Fields that are appended for a PRI.
 struct PriFields {
     /// The receive time that `text` ends with.
     received: Timestamp,
     /// `,"sc4s_syslog_facility":"…","sc4s_syslog_severity":"…","sc4s_recv_time":"…"`
     text: Vec<u8>,
-    /// Where the receive time's field begins.
+    /// Offset in `text` of the receive time's field.
     received_at: usize,
 }
 
@@ -191,7 +205,7 @@ impl HecEncoder {
         out.extend_from_slice(&self.names);
     }
 
-    /// What is in common to the events of the record's class.
+    /// Texts in common to the events of the record's class.
     fn class_texts(
         &mut self,
         batch: &Batch,

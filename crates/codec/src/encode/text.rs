@@ -8,7 +8,7 @@ use super::epoch::push_bsd;
 use super::escape::set_broken;
 use super::{json_escape, push_rfc3339_ms};
 
-/// Whether the text was put as JSON of its own, which needs no quotes.
+/// Form in which the text was put; JSON of its own needs no quotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Put {
     Text,

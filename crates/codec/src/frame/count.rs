@@ -2,7 +2,7 @@
 
 use inrush_event::limits::{OCTET_COUNT_DIGITS_MAX, OCTET_COUNT_MAX};
 
-/// What stands at the start of a frame.
+/// Octet count at the start of a frame, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Count {
     /// A count and its space, `header` bytes together, of a message of `body` bytes.
@@ -34,7 +34,7 @@ pub(super) fn read_count(bytes: &[u8]) -> Count {
     Count::Open
 }
 
-/// Whether a counted message begins before a `<` in garbage.
+/// Start of a counted message before a `<` in garbage, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Start {
     /// Its count begins at this offset.
@@ -45,8 +45,9 @@ pub(super) enum Start {
     No,
 }
 
-/// Whether the `<` at `angle` follows a believable count that begins after `from`, and opens a
-/// PRI. Digits after a digit, `-` or `.` are part of some other number.
+/// Start of the counted message of which the `<` at `angle` opens the PRI, if it follows a
+/// believable count that begins after `from`. Digits after a digit, `-` or `.` are part of some
+/// other number.
 pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> Start {
     let before = &arena[from..angle];
     let Some(digits_and_before) = before.strip_suffix(b" ") else {
@@ -72,7 +73,7 @@ pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> Start {
     }
 }
 
-/// Whether `bytes` begin with `<`, one to three digits and `>`; `None` while that is open.
+/// True if `bytes` begin with `<`, one to three digits and `>`; `None` while that is open.
 pub(super) fn opens_pri(bytes: &[u8]) -> Option<bool> {
     for (index, &byte) in bytes.iter().enumerate().skip(1) {
         match byte {

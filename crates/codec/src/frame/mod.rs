@@ -1,4 +1,4 @@
-//! Where one message of a stream ends and the next begins (RFC 6587, RFC 5425).
+//! Framing: the borders between the messages of a stream (RFC 6587, RFC 5425).
 //!
 //! # What it guarantees
 //! * A [`FrameDecoder`] never fails and never asks for a connection to be closed: a broken octet
@@ -52,13 +52,13 @@ const GARBAGE_SLACK: usize = 16;
 /// One message of a stream, without its framing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// Where it lies in the arena that was given.
+    /// Span of its bytes in the arena that was given.
     pub span: Span,
-    /// What was odd about its framing.
+    /// Anomalies of its framing.
     pub anomalies: Anomalies,
 }
 
-/// What the bytes at the start of the undecoded part are.
+/// Kind of the bytes at the start of the undecoded part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// The first byte of a frame of a kind not yet decided.
@@ -77,15 +77,15 @@ enum State {
     SkipCounted { left: usize },
 }
 
-/// Where decoding goes on.
+/// Offset at which decoding goes on.
 enum Step {
     /// At this offset, with the state as it is now.
     On(usize),
-    /// When more bytes are there; from this offset they must be kept.
+    /// Offset from which bytes must be kept; decoding goes on when more are there.
     Wait(usize),
 }
 
-/// Where garbage ends.
+/// End of garbage.
 enum Resync {
     /// At the terminator at this offset.
     Terminator(usize),
@@ -95,7 +95,7 @@ enum Resync {
     Open(usize),
 }
 
-/// Whether a line begins inside a counted message.
+/// Result of the search for a line that begins inside a counted message.
 enum Inner {
     Line,
     /// Not in what is there; all before this offset has been searched.
@@ -231,7 +231,7 @@ impl FrameDecoder {
         at
     }
 
-    /// Whether a frame must begin with a count, `<` after it or not, and the count is believed.
+    /// True if a frame must begin with a count, `<` after it or not, and the count is believed.
     fn counting(&self) -> bool {
         self.framing == Framing::OctetCounting || (self.counted_seen && !self.lines_seen)
     }
@@ -433,7 +433,7 @@ impl FrameDecoder {
         Inner::Not(end)
     }
 
-    /// Whether `bytes`, which follow a terminator, begin a line as this connection sends them;
+    /// True if `bytes`, which follow a terminator, begin a line as this connection sends them;
     /// `None` while that is open.
     fn begins_line(&self, bytes: &[u8]) -> Option<bool> {
         let first = *bytes.first()?;
@@ -617,7 +617,7 @@ fn trimmed_len(message: &[u8]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// Where the garbage that begins at `at` and is searched up to `from` ends.
+/// End of the garbage that begins at `at` and is searched up to `from`.
 fn find_resync(arena: &[u8], at: usize, from: usize) -> Resync {
     let mut from = from;
     while let Some(found) = memchr3(b'\n', 0, b'<', &arena[from..]) {

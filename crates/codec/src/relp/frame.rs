@@ -24,7 +24,7 @@ pub const FRAME_SLACK: usize = HEADER_BYTES_MAX + CONTROL_DATA_BYTES_MAX;
 /// `999999999 COMMAND 999999999 `.
 const HEADER_BYTES_MAX: usize = 2 * (DIGITS_MAX + 1) + COMMAND_BYTES_MAX + 1;
 
-/// Why the bytes are no frame. The peer is at fault; the stream cannot be read on.
+/// Reason why the bytes are no frame. The peer is at fault; the stream cannot be read on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameError {
     /// No number of 1 to 9 digits where the transaction number should be.
@@ -39,7 +39,7 @@ pub enum FrameError {
     NoEnd,
 }
 
-/// What a frame asks for.
+/// Command of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// A message.
@@ -69,23 +69,23 @@ impl Command {
     }
 }
 
-/// What a [`Decoder`] finds.
+/// Item found by a [`Decoder`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
     /// A whole frame.
     Frame {
         /// 0 to [`TXNR_MAX`].
         txnr: u32,
-        /// What it asks for.
+        /// Its command.
         command: Command,
-        /// Where its data lies in the arena that was given.
+        /// Span of its data in the arena that was given.
         data: Span,
     },
     /// The start of a message that is longer than what is kept.
     Cut {
         /// Its transaction.
         txnr: u32,
-        /// What is kept.
+        /// Span of the bytes that are kept.
         data: Span,
     },
     /// The end of that message.
@@ -109,7 +109,7 @@ pub struct Decoder {
     max_message_bytes: usize,
     skip: Option<Skip>,
     cut_bytes: u64,
-    /// Where in the arena of the last call the bytes began that are no frame.
+    /// Offset in the arena of the last call at which the bytes began that are no frame.
     broken_at: usize,
 }
 
@@ -155,7 +155,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the stream may end here, given how many bytes were kept.
+    /// True if the stream may end here, given how many bytes were kept.
     pub fn is_between_frames(&self, kept_bytes: usize) -> bool {
         kept_bytes == 0 && self.skip.is_none()
     }
@@ -231,11 +231,11 @@ impl Decoder {
     }
 }
 
-/// Where decoding goes on.
+/// Offset at which decoding goes on.
 enum Step {
     /// At this offset, after this item.
     On(usize, Item),
-    /// When more bytes are there; from this offset they must be kept.
+    /// Offset from which bytes must be kept; decoding goes on when more are there.
     Wait(usize),
 }
 

@@ -14,7 +14,7 @@ pub const REFUSALS_MAX: u32 = 64;
 /// The hint that we are about to close: the sender connects elsewhere, or again.
 pub const SERVER_CLOSE: &[u8] = b"0 serverclose 0\n";
 
-/// What an answer says.
+/// Status of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Taken: the sender may forget it.
@@ -44,19 +44,19 @@ impl Answer {
     }
 }
 
-/// What the caller has to do, in this order.
+/// Tasks for the caller, to be done in the order in which they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// Keep this message, and answer when it is safe.
     Message {
         /// Its transaction.
         txnr: u32,
-        /// Where it lies; without terminators at its end, never empty.
+        /// Span of its bytes; without terminators at its end, never empty.
         data: Span,
     },
     /// Keep the start of a message that is too long; it is answered after [`Taken::CutEnd`].
     Cut {
-        /// What is kept.
+        /// Span of the bytes that are kept.
         data: Span,
     },
     /// All of that message has come: answer when its start is safe.
@@ -73,12 +73,12 @@ pub enum Taken {
     Answer {
         /// The transaction.
         txnr: u32,
-        /// What to answer.
+        /// The answer to give.
         answer: Answer,
     },
 }
 
-/// Why no more is read of a stream.
+/// Reason why no more is read of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The sender asked for it.
@@ -169,17 +169,17 @@ impl Session {
         self.rules.unframed_bytes
     }
 
-    /// Whether the sender has opened it.
+    /// True if the sender has opened it.
     pub fn is_open(&self) -> bool {
         self.rules.state == State::Open
     }
 
-    /// Why no more is read; `None` while it goes on.
+    /// Reason why no more is read; `None` while it goes on.
     pub fn end(&self) -> Option<End> {
         self.rules.end()
     }
 
-    /// Whether the stream may end here, given how many bytes were kept.
+    /// True if the stream may end here, given how many bytes were kept.
     pub fn is_between_frames(&self, kept_bytes: usize) -> bool {
         self.end().is_some() || self.decoder.is_between_frames(kept_bytes)
     }
@@ -288,8 +288,8 @@ fn message(arena: &[u8], txnr: u32, data: Span) -> Taken {
     }
 }
 
-/// Whether we can meet the offers of an opening, one `name=value` a line: there is one version,
-/// and `syslog` must be among the commands if any are named. Other offers are not ours to judge.
+/// True if we can meet the offers of an opening, one `name=value` a line: there is one version, and
+/// `syslog` must be among the commands if any are named. Other offers are not ours to judge.
 fn offers_fit(data: &[u8]) -> bool {
     let mut version = None;
     let mut commands = None;

@@ -82,7 +82,7 @@ const BETWEEN_HOURS: [i64; 13] = [
     -570, -210, -150, 210, 270, 330, 345, 390, 525, 570, 630, 765, 825,
 ];
 
-/// What became of a guess.
+/// Change of a guess: the zone before and the zone from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guess {
     /// Minutes east of UTC before; `None` if the zone of the source held.
@@ -91,13 +91,13 @@ pub struct Guess {
     pub to: Option<i16>,
 }
 
-/// What is known of the senders of one source, shared by its workers.
+/// Observed clocks and guessed zones of the senders of one source, shared by its workers.
 #[derive(Debug, Default)]
 pub struct Guesses {
     keys: RandomState,
     /// Each is locked for one event that has no zone, and for nothing else meanwhile.
     shards: [Mutex<Table>; SHARDS],
-    /// Whether a guess was made, changed or ended since somebody asked.
+    /// True if a guess was made, changed or ended since somebody asked.
     news: AtomicBool,
 }
 
@@ -216,7 +216,7 @@ impl Seen {
     }
 }
 
-/// Whether clocks stand somewhere so many minutes east of UTC.
+/// True if clocks stand somewhere so many minutes east of UTC.
 fn is_real(minutes: i64) -> bool {
     let whole = minutes % 60 == 0 && (-12 * 60..=14 * 60).contains(&minutes);
     whole || BETWEEN_HOURS.contains(&minutes)
@@ -230,7 +230,7 @@ struct Run {
     /// Seconds by which they differ from the zone, the least and the most.
     low: i64,
     high: i64,
-    /// When the last one came that was counted, in seconds.
+    /// Receive time of the last one that was counted, in seconds.
     at: i64,
 }
 
@@ -264,12 +264,12 @@ impl Run {
 /// A sender with a guess.
 #[derive(Debug)]
 struct Known {
-    /// Who it is, if that can be written down.
+    /// Address and host name of the sender, if they can be written down.
     who: Option<Box<Who>>,
     minutes: i16,
     /// [`Seen::ahead`] of the last event that came from the clock that the guess is of.
     ahead: i64,
-    /// What speaks against the guess.
+    /// Events in a row that speak against the guess.
     against: Run,
 }
 
@@ -283,7 +283,7 @@ impl Known {
         }
     }
 
-    /// Whether an event can be of the clock that the guess is of: near it, or moved from the last
+    /// True if an event can be of the clock that the guess is of: near it, or moved from the last
     /// one by no more than clocks drift.
     fn is_its(&self, seen: Seen) -> bool {
         let near = |ahead: i64, most: i64| seen.ahead.saturating_sub(ahead).abs() <= most;

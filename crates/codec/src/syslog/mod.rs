@@ -1,4 +1,4 @@
-//! What stands in the header of a syslog message (RFC 5424, RFC 3164).
+//! Headers of syslog messages (RFC 5424, RFC 3164).
 //!
 //! # What it guarantees
 //! * Every record is read as something: what has no header that is known stays

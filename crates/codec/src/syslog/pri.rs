@@ -5,7 +5,7 @@ use super::scan::digit_count;
 /// Bytes looked at between `<` and `>` for a PRI that is not one.
 const BAD_PRI_BYTES: usize = 8;
 
-/// What stands where the PRI should be.
+/// PRI of a header, or what stands in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pri {
     /// 0 to 191; the header goes on at `end`.

@@ -29,7 +29,7 @@ const NODE_BYTES_MAX: usize = 32;
 /// Digits of the longest Cisco sequence number.
 const SEQUENCE_DIGITS_MAX: usize = 10;
 
-/// What stands before the host.
+/// Parts of a header before the host.
 struct Head {
     /// `None` where a Cisco device sent no date.
     time: Option<Reading>,
@@ -299,7 +299,7 @@ fn behind_lone_colon(bytes: &[u8], at: usize) -> usize {
     if is_lone { behind } else { at }
 }
 
-/// Whether the name and colon open a CEF or LEEF payload: they belong to the message.
+/// True if the name and colon open a CEF or LEEF payload: they belong to the message.
 #[inline]
 fn is_payload_mark(bytes: &[u8], len: usize) -> bool {
     (len == 3 && bytes.starts_with(b"CEF:")) || (len == 4 && bytes.starts_with(b"LEEF:"))

@@ -16,7 +16,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 /// A version and what follows it look like RFC 5424.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Version {
-    /// Whether it is version 1.
+    /// True if it is version 1.
     pub(super) known: bool,
     /// Offset of the timestamp.
     pub(super) end: usize,

@@ -52,7 +52,7 @@ pub(super) fn digit_count(bytes: &[u8], at: usize, most: usize) -> usize {
         .count()
 }
 
-/// What a byte may be part of.
+/// Class of a byte that may be part of a name.
 const NAME: u8 = 1;
 /// Ends an RFC 3164 tag.
 const TAG_END: u8 = 2;
@@ -75,13 +75,13 @@ static CLASS: [u8; 256] = {
     class
 };
 
-/// Whether every byte of `word` can stand in a name. A colon or bracket cannot.
+/// True if every byte of `word` can stand in a name. A colon or bracket cannot.
 #[inline]
 pub(super) fn is_name(word: &[u8]) -> bool {
     word.iter().all(|&byte| CLASS[usize::from(byte)] == NAME)
 }
 
-/// Whether `word` can be an IPv6 address, with or without its zone.
+/// True if `word` can be an IPv6 address, with or without its zone.
 pub(super) fn is_ipv6_like(word: &[u8]) -> bool {
     let address = word.split(|&byte| byte == b'%').next().unwrap_or_default();
     address.iter().filter(|&&byte| byte == b':').count() >= 2

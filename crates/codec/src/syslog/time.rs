@@ -255,7 +255,7 @@ pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<Reading> {
     (bytes.get(end) == Some(&b' ')).then_some(reading)
 }
 
-/// Whether `bytes` at `at` have the shape `dddd-dd-dd`.
+/// True if `bytes` at `at` have the shape `dddd-dd-dd`.
 pub(super) fn looks_like_iso(bytes: &[u8], at: usize) -> bool {
     let date = bytes.get(at..).and_then(<[u8]>::first_chunk::<10>);
     date.is_some_and(|d| {
@@ -464,7 +464,7 @@ impl Date {
     }
 }
 
-/// Whether a year may stand after a time at `end`.
+/// True if a year may stand after a time at `end`.
 #[inline]
 fn may_have_year(bytes: &[u8], end: usize) -> bool {
     matches!(

@@ -7,8 +7,8 @@ use super::sessions::{Id, hex, unhex};
 /// Cookies looked at in one request: ours, and those of neighbours on the same host.
 const COOKIES_MAX: usize = 64;
 
-/// How the cookie is called and dressed. Browsers keep cookies by host and not by port: the port
-/// is in the name, so that two processes on a host don't log each other's users out.
+/// Name and attributes of the cookie. Browsers keep cookies by host and not by port: the port is in
+/// the name, so that two processes on a host don't log each other's users out.
 pub(super) struct Cookie {
     name: String,
     secure: bool,

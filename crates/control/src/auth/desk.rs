@@ -1,4 +1,4 @@
-//! Where passwords are checked: one at a time, on a thread of its own, and slowly.
+//! Desk at which passwords are checked: one at a time, on a thread of its own, and slowly.
 //!
 //! A check costs 30 ms of CPU and 19 MiB. A wrong one keeps the desk for [`PAUSE`] longer, so that
 //! guessing from any number of addresses takes less than a fifth of one core, and five guesses are
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// How long the desk stays closed after a wrong password.
+/// Time for which the desk stays closed after a wrong password.
 const PAUSE: Duration = Duration::from_millis(170);
 /// Logins that wait for their turn; more are turned away.
 pub(super) const WAITING_MAX: usize = 8;

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::{Access, Outcome, Pass, Peer};
 use crate::api::problem;
 
-/// Who one is, and whether one has to be somebody; answered to everybody.
+/// Path of the session: who one is, and whether one has to be somebody; answered to everybody.
 pub(crate) const SESSION_PATH: &str = "/api/v1/session";
 /// The way in; answered to everybody.
 pub(crate) const LOGIN_PATH: &str = "/api/v1/login";

@@ -1,4 +1,4 @@
-//! Who may come in: one password for people, tokens for scripts.
+//! Access to the admin API: one password for people, tokens for scripts.
 //!
 //! # What it guarantees
 //! * Where a password or a token is configured, nothing but the page, the login and a bare
@@ -44,10 +44,11 @@ use throttle::Throttle;
 /// The header of a change that was asked for by the page.
 const CSRF_HEADER: &str = "x-inrush-csrf";
 
-/// How long a session lives of which nothing is heard. An open page is heard of once a second.
+/// Idle time after which a session ends: nothing was heard of it. An open page is heard of once a
+/// second.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Where a request came from.
+/// Address that a request came from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
@@ -62,7 +63,7 @@ pub(crate) enum Pass {
     Token(Secret),
 }
 
-/// Why a request stays outside.
+/// Reason that a request stays outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
     /// Neither session nor token, or not a good one.
@@ -71,14 +72,14 @@ pub(crate) enum Refused {
     Forged,
 }
 
-/// What opens the door.
+/// Keys to the door: the hash of the password, and the tokens.
 struct Keys {
     options: AdminOptions,
     password: Option<PasswordHash>,
     tokens: Vec<Secret>,
 }
 
-/// What became of requests that were asked for a key.
+/// Counters of logins and of refused requests, by result.
 #[derive(Default)]
 struct Counts {
     logins: AtomicU64,
@@ -98,7 +99,7 @@ pub(crate) struct Access {
     desk: Desk,
     cookie: Cookie,
     counts: Counts,
-    /// How long the body of a login may take.
+    /// Longest time for the body of a login.
     body: Duration,
 }
 
@@ -144,7 +145,7 @@ impl Access {
         Ok(())
     }
 
-    /// Whether anybody is asked for anything.
+    /// True if a password or a token is asked for.
     pub(crate) fn asks(&self) -> bool {
         self.keys(|keys| keys.options.asks())
     }
@@ -164,7 +165,7 @@ impl Access {
         admitted.ok_or(Refused::Stranger)
     }
 
-    /// Whether a request that came in so may do what it asks for.
+    /// Checks that a request that came in so may do what it asks for.
     pub(crate) fn allow(
         &self,
         pass: &Pass,
@@ -185,7 +186,7 @@ impl Access {
         same.then_some(()).ok_or(Refused::Forged)
     }
 
-    /// Whether that by which an answer was begun is still good. A session is heard of by it.
+    /// True if the pass by which an answer was begun is still good. A session is heard of by it.
     fn still(&self, pass: &Pass) -> bool {
         match pass {
             Pass::Open => !self.asks(),
@@ -203,7 +204,7 @@ impl Access {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// What `/metrics` shows of it.
+    /// Samples of it for `/metrics`.
     pub(crate) fn metrics(&self) -> Vec<Sample> {
         let counts = &self.counts;
         let rows = [
@@ -285,7 +286,7 @@ fn bearer(shown: &HeaderValue) -> Option<&[u8]> {
         .then(|| token.trim_ascii())
 }
 
-/// What a login came to.
+/// Result of a login.
 enum Outcome {
     /// The value of the `Set-Cookie` header.
     In(String),

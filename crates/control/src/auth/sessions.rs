@@ -60,7 +60,7 @@ impl Sessions {
         }
     }
 
-    /// Whether it goes on; it is heard of by this.
+    /// True if the session goes on; it is heard of by this.
     pub(super) fn alive(&mut self, id: &Id, lifetime: Duration, now: Instant) -> bool {
         let Some(session) = self.by_id.get_mut(id) else {
             return false;

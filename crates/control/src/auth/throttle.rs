@@ -30,14 +30,14 @@ impl Tries {
     }
 }
 
-/// Who guessed wrong, how often, and when last.
+/// Wrong passwords of each address: their number, and the time of the last.
 #[derive(Default)]
 pub(super) struct Throttle {
     by_peer: HashMap<IpAddr, Tries>,
 }
 
 impl Throttle {
-    /// How long this address still has to wait; `None` if it may try.
+    /// Time that this address still has to wait; `None` if it may try.
     pub(super) fn wait(&self, peer: IpAddr, now: Instant) -> Option<Duration> {
         let tries = self.by_peer.get(&network(peer))?;
         let left = tries.wait().checked_sub(now.duration_since(tries.last))?;
@@ -78,7 +78,7 @@ impl Throttle {
     }
 }
 
-/// What one guesser has of addresses: one of IPv4, a /64 of IPv6.
+/// Network that counts as one guesser: an address of IPv4, a /64 of IPv6.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(v4) => v4.into(),

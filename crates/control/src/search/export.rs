@@ -1,4 +1,4 @@
-//! What was found as a file: JSON lines, or a table for a spreadsheet (RFC 4180).
+//! Export of what was found as a file: JSON lines, or a table for a spreadsheet (RFC 4180).
 
 use std::convert::Infallible;
 

@@ -21,12 +21,12 @@ use crate::text::number;
 /// Beginnings of the names of values that are set.
 const SAFE: [&str; 2] = ["net.core.", "net.ipv4.ipfrag"];
 
-/// What was changed and what was not.
+/// Result of `--apply`: the values that were changed, and those that were not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Applied {
-    /// What was set.
+    /// Values that were set.
     pub changed: Vec<Change>,
-    /// What could not be set, each in one line with the reason.
+    /// Values that could not be set, each in one line with the reason.
     pub failed: Vec<String>,
 }
 
@@ -35,9 +35,9 @@ pub struct Applied {
 pub struct Change {
     /// Its name for sysctl(8).
     pub key: String,
-    /// What it was.
+    /// Value before the change.
     pub before: u64,
-    /// What it is.
+    /// Value after the change.
     pub after: u64,
 }
 

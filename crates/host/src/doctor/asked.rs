@@ -8,20 +8,20 @@ use std::path::PathBuf;
 pub struct CertificateFile {
     /// The option that names it, such as `cert_file`.
     pub option: &'static str,
-    /// Whose it is, such as `sources.syslog`.
+    /// Part of the configuration that it belongs to, such as `sources.syslog`.
     pub owner: String,
-    /// Where it lies; for a certificate that was shown to us, who showed it.
+    /// Path of the file; for a certificate that was shown to us, host and port of who showed it.
     pub path: PathBuf,
-    /// Whether they are authorities, of which any may be the one that is needed.
+    /// True if they are authorities, of which any may be the one that is needed.
     pub authorities: bool,
     /// The certificates in the file's order, at least one; or what is wrong with the file.
     pub dates: Result<Vec<Dates>, String>,
 }
 
-/// When a certificate is good.
+/// Validity period of a certificate or a revocation list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dates {
-    /// Whose it is.
+    /// Subject of the certificate; of a revocation list its issuer.
     pub subject: String,
     /// From when on.
     pub not_before: Moment,
@@ -82,13 +82,14 @@ pub struct Collector {
     pub endpoint: String,
     /// Host and port, as in the finding's id.
     pub authority: String,
-    /// How it is reached, for the reader, such as ` through the proxy p1`; empty where directly.
+    /// Route to it, for the reader, such as ` through the proxy p1`; empty where it is direct.
     pub way: String,
-    /// How far.
+    /// Result of the attempt to reach it.
     pub reached: Reached,
 }
 
-/// How far an endpoint was reached; texts say what went wrong.
+/// Result of the attempt to reach an endpoint: the step that failed, or its answers. Texts say what
+/// went wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reached {
     /// Not tried: the destination's options cannot be used.

@@ -5,13 +5,13 @@ use std::path::{Component, Path};
 
 use super::scene::Scene;
 
-/// Where they are mounted, and the controllers of version 1 by their names below it.
+/// Mount point of the control groups, with the controllers of version 1 by their names below it.
 const ROOT: &str = "sys/fs/cgroup";
 
 /// Levels that are looked at; systemd's and Kubernetes' nest less than ten.
 const LEVELS_MAX: usize = 32;
 
-/// Which files a group has.
+/// Version of the control groups: each has files of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Version {
     One,
@@ -102,7 +102,7 @@ fn folders(root: String, path: &str) -> Vec<String> {
     folders
 }
 
-/// Where a controller of version 1 is mounted, and the process's path below that.
+/// Mount point of a controller of version 1, and the process's path below that.
 fn of_version_1(
     read: &dyn Fn(&str) -> Option<String>,
     text: &str,
@@ -123,7 +123,7 @@ fn of_version_1(
     (root.trim_start_matches('/').to_owned(), path.to_owned())
 }
 
-/// What part of the tree a line of `mountinfo` shows and where, if it is the controller's
+/// Part of the tree that a line of `mountinfo` shows and its mount point, if it is the controller's
 /// (proc(5): the fourth and fifth field; behind `-` the kind, the source and the options).
 fn mount<'a>(line: &'a str, controller: &str) -> Option<(&'a str, &'a str)> {
     let (before, after) = line.split_once(" - ")?;

@@ -1,5 +1,6 @@
-//! What drivers say of their cards: rings, queues, coalescing, pause frames and offloads, by
-//! generic netlink (kernel: Documentation/networking/ethtool-netlink.rst; anybody may ask).
+//! Settings of network cards, as their drivers tell them: rings, queues, coalescing, pause frames
+//! and offloads, by generic netlink (kernel: Documentation/networking/ethtool-netlink.rst; anybody
+//! may ask).
 //!
 //! The five questions and their numbers are all that is needed of a protocol of some 60, and the
 //! crate `ethtool` brings `netlink-proto` and `futures`; so the messages are taken apart here.
@@ -21,11 +22,11 @@ pub(super) struct Card {
     pub(super) rx_ring: Option<Bounded>,
     /// Queues that receive, alone or combined with sending ones.
     pub(super) queues: Option<Bounded>,
-    /// Whether these queues are combined with sending ones, as ethtool(8) calls them.
+    /// True if these queues are combined with sending ones, as ethtool(8) calls them.
     pub(super) combined: bool,
-    /// How long and for how many packets an interrupt waits.
+    /// Time and number of packets that an interrupt waits for.
     pub(super) coalescing: Option<Coalescing>,
-    /// Whether and how often it holds up the other end of the cable.
+    /// Pause frames, by which it holds up the other end of the cable.
     pub(super) pause: Option<Pause>,
     /// Offloads that are on, by the kernel's names.
     pub(super) active: Option<Vec<String>>,
@@ -34,7 +35,7 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// What ethtool(8) calls the queues that receive.
+    /// Name in ethtool(8) of the queues that receive: `combined` or `rx`.
     pub(super) fn kind(&self) -> &'static str {
         if self.combined { "combined" } else { "rx" }
     }
@@ -47,25 +48,25 @@ pub(super) struct Bounded {
     pub(super) max: u64,
 }
 
-/// When a card interrupts a CPU.
+/// Interrupt coalescing: the bounds at which a card interrupts a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Coalescing {
     /// Microseconds after the first packet.
     pub(super) rx_us: u64,
     /// Packets after which it does so at once; 0 where only time counts.
     pub(super) rx_frames: u64,
-    /// Whether the driver sets both by itself.
+    /// True if the driver sets both by itself.
     pub(super) adaptive: bool,
 }
 
 /// Pause frames (IEEE 802.3x).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Pause {
-    /// Whether the card may ask the other end to wait.
+    /// True if the card may ask the other end to wait.
     pub(super) sends: bool,
-    /// Whether it waits when it is asked to.
+    /// True if it waits when it is asked to.
     pub(super) obeys: bool,
-    /// How often it asked; `None` where the driver does not count.
+    /// Times that it asked; `None` where the driver does not count.
     pub(super) sent: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Where on an event's way, or below it, a finding lies.
+/// Layer on an event's way, or below it, at which a finding lies.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -16,7 +16,7 @@ pub enum Layer {
     Ip,
     /// Queueing disciplines, and filters on what comes in.
     Qdisc,
-    /// What the kernel hides.
+    /// Files and answers that the kernel hides.
     Kernel,
     /// CPU time and how fast it is had.
     Cpu,
@@ -32,7 +32,7 @@ pub enum Layer {
     Config,
     /// Certificates and keys.
     Tls,
-    /// Where events go.
+    /// Destinations of events.
     Destination,
 }
 
@@ -58,7 +58,7 @@ impl Layer {
     }
 }
 
-/// How bad it is; the later, the worse.
+/// Severity of a finding; the later, the worse.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -72,21 +72,21 @@ pub enum Severity {
     Critical,
 }
 
-/// What was found, and what to do about it.
+/// One thing that a check found, and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// The same on every host and in every release; behind a colon the device, where there are
     /// several.
     pub id: String,
-    /// Where.
+    /// Its layer.
     pub layer: Layer,
-    /// How bad.
+    /// Its severity.
     pub severity: Severity,
-    /// What is.
+    /// The state that was found.
     pub found: String,
-    /// What should be, for this configuration.
+    /// The state that should be, for this configuration.
     pub wanted: String,
-    /// Why, in one or two sentences.
+    /// The reason, in one or two sentences.
     pub why: String,
     /// The command that mends it or, where none does, the one that shows more; `None` where
     /// nothing is to be done.
@@ -94,7 +94,7 @@ pub struct Finding {
     /// Events, packets or datagrams that were lost by it since the counter began; `None` where
     /// nothing counts them.
     pub lost_now: Option<u64>,
-    /// What `--apply` would set.
+    /// Values that `--apply` would set.
     #[serde(skip)]
     pub settings: Vec<Setting>,
 }
@@ -104,7 +104,7 @@ pub struct Finding {
 pub struct Setting {
     /// Its name for sysctl(8), such as `net.core.rmem_max`.
     pub key: &'static str,
-    /// What it should be at least.
+    /// The least value that it should have.
     pub value: u64,
 }
 
@@ -139,14 +139,14 @@ impl Finding {
         self
     }
 
-    /// How bad it is, and what to do about it.
+    /// Sets the severity, and the command that mends it or shows more.
     pub(super) fn bad(mut self, severity: Severity, command: impl Into<String>) -> Self {
         self.severity = severity;
         self.command = Some(command.into());
         self
     }
 
-    /// How bad it is, and the values of the kernel that mend it.
+    /// Sets the severity, and the values of the kernel that mend it.
     pub(super) fn raise(self, severity: Severity, settings: &[(&'static str, u64)]) -> Self {
         let words: Vec<String> = settings
             .iter()
@@ -163,7 +163,7 @@ impl Finding {
 /// counter may be of a burst weeks ago; above it events are missing in every search.
 const CRITICAL_ONE_IN: u64 = 1000;
 
-/// How bad it is that `lost` packets were lost while `passed` came through.
+/// Severity of a loss of `lost` packets while `passed` came through.
 pub(super) fn loss(lost: u64, passed: u64) -> Severity {
     match lost {
         0 => Severity::Ok,

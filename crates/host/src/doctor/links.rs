@@ -17,11 +17,11 @@ pub(super) struct Link {
     pub(super) name: String,
     /// Bytes of the largest packet.
     pub(super) mtu: u64,
-    /// Whether it is the loopback.
+    /// True if it is the loopback.
     pub(super) loopback: bool,
-    /// Whether it is known to be down.
+    /// True if it is known to be down.
     pub(super) down: bool,
-    /// What it counted, 64 bits wide.
+    /// Its counters, 64 bits wide.
     pub(super) statistics: Stats64,
 }
 

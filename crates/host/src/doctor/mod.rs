@@ -56,7 +56,7 @@ pub use unmeasured::Unmeasured;
 
 use crate::rate::SafeRate;
 
-/// What the doctor found.
+/// Findings of the doctor, and the rate once it is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
     /// The worst first; of the same severity in the order of an event's way.

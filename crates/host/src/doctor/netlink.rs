@@ -80,7 +80,8 @@ where
     Ok(false)
 }
 
-/// What the kernel would write: the messages one behind the other, then the end if it is the last.
+/// Bytes that the kernel would write: the messages one behind the other, then the end if it is the
+/// last.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(super) fn answer<M: NetlinkSerializable>(messages: Vec<M>, last: bool) -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! What the disk below the data directory is, and how long it takes to keep something for good.
+//! Probe of the disk below the data directory: its room, and the time that it takes to keep
+//! something for good.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ pub(super) struct Disk {
     pub(super) space: Option<Space>,
     /// Bytes that the queue has taken already.
     pub(super) queue_bytes: u64,
-    /// How long each write and sync took, sorted; or why none was tried.
+    /// Time that each write and sync took, sorted; or the reason that none was tried.
     pub(super) syncs: Result<Vec<Duration>, String>,
 }
 

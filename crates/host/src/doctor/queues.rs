@@ -7,8 +7,8 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::netlink;
 
-/// What packets wait in before they leave an interface (or, of kind `ingress` and `clsact`, what
-/// they pass when they come in).
+/// Queueing discipline, in which packets wait before they leave an interface. One of kind `ingress`
+/// or `clsact` they pass when they come in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Queue {
     /// The number of the interface, as in `/sys/class/net/NAME/ifindex`.

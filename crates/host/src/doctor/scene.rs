@@ -1,5 +1,5 @@
-//! What the checks look at: the host's files, what the configuration asks of the host, and what
-//! was tried out on the disk.
+//! Input of the checks: the host's files, what the configuration asks of the host, and what was
+//! tried out on the disk.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use super::told::Told;
 use crate::files::{Files, INTERFACES_MAX};
 use crate::text::{cpu_list, number};
 
-/// What the configuration asks of the host.
+/// Demands of the configuration on the host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ask {
     /// The folder for everything that is kept.
@@ -37,7 +37,7 @@ pub struct Ask {
     pub collectors: Vec<Collector>,
     /// Senders that the running process has turned away, by source.
     pub refused: Vec<Refused>,
-    /// Why the configuration cannot be used as it is, though it can be understood.
+    /// Reason that the configuration cannot be used as it is, though it can be understood.
     pub unusable: Option<String>,
 }
 
@@ -55,15 +55,15 @@ pub struct UdpAsk {
 }
 
 impl Ask {
-    /// What all receive buffers take of the kernel's memory when they are full, in bytes: the
-    /// kernel doubles what is asked for (socket(7), `SO_RCVBUF`).
+    /// Bytes of the kernel's memory that all receive buffers take when they are full: the kernel
+    /// doubles what is asked for (socket(7), `SO_RCVBUF`).
     pub(super) fn receive_bytes(&self) -> u64 {
         let each = |udp: &UdpAsk| udp.receive_buffer_bytes.saturating_mul(2 * udp.sockets);
         total(self.udp.iter().map(each))
     }
 }
 
-/// What is said of a `/sys` that shows the interfaces of another network namespace.
+/// Text for a `/sys` that shows the interfaces of another network namespace.
 const FOREIGN: &str = "/sys/class/net (of another network namespace: mount sysfs in this one)";
 
 /// A host at one moment.
@@ -71,9 +71,9 @@ pub(super) struct Scene {
     files: Files,
     pub(super) ask: Ask,
     pub(super) disk: Disk,
-    /// What the kernel tells over netlink.
+    /// Answers of the kernel over netlink.
     pub(super) told: Told,
-    /// Whether `/sys/class/net` has the interfaces of another network namespace.
+    /// True if `/sys/class/net` has the interfaces of another network namespace.
     foreign: bool,
     /// Bytes of a page of memory.
     pub(super) page_bytes: u64,
@@ -125,7 +125,7 @@ impl Scene {
         self.unread.borrow_mut().insert(what);
     }
 
-    /// What could not be read, in the order of the names.
+    /// Files and answers that were needed and could not be read, in the order of their names.
     pub(super) fn unread(&self) -> Vec<String> {
         self.unread.borrow().iter().cloned().collect()
     }
@@ -143,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// Whose limits [`Self::of_process`] shows, for the reader.
+    /// Name, for the reader, of the process whose limits [`Self::of_process`] shows.
     pub(super) fn whose(&self) -> String {
         match self.process {
             Some(process) => format!("process {process}"),
@@ -164,8 +164,8 @@ impl Scene {
         }
     }
 
-    /// Where `/sys` shows an interface, without the slash at the beginning; `None` where it shows
-    /// those of another network namespace, which may have one of this name, too.
+    /// Folder of an interface below `/sys`, without the slash at the beginning; `None` where `/sys`
+    /// shows those of another network namespace, which may have one of this name, too.
     pub(super) fn interface_folder(&self, name: &str) -> Option<String> {
         (!self.foreign).then(|| format!("sys/class/net/{name}"))
     }
@@ -186,7 +186,7 @@ impl Scene {
         self.files.interfaces()
     }
 
-    /// Whether an interface is known to be down.
+    /// True if an interface is known to be down.
     pub(super) fn is_down(&self, name: &str) -> bool {
         if self.foreign {
             return self
@@ -209,7 +209,7 @@ impl Scene {
         name.unwrap_or_else(|| format!("interface {number}"))
     }
 
-    /// What the driver says of a card; `None` where it says nothing.
+    /// A card as its driver tells it; `None` where the driver says nothing.
     pub(super) fn card(&self, name: &str) -> Option<&Card> {
         let cards = self.told.cards.as_deref().unwrap_or_default();
         cards.iter().find(|card| card.name == name)
@@ -237,7 +237,7 @@ impl Scene {
         online.map_or(1, |list| cpu_list(&list).len()).max(1)
     }
 
-    /// Whether a process of this name runs, as far as we see processes.
+    /// True if a process of this name runs, as far as we see processes.
     pub(super) fn runs(&self, name: &str) -> bool {
         let is_it = |process: &String| {
             let comm = self.text(format!("proc/{process}/comm"));
@@ -249,7 +249,7 @@ impl Scene {
     }
 }
 
-/// Where the kernel shows a value of sysctl(8), without the slash at the beginning.
+/// Path of the file of a sysctl(8) value, without the slash at the beginning.
 pub(super) fn sysctl_path(key: &str) -> String {
     format!("proc/sys/{}", key.replace('.', "/"))
 }
@@ -262,7 +262,7 @@ fn reason(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// Whether the interfaces under `/sys` are not those that the kernel tells us of.
+/// True if the interfaces under `/sys` are not those that the kernel tells us of.
 fn foreign(files: &Files, links: &[Link]) -> bool {
     let names = files.names("sys/class/net");
     let same = |name: &String| {

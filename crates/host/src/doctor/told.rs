@@ -1,4 +1,4 @@
-//! What the kernel tells over netlink and shows in no file, or in none that can be trusted.
+//! Answers of the kernel over netlink that it shows in no file, or in none that can be trusted.
 
 use super::ethtool::{self, Card};
 use super::links::{self, Link};
@@ -11,7 +11,7 @@ pub(super) struct Told {
     pub(super) queues: Result<Vec<Queue>, String>,
     /// The network interfaces.
     pub(super) links: Result<Vec<Link>, String>,
-    /// What drivers say of their cards.
+    /// The network cards, as their drivers tell them.
     pub(super) cards: Result<Vec<Card>, String>,
 }
 

@@ -1,8 +1,8 @@
-//! Why the rate that this host takes safely was not measured.
+//! Reasons that the rate that this host takes safely was not measured.
 
 use super::finding::{Finding, Layer, Severity};
 
-/// Why there is no rate.
+/// Reason that there is no rate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unmeasured {
     /// It was not asked for.
@@ -14,7 +14,7 @@ pub enum Unmeasured {
 }
 
 impl Unmeasured {
-    /// What the doctor says of it.
+    /// Finding by which the doctor says so.
     pub(super) fn finding(&self) -> Finding {
         let found = match self {
             Self::Unwanted => "not measured: --no-rate".to_owned(),

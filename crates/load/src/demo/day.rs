@@ -1,4 +1,4 @@
-//! How much is sent when, as pure functions of the seconds since the start.
+//! Rate of the demo over time, as pure functions of the seconds since the start.
 
 /// Seconds in which the demo goes through the ups and downs of a working day: long enough to look
 /// like one, short enough to be seen whole in a few minutes.
@@ -11,7 +11,7 @@ const QUIET: f64 = 0.35;
 const BURST_EVERY_S: f64 = 47.0;
 const BURST_S: f64 = 5.0;
 
-/// How much a burst adds, as a multiple of the mean rate.
+/// Rate that a burst adds, as a multiple of the mean rate.
 const BURST: f64 = 2.2;
 
 /// Seconds from the end of one silence of a host to the end of the next, and how many of them it
@@ -19,7 +19,7 @@ const BURST: f64 = 2.2;
 const SILENCE_EVERY_S: f64 = 180.0;
 const TALKS_S: f64 = 60.0;
 
-/// What bursts leave of the mean rate to all other times.
+/// Share of the mean rate that bursts leave to all other times.
 const REST: f64 = 1.0 - BURST * BURST_S / BURST_EVERY_S;
 
 /// Messages a second without bursts, as a multiple of the mean rate: a day, with the unrest of
@@ -31,7 +31,7 @@ pub(super) fn level(t: f64) -> f64 {
     REST * (1.0 + (1.0 - QUIET) * unrest)
 }
 
-/// Which burst is going on, counted from 0, if one is.
+/// Index of the burst that is going on, counted from 0, if one is.
 pub(super) fn burst(t: f64) -> Option<usize> {
     let n = (t / BURST_EVERY_S).floor();
     let since = t - n * BURST_EVERY_S;
@@ -39,12 +39,12 @@ pub(super) fn burst(t: f64) -> Option<usize> {
     (since >= BURST_EVERY_S - BURST_S).then_some(n as usize)
 }
 
-/// What the burst that is going on adds, as a multiple of the mean rate.
+/// Rate that the burst going on adds, as a multiple of the mean rate.
 pub(super) fn extra(t: f64) -> f64 {
     burst(t).map_or(0.0, |_| BURST)
 }
 
-/// Whether a host that falls silent is silent now.
+/// True if a host that falls silent is silent now.
 pub(super) fn is_silent(t: f64) -> bool {
     t.rem_euclid(SILENCE_EVERY_S) >= TALKS_S
 }

@@ -6,7 +6,7 @@ use super::pick;
 use super::products::{ALL, Header, Host, Product};
 use super::template::Template;
 
-/// What one host says, without header time and marker.
+/// Message of one host, without header time and marker.
 pub(crate) struct Mixed {
     /// As RFC 5424 counts it: facility × 8 + severity.
     pub(crate) priority: u8,

@@ -38,13 +38,13 @@ use sender::{Said, Sender};
 /// Between two looks at what is due: short enough to look smooth, long enough to cost nothing.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What is behind by more than this is not made up for, in seconds.
+/// Longest lag that is made up for, in seconds.
 const BEHIND_MAX_S: f64 = 0.5;
 
 /// Between two tries to connect again, and two lines of progress.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How long the end waits for a receiver that does not read.
+/// Longest wait of the end for a receiver that does not read.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// Sends until the interval or the number of `args` is over, or `stop` becomes true.
@@ -251,7 +251,7 @@ fn pick(rng: &mut fastrand::Rng, weights: &[u32]) -> usize {
     at.unwrap_or_default()
 }
 
-/// Whose burst it is: that of each host in turn, but for those that are silent.
+/// Index of the host whose burst it is: each host in turn, but for those that are silent.
 fn burster(weights: &[u32], number: usize) -> usize {
     let able: Vec<usize> = (0..weights.len()).filter(|at| weights[*at] > 0).collect();
     able.get(number * 7 % able.len().max(1))
@@ -259,7 +259,7 @@ fn burster(weights: &[u32], number: usize) -> usize {
         .unwrap_or_default()
 }
 
-/// What is said on a terminal while it goes on.
+/// Progress shown on a terminal while it goes on.
 struct Progress {
     start: Instant,
     next: Instant,

@@ -15,7 +15,7 @@ use super::template::Template;
 /// Bytes that wait for a receiver that does not read. Then the host says nothing until it does.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
 
-/// How long a connection may take.
+/// Connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 enum Door {
@@ -36,9 +36,9 @@ pub(super) struct Sender {
     from: Option<Ipv4Addr>,
     door: Door,
     zone: TimeZone,
-    /// What the kernel has not taken yet of messages for TCP.
+    /// Bytes of messages for TCP that the kernel has not taken yet.
     waiting: Vec<u8>,
-    /// Where each of them ends there.
+    /// End offset of each of them there.
     ends: VecDeque<usize>,
     text: String,
     numbered: u64,
@@ -48,7 +48,7 @@ pub(super) struct Sender {
     pub(super) bytes: u64,
 }
 
-/// What became of a message.
+/// Fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Said {
     /// It is with the kernel, or waits to be handed to it.
@@ -123,7 +123,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether its connection broke.
+    /// True if its connection broke.
     pub(super) fn is_broken(&self) -> bool {
         matches!(self.door, Door::Broken)
     }
@@ -194,7 +194,7 @@ impl Sender {
         result
     }
 
-    /// Whether everything that it said is with the kernel.
+    /// True if everything that it said is with the kernel, or its connection broke.
     pub(super) fn is_done(&self) -> bool {
         self.is_broken() || self.waiting.is_empty()
     }

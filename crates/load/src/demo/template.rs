@@ -71,7 +71,7 @@ const OUTSIDE: [&str; 3] = ["192.0.2", "198.51.100", "203.0.113"];
 /// Ports that are asked for, the usual ones more often.
 const PORTS: [u16; 10] = [443, 443, 443, 443, 80, 80, 53, 22, 3389, 8443];
 
-/// What one message is about.
+/// Subject of one message.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     user: &'static str,
@@ -110,7 +110,7 @@ impl Scene {
     }
 }
 
-/// What stands at one place.
+/// Text, or the content of one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
     Text(&'static str),

@@ -12,7 +12,7 @@ use crate::ranges::overlap;
 use crate::reader::{BadRange, OldBatch, Read, Reader};
 use crate::segments::NO_END;
 
-/// Which events are meant.
+/// Query for the events to show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventQuery {
     /// By their numbers.
@@ -21,12 +21,12 @@ pub struct EventQuery {
     pub destination: Option<String>,
 }
 
-/// What was seen on the way.
+/// Number of events shown, and the damage on the way.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Found {
     /// Events that were shown.
     pub events: u64,
-    /// What could not be read.
+    /// Ranges of bytes that could not be read.
     pub bad: Vec<BadRange>,
 }
 
@@ -100,7 +100,7 @@ impl Inspector {
     }
 }
 
-/// Whether the event has no fate at a destination that stands there.
+/// True if the event has no fate at a destination with this place.
 fn is_open(place: &Place, number: u64) -> bool {
     number >= place.next_event || overlap(&place.unsettled, &(number..number + 1)) > 0
 }

@@ -35,7 +35,7 @@ pub struct Inspector {
     id: LogId,
     known: Vec<Known>,
     segments: Segments,
-    /// Whether a process uses it.
+    /// True if a process uses it.
     live: bool,
     /// Segments that are none of this log's, or cannot be told.
     strange: Vec<String>,
@@ -48,7 +48,7 @@ pub struct SegmentInfo {
     pub file: String,
     /// Its number.
     pub serial: u64,
-    /// When it was begun, in nanoseconds since 1970.
+    /// Time at which it was begun, in nanoseconds since 1970.
     pub created_ns: i64,
     /// Positions of its batches.
     pub positions: Range<u64>,
@@ -58,7 +58,7 @@ pub struct SegmentInfo {
     pub batches: u64,
     /// Its length.
     pub bytes: u64,
-    /// Whether every frame follows the one before; what is in them was not looked at.
+    /// True if every frame follows the one before; what is in them was not looked at.
     pub sound: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct CursorInfo {
     pub pending: u64,
     /// Since when it is not configured, in seconds since 1970.
     pub abandoned_since: Option<i64>,
-    /// Whether its file can be read; if not, it begins with the oldest event.
+    /// True if its file can be read; if not, it begins with the oldest event.
     pub sound: bool,
 }
 
@@ -236,7 +236,7 @@ impl Inspector {
         self.known.iter().map(info).collect()
     }
 
-    /// Where a destination stands; `None` if that is lost.
+    /// Place of a destination; `None` if that is lost.
     fn place(&self, destination: &str) -> io::Result<Option<Place>> {
         let base_after = |epoch| self.segments.base_after(epoch);
         let opened = CursorFile::open(&self.storage, &self.id, destination, base_after);
@@ -248,14 +248,14 @@ impl Inspector {
         &self.strange
     }
 
-    /// What lies in quarantine, where this is the folder of one.
+    /// Reads the entries in quarantine, where this is the folder of one.
     pub fn entries(&self, filter: &Filter) -> Entries {
         let (storage, segments) = (Arc::clone(&self.storage), self.segments.0.clone());
         Entries::new(storage, self.id, segments, u64::MAX, filter.clone())
     }
 }
 
-/// Whether nothing but the rest of a block is there, as a writer past the page cache leaves it.
+/// True if nothing but the rest of a block is there, as a writer past the page cache leaves it.
 fn is_padding(file: &dyn File, from: u64, len: u64) -> io::Result<bool> {
     let count = (len - from) as usize;
     if count >= BLOCK_BYTES {

@@ -44,7 +44,7 @@ pub struct SegmentReport {
 pub struct Lost {
     /// Their numbers.
     pub events: Range<u64>,
-    /// Which destinations had not taken them, and how many: none if it is no harm.
+    /// Destinations that had not taken them, each with the number of events; none if it is no harm.
     pub wanted_by: Vec<(String, u64)>,
 }
 
@@ -68,7 +68,7 @@ impl Verified {
         bad.map(|range| range.end - range.start).sum()
     }
 
-    /// Whether anything is not as it should be.
+    /// True if anything is not as it should be.
     pub fn is_damaged(&self) -> bool {
         self.bad_bytes() > 0
             || self.lost.iter().any(|lost| !lost.wanted_by.is_empty())

@@ -13,11 +13,11 @@ use crate::storage::Storage;
 
 /// Events that a destination refused for the same reason.
 pub struct Refused<'a> {
-    /// Where they are.
+    /// The batch that they are in.
     pub batch: &'a Batch,
     /// Indexes into its records.
     pub events: Range<u32>,
-    /// Why.
+    /// Reason of the refusal.
     pub note: Note,
 }
 
@@ -26,9 +26,9 @@ pub struct Refused<'a> {
 pub struct Entry {
     /// Names it for as long as it is there.
     pub number: u64,
-    /// Who refused it.
+    /// Name of the destination that refused it.
     pub destination: String,
-    /// Why.
+    /// Reason of the refusal.
     pub note: Note,
     /// The event, alone in its batch, for that destination.
     pub batch: Arc<Batch>,
@@ -127,7 +127,7 @@ impl Entries {
         entries
     }
 
-    /// What could not be read so far.
+    /// Ranges of bytes that could not be read so far.
     pub fn bad(&self) -> &[BadRange] {
         &self.bad
     }

@@ -1,4 +1,4 @@
-//! Which entries are meant.
+//! Filter of the entries in quarantine.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use inrush_event::Timestamp;
 
 use super::Entry;
 
-/// Which entries are meant: those that every given condition fits.
+/// Filter of entries: those that every given condition fits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
     /// Of this destination.
@@ -20,7 +20,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether the entry is meant.
+    /// True if the entry meets every given condition.
     pub fn fits(&self, entry: &Entry) -> bool {
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
         is(&self.destination, &entry.destination)

@@ -54,7 +54,7 @@ pub struct QuarantineLog {
 struct Inner {
     storage: Arc<dyn Storage>,
     meta: Meta,
-    /// Whether `log.json` says what it should.
+    /// True if `log.json` says what it should.
     named: bool,
     writer: Writer,
     segments: Segments,
@@ -110,7 +110,7 @@ impl QuarantineLog {
         self.with(|inner| inner.put(destination, refused, bytes_max))
     }
 
-    /// What is in it and fits `filter`, the oldest first. What is put later does not appear.
+    /// Reads the entries that fit `filter`, the oldest first. What is put later does not appear.
     ///
     /// # Errors
     /// It cannot be opened.

@@ -38,7 +38,7 @@ const LENT_BYTES_MIN: usize = 64 * 1024;
 /// Pieces of a call, at most: the kernel takes 1,024 (`IOV_MAX`).
 const PIECES_MAX: usize = 512;
 
-/// What is gathered. It begins on a block, in the file too.
+/// Bytes that were gathered for a write. They begin on a block, in the file too.
 #[derive(Default)]
 pub(super) struct Buffer {
     memory: Arena,
@@ -86,7 +86,7 @@ impl Buffer {
 /// A part that is not copied, and how much of the buffer comes before it.
 type Lent<'a> = (usize, &'a [u8]);
 
-/// What goes into the file, in order: the buffer up to `end`, and what was lent between.
+/// Slices of one write into the file, in order: the buffer up to `end`, and what was lent between.
 fn pieces<'a>(buffer: &'a [u8], lent: &[Lent<'a>], end: usize) -> Vec<IoSlice<'a>> {
     let (mut pieces, mut at) = (Vec::with_capacity(2 * lent.len() + 1), 0);
     for (before, part) in lent {
@@ -112,15 +112,15 @@ fn to_lend(part: &[u8]) -> Option<&[u8]> {
 /// A buffer that no file uses at the moment.
 pub(super) type Spare = Arc<Mutex<Option<Buffer>>>;
 
-/// How far the file goes.
+/// End of the file, and the bytes that were gathered behind it.
 struct Front {
-    /// Where the buffer begins in the file: on a block.
+    /// Offset of the buffer in the file, on a block.
     at: u64,
-    /// What comes there.
+    /// Bytes of the file from there on.
     buffer: Buffer,
-    /// Whether the buffer has something that is not in the file.
+    /// True if the buffer has bytes that are not in the file.
     dirty: bool,
-    /// Whether the file is longer than it should be, by the rest of a block.
+    /// True if the file is longer than it should be, by the rest of a block.
     padded: bool,
     /// The page cache is used after all: the file system cannot do without, or a write came that
     /// does not continue the one before. The buffer is empty then.

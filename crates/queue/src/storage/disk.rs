@@ -21,7 +21,7 @@ pub struct Disk {
     folder: PathBuf,
     /// Of the file that was appended to before.
     spare: Spare,
-    /// Whether nothing can be written through it.
+    /// True if nothing can be written through it.
     read_only: bool,
 }
 

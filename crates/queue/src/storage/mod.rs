@@ -1,4 +1,4 @@
-//! What the log asks of a disk, and nothing more: a flat folder of files, written at offsets.
+//! The storage that the log asks for, and nothing more: a flat folder of files, written at offsets.
 //!
 //! The real one is [`Disk`]; `VirtualDisk` (feature `simulation`) is its twin in memory, which
 //! tears, loses and refuses as a seed tells it.

@@ -33,7 +33,7 @@ use fastrand::Rng;
 use super::{File, Storage};
 use node::{Node, Survival};
 
-/// What a caller can ask of the disk.
+/// A kind of call to the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
     /// [`Storage::list`]
@@ -67,7 +67,7 @@ impl Call {
     pub const COUNT: usize = Self::SetLen as usize + 1;
 }
 
-/// What goes wrong by chance.
+/// Faults that come by chance.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// Chances in 65,536 that a call of each kind ([`Call`] in order) fails with EIO.
@@ -181,7 +181,7 @@ impl VirtualDisk {
         self.lock().calls_left = Some(calls);
     }
 
-    /// Whether the process died under [`Self::die_after`]; nothing it does counts any more.
+    /// True if the process died under [`Self::die_after`]; nothing it does counts any more.
     pub fn is_dead(&self) -> bool {
         self.lock().dead
     }
@@ -298,7 +298,7 @@ impl VirtualDisk {
     }
 }
 
-/// How a call goes.
+/// Outcome of a call to the disk.
 #[derive(PartialEq)]
 enum Course {
     Well,
@@ -401,7 +401,7 @@ impl State {
         self.unsynced_names.push(change);
     }
 
-    /// How many of `bytes` more bytes fit.
+    /// Bytes that still fit, of `bytes` more.
     fn room_for(&self, bytes: u64) -> u64 {
         bytes.min(self.capacity.saturating_sub(self.used_bytes()))
     }

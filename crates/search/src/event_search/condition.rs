@@ -28,7 +28,7 @@ pub(crate) struct Stage {
     expressions: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// What reading a column costs.
+/// Cost of reading a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cost {
     /// A dictionary or a few bytes a row.
@@ -75,7 +75,7 @@ impl Condition {
         Ok(Self { stages })
     }
 
-    /// Whether every event meets it.
+    /// True if every event meets it.
     pub(crate) fn is_empty(&self) -> bool {
         self.stages.iter().all(Stage::is_empty)
     }
@@ -104,12 +104,12 @@ impl Stage {
         })
     }
 
-    /// Whether it rules nothing out.
+    /// True if it rules nothing out.
     pub(crate) fn is_empty(&self) -> bool {
         self.expressions.is_empty()
     }
 
-    /// Which rows meet it; none if all do.
+    /// Mask of the rows that meet it; none if all do.
     pub(crate) fn met_by(&self, batch: &RecordBatch) -> Result<Option<BooleanBuffer>> {
         let mut met: Option<BooleanBuffer> = None;
         for expression in &self.expressions {

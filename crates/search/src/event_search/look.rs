@@ -11,10 +11,10 @@ use crate::stop::Stop;
 use crate::turn::Turn;
 use crate::work::Work;
 
-/// What was found in a piece.
+/// Rows of a piece that meet the condition.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// How many rows meet the condition.
+    /// Number of rows that meet the condition.
     pub(crate) count: u64,
     /// Their numbers, in order, if they were asked for or had to be found out.
     pub(crate) rows: Vec<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct Found {
     pub(crate) times: Vec<i64>,
 }
 
-/// Why a piece was not looked through to its end.
+/// Reason for which a piece was not looked through to its end.
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// It could not be read.
@@ -89,7 +89,7 @@ pub(crate) async fn look(
 struct Looking<'a> {
     work: &'a Work,
     piece: &'a Piece,
-    /// Whether some of the rows may be outside of the time.
+    /// True if some of the rows may be outside of the time.
     check_time: bool,
     times: bool,
     turn: &'a mut Turn,
@@ -177,7 +177,7 @@ fn too_many() -> Fault {
     Fault::Damaged("it has more rows than it says".to_owned())
 }
 
-/// Whether no row is missing.
+/// Checks that no row is missing.
 fn whole(missing: Option<usize>) -> Result<(), Lost> {
     match missing {
         None => Ok(()),

@@ -34,13 +34,13 @@ use look::{Found, Lost, look};
 use newest::{Candidate, Newest};
 use sums::Sums;
 
-/// How often a histogram that grows is sent.
+/// Interval between two replies with a histogram that grows.
 const HISTOGRAM_EVERY: Duration = Duration::from_millis(500);
 
 /// Events whose fields are summed up at most: enough to see what is frequent.
 const SUMMED_MAX: i64 = 5000;
 
-/// What the workers of a search share.
+/// State that the workers of a search share.
 #[derive(Debug)]
 struct Search {
     work: Arc<Work>,
@@ -50,11 +50,11 @@ struct Search {
     limit: usize,
     /// Events before this time are not among those to show.
     floor: AtomicI64,
-    /// How many more events' fields are to be summed up.
+    /// Number of events whose fields are still to be summed up.
     to_sum: AtomicI64,
 }
 
-/// What a worker found in a piece.
+/// Result of a worker for one piece.
 #[derive(Debug, Default)]
 struct Outcome {
     number: u64,

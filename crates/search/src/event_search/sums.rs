@@ -1,4 +1,4 @@
-//! What is in the fields of some of the events: the values that most of them have.
+//! Sums of the fields of some of the events: the values that most of them have.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,7 +33,7 @@ const VALUES_MAX: usize = 2000;
 /// Bytes of a value at most that is counted.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// How many events have which value in which field.
+/// Number of events by field and value.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     events: u64,

@@ -72,7 +72,7 @@ impl PhysicalOptimizerRule for CountByText {
     }
 }
 
-/// What counts as the aggregation does, if it counts nothing but the rows of each text.
+/// Plan that counts as the aggregation does, if it counts nothing but the rows of each text.
 fn count_of(plan: &AggregateExec) -> Option<CountExec> {
     let group = plan.group_expr();
     let [(by, _)] = group.expr() else {
@@ -113,7 +113,7 @@ fn count_of(plan: &AggregateExec) -> Option<CountExec> {
 /// Counts the rows of each text of a column.
 #[derive(Debug)]
 struct CountExec {
-    /// What would have been scanned.
+    /// Scan that this plan takes the place of.
     events: Arc<dyn ExecutionPlan>,
     by: String,
     columns: Columns,
@@ -265,7 +265,7 @@ impl Counting {
     }
 }
 
-/// How many rows have which text.
+/// Number of rows of each text.
 #[derive(Debug, Default)]
 struct Counts {
     by_text: HashMap<Box<str>, i64>,
@@ -325,7 +325,7 @@ impl Counts {
         Ok(())
     }
 
-    /// What was counted, as the aggregation hands it on; none if nothing was.
+    /// Takes the counts as the aggregation hands them on; none if nothing was counted.
     fn take(&mut self, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let by_text = std::mem::take(&mut self.by_text);
         let absent = std::mem::take(&mut self.absent);

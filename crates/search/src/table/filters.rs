@@ -1,4 +1,4 @@
-//! What a condition says of every event that meets it, as far as that helps to leave things out.
+//! Facts of a condition about every event that meets it, as far as they help to leave things out.
 //!
 //! DataFusion hands each of the conditions that are joined by `AND` over by itself, simplified: the
 //! column on either side, a short list of values as a chain of `OR`.
@@ -14,7 +14,7 @@ use inrush_store::read::Wanted;
 
 use crate::has::HAS;
 
-/// What can be made of a condition.
+/// Use of a condition for leaving things out.
 #[derive(Debug, PartialEq)]
 pub(super) enum Use {
     /// It says just this.
@@ -25,7 +25,7 @@ pub(super) enum Use {
     None,
 }
 
-/// What can be made of a condition.
+/// Use of a condition for leaving things out.
 pub(super) fn facts(filter: &Expr) -> Use {
     if let Some(wanted) = time(filter) {
         return Use::Exact(wanted);
@@ -42,7 +42,7 @@ pub(super) fn facts(filter: &Expr) -> Use {
     }
 }
 
-/// What all of the conditions say together.
+/// Conjunction of all conditions, as far as they can be used.
 pub(super) fn all_of(filters: &[Expr]) -> Wanted {
     let mut all = Wanted::default();
     for filter in filters {

@@ -36,7 +36,7 @@ pub(crate) struct Events {
     scans: Arc<Scans>,
 }
 
-/// What the scans of a statement have done so far.
+/// Scans of a statement, with what they have done so far.
 #[derive(Debug, Default)]
 pub(crate) struct Scans {
     /// Taken when a scan begins, and when the asker is told how far it is.

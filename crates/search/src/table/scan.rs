@@ -24,7 +24,7 @@ use super::Scans;
 use crate::turn::Turn;
 use crate::work::{Job, Work};
 
-/// What is scanned.
+/// Conditions, columns, limit and partitions of a scan.
 #[derive(Debug, Clone)]
 pub(super) struct Scan {
     pub(super) wanted: Wanted,
@@ -82,12 +82,12 @@ impl EventsExec {
         }
     }
 
-    /// Whether all of its rows are asked for.
+    /// True if all of its rows are asked for.
     pub(super) fn is_unlimited(&self) -> bool {
         self.scan.limit.is_none()
     }
 
-    /// What the streams of this run share.
+    /// Work that the streams of this run share.
     pub(super) fn work(&self, partition: usize) -> Result<Arc<Work>> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(times) = begun.times.get_mut(partition) else {

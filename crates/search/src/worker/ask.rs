@@ -1,4 +1,17 @@
-//! One search, from its turn to its last reply.
+//! One search in the asking process: its turn, its worker, its replies.
+//!
+//! # What it guarantees
+//! * The last reply is one end or one error, sent once the worker is free or dead.
+//! * A restart needs the worker's death before its first reply, so no row comes twice.
+//! * A file is set aside only if the worker's memory peak stayed below half of the budget.
+//!
+//! # States
+//! `Turn::wait` gives the turn, `Shared::worker` a worker, `exchange` the replies.
+//! `Shared::rests` takes the worker back.
+//!
+//! # Limits
+//! A part of the tail has `1 / TAIL_PART` of the memory, `TAIL_BYTES_MAX` at most.
+//! A worker that is not ready `REST_MAX` after its last reply is killed.
 
 use std::cell::LazyCell;
 use std::io::{self, Write};
@@ -24,7 +37,7 @@ const TAIL_BYTES_MAX: usize = 4 << 20;
 /// A worker ends a search by itself a little before it is killed: then its answer says more.
 const TIME_PART: u32 = 60;
 
-/// How long after its last reply a worker may take until it is ready for the next search.
+/// Longest time from a worker's last reply until it is ready for the next search.
 const REST_MAX: Duration = Duration::from_secs(2);
 
 /// Takes a snapshot of the store.
@@ -42,7 +55,7 @@ pub(super) struct Ask {
     pub(super) replies: Option<Replies>,
 }
 
-/// How far a search came.
+/// Progress of a search so far, and its last reply.
 struct Course {
     since: Instant,
     progress: Progress,
@@ -249,8 +262,8 @@ impl Ask {
         tell(worker, &ToWorker::Rows { id, failed }, &bytes)
     }
 
-    /// What follows where a worker that was kept had died before it was asked: whatever killed it,
-    /// it was not this search.
+    /// Tries again if a kept worker had died before it was asked, or ends the search. Whatever
+    /// killed the worker, it was not this search.
     fn again_or(&self, death: Death, peak: usize, course: &Course) -> Option<Unfinished> {
         match course.since.elapsed() < self.time_max / TIME_PART {
             true => Some(Unfinished::Again),
@@ -293,7 +306,7 @@ impl Ask {
     }
 }
 
-/// What follows the death of a worker.
+/// Consequence of a worker's death for its search.
 enum Unfinished {
     /// The last reply.
     Last(Box<Reply>),
@@ -335,7 +348,7 @@ impl Course {
         }
     }
 
-    /// How it ended, as far as is known.
+    /// Last reply of a search that was stopped, as far as its counts are known.
     fn stopped(&self, stopped: Stopped, peak: usize) -> Reply {
         let elapsed = self.since.elapsed().as_millis();
         Reply::End(End {

@@ -1,4 +1,17 @@
-//! The workers: who runs, who is kept for the next search, and who waits for a turn.
+//! Worker pool: processes that search, their turns, and idle processes kept for the next search.
+//!
+//! # What it guarantees
+//! * A waiting search holds no snapshot and no worker. A full pool answers with an error at once.
+//!
+//! # States
+//! A worker searches (`Shared::runs`), idles (`Shared::rests`) or is dead (`kill`, `end`).
+//!
+//! # Limits
+//! `searches_max` run, fewer with less than `WORKER_BYTES_MIN` of memory each; `WAITING_MAX` wait.
+//! Below `WORKER_BYTES_LEAST` none starts. `IDLE_WORKERS_MAX` small workers idle for `IDLE_MAX`.
+//!
+//! # After a crash
+//! A worker ends with its stdin, so no worker outlives this process.
 
 use std::cell::LazyCell;
 use std::fs::{self, File};
@@ -26,7 +39,7 @@ use crate::answer::Answer;
 use crate::engine::{Options, WAITING_MAX};
 use crate::request::{ROWS_MAX, SearchRequest};
 
-/// How long a worker without a search is kept.
+/// Longest time that a worker without a search is kept.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Workers without a search that are kept at most, and the memory of each: one that has more ends.
@@ -194,7 +207,7 @@ pub(super) fn busy() -> Failure {
     failure("too many searches are waiting: try again in a while".to_owned())
 }
 
-/// What the searches share.
+/// Options, turns and workers that the searches share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) options: Options,
@@ -327,7 +340,7 @@ impl Drop for Present {
 /// The right to run.
 pub(super) struct Turn {
     shared: Arc<Shared>,
-    /// What the search may take beside those that run now.
+    /// Bounds of the search beside those that run now.
     pub(super) bounds: TaskBounds,
 }
 
@@ -368,7 +381,7 @@ impl Drop for Turn {
     }
 }
 
-/// Why a worker was killed.
+/// Reason for which a worker was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Killed {
     /// Its time was over.
@@ -379,7 +392,7 @@ pub(super) enum Killed {
     Gone,
 }
 
-/// What a worker does.
+/// Search that a worker does: its deadline and its asker.
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) deadline: Instant,
@@ -388,7 +401,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// Whether nobody wants the answer any more.
+    /// True if nobody wants the answer any more.
     fn gone(&self) -> bool {
         self.asker.as_ref().is_some_and(|asker| {
             let asker = asker.upgrade();
@@ -403,14 +416,14 @@ pub(super) struct Worker {
     pub(super) pid: u32,
     /// Bytes that it was seen to have at most.
     pub(super) peak: AtomicUsize,
-    /// Whether it has answered before and was kept: it may have died since, whoever killed it.
+    /// True if it has answered before and was kept: it may have died since, whoever killed it.
     pub(super) kept: AtomicBool,
     pub(super) stdin: Mutex<BufWriter<ChildStdin>>,
     pub(super) stdout: Mutex<BufReader<ChildStdout>>,
     child: Mutex<Child>,
     search: Mutex<Option<Search>>,
     killed: Mutex<Option<Killed>>,
-    /// What it writes to stderr.
+    /// Memory file of its stderr.
     words: Option<File>,
 }
 
@@ -457,7 +470,7 @@ impl Worker {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why its search has to end now, if it has to.
+    /// Reason to end its search now, if there is one.
     pub(super) fn is_over(&self, now: Instant) -> Option<Killed> {
         match self.search().as_ref()? {
             search if search.gone() => Some(Killed::Gone),
@@ -501,7 +514,7 @@ impl Worker {
         let _ = child.wait();
     }
 
-    /// Why it died, once nothing comes from it any more.
+    /// Cause of its death, once nothing comes from it any more.
     pub(super) fn death(&self) -> Death {
         let mut child = self.child();
         // It may only have closed its end.
@@ -554,7 +567,7 @@ fn patient(child: &mut Child) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// How a worker ended before its answer did.
+/// Cause of a worker's end before that of its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Death {
     /// It took too long.

@@ -23,7 +23,7 @@ use crate::answer::Answer;
 use crate::engine::{Engine, Options, STACK_BYTES};
 use crate::request::SearchRequest;
 
-/// How long what is left of a search may take to end. A worker in which it takes longer ends too.
+/// Longest time for the rest of a search to end. A worker in which it takes longer ends too.
 const REST_MAX: Duration = Duration::from_millis(500);
 
 /// Bytes of what a worker has beside its search at most: the program's own data, buffers, and what
@@ -97,7 +97,7 @@ fn say(out: &Out, what: &FromWorker, flush: bool) {
     }
 }
 
-/// What is kept from search to search.
+/// State that a worker keeps from search to search.
 #[derive(Default)]
 struct Known {
     place: Option<(Reader, Reading)>,

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use super::pool::{Killed, Shared, Worker};
 
-/// How often workers are looked at while one of them searches: what takes a GiB a second is found
-/// out after 20 MiB, or 5 where they may have little.
+/// Intervals between two looks at the workers while one of them searches. One that takes a GiB a
+/// second is found out after 20 MiB, or 5 where they may have little.
 const EVERY: Duration = Duration::from_millis(20);
 const EVERY_OF_LITTLE: Duration = Duration::from_millis(5);
 
 /// Bytes of memory that are little for all workers.
 const LITTLE_BYTES: usize = 64 << 20;
 
-/// How often while none does.
+/// Interval between two looks while none searches.
 const EVERY_IDLE: Duration = Duration::from_millis(500);
 
 /// Looks at the workers for as long as anybody has them.

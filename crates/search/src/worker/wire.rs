@@ -1,4 +1,4 @@
-//! What goes between a process and its workers: frames of a head and a body.
+//! Frames between a process and its workers: each a head and a body.
 //!
 //! ```text
 //! u32 bytes of the head │ u32 bytes of the body │ head: JSON │ body: Arrow IPC, or nothing
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a head or a body at most: one that says more is none.
 const PART_BYTES_MAX: u32 = 1 << 30;
 
-/// What a worker is told.
+/// Message to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToWorker {
     /// A search.
@@ -44,7 +44,7 @@ pub(super) struct Task {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Placed {
     pub(super) entry: FileEntry,
-    /// Where it lies, if not at its path: its name could not be given to it.
+    /// Place of the file, if not its path: its name could not be given to it.
     pub(super) place: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Placed {
     }
 }
 
-/// What is asked.
+/// Question of a search: a query, or an SQL statement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Question {
     Search {
@@ -88,7 +88,7 @@ pub(super) struct TailChunk {
     pub(super) to_ns: i64,
 }
 
-/// What a search may take.
+/// Bounds of a search: threads, priority, memory and time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct TaskBounds {
     pub(super) threads: usize,
@@ -99,7 +99,7 @@ pub(super) struct TaskBounds {
     pub(super) time_ms: u64,
 }
 
-/// What a worker says.
+/// Message from a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromWorker {
     Event(Box<Event>),

@@ -1,4 +1,17 @@
-//! From batches to lines in files: group by path, append whole, settle by what was written.
+//! Delivery loop of the `file` destination: events grouped by path, appended, then settled.
+//!
+//! # What it guarantees
+//! * Each event is settled once: as delivered after its write, for a retry, or as refused.
+//! * A failed write holds the events of its file alone. A path that is too long refuses its events.
+//! * With `fsync: batch`, the file is synced before its events count as delivered.
+//! * A closed or rotated file is still synced, unless the option is `fsync: never`.
+//!
+//! # Limits
+//! Encoded events take `BUFFERED_BYTES` and one event. At most `max_open_files` files are open.
+//! Pauses after failures grow within `PAUSES`.
+//!
+//! # After a crash
+//! The queue delivers unsettled events again, so lines that were already written may come twice.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,7 +45,7 @@ pub(super) const BUFFERED_BYTES: usize = 4 * 1024 * 1024;
 /// Buffers kept from batch to batch; more than that many files a batch pay for fresh ones.
 const SPARE_BUFFERS: usize = 8;
 
-/// How often open files are looked at: synced when due, closed when moved away.
+/// Interval at which open files are checked: synced when due, closed when moved away.
 const TICK: Duration = Duration::from_secs(1);
 
 /// First and longest pause after a failed write.
@@ -137,7 +150,7 @@ impl Groups {
     }
 }
 
-/// What became of one event, or of all events of a file.
+/// Outcome of one event, or of all events of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Written,

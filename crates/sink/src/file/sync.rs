@@ -14,7 +14,7 @@ use crate::{ErrorReason, SinkStatus};
 /// descriptors until the process has none left.
 pub(super) const CLOSED_MAX: usize = 256;
 
-/// What forces a file to the disk: [`File::sync_data`], but in tests.
+/// Function that forces a file to the disk: [`File::sync_data`], but in tests.
 type Force = dyn Fn(&File) -> io::Result<()> + Send + Sync;
 
 /// A thread that syncs files while others are written. Dropped, it finishes what it was given.
@@ -79,7 +79,7 @@ impl Syncer {
         self
     }
 
-    /// Whether the open files given last are still on their way; more of them would only queue up
+    /// True if the open files given last are not yet synced; more of them would only queue up
     /// behind.
     pub(super) fn busy(&self) -> bool {
         self.shared.busy.load(Acquire)

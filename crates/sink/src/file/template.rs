@@ -1,4 +1,14 @@
-//! Paths made from events, so that no event can choose where it is written beyond its own name.
+//! Path template of the `file` destination: parsed once, rendered for each event.
+//!
+//! # What it guarantees
+//! * A value stays within one name: plain ASCII, no slash, no dot at its start, never empty.
+//! * A value that is too long is cut. A name or path that is too long is none: `render` says false.
+//! * Dates are those of the reception, in UTC.
+//! * A template has no name `..`, ends in fixed text, and never in one of `OWN_ENDS`.
+//! * `Form::Other` replaces every value that senders choose, so they cannot add paths.
+//!
+//! # Limits
+//! `VALUE_BYTES_MAX` bounds a value, `NAME_BYTES_MAX` a name, `PATH_BYTES_MAX` a path.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! What happens to rotated files: compressed, and the oldest deleted, on a thread of its own.
+//! Care of rotated files, on a thread of its own: compression, and deletion of the oldest.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -20,11 +20,12 @@ use super::client::{Answer, Client};
 use super::link::Link;
 use crate::{ErrorReason, IDLE_WAIT, SinkStatus};
 
-/// How often it is asked. Splunk confirms about 1.2 seconds after it took a request.
+/// Interval of the questions for acknowledgements. Splunk confirms about 1.2 seconds after it took
+/// a request.
 const POLL: Duration = Duration::from_secs(1);
 
-/// How often it is asked where workers may soon have to wait for room; and once the process stops,
-/// or the destination changes: what is confirmed now need not be sent again.
+/// The same interval where workers may soon have to wait for room; and once the process stops, or
+/// the destination changes: what is confirmed now need not be sent again.
 const POLL_SOON: Duration = Duration::from_millis(200);
 
 /// Requests that may wait for their confirmation, over all endpoints: enough for 700 MB/s of
@@ -41,7 +42,7 @@ const IDS_MAX: usize = 1000;
 /// The events of a request: position of the batch, and which of its records.
 pub(super) type Events = Vec<(u64, Range<u32>)>;
 
-/// What was taken and is not confirmed.
+/// Requests that were taken and are not confirmed.
 pub(super) struct Acks {
     state: Mutex<State>,
     changed: Condvar,
@@ -57,7 +58,7 @@ struct State {
     given_up: bool,
 }
 
-/// What waits for one connection.
+/// Requests of one connection that wait for their confirmation.
 struct Lane {
     link: Arc<Link>,
     /// By `ackId`.
@@ -120,7 +121,7 @@ impl Acks {
         Some(())
     }
 
-    /// Whether connections may be given up although events wait for them.
+    /// True if connections may be given up although events wait: there is room for more lanes.
     pub(super) fn has_lanes(&self) -> bool {
         self.state().lanes.len() < LANES_MAX
     }

@@ -1,4 +1,16 @@
-//! What a collector's answer means: pure, so that every case is a row of a table.
+//! HEC answer rules: the next action for each HTTP answer, as functions without I/O.
+//!
+//! # What it guarantees
+//! * Only a success takes a whole request: codes 0, 24 and 25, a bare 200, a configured body.
+//! * A 400 that names a bad event takes the events before it.
+//! * An answer that leaves open how much was indexed has all sent again: some twice, none lost.
+//! * The index of a bad or suspected event is always below the number of events in the request.
+//! * Any bytes are accepted, as the fuzz target `hec_answer` checks.
+//! * The clock is read for a `Retry-After` that is a date, and for nothing else.
+//!
+//! # Limits
+//! `RETRY_AFTER_MAX` bounds the wait that a collector may ask for. `WORDS_CHARS` and `KIND_CHARS`
+//! cut the texts of strangers; HEC's own `text` is not cut here.
 
 use std::time::Duration;
 
@@ -18,16 +30,16 @@ const KIND_CHARS: usize = 60;
 /// HEC's codes are below this; what proxies write as `code` is mostly a status.
 const CODES_END: u64 = 100;
 
-/// What to do with the request that was answered.
+/// Action on the request that was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     /// All events are taken.
     Taken,
     /// Send the same again, elsewhere or after a pause.
     Retry {
-        /// Why, for the counters.
+        /// Reason, for the counters.
         reason: ErrorReason,
-        /// How long the collector asks to wait.
+        /// Wait that the collector asks for, if any.
         after: Option<Duration>,
     },
     /// A person has to mend something: send the same again, slowly.
@@ -43,7 +55,7 @@ pub(super) enum Action {
     Search {
         /// The index of the suspect.
         suspect: Option<usize>,
-        /// Whether the collector does not take the index of some event.
+        /// True if the collector does not take the index of some event.
         wrong_index: bool,
     },
 }
@@ -55,13 +67,13 @@ pub(super) struct Words {
     pub(super) code: u32,
     /// `text` of the answer, or the start of whatever the body was.
     pub(super) text: String,
-    /// Whether it is HEC's: a stranger's refusal may be about anything.
+    /// True if it is HEC's: a stranger's refusal may be about anything.
     pub(super) hec: bool,
     /// `ackId` of the answer: what was taken is confirmed under this number.
     pub(super) ack: Option<u64>,
 }
 
-/// Whether the collector says that it has, or soon will have, more than it can take.
+/// True if the collector says that it has, or soon will have, more than it can take.
 pub(super) fn is_busy(status: u16, code: u32) -> bool {
     // 24 and 25 come with a 200.
     status == 429 || matches!(code, 9 | 24..=27)
@@ -90,12 +102,12 @@ pub(super) struct Heard<'a> {
     pub(super) content_type: Option<&'a str>,
     /// As far as it was read.
     pub(super) body: &'a [u8],
-    /// Why the body has no end, if it has none.
+    /// Reason for which the body has no end, if it has none.
     pub(super) broken: Option<&'a str>,
 }
 
 impl Heard<'_> {
-    /// Whether it says 200 and nothing else. A portal's or a proxy's answer has a page, or the type
+    /// True if it says 200 and nothing else. A portal's or a proxy's answer has a page, or the type
     /// of one.
     fn is_bare_200(&self) -> bool {
         let is_page = |kind: &str| kind.to_ascii_lowercase().contains("html");
@@ -106,7 +118,7 @@ impl Heard<'_> {
     }
 }
 
-/// What an answer to a request of `events` means. Bodies of `success` count as HEC's own
+/// Judges an answer to a request of `events`. Bodies of `success` count as HEC's own
 /// `{"text":"Success","code":0}` does.
 pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Action, Words) {
     let json: Option<Value> = serde_json::from_slice(heard.body).ok();
@@ -137,8 +149,8 @@ pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Act
     (action, words)
 }
 
-/// What a 2xx means. Whoever is on the way (a portal, a proxy's page, the wrong port) may give
-/// one: only who says in HEC's words that the events are taken has taken them.
+/// Judges a 2xx. Whoever is on the way (a portal, a proxy's page, the wrong port) may give one:
+/// only who says in HEC's words that the events are taken has taken them.
 ///
 /// ```text
 /// {"text":"…","code":N}   0, 24, 25     taken
@@ -166,7 +178,7 @@ fn judge_2xx(
     }
 }
 
-/// Whether a body is one of these, whitespace around it aside; one that ends with `*` is the
+/// True if a body is one of these, whitespace around it aside; one that ends with `*` is the
 /// beginning of a body.
 fn is_one_of(body: &[u8], these: &[String]) -> bool {
     let body = body.trim_ascii();
@@ -192,8 +204,8 @@ fn otherwise(heard: &Heard<'_>, words: &Words) -> String {
     }
 }
 
-/// What a 400 to a request of `events` means; objects are numbered from 0. Splunk Enterprise 10.4.3
-/// and Splunk Cloud 10.5 were seen to do as the first two rows say. Where it is not known what was
+/// Judges a 400 to a request of `events`; objects are numbered from 0. Splunk Enterprise 10.4.3 and
+/// Splunk Cloud 10.5 were seen to do as the first two rows say. Where it is not known what was
 /// indexed, all is sent again: some of it may be indexed twice, none is lost.
 ///
 /// ```text

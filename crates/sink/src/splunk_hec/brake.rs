@@ -1,6 +1,7 @@
-//! When refusals are believed. A collector that refuses some events among others that it takes is
-//! right about them; one that refuses everything says something about the way, the token's index
-//! or itself, and quarantine would only move the backlog.
+//! Brake on quarantine: the number of refusals that are believed. A collector that refuses some
+//! events among others that it takes is right about them; one that refuses everything says
+//! something about the way, the token's index or itself, and quarantine would only move the
+//! backlog.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;

@@ -30,17 +30,17 @@ const USER_AGENT: &str = concat!("inrush/", env!("CARGO_PKG_VERSION"));
 /// Bytes of an answer that are read; HEC's have about 100.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// How long an idle connection is kept: Splunk closes idle ones after 12 s when it is busy.
+/// Time for which an idle connection is kept: Splunk closes idle ones after 12 s when it is busy.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long an answer to a question for acknowledgements may take at most: the connection carries
-/// no events meanwhile.
+/// Upper bound of the timeout of a question for acknowledgements: the connection carries no events
+/// meanwhile.
 const ASK_TIMEOUT_MAX: Duration = Duration::from_secs(5);
 
-/// How long it is remembered that the other protocol is spoken, or is not.
+/// Time for which the result of a trial of the other protocol is remembered.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
-/// What came back.
+/// Answer to a request, as it came over HTTP.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) content_type: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct Answer {
     pub(super) cookies: Vec<String>,
     /// Our end of the connection.
     pub(super) via: Option<SocketAddr>,
-    /// Why the body has no end, if it has none.
+    /// Reason for which the body has no end, if it has none.
     pub(super) broken: Option<String>,
     /// The certificate that the other side showed, in DER, where the client was made to keep it.
     pub(super) certificate: Option<Vec<u8>>,
@@ -56,7 +56,7 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
 }
 
-/// Why nothing came back.
+/// Error of a request without an answer.
 pub(super) struct SendError {
     pub(super) reason: ErrorReason,
     pub(super) text: String,
@@ -65,21 +65,21 @@ pub(super) struct SendError {
 /// Names the channel on which acknowledgements are given.
 pub(super) const CHANNEL: &str = "x-splunk-request-channel";
 
-/// Where requests go.
+/// Collector that requests go to.
 struct Endpoint {
     url: Url,
     /// With acknowledgements: where they are asked for.
     acks: Option<Url>,
     /// It is reached through a proxy.
     proxied: bool,
-    /// When it was last tried whether the other protocol is spoken, and what was found.
+    /// Time and result of the last trial whether the other protocol is spoken.
     tried: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
 
 /// Makes one more client.
 type NewHttp = dyn Fn() -> io::Result<reqwest::Client> + Send + Sync;
 
-/// What all requests have in common.
+/// Client of a destination: endpoints, token and limits that all requests have in common.
 pub(super) struct Client {
     endpoints: Vec<Endpoint>,
     authorization: HeaderValue,
@@ -185,7 +185,7 @@ impl Client {
         Some(answer.map_err(|error| send_error(url, error, None)))
     }
 
-    /// Whether the other protocol is spoken at the address of a request that failed, in words;
+    /// Remedy, in words, if the other protocol is spoken at the address of a request that failed;
     /// `None` if the process stops first.
     #[allow(clippy::option_option, reason = "a stop is not an answer")]
     fn hint(&self, link: &Link, error: &reqwest::Error) -> Option<Option<&'static str>> {
@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// How an endpoint is called in messages.
+    /// Name of an endpoint in messages.
     pub(super) fn name(&self, index: usize) -> &str {
         self.endpoints[index].url.as_str()
     }
@@ -290,7 +290,7 @@ pub(super) fn beside(endpoint: &Url, service: &str) -> Url {
     url
 }
 
-/// What chooses the proxy of a request, if any endpoint has one; it is asked for every request.
+/// Proxy rule of all requests, if any endpoint has a proxy; it is asked for every request.
 pub(super) fn proxy_of(proxies: Vec<(Url, Option<Url>)>) -> Option<Proxy> {
     if proxies.iter().all(|(_, proxy)| proxy.is_none()) {
         return None;
@@ -392,8 +392,8 @@ fn send_error(url: &Url, error: reqwest::Error, hint: Option<&str>) -> SendError
     }
 }
 
-/// What went wrong, from the outside in, without the layers that only say that something did: the
-/// text stands in an alarm, where the first words count.
+/// Messages of an error's causes, from the outside in, without the layers that only say that
+/// something went wrong: the text stands in an alarm, where the first words count.
 pub(super) fn words(error: &reqwest::Error) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for cause in causes(error).map(ToString::to_string) {
@@ -409,12 +409,12 @@ pub(super) fn words(error: &reqwest::Error) -> Vec<String> {
     words
 }
 
-/// What lies below an error, from the outside in.
+/// Causes of an error, from the outside in.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(cause(error), |&error| cause(error))
 }
 
-/// What an error is wrapped around. An I/O error passes over the one that it wraps itself.
+/// Cause that an error is wrapped around. An I/O error passes over the one that it wraps itself.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     let wrapped = error
         .downcast_ref::<io::Error>()
@@ -422,7 +422,7 @@ fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'stati
     wrapped.map_or_else(|| error.source(), |inner| Some(inner))
 }
 
-/// What kind of fault it is.
+/// Reason that an error counts as.
 pub(super) fn reason(error: &reqwest::Error) -> ErrorReason {
     if error.is_timeout() {
         return ErrorReason::Timeout;
@@ -444,7 +444,7 @@ fn is_no_http(cause: &(dyn Error + 'static)) -> bool {
     hyper.is_some_and(|error| error.is_parse() || error.is_parse_too_large())
 }
 
-/// Whether a connection broke that had been there.
+/// True if a connection broke that had been there.
 fn is_breach(cause: &(dyn Error + 'static)) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);

@@ -1,4 +1,14 @@
-//! The options of the `splunk_hec` destination.
+//! Options of the `splunk_hec` destination: defaults, checks, and the address of an endpoint.
+//!
+//! # What it guarantees
+//! * An unknown option is an error, and a secret is never written out again.
+//! * `SplunkHecConfig::problems` names all wrong options at once, and opens no file or connection.
+//! * The doc comment of an option is its description in the schema.
+//! * An endpoint without a path gets `EVENT_PATH`; one with a user or password is refused.
+//!
+//! # Limits
+//! A body has 1 KiB to `BODY_BYTES_MAX`. `workers: auto` means 1 to `MOST` requests in flight, as
+//! many as fit into the memory with `BUFFERS` bodies each.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -13,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::pace::MOST;
 use crate::Problem;
 
-/// Where Splunk listens for events.
+/// Path at which Splunk takes events.
 const EVENT_PATH: &str = "/services/collector/event";
 
 /// Bytes: Splunk Cloud refuses bodies above something between 5.2 and 6 MB.

@@ -7,7 +7,7 @@ const COOKIES_MAX: usize = 16;
 /// Bytes of a cookie's name and value.
 const COOKIE_BYTES_MAX: usize = 4096;
 
-/// What one server has set.
+/// Cookies that one server has set.
 #[derive(Default, Debug)]
 pub(super) struct Jar(Vec<Cookie>);
 
@@ -58,7 +58,7 @@ impl Jar {
     }
 }
 
-/// Whether a cookie's path covers the one of a request.
+/// True if a cookie's path covers the one of a request.
 fn is_below(path: &str, cookie: &str) -> bool {
     let rest = path.strip_prefix(cookie);
     rest.is_some_and(|rest| rest.is_empty() || cookie.ends_with('/') || rest.starts_with('/'))

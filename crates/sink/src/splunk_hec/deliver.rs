@@ -1,4 +1,12 @@
-//! The workers: fill a body, send it, settle its events by what the answer means.
+//! Delivery workers of the `splunk_hec` destination: fill a body, send it, settle its events.
+//!
+//! # What it guarantees
+//! Each event is settled once, here or in `ack`; a stop puts unanswered ones back. A success
+//! without the `ackId` that `acknowledgements` needs counts as delivery, and the status notes it.
+//!
+//! # Limits
+//! `STUBBORN_FAILURES` and `BAD_EVENTS_FREE` are the thresholds for splitting a body,
+//! `FRUITLESS_MAX` for holding it. `STOP_GRACE` and `ACK_GRACE` bound the waits of a stop.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,22 +33,22 @@ use super::pack::Packer;
 use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
 
-/// How long requests under way may still be answered once the process stops.
+/// Time in which requests under way may still be answered once the process stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// How long acknowledgements are still asked for then. Splunk confirms after little more than a
-/// second.
+/// Time for which acknowledgements are still asked for then. Splunk confirms after little more than
+/// a second.
 const ACK_GRACE: Duration = Duration::from_secs(3);
 
-/// How often it is looked whether the process stops.
+/// Interval at which the stop of the process is polled for.
 const STOP_POLL: Duration = Duration::from_millis(200);
 
 /// Failures in a row after which a body is taken apart, if others were taken meanwhile: something
 /// in it offends the collector or what stands before it.
 const STUBBORN_FAILURES: u32 = 5;
 
-/// When events that are not believed to be bad are tried again, and a single event that alone
-/// fails: others show meanwhile whether the address is right.
+/// Back-off of events that are not believed to be bad, and of a single event that alone fails:
+/// others show meanwhile whether the address is right.
 const HELD_RETRY: Duration = Duration::from_secs(5);
 
 /// Answers about one body that may be of no use while everything is refused. What is tried of it is
@@ -51,7 +59,7 @@ const FRUITLESS_MAX: u32 = 100;
 /// but bad events would be sent as often as it has events.
 const BAD_EVENTS_FREE: u32 = 8;
 
-/// What follows from an answer.
+/// Consequence of an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// It decides over the events.
@@ -70,14 +78,14 @@ pub(super) enum Receipt {
     Void,
 }
 
-/// Why events were not believed to be bad.
+/// Reason for which events were not believed to be bad.
 struct Held {
     endpoint: usize,
     reason: ErrorReason,
     text: String,
 }
 
-/// What an answer means, and where it came from.
+/// Judgement of an answer, and the origin of that answer.
 struct Outcome {
     action: Action,
     words: Words,
@@ -93,7 +101,7 @@ pub struct SplunkHec {
     first_line: Line,
 }
 
-/// What the workers share.
+/// State that the workers share.
 pub(super) struct Shared {
     client: Client,
     desks: Desks,
@@ -179,7 +187,9 @@ impl Sink for SplunkHec {
                     };
                     let mut worker = Worker::new(config, line, shared, feed);
                     let (alive, number) = (alive.clone(), workers);
-                    let started = std::thread::Builder::new().spawn_scoped(scope, move || {
+                    let name = shared.status.name();
+                    let thread = std::thread::Builder::new().name(format!("to-{name}"));
+                    let started = thread.spawn_scoped(scope, move || {
                         worker.run(number);
                         // Nobody waits for it any more if this fails.
                         let _ = alive.send(());
@@ -233,7 +243,7 @@ fn host_name() -> String {
 }
 
 impl SplunkHecConfig {
-    /// What an envelope says beside its event, on this host.
+    /// Metadata of the envelope beside its event, on this host.
     pub fn envelope(&self) -> HecOptions {
         HecOptions {
             source: self.source.clone(),
@@ -258,7 +268,7 @@ pub(super) struct Worker<'a> {
     alone: bool,
     /// Ranges of the body that were sent, and how often.
     sent: Vec<(Range<usize>, u32)>,
-    /// What was refused of the body; it waits for the disk once.
+    /// Refused events of the body; they wait for the disk once.
     refused: Vec<Refused>,
     /// Bad events that the collector named in this body.
     bad_events: u32,
@@ -391,7 +401,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What is sent next.
+    /// Takes the range of events that is sent next.
     fn next_range(&mut self) -> Option<Range<usize>> {
         loop {
             let range = self.todo.pop()?;
@@ -541,7 +551,7 @@ impl<'a> Worker<'a> {
         Some(Ok((answer, judged, receipt)))
     }
 
-    /// Whether it is the body that fails, not the endpoint. The parts of one that was taken apart
+    /// True if it is the body that fails, not the endpoint. The parts of one that was taken apart
     /// have one chance each. A worker that is alone cannot know, and looks.
     fn is_stubborn(&self, failures: u32, taken_before: u64) -> bool {
         let others_taken = self.shared.taken.load(Relaxed) > taken_before;
@@ -551,7 +561,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What to do with events that fail while others are taken. A single one is tried later.
+    /// Action on events that fail while others are taken. A single one is tried later.
     fn take_apart(&mut self, range: &Range<usize>) -> Action {
         self.searching = true;
         match range.len() {
@@ -634,7 +644,7 @@ impl<'a> Worker<'a> {
 /// A request that was answered.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
-    /// Which endpoint.
+    /// Index of the endpoint.
     index: usize,
     begun: Instant,
     status: u16,
@@ -657,7 +667,9 @@ impl Shared {
     ) {
         while let Some(acks) = &self.acks {
             let asking = asking.clone();
-            let asker = std::thread::Builder::new().spawn_scoped(scope, move || {
+            let name = self.status.name();
+            let asker = std::thread::Builder::new().name(format!("to-{name}"));
+            let asker = asker.spawn_scoped(scope, move || {
                 acks.run(&self.client, feed);
                 drop(asking);
             });
@@ -743,7 +755,7 @@ impl Shared {
         }
     }
 
-    /// Why events that were refused are held, and what helps.
+    /// Reason for which refused events are held, with the remedy.
     fn held(&self, sent: &Sent, words: &Words) -> Held {
         let (reason, help) = match (sent.status, words.code) {
             (413, _) => (ErrorReason::Http413, "see what limits bodies on the way"),

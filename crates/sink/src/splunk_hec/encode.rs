@@ -18,7 +18,7 @@ pub(super) struct Part {
     pub(super) position: u64,
     pub(super) batch: Arc<Batch>,
     pub(super) origin: Origin,
-    /// Which of the batch's records.
+    /// Range of the batch's records.
     pub(super) events: Range<u32>,
     /// The index in the body of the first of them.
     first: usize,
@@ -49,7 +49,7 @@ impl Part {
 
 /// Events of a body that follow each other and go to one index.
 pub(super) struct Run<'b> {
-    /// Which events of the body.
+    /// Range of the body's events.
     pub(super) events: Range<usize>,
     /// The index.
     pub(super) index: Cow<'b, str>,
@@ -58,16 +58,16 @@ pub(super) struct Run<'b> {
 /// Envelopes joined by line feeds. The buffers are kept from request to request.
 pub(super) struct Body {
     bytes: Buffer,
-    /// Where each event ends, its line feed not included.
+    /// End offset of each event, its line feed not included.
     ends: Vec<usize>,
     parts: Vec<Part>,
     bytes_max: usize,
     events_max: usize,
-    /// Whether events get their `inrush_id`.
+    /// True if events get their `inrush_id`.
     ids: bool,
     /// The index of all, in place of their own.
     index: Option<String>,
-    /// Whether they are sent to another index than theirs, and get `inrush_index`.
+    /// True if they are sent to another index than theirs, and get `inrush_index`.
     rerouted: bool,
     /// Further indexed fields of the event that is being encoded.
     more: Vec<u8>,
@@ -96,7 +96,7 @@ impl Body {
         self.parts.clear();
     }
 
-    /// Whether these events are half of what a body takes at least.
+    /// True if these events are at least half of a full body, by bytes or by number.
     pub(super) fn is_half_full(&self, range: &Range<usize>) -> bool {
         2 * self.slice(range).len() >= self.bytes_max || 2 * range.len() >= self.events_max
     }
@@ -200,7 +200,7 @@ impl Body {
         }
     }
 
-    /// Where the events in `range` came from, in order.
+    /// Parts that the events in `range` came from, in order.
     pub(super) fn parts(&self, range: &Range<usize>) -> impl Iterator<Item = (&Part, Range<u32>)> {
         let range = range.clone();
         let of_part = move |part| (part, Part::records_in(part, &range));

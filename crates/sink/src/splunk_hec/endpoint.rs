@@ -1,4 +1,5 @@
-//! Which endpoint is used next: the healthy ones in turn, one that failed only after its pause.
+//! Selection of the next endpoint: the healthy ones in turn, one that failed only after its
+//! back-off.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 /// First and longest pause of an endpoint where a person has to mend something.
 const HOLD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// What [`Endpoints::pick`] found.
+/// Result of [`Endpoints::pick`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pick {
     /// Use the endpoint of this index.
@@ -20,7 +21,7 @@ pub(super) enum Pick {
     Wait(Duration),
 }
 
-/// How an endpoint failed.
+/// Kind of failure of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Failure {
     /// It may work again soon.
@@ -37,7 +38,7 @@ struct State {
     failures: u32,
     /// Not to be used before this; set while it has failures.
     until: Option<Instant>,
-    /// When the last failure was seen: requests begun before it tell nothing new.
+    /// Time of the last failure seen: requests begun before it tell nothing new.
     failed_at: Option<Instant>,
 }
 
@@ -45,7 +46,7 @@ struct State {
 pub(super) struct Endpoints {
     states: Vec<State>,
     next: usize,
-    /// How long an attempt at a failed endpoint keeps other workers from trying it too.
+    /// Time for which an attempt at a failed endpoint keeps other workers from trying it too.
     probe: Duration,
     /// Workers that wait for an endpoint, by ticket, the first to come first.
     waiting: VecDeque<Ticket>,

@@ -1,4 +1,4 @@
-//! Where workers wait until they may send: as many may as `limit` allows.
+//! Gate at which workers wait until they may send: as many may as `limit` allows.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

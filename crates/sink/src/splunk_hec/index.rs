@@ -27,7 +27,7 @@ const HOLD_RETRY: Duration = Duration::from_secs(5);
 /// Indexes of which that is remembered.
 const UNKNOWN_MAX: usize = 1024;
 
-/// Where the events of wrong indexes go.
+/// Index for the events of wrong indexes, with its encoder.
 pub(super) struct Detour {
     index: String,
     encoder: HecEncoder,
@@ -39,7 +39,7 @@ impl Detour {
     }
 }
 
-/// What is known of the indexes of one body.
+/// Findings about the indexes of one body.
 #[derive(Default)]
 pub(super) struct Indexes {
     /// The ones that are not taken, in the collector's words.
@@ -255,7 +255,7 @@ impl Worker<'_> {
         self.indexes.rerouting = false;
     }
 
-    /// Whether all the events go to the same index: then none of them can be taken.
+    /// True if all the events go to the same index: then none of them can be taken.
     pub(super) fn has_one_index(&self, range: &Range<usize>) -> bool {
         let mut indexes = self.body.runs(range).map(|run| run.index);
         let first = indexes.next();

@@ -1,4 +1,4 @@
-//! How many requests may be in flight: as many as are configured, or as `pace` finds worth it, but
+//! Limit of the requests in flight: as many as are configured, or as `pace` finds worth it, but
 //! fewer while the collector is busy.
 //!
 //! A busy collector takes a fifth off, so that one that has room for so many and no more does not
@@ -16,7 +16,7 @@ use inrush_event::AutoCount;
 
 use super::pace::{self, Answer, Pace};
 
-/// What a busy answer leaves: the first one, and one with nothing taken since.
+/// Fractions of the limit that busy answers leave: the first one, and one with nothing taken since.
 const LEFT: [f64; 2] = [0.8, 0.5];
 
 /// The part of what was too much below which it rises by one a round; and one below at least.
@@ -31,7 +31,7 @@ const PROBE_GAP_MAX: Duration = Duration::from_secs(1);
 /// Between two lines in the log.
 const SAID_GAP: Duration = Duration::from_secs(1);
 
-/// Why the number changed.
+/// Reason for a change of the limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Reason {
     /// The collector is, or does not answer in time.
@@ -60,9 +60,9 @@ pub(super) struct Limit {
     most: u32,
     /// While the collector is busy, and after that.
     eased: Option<Eased>,
-    /// When it was last lowered: requests begun before tell nothing new.
+    /// Time of the last decrease: requests begun before tell nothing new.
     lowered: Option<Instant>,
-    /// What the log knows, and since when.
+    /// Limit that the log knows, and the time since which it does.
     said: u32,
     said_at: Option<Instant>,
     /// Of what the log does not know yet.
@@ -75,13 +75,13 @@ enum Wanted {
     Found(Pace),
 }
 
-/// What a busy collector allows.
+/// Limit that a busy collector allows.
 struct Eased {
     /// The fraction is what was gained since the last whole one.
     limit: f64,
-    /// What was too much.
+    /// Number of requests in flight that was too much.
     too_much: f64,
-    /// When a request was last taken since it was lowered.
+    /// Time of the last request taken since the decrease.
     taken: Option<Instant>,
     /// Requests that were taken since it is again what was too much.
     taken_again: u32,
@@ -206,7 +206,7 @@ impl Limit {
         }
     }
 
-    /// What the log is to say: at most a line a second, and nothing that is undone by then.
+    /// Change for the log: at most a line a second, and nothing that is undone by then.
     fn say(&mut self, now: Instant) -> Option<Change> {
         let (from, to) = (self.said, self.settled());
         let is_early = |at| now.duration_since(at) < SAID_GAP;
@@ -230,7 +230,7 @@ impl Eased {
         }
     }
 
-    /// Whether it is again what was too much, for less than two rounds: that it is busy later may
+    /// True if it is again what was too much, for less than two rounds: that it is busy later may
     /// have any reason.
     fn is_trying_again(&self) -> bool {
         let is_again = self.limit.floor() >= self.too_much.floor();

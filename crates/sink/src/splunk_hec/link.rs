@@ -78,9 +78,9 @@ pub(super) struct Link {
     /// With acknowledgements: a name that no other link has.
     pub(super) channel: Option<HeaderValue>,
     cookies: Mutex<Jar>,
-    /// Who uses it: a request with events, or a question for acknowledgements.
+    /// Lock of its user: a request with events, or a question for acknowledgements.
     turn: Mutex<()>,
-    /// When it is to be renewed.
+    /// Time at which it is to be renewed, if at all.
     ends: Option<Instant>,
     /// Requests that it may still carry.
     left: AtomicU32,
@@ -144,7 +144,7 @@ pub(super) struct Line {
     limits: Limits,
 }
 
-/// When connections are renewed.
+/// Bounds of a connection's age and of its requests, at which it is renewed.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     age: Option<Duration>,

@@ -1,4 +1,4 @@
-//! How many requests in flight are worth it: found by trying a few more and a few fewer.
+//! Number of requests in flight that is worth it: found by trying a few more and a few fewer.
 //!
 //! What is compared is throughput, in bytes a second, with two numbers in flight that take turns of
 //! half a second: so a collector that is slow and fast by turns is so for both. Which one has the
@@ -22,9 +22,9 @@
 
 use std::time::{Duration, Instant};
 
-/// What may be in flight: an eighth more from one to the next, one at least. At 100 ms there and
-/// back 128 bodies of 1 MB are 1.28 GB/s. One alone would have the collector wait for the next
-/// body, and trying that would cost half of all; a busy collector has it all the same.
+/// Rungs of the number in flight: an eighth more from one to the next, one at least. At 100 ms
+/// there and back 128 bodies of 1 MB are 1.28 GB/s. One alone would have the collector wait for the
+/// next body, and trying that would cost half of all; a busy collector has it all the same.
 const RUNGS: [u32; 31] = [
     2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 25, 28, 32, 36, 40, 45, 51, 57, 64, 72,
     81, 91, 102, 114, 128,
@@ -56,11 +56,10 @@ const WANTED_MIN: f64 = 0.3;
 /// for what is changed then is not to be changed back. Then it is over.
 const PAIRS: [usize; 3] = [3, 6, 12];
 
-/// What the higher number must bring: the natural logarithm of the quotient of throughputs.
+/// Least gain of the higher number: the natural logarithm of the quotient of throughputs.
 const GAIN_MIN: f64 = 0.02;
 
-/// What a doubled one must bring; and what by each of the first two pairs, so that no more are
-/// wanted.
+/// Least gain of a doubled number; and of each of the first two pairs, so that no more are wanted.
 const GAIN_DOUBLED_MIN: f64 = 0.03;
 const GAIN_DOUBLED_SURE: f64 = 0.16;
 
@@ -99,7 +98,7 @@ pub(super) struct Answer {
 pub(super) struct Change {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// What the higher of the two brings, as a part of what the lower one does.
+    /// Gain of the higher of the two, as a part of what the lower one brings.
     pub(super) gain: f64,
 }
 
@@ -124,7 +123,7 @@ pub(super) struct Pace {
     rested: bool,
 }
 
-/// What is under way.
+/// Trial or rest that is under way.
 enum Work {
     /// Another rung is tried; bytes a second of each turn, and how often the collector was busy,
     /// by whose turn it was.
@@ -333,7 +332,7 @@ impl Pace {
 #[derive(Default)]
 struct Turn {
     begun: Option<Instant>,
-    /// When the first request was answered that was sent since; it does not count itself.
+    /// Time of the first answer to a request that was sent since; it does not count itself.
     counted_from: Option<Instant>,
     answers: u32,
     wanted: u32,
@@ -341,11 +340,11 @@ struct Turn {
     took: Duration,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 struct Measured {
     /// Bytes a second.
     rate: f64,
-    /// Whether there was more to send.
+    /// True if there was more to send.
     wanted: bool,
 }
 
@@ -373,7 +372,7 @@ impl Turn {
     }
 }
 
-/// What a trial came to.
+/// Verdict of a trial.
 enum Verdict {
     /// The higher number is worth it.
     Higher,
@@ -383,14 +382,14 @@ enum Verdict {
     Unsure,
 }
 
-/// Whether this turn, from 0, is that of the number that is tried: `AB BA BA AB …`.
+/// True if this turn, from 0, is that of the number that is tried: `AB BA BA AB …`.
 fn is_others(turn: usize) -> bool {
     let swapped = (turn / 2).count_ones() % 2 == 1;
     (turn % 2 == 1) != swapped
 }
 
-/// What the higher number brings by each pair of turns; `None` in the midst of one. `up`: it is the
-/// one that is tried.
+/// Gain of the higher number in each pair of turns; `None` in the midst of one. `up`: it is the one
+/// that is tried.
 fn gains(rates: &[f64], up: bool) -> Option<Vec<f64>> {
     let gain = |(pair, rates): (usize, &[f64])| {
         let gain = (rates[1] / rates[0]).ln();
@@ -404,8 +403,8 @@ fn gains(rates: &[f64], up: bool) -> Option<Vec<f64>> {
     is_even.then(|| rates.chunks_exact(2).enumerate().map(gain).collect())
 }
 
-/// What up to six pairs say of a leap, two if they leave no doubt; `None` while another one
-/// is wanted. What is not sure then is decided by the mean: it is the first look, and is looked at
+/// Verdict of up to six pairs on a leap, of two if they leave no doubt; `None` while another one is
+/// wanted. What is not sure then is decided by the mean: it is the first look, and is looked at
 /// again.
 fn leaped(gains: &mut [f64]) -> Option<(Verdict, f64)> {
     if gains.len() == 2 && gains.iter().all(|gain| *gain >= GAIN_DOUBLED_SURE) {
@@ -433,7 +432,7 @@ fn middle_half(gains: &mut [f64]) -> (f64, f64) {
     (gain, spread)
 }
 
-/// What the pairs say, and the gain; `None` while more of them are wanted.
+/// Verdict of the pairs, and the gain; `None` while more of them are wanted.
 fn compare(gains: &mut [f64]) -> Option<(Verdict, f64)> {
     let pairs = gains.len();
     if !PAIRS.contains(&pairs) {

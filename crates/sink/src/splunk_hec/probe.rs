@@ -1,4 +1,5 @@
-//! Whether collectors can be reached and take the token, tried out without sending an event.
+//! Probe of collectors: checks that they can be reached and take the token, without sending an
+//! event.
 //!
 //! # What it guarantees
 //! * Every body is empty, so that nothing can be indexed: a collector that takes the token answers
@@ -29,11 +30,12 @@ pub struct Probe {
     pub endpoint: String,
     /// The proxy's host, if it is reached through one.
     pub proxy: Option<String>,
-    /// How far it was reached.
+    /// Result of the probe.
     pub reach: Reach,
 }
 
-/// How far an endpoint was reached; texts are for the operator and hold no secret.
+/// Result of the probe of an endpoint: how far it was reached. Texts are for the operator and hold
+/// no secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// The options cannot be used, such as a file with authorities that cannot be read.
@@ -225,7 +227,7 @@ impl Attempt {
         }
     }
 
-    /// Whether the name of the next hop has an address.
+    /// Resolves the name of the next hop, which must have an address.
     async fn resolve(&self) -> Result<(), Reach> {
         let url = self.proxy.as_ref().unwrap_or(&self.url);
         let host = url.host_str().unwrap_or_default();

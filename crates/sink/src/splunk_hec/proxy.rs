@@ -1,5 +1,5 @@
-//! Which proxy an endpoint is reached through: the option, else the environment as curl and most
-//! tools read it.
+//! Choice of the proxy that an endpoint is reached through: the option, else the environment as
+//! curl and most tools read it.
 
 use std::net::IpAddr;
 
@@ -47,7 +47,7 @@ pub(super) fn from_environment(
     parse(&text).ok().flatten()
 }
 
-/// Whether a `NO_PROXY` list names the host: `*`, a domain (with or without a leading dot; its
+/// True if a `NO_PROXY` list names the host: `*`, a domain (with or without a leading dot; its
 /// subdomains too), an address, or a network such as `10.0.0.0/8`.
 fn bypasses(list: &str, host: &str) -> bool {
     let host = host

@@ -1,5 +1,5 @@
-//! Whether the other protocol is spoken at an address: `http` for `https` and the other way round
-//! are the commonest mistakes with HEC, and TLS libraries have no words for them.
+//! Detection of the other protocol at an address: `http` for `https` and the other way round are
+//! the commonest mistakes with HEC, and TLS libraries have no words for them.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use crate::ErrorReason;
 
-/// How long the trial may take.
+/// Time that the trial may take.
 const TRIAL: Duration = Duration::from_secs(2);
 
 /// Of a plain request, which asks for nothing.
@@ -23,7 +23,7 @@ const PLAIN: &[u8] = b"HEAD / HTTP/1.0\r\n\r\n";
 /// TLS records of a handshake and of an alert (RFC 8446 section 5.1).
 const RECORDS: [u8; 2] = [22, 21];
 
-/// Whether a request to this address may have failed in this way because of it.
+/// True if a request to this address may have failed in this way because of it.
 pub(super) fn may_be_other(url: &Url, reason: ErrorReason) -> bool {
     use ErrorReason::{BadAnswer, ConnectFailed, Io, Tls};
     match url.scheme() {
@@ -32,7 +32,7 @@ pub(super) fn may_be_other(url: &Url, reason: ErrorReason) -> bool {
     }
 }
 
-/// What is to be written in place of the scheme, if the other protocol is spoken.
+/// Advice on the scheme to write instead, if the other protocol is spoken.
 pub(super) async fn other(url: Url) -> Option<&'static str> {
     let https = url.scheme() == "https";
     let trial = async {

@@ -24,9 +24,9 @@ pub struct Stdout<W> {
     writer: W,
     encoder: JsonLines,
     lines: Vec<u8>,
-    /// Where each line of `lines` ends.
+    /// End offset of each line of `lines`.
     ends: Vec<usize>,
-    /// Whether the last write ended inside a line, which the next one ends first.
+    /// True if the last write ended inside a line, which the next one ends first.
     torn: bool,
     failures: u32,
     status: Arc<SinkStatus>,

@@ -128,12 +128,12 @@ impl S3Config {
 }
 
 impl StoreConfig {
-    /// Whether its files lie in a bucket.
+    /// True if its files lie in a bucket.
     pub fn is_remote(&self) -> bool {
         self.path.contains("://")
     }
 
-    /// Where its files lie, for a data folder of `data_dir`; for messages too.
+    /// Location of its files, for a data folder of `data_dir`; for messages too.
     pub fn shown(&self, data_dir: &Path) -> String {
         if self.is_remote() {
             self.path.clone()

@@ -15,7 +15,7 @@ use super::{StoreConfig, StoreSlot};
 use crate::backoff::{pause, wait};
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkStatus};
 
-/// How long a start waits for the store to be open: a list of 100,000 files is read in a second,
+/// Longest wait of a start for the store to be open: a list of 100,000 files is read in a second,
 /// and a bucket that does not answer must not keep the sources closed.
 const START_WAIT: Duration = Duration::from_secs(2);
 /// First and longest pause between attempts to open it.

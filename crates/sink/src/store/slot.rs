@@ -10,7 +10,7 @@ use inrush_store::{Claims, Store};
 pub struct StoreSlot {
     state: Mutex<State>,
     changed: Condvar,
-    /// What is told to the store once it is open.
+    /// Claims of others on the file system, for the store once it is open.
     claims: Mutex<Option<Claims>>,
 }
 
@@ -35,7 +35,7 @@ impl StoreSlot {
         }
     }
 
-    /// Why there is none, in words, if so.
+    /// Reason, in words, for which there is none; `None` if there is one.
     pub fn why_not(&self) -> Option<String> {
         match &*self.state() {
             State::Open(_) => None,
@@ -60,7 +60,7 @@ impl StoreSlot {
         }
     }
 
-    /// Whether it is known if the store could be opened; waits for that at most so long.
+    /// True if it is known whether the store could be opened; waits for that at most `wait`.
     pub(super) fn is_settled(&self, wait: Duration) -> bool {
         let state = self.state();
         let opening = |state: &mut State| matches!(state, State::Opening);

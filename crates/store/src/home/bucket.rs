@@ -31,23 +31,24 @@ const PART_BYTES: usize = 16 * 1024 * 1024;
 /// Parts on their way at once.
 const PARTS_AT_ONCE: usize = 4;
 
-/// How long one request may take.
+/// Timeout of one request.
 const REQUEST_MAX: Duration = Duration::from_secs(60);
 
-/// How often and how long one call tries again: little, for the writer tries again after it, and
-/// says so.
+/// Number of retries of one call, and the time for them. Both are small, for the writer tries again
+/// after it, and says so.
 const RETRIES: usize = 3;
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// How a bucket is reached. What is not given comes from the environment (`AWS_ACCESS_KEY_ID`,
-/// `AWS_REGION` and the others of the AWS tools) or from the role of the machine.
+/// Endpoint, region and credentials of a bucket. What is not given comes from the environment or
+/// from the role of the machine. The environment has `AWS_ACCESS_KEY_ID`, `AWS_REGION` and the
+/// others of the AWS tools.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct BucketOptions {
     /// Address of a service that is not Amazon's, such as `http://127.0.0.1:8333`.
     pub endpoint: Option<String>,
     /// Region of the bucket.
     pub region: Option<String>,
-    /// Who asks.
+    /// ID of the access key.
     pub access_key_id: Option<String>,
     /// The secret that belongs to it.
     pub secret_access_key: Option<Secret>,
@@ -62,7 +63,7 @@ pub(super) struct Bucket {
     runtime: Runtime,
 }
 
-/// What is wrong with the address of a bucket.
+/// Checks the address of a bucket.
 ///
 /// # Errors
 /// It is not like `s3://bucket` or `s3://bucket/folder`.

@@ -1,4 +1,4 @@
-//! Where the files of a store lie: a folder, or a bucket of an object store (`s3://`).
+//! Place of a store's files: a folder, or a bucket of an object store (`s3://`).
 //!
 //! What [`Home`] writes is durable when it returned `Ok`. After an error a write is not there, is
 //! there, or is there until a power cut: who must know reads it back. Its calls block: they are for
@@ -53,7 +53,7 @@ pub struct Listed {
     pub bytes: u64,
 }
 
-/// What became of an object that was to be made only if there is none of its name.
+/// Result of making an object only if there is none of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Created {
     /// It is there, and durable.
@@ -62,7 +62,7 @@ pub enum Created {
     Taken,
 }
 
-/// Why it is not known to be there.
+/// Error of an object that is not known to be there.
 #[derive(Debug)]
 pub enum CreateError {
     /// It is not there, and will not be.
@@ -72,7 +72,7 @@ pub enum CreateError {
     Unknown(io::Error),
 }
 
-/// Where the files of a store lie.
+/// Place of a store's files: a folder or a bucket.
 #[derive(Debug)]
 pub struct Home {
     place: Place,
@@ -125,7 +125,8 @@ impl Home {
         })
     }
 
-    /// What lies below an address such as `s3://bucket/security/events`. The bucket must be there.
+    /// Bucket, or a folder in it, at an address such as `s3://bucket/security/events`. The bucket
+    /// must be there.
     ///
     /// # Errors
     /// The address or the options make no sense, or no thread can be started. Whether the bucket
@@ -169,7 +170,7 @@ impl Home {
         Arc::clone(&self.storage)
     }
 
-    /// What [`Self::storage`] calls an object.
+    /// Path of an object in [`Self::storage`].
     pub fn location(&self, path: &str) -> Path {
         Path::from(path)
     }
@@ -318,7 +319,7 @@ impl Home {
         folders.into_iter().try_for_each(|path| folder.sync(path))
     }
 
-    /// Whether there is an object of this name; `None` where that is not known, or asking is dear.
+    /// True if there is an object of this name; `None` where that is not known, or asking is dear.
     pub(crate) fn has(&self, path: &str) -> Option<bool> {
         match &self.place {
             Place::Folder(folder, _) => folder.has(path),

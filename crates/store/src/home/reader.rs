@@ -1,4 +1,4 @@
-//! Where the files of a store lie, told to a process that only reads them.
+//! Place of a store's files, told to a process that only reads them.
 
 use std::fmt;
 use std::io;
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::bucket::Bucket;
 use super::{BucketOptions, Home};
 
-/// Where the files of a store lie. It is written with the key of a bucket: only for a pipe between
-/// two processes.
+/// Place of a store's files. It is written with the key of a bucket: only for a pipe between two
+/// processes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reader {
     /// A folder.

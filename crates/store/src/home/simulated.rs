@@ -1,11 +1,11 @@
-//! What the virtual folder and the virtual bucket share: chances, and the processes that call.
+//! Chances and calling processes, shared by the virtual folder and the virtual bucket.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use fastrand::Rng;
 
-/// What goes wrong by chance.
+/// Chances of faults in calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chances {
     /// Chances in 65,536 that a call which changes something fails.
@@ -14,7 +14,7 @@ pub struct Chances {
     pub syncs: u16,
     /// Chances in 65,536 that a call which reads fails.
     pub reads: u16,
-    /// Whether what failed may have had its effect.
+    /// True if a call that failed may have had its effect.
     pub after: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for Process {
     }
 }
 
-/// What a call does.
+/// Kind of a call: it reads, changes or syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Read,
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     Sync,
 }
 
-/// What becomes of a call.
+/// Outcome of a call.
 #[derive(Debug)]
 pub(super) enum Course {
     /// It is carried out.
@@ -68,7 +68,7 @@ impl Process {
         self.left.store(calls, Relaxed);
     }
 
-    /// Whether it has died.
+    /// True if it has died.
     pub fn is_dead(&self) -> bool {
         self.dead.load(Relaxed)
     }

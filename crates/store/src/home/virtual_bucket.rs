@@ -104,7 +104,7 @@ impl VirtualBucket {
         }
     }
 
-    /// What goes wrong from now on.
+    /// Sets the chances of faults from now on.
     pub fn set_chances(&self, chances: Chances) {
         self.all().chances = chances;
     }

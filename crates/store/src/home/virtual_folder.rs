@@ -38,7 +38,7 @@ struct Tree {
     now: Names,
     /// As a power cut would leave it at the least.
     disk: Names,
-    /// What happened to names since they were synced.
+    /// Changes of names since they were synced.
     pending: Vec<(String, Op)>,
     locked: bool,
     errors: u64,
@@ -194,12 +194,12 @@ impl VirtualFolder {
         }
     }
 
-    /// What goes wrong from now on.
+    /// Sets the chances of faults from now on.
     pub fn set_chances(&self, chances: Chances) {
         self.tree().chances = chances;
     }
 
-    /// How many bytes of files it takes from now on.
+    /// Sets the bytes of files that it takes from now on.
     pub fn set_capacity(&self, bytes: usize) {
         self.tree().capacity = bytes;
     }

@@ -1,15 +1,23 @@
-//! What a query is made of. The parser makes no other shapes than these comments allow; printed
-//! (`to_string`) they are queries again.
+//! Syntax tree of a query: the filter's conditions and the stages behind it.
+//!
+//! # What it guarantees
+//! * The parser makes only the shapes that the comments here allow.
+//! * A parsed query, printed with `to_string`, parses to the same query again.
+//! * An event without the field fails every [`Comparison`], `!=` included.
+//!
+//! # Limits
+//! The types bound nothing. The parser bounds nesting, terms, values and columns by the `QUERY_*`
+//! constants of `inrush_event::limits`.
 
 use super::field::{COUNT, Column, Field};
 
 /// A query: which events, and what becomes of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// Which events.
+    /// Condition that the events meet.
     pub filter: Expr,
-    /// What becomes of them: at most one [`Stage::Aggregate`], then one [`Stage::Sort`], then one
-    /// [`Stage::Head`]; or a [`Stage::Top`] alone.
+    /// Stages behind the filter: at most one [`Stage::Aggregate`], then one [`Stage::Sort`], then
+    /// one [`Stage::Head`]; or a [`Stage::Top`] alone.
     pub stages: Vec<Stage>,
 }
 
@@ -76,7 +84,7 @@ impl Expr {
         Expr::Text(pattern)
     }
 
-    /// How many parentheses and negations lie inside one another where it is printed.
+    /// Depth of the parentheses and negations that lie inside one another where it is printed.
     pub(super) fn nesting(&self) -> usize {
         match self {
             Expr::And(parts) | Expr::Or(parts) => {
@@ -88,7 +96,7 @@ impl Expr {
         }
     }
 
-    /// Whether it needs parentheses inside of something else.
+    /// True if it needs parentheses inside of something else.
     pub(super) const fn is_list(&self) -> bool {
         matches!(self, Expr::And(_) | Expr::Or(_))
     }
@@ -104,14 +112,14 @@ fn only(list: &mut Vec<Expr>) -> Option<Expr> {
 pub struct Comparison {
     /// The field.
     pub field: Field,
-    /// How it compares.
+    /// Operator of the comparison.
     pub relation: Relation,
     /// With what: one value, or several where the relation is [`Relation::Equal`] (any of them) or
     /// [`Relation::NotEqual`] (none of them), all of one variant.
     pub values: Vec<Value>,
 }
 
-/// How a field compares.
+/// Operator that compares a field with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// `=`
@@ -141,13 +149,13 @@ impl Relation {
         }
     }
 
-    /// Whether it asks for order, and so for numbers or times.
+    /// True if it asks for order, and so for numbers or times.
     pub const fn is_order(self) -> bool {
         !matches!(self, Self::Equal | Self::NotEqual)
     }
 }
 
-/// What a field is compared with.
+/// Value that a field is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// The whole text of a field: only with [`Relation::Equal`] and [`Relation::NotEqual`], and
@@ -213,7 +221,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it is a `*` and nothing else.
+    /// True if it is a `*` and nothing else.
     pub fn is_any(&self) -> bool {
         self.pieces == [Piece::Any]
     }
@@ -238,14 +246,14 @@ impl Pattern {
     }
 }
 
-/// What becomes of the events that were found.
+/// Stage behind the filter: a table, an order or a bound for the events that were found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Stage {
     /// `count by host, 5m`: a table of them.
     Aggregate(Aggregate),
     /// `top 10 host`: the values that most events have, with their counts.
     Top {
-        /// How many values, at least 1.
+        /// Number of values, at least 1.
         rows: u32,
         /// Of which field; not a time.
         field: Field,
@@ -261,8 +269,8 @@ pub enum Stage {
 pub struct Aggregate {
     /// At least one, none twice.
     pub functions: Vec<Function>,
-    /// What the events of a row have in common; none for one row of all events. None twice, one
-    /// [`By::Width`] at most.
+    /// Group keys that the events of a row have in common; none for one row of all events. None
+    /// twice, one [`By::Width`] at most.
     pub by: Vec<By>,
 }
 
@@ -274,7 +282,7 @@ impl Aggregate {
             .collect()
     }
 
-    /// Where a column stands in the order of [`Aggregate::labels`].
+    /// Place of a column in the order of [`Aggregate::labels`].
     pub fn position(&self, column: &SortColumn) -> Option<usize> {
         let function = |function: &Function| {
             let at = self.functions.iter().position(|f| f == function)?;
@@ -311,7 +319,7 @@ impl Function {
     }
 }
 
-/// What a function says about a field.
+/// Statistic that a function computes of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     /// The sum of what is a number.
@@ -330,7 +338,7 @@ pub enum Statistic {
     P95,
     /// About the number that 99 % do not exceed.
     P99,
-    /// How many different values.
+    /// Number of different values.
     Dc,
 }
 
@@ -364,7 +372,7 @@ impl Statistic {
     }
 }
 
-/// What the events of a row have in common.
+/// Group key, which the events of a row have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
     /// The value of a field, or that they have none; not a time.
@@ -386,7 +394,7 @@ impl By {
 /// The width of a stretch of time, of which one begins at 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Width {
-    /// How many units, at least 1.
+    /// Number of units, at least 1.
     pub count: u32,
     /// Of what.
     pub unit: Unit,
@@ -441,11 +449,11 @@ impl Width {
 pub struct SortKey {
     /// The column.
     pub column: SortColumn,
-    /// Whether the greatest comes first.
+    /// True if the greatest comes first.
     pub descending: bool,
 }
 
-/// What rows or events are put in order by.
+/// Column that rows or events are put in order by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SortColumn {
     /// One of the table's functions.

@@ -16,12 +16,12 @@ impl<'a> Cursor<'a> {
         Self { text, at: 0 }
     }
 
-    /// Where it is, in bytes.
+    /// Offset of the cursor in the text, in bytes.
     pub(super) const fn at(&self) -> usize {
         self.at
     }
 
-    /// What is left.
+    /// Rest of the text, from the cursor on.
     pub(super) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -106,7 +106,7 @@ pub(super) fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '$' | '#' | '[' | ']' | '{' | '}')
 }
 
-/// Whether a word can stand for a field without quotes.
+/// True if a word can stand for a field without quotes.
 pub(super) fn is_plain_name(word: &str) -> bool {
     word.chars().all(is_name_char) && word.chars().any(char::is_alphanumeric)
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a query, and where.
+//! Errors of a query, each with its place.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,17 +6,17 @@ use std::ops::Range;
 /// Characters of what someone wrote that a message repeats.
 const SHOWN_CHARS: usize = 40;
 
-/// Why a query cannot be read. It is the fault of whoever wrote it, who can mend it.
+/// Error of a query that cannot be read. It is the fault of whoever wrote it, who can mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryError {
-    /// What is wrong, in one line.
+    /// Description of the error, in one line.
     pub message: String,
     /// The character where it begins, counted from 1; one past the last if something is missing at
     /// the end.
     pub column: usize,
     /// Characters that it covers, at least 1.
     pub length: usize,
-    /// What to write instead, where that is known.
+    /// Advice on what to write instead, where that is known.
     pub hint: Option<String>,
 }
 

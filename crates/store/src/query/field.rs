@@ -1,10 +1,20 @@
-//! The names that a query may use: the columns of `events`, and the keys that senders made up.
+//! Field names of a query: columns of the table `events`, and keys of its column `fields`.
+//!
+//! # What it guarantees
+//! * A column's name means the column, and any other accepted name a key. `fields.` forces a key.
+//! * A misspelt column is refused with a hint, because a search for a key would find nothing.
+//! * The label of a parsed [`Field`] parses to the same field.
+//!
+//! # Limits
+//! A misspelling differs in case, in a leading `_`, or in one slip. Slips count for columns of 6
+//! characters or more. A name longer than 32 bytes is always a key.
+//! Severities end at `SEVERITY_MAX`, facilities at `FACILITY_MAX`.
 
 use inrush_event::{facility_name, severity_name};
 
 use super::error::shown;
 
-/// What stands before a name that is meant as a key of `fields`, whatever else it could mean.
+/// Prefix of a name that is meant as a key of `fields`, whatever else it could mean.
 pub(super) const KEY_PREFIX: &str = "fields.";
 /// The label of `count` in a table; a key of that name has to be told apart from it.
 pub(super) const COUNT: &str = "count";
@@ -27,7 +37,7 @@ const SEVERITY_ALIASES: &[(&str, u8)] = &[
 /// Other names in use for facilities, beside those of syslog.conf(5).
 const FACILITY_ALIASES: &[(&str, u8)] = &[("kernel", 0), ("security", 4)];
 
-/// What the values of a column are.
+/// Type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Text.
@@ -55,9 +65,9 @@ impl Kind {
 /// A column of `events` that a query can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Column {
-    /// When it happened, or was received where the sender gave no time.
+    /// Time of the event, or of its receipt where the sender gave no time.
     Time,
-    /// When it was received.
+    /// Time of receipt.
     Received,
     /// The host that the event is about.
     Host,
@@ -71,7 +81,7 @@ pub enum Column {
     Severity,
     /// 0 to 23, RFC 5424 section 6.2.1.
     Facility,
-    /// Who makes the product.
+    /// Maker of the product.
     Vendor,
     /// The product that sent it.
     Product,
@@ -83,7 +93,7 @@ pub enum Column {
     MsgId,
     /// The record as it came.
     Raw,
-    /// What is left of the record behind its header.
+    /// Rest of the record behind its header.
     Message,
 }
 
@@ -128,7 +138,7 @@ impl Column {
         }
     }
 
-    /// What its values are.
+    /// Type of its values.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Time | Self::Received => Kind::Time,
@@ -137,9 +147,9 @@ impl Column {
         }
     }
 
-    /// Whether values are compared as typed, in their case. These four say where an event lies:
-    /// files and row groups have their least and greatest values, bloom filters and folders, and
-    /// those can be used for a value as it stands, not for a value in any case.
+    /// True if values are compared as typed, in their case. These four say where an event lies.
+    /// Files and row groups have their least and greatest values, bloom filters and folders. Those
+    /// can be used for a value as it stands, not for a value in any case.
     pub const fn as_typed(self) -> bool {
         matches!(
             self,
@@ -187,7 +197,7 @@ impl Column {
     }
 }
 
-/// What a name in a query stands for.
+/// Field that a name in a query stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Field {
     /// A column of the table.
@@ -197,7 +207,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// What the values are; those of a key are texts.
+    /// Type of the values; those of a key are texts.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Column(column) => column.kind(),
@@ -205,7 +215,7 @@ impl Field {
         }
     }
 
-    /// Whether values are compared as typed; see [`Column::as_typed`].
+    /// True if values are compared as typed; see [`Column::as_typed`].
     pub const fn as_typed(&self) -> bool {
         matches!(self, Self::Column(column) if column.as_typed())
     }
@@ -221,8 +231,8 @@ impl Field {
         }
     }
 
-    /// What a name stands for. Any name could be a key; one that is a column but for a slip of the
-    /// hand is refused, with the hint, since a search for it would find nothing and not say why.
+    /// Field that a name stands for. Any name could be a key. One that is a column but for a slip
+    /// of the hand is refused, with a hint. A search for it would find nothing and not say why.
     pub(super) fn named(name: &str) -> Result<Self, Misnamed> {
         if let Some(key) = name.strip_prefix(KEY_PREFIX) {
             return if key.is_empty() {
@@ -258,7 +268,7 @@ impl Field {
     }
 }
 
-/// Why a name stands for nothing.
+/// Error of a name that stands for nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Misnamed {
     pub(super) message: String,

@@ -1,4 +1,14 @@
-//! Reads the part of a query that says which events.
+//! Filter parser: the part of a query before the first `|`, read into an [`Expr`].
+//!
+//! # What it guarantees
+//! * Any text gives an [`Expr`], or a fault with its place and, if known, a hint.
+//! * `OR` binds tighter than terms side by side.
+//! * A written `AND` beside `OR` needs parentheses, because other tools differ in its meaning.
+//!
+//! # Limits
+//! Nesting ends at [`QUERY_NESTING_MAX`], with the parentheses of the printed form counted.
+//! Conditions end at [`QUERY_TERMS_MAX`], values in lists at [`QUERY_VALUES_MAX`].
+//! A list's value with a wildcard counts as a condition too.
 
 use std::ops::Range;
 
@@ -14,7 +24,7 @@ use super::when;
 /// The words that join terms.
 pub(super) const KEYWORDS: [&str; 3] = ["AND", "OR", "NOT"];
 
-/// How to look for what is not understood as text.
+/// Hint for input that is not understood, but can be looked for as text.
 const QUOTE_IT: &str = "to look for it as text, put it in quotes";
 
 /// Reads up to the first `|` or the end.
@@ -42,7 +52,7 @@ fn too_deep(span: Range<usize>) -> Fault {
     Fault::new(span, message)
 }
 
-/// What comes next.
+/// Kind of the token that comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ahead {
     /// The end, or a `|`.
@@ -233,7 +243,7 @@ impl Reader<'_, '_> {
             .find_map(|relation| Some((relation, self.cursor.take(relation.sign())?)))
     }
 
-    /// What follows an operator.
+    /// Reads the value, or the list of values, that follows an operator.
     fn comparison(
         &mut self,
         name: &str,
@@ -492,7 +502,7 @@ fn two_operators(first: Relation, second: Relation, span: Range<usize>) -> Fault
     }
 }
 
-/// Which wildcards a word has.
+/// Characters that are wildcards in a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wildcards {
     /// `*`: in text to look for a `?` is more often meant as one, as in an address with a query.
@@ -524,12 +534,12 @@ fn keyword(rest: &str) -> Option<&'static str> {
     })
 }
 
-/// Where a word without operators in it ends.
+/// True if the character ends a word without operators in it.
 pub(super) const fn ends_word(c: char) -> bool {
     c.is_whitespace() || matches!(c, '(' | ')' | '|' | '"')
 }
 
-/// Where the word ends that could be a field's name: at an operator too.
+/// Byte offset of the end of a word that could be a field's name. An operator ends it too.
 fn name_end(rest: &str) -> usize {
     let ends = |(at, c): &(usize, char)| {
         ends_word(*c) || matches!(c, '=' | '<' | '>') || rest[*at..].starts_with("!=")

@@ -212,7 +212,7 @@ fn quoted(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
     f.write_char('"')
 }
 
-/// Whether a text to look for means the same without quotes.
+/// True if a text to look for means the same without quotes.
 fn is_bare_text(text: &str) -> bool {
     let special = |c: char| ends_word(c) || matches!(c, '*' | '=' | '<' | '>');
     !text.is_empty()
@@ -221,7 +221,7 @@ fn is_bare_text(text: &str) -> bool {
         && !KEYWORDS.contains(&text)
 }
 
-/// Whether a value means the same without quotes, also in a list.
+/// True if a value means the same without quotes, also in a list.
 fn is_bare_value(text: &str) -> bool {
     let special = |c: char| ends_word(c) || matches!(c, '*' | '?' | ',');
     !text.is_empty()

@@ -1,4 +1,14 @@
-//! Reads what stands behind the first `|`: what becomes of the events.
+//! Stage parser: everything behind the first `|` of a query, read into a list of [`Stage`].
+//!
+//! # What it guarantees
+//! * The order is one table, one `sort`, one `head`, each optional. `top` stands alone.
+//! * A `sort` behind a table names columns of that table. No two columns of a table share a name.
+//! * A known command of another query language gets a hint in this language (`ELSEWHERE`).
+//!
+//! # Limits
+//! A table or a `sort` has at most [`QUERY_COLUMNS_MAX`] columns.
+//! A table has one stretch of time at most, of up to `WIDTH_SECONDS_MAX` seconds.
+//! `top` without a number gives `TOP_ROWS` rows.
 
 use std::ops::Range;
 
@@ -18,7 +28,7 @@ const WIDTH_SECONDS_MAX: u64 = QUERY_BUCKET_MS_MAX / 1000;
 /// The words that begin a stage and are not functions.
 const WORDS: [&str; 3] = ["top", "sort", "head"];
 
-/// What is called otherwise elsewhere.
+/// Words of other query languages, each with a hint for this one.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("stats", "leave `stats` out: `| count by host`"),
     ("timechart", "write `| count by host, 5m`"),
@@ -84,7 +94,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(())
     }
 
-    /// What makes a table stands first, and once.
+    /// Checks that the stage that makes a table stands first, and once.
     fn comes_first(&self, span: &Range<usize>, word: &str) -> Result<(), Fault> {
         match self.stages.first() {
             None => Ok(()),
@@ -99,7 +109,8 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// What works on a table stands after it, `sort` before `head`, and nothing after `top`.
+    /// Checks that a stage that works on a table stands after it: `sort` before `head`, and nothing
+    /// after `top`.
     fn comes_after(&self, span: &Range<usize>, word: &str) -> Result<(), Fault> {
         let refused = |message: &str, hint: &str| {
             let message = message.to_owned();
@@ -236,7 +247,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// What a table is grouped by.
+    /// Reads a group key of a table.
     fn by(&mut self, labels: &mut Vec<String>) -> Result<By, Fault> {
         let start = self.item_start();
         if let Some(width) = self.width()? {
@@ -434,7 +445,7 @@ impl<'a> Reader<'_, 'a> {
     }
 }
 
-/// Where a name or a word of a stage ends.
+/// True if the character ends a name or a word of a stage.
 fn ends_item(c: char) -> bool {
     ends_word(c) || c == ','
 }

@@ -1,5 +1,5 @@
-//! When a text contains a word: the one definition of "whatever its case" for the words and phrases
-//! of a query.
+//! Case-insensitive search in texts: the one definition of "whatever its case" for the words and
+//! phrases of a query.
 //!
 //! The SQL function `has(raw, 'needle')`, and whatever skips files or blocks by the needles of a
 //! query, must agree on it to the letter, or a search would lose events. So both use [`fold`].
@@ -52,8 +52,8 @@ pub fn fold(text: &str) -> String {
 #[derive(Debug, Clone)]
 pub struct Needle {
     finder: Finder<'static>,
-    /// How to look for it in a text that is not folded: where it is ASCII, since only the two cases
-    /// of its own letters fold into it.
+    /// Needle for texts that are not folded, if it is ASCII. Only the two cases of its own letters
+    /// fold into it.
     plain: Option<Plain>,
 }
 
@@ -61,7 +61,7 @@ pub struct Needle {
 #[derive(Debug, Clone)]
 struct Plain {
     folded: Box<[u8]>,
-    /// Where its rarest byte is, and that byte in both cases.
+    /// Offset of its rarest byte, and that byte in both cases.
     at: usize,
     cases: [u8; 2],
 }
@@ -114,7 +114,7 @@ impl Needle {
         }
     }
 
-    /// Whether `text` contains it anywhere. `scratch` may be overwritten; give the same one again
+    /// True if `text` contains it anywhere. `scratch` may be overwritten; give the same one again
     /// and nothing is allocated.
     pub fn is_in(&self, text: &str, scratch: &mut String) -> bool {
         if let Some(plain) = &self.plain {
@@ -125,8 +125,8 @@ impl Needle {
         self.is_in_folded(scratch)
     }
 
-    /// Whether a text that went through [`fold_into`] contains it: so several needles, or many
-    /// texts that lie beside each other, need to be folded once.
+    /// True if a text that went through [`fold_into`] contains it. So a text is folded once for
+    /// several needles, as are many texts that lie beside each other.
     pub fn is_in_folded(&self, folded: &str) -> bool {
         self.finder.find(folded.as_bytes()).is_some()
     }

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-/// What [`time`] takes, for messages.
+/// Forms of a time that [`time`] takes, for messages.
 pub const TIMES: &str = "write 15m, 24h or 7d (before now), 2026-11-22T10:00:00Z, or \
     seconds or milliseconds since 1970";
 

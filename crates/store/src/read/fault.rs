@@ -1,4 +1,4 @@
-//! Why something could not be read.
+//! Faults of reading: a damaged file, or a store that does not answer.
 
 use std::any::Any;
 use std::fmt;
@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 /// Characters of a message that are kept: a hostile file chooses what its errors say.
 const MESSAGE_CHARS_MAX: usize = 200;
 
-/// Why something could not be read.
+/// Reason for which something could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The file is not what was written, or not there: it is to be set aside.

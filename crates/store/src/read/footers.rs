@@ -21,11 +21,11 @@ const END_BYTES: usize = 64 * 1024;
 /// Bytes that a footer takes beside what Parquet knows of: the schema, the map's entry.
 const FOOTER_BYTES: usize = 8 * 1024;
 
-/// What is known of a file.
+/// Footer of a file: its Parquet metadata, and the layout of its filters.
 #[derive(Debug)]
 pub(super) struct Footer {
     pub(super) parquet: ArrowReaderMetadata,
-    /// Where the filters of its raw text lie; nothing where it has none.
+    /// Layout of the filters of its raw text; empty where it has none.
     pub(super) grams: Layout,
 }
 
@@ -46,7 +46,7 @@ impl Footer {
     }
 }
 
-/// How much of a footer is needed.
+/// Part of a footer that is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Detail {
     /// Row groups and columns.

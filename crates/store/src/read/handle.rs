@@ -22,7 +22,7 @@ use super::{Fault, Files};
 use crate::decode::insist;
 use crate::snapshot::DataFile;
 
-/// What reading has cost so far.
+/// Counters of bytes and events that reading has cost so far.
 #[derive(Debug, Default)]
 pub struct Meter {
     bytes: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct Handle {
     place: Place,
     /// Its size in bytes, as the commit has it.
     size: u64,
-    /// What the commit says of its bytes.
+    /// File of the store, with the checksums of its bytes from the commit.
     file: Arc<DataFile>,
     /// The block that single bytes were last read from, and where it begins.
     block: Option<(u64, Bytes)>,
@@ -126,7 +126,7 @@ impl Handle {
         self.size
     }
 
-    /// Whether single bytes are cheap to read.
+    /// True if single bytes are cheap to read.
     pub(super) const fn is_local(&self) -> bool {
         matches!(self.place, Place::Local(_))
     }

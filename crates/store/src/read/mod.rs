@@ -49,7 +49,7 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, Clone)]
 pub struct Files {
     objects: Arc<dyn ObjectStore>,
-    /// Where they lie on a local disk, once the first of them has said so.
+    /// Folder of the files on a local disk, once the first of them has told it.
     folder: Arc<OnceLock<Option<std::path::PathBuf>>>,
     footers: Arc<Footers>,
     meter: Arc<Meter>,

@@ -1,5 +1,5 @@
-//! Which pieces can have what is wanted: by what commits say of files, by the least and greatest
-//! values of row groups, by their bloom filters, and by the filters of raw text.
+//! Pruning of pieces that cannot have what is wanted. Entries in commits rule out files. Least and
+//! greatest values and bloom filters rule out row groups, and filters of raw text blocks of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -182,8 +182,8 @@ fn times(group: &RowGroupMetaData) -> Option<(i64, i64)> {
     }
 }
 
-/// Whether for each column that has to have one of some values, one lies between the least and the
-/// greatest of the row group.
+/// True if, for each wanted column, one of its values lies between the least and the greatest of
+/// the row group.
 fn values_allow(group: &RowGroupMetaData, wanted: &Wanted) -> bool {
     wanted.equals.iter().all(|(column, values)| {
         let statistics = column_of(group, *column).and_then(ColumnChunkMetaData::statistics);
@@ -209,7 +209,7 @@ fn column_of(group: &RowGroupMetaData, column: Column) -> Option<&ColumnChunkMet
     group.columns().iter().find(named)
 }
 
-/// Whether no bloom filter says that none of the values are there.
+/// True if no column's bloom filter rules out all of its wanted values.
 async fn by_bloom_filters(
     handle: &Handle,
     footer: &Footer,

@@ -1,4 +1,16 @@
-//! Reading the rows of a piece.
+//! Row reader: record batches of one piece, from a file, the tail, or another process.
+//!
+//! # What it guarantees
+//! * A panic of a file's decoder is [`Fault::Damaged`], so a bad file costs only itself.
+//! * Rows of another process are checked by number and types, and wrong ones are refused.
+//! * The column `message` is made from `raw` while reading, because no file stores it.
+//!
+//! # States
+//! [`Batches`] ends with the last row or the first error. [`Batches::next`] then returns `None`.
+//!
+//! # Limits
+//! A batch has at most [`BATCH_ROWS`] rows.
+//! `part_of` ends at the caller's bytes of raw text, but gives the first row in any case.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
@@ -36,7 +48,7 @@ pub fn table() -> SchemaRef {
     TABLE.clone()
 }
 
-/// How texts are read.
+/// Form in which texts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts {
     /// As views.
@@ -46,12 +58,12 @@ pub enum Texts {
     Dictionaries,
 }
 
-/// Which columns are read.
+/// Selection of the columns that are read.
 #[derive(Debug, Clone)]
 pub struct Columns {
     /// Of [`STORED`], in order.
     stored: Vec<usize>,
-    /// What comes out, in order.
+    /// Columns that come out, in order.
     shown: Vec<Shown>,
     schema: SchemaRef,
     texts: Texts,
@@ -111,7 +123,7 @@ impl Columns {
         Self::new(&numbers, Texts::Views)
     }
 
-    /// What batches look like.
+    /// Schema of the batches.
     pub const fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -169,9 +181,9 @@ pub struct Batches {
 
 enum Source {
     File(Box<ParquetRecordBatchStream<Handle>>),
-    /// What is left of a chunk.
+    /// Rows that are left of a chunk.
     Tail(RecordBatch),
-    /// What is left of a chunk in another process.
+    /// Chunk in another process, and the rows that are left of it.
     Far(Arc<FarChunk>, Selection),
     Done,
 }

@@ -43,12 +43,12 @@ impl Selection {
         selection
     }
 
-    /// How many rows are in it.
+    /// Number of rows in it.
     pub const fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Whether no row is in it.
+    /// True if no row is in it.
     pub const fn is_empty(&self) -> bool {
         self.rows == 0
     }

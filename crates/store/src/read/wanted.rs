@@ -1,4 +1,4 @@
-//! What is asked for.
+//! Conditions of a search that pruning can use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use crate::grams::Probe;
 use crate::query::Column;
 use crate::query::sql::{Range, Translation};
 
-/// What every event that is looked for has. Pieces that cannot have it are left out; what else is
-/// read has to be tested for it, but for the time.
+/// Time, values and texts of every event that is looked for. Pieces that cannot have them are left
+/// out. All else that is read has to be tested for them, but for the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// The earliest time, in nanoseconds since 1970; [`i64::MIN`] for no bound.
@@ -33,7 +33,7 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// What a query asks for within a range of time.
+    /// Conditions of a query within a range of time.
     pub fn of(translation: &Translation, range: &Range) -> Self {
         Self {
             from_ns: range.from_ns,
@@ -43,27 +43,27 @@ impl Wanted {
         }
     }
 
-    /// Whether an event of this time is wanted.
+    /// True if an event of this time is wanted.
     pub const fn has(&self, time_ns: i64) -> bool {
         self.from_ns <= time_ns && (time_ns < self.to_ns || self.to_ns == i64::MAX)
     }
 
-    /// Whether events between these times, both included, can be wanted.
+    /// True if events between these times, both included, can be wanted.
     pub const fn overlaps(&self, first_ns: i64, last_ns: i64) -> bool {
         self.from_ns <= last_ns && (first_ns < self.to_ns || self.to_ns == i64::MAX)
     }
 
-    /// Whether all events between these times, both included, are within the wanted time.
+    /// True if all events between these times, both included, are within the wanted time.
     pub const fn covers(&self, first_ns: i64, last_ns: i64) -> bool {
         self.has(first_ns) && self.has(last_ns)
     }
 
-    /// Whether the time is all that is asked for.
+    /// True if the time is all that is asked for.
     pub fn is_time_only(&self) -> bool {
         self.equals.is_empty() && self.needles.is_empty()
     }
 
-    /// Whether an event may have this value in the column.
+    /// True if an event may have this value in the column.
     pub(super) fn allows(&self, column: Column, value: &str) -> bool {
         self.equals
             .get(&column)

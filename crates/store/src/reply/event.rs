@@ -38,7 +38,7 @@ pub struct Event {
     /// 0 to 23.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facility: Option<u8>,
-    /// Who makes the product.
+    /// Maker of the product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// The product that sent it.
@@ -56,10 +56,10 @@ pub struct Event {
     /// The record as it came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
-    /// What is left of it behind its header.
+    /// Rest of the record behind its header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What has no column of its own.
+    /// Texts that have no column of their own, by key.
     #[serde(skip_serializing_if = "Keys::is_empty")]
     pub fields: Keys,
 }
@@ -160,7 +160,7 @@ impl Row<'_> {
     }
 }
 
-/// What a row has in a map; of a key that is there twice, the first.
+/// Texts that a row has in a map, by key; of a key that is there twice, the first.
 fn entries(map: &MapArray, row: usize) -> Keys {
     let entries = map.value(row);
     let keys = entries.column(0).as_string_opt::<i32>();

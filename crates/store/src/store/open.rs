@@ -47,7 +47,7 @@ impl Store {
         Ok(Arc::new(store))
     }
 
-    /// What is there now is what it had at the start, with what was found beside the log.
+    /// Begins the account: the events of now, found ones included, are those at the start.
     fn begin_account(&self) {
         let mut state = self.state();
         state.account = Account {
@@ -77,7 +77,8 @@ impl Store {
         })
     }
 
-    /// What a crash has left half done, and what does not fit the log.
+    /// Finishes or deletes what a crash has left half done. Takes in or puts aside what does not
+    /// fit the log.
     fn clean_up(&self) -> io::Result<()> {
         let doomed = self.commits().doomed.clone();
         let listed = self.home.list("")?;

@@ -20,7 +20,7 @@ use super::Datagram;
 /// A datagram that was read.
 #[derive(Clone, Copy)]
 struct Held {
-    /// When the kernel received it, in ns since the epoch; 0: before it began to stamp.
+    /// Time at which the kernel received it, in ns since the epoch; 0: before it began to stamp.
     stamp: u64,
     pass: u64,
     start: usize,
@@ -35,7 +35,7 @@ struct Held {
 const SPARE_MAX: usize = 8;
 const SPARE_BYTES_MAX: usize = 2 << 20;
 
-/// What the datagrams of one pass say, one after the other.
+/// Payloads of the datagrams of one pass, one after the other.
 #[derive(Default)]
 struct Store {
     bytes: Vec<u8>,
@@ -153,7 +153,7 @@ impl Merge {
         self.out.append(&mut self.held);
     }
 
-    /// How many datagrams are handed out.
+    /// Number of datagrams that are handed out.
     pub(super) fn len(&self) -> usize {
         self.out.len()
     }
@@ -163,7 +163,7 @@ impl Merge {
         self.stores.iter().map(|store| store.bytes.len()).sum()
     }
 
-    /// How many were read and not handed out.
+    /// Number of datagrams that were read and not handed out.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }

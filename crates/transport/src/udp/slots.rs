@@ -1,4 +1,4 @@
-//! What `recvmmsg(2)` writes to: datagrams, their senders, and when they came.
+//! Slots that `recvmmsg(2)` writes to: datagrams, their senders, and their receive times.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -136,8 +136,8 @@ impl Slots {
         u16::from_be(name.sin_port)
     }
 
-    /// When the kernel received datagram `index` of the last [`Self::receive`], in ns since the
-    /// epoch; 0 if it had not begun to stamp then.
+    /// Time at which the kernel received datagram `index` of the last [`Self::receive`], in ns
+    /// since the epoch; 0 if it had not begun to stamp then.
     pub(super) fn stamp(&self, index: usize) -> u64 {
         let Some(header) = self.headers[..self.received].get(index) else {
             return 0;

@@ -30,7 +30,7 @@ impl Who {
     }
 }
 
-/// Whether a host name is short, and needs no quoting wherever it is written.
+/// True if a host name is short, and needs no quoting wherever it is written.
 fn is_plain(host: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
     host.len() <= HOST_BYTES_MAX && host.bytes().all(plain)
@@ -79,7 +79,7 @@ impl Guesses {
         }
     }
 
-    /// Whether a guess was made, changed or ended since this was last asked.
+    /// Takes the news: true if a guess was made, changed or ended since this was last asked.
     pub fn take_news(&self) -> bool {
         self.news.swap(false, Relaxed)
     }

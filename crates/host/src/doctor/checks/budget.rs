@@ -1,4 +1,4 @@
-//! How much a CPU may take off a card at once: `net.core.netdev_budget` and
+//! Budget of a CPU for packets that it takes off a card at once: `net.core.netdev_budget` and
 //! `net.core.netdev_budget_usecs`, and the third column of `/proc/net/softnet_stat`, which counts
 //! how often that was too little (kernel: Documentation/admin-guide/sysctl/net.rst).
 

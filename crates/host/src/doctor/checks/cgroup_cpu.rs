@@ -1,6 +1,6 @@
-//! Whether a control group holds the process back: `cpu.max` and `cpu.stat` of cgroup v2 (kernel:
-//! Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files"), `cpu.cfs_quota_us` of v1
-//! (Documentation/scheduler/sched-bwc.rst).
+//! CPU quota of the control groups, which may hold the process back: `cpu.max` and `cpu.stat` of
+//! cgroup v2 (kernel: Documentation/admin-guide/cgroup-v2.rst, "CPU Interface Files"),
+//! `cpu.cfs_quota_us` of v1 (Documentation/scheduler/sched-bwc.rst).
 
 use crate::doctor::cgroup::{Groups, Version, groups, value};
 use crate::doctor::finding::{Finding, Layer, Severity};

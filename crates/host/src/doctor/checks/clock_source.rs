@@ -1,5 +1,5 @@
-//! What the kernel reads the time from: `/sys/devices/system/clocksource`
-//! (kernel: Documentation/timers/timekeeping.rst).
+//! Clock source that the kernel reads the time from: `/sys/devices/system/clocksource` (kernel:
+//! Documentation/timers/timekeeping.rst).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

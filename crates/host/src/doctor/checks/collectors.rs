@@ -16,10 +16,10 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     all.iter().map(finding).collect()
 }
 
-/// How bad it is when a destination has no endpoint that works.
+/// Severity for a destination without an endpoint that works.
 const MOST: Severity = Severity::Critical;
 
-/// What an answer means.
+/// Judgement of an attempt to reach a collector.
 struct Verdict {
     severity: Severity,
     found: String,
@@ -28,7 +28,7 @@ struct Verdict {
     remedy: Remedy,
 }
 
-/// What kind of command helps.
+/// Kind of the command that helps.
 #[derive(Clone, Copy)]
 enum Remedy {
     Resolve,

@@ -1,5 +1,5 @@
-//! Whether the configuration can be used as it is: a process that runs keeps its last good one, and
-//! the next start fails.
+//! Configuration that cannot be used as it is: a process that runs keeps its last good one, and the
+//! next start fails.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

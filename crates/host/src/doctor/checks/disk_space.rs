@@ -1,5 +1,5 @@
-//! Whether the disk has room for what the queue may take, and what kind of file system it is:
-//! statvfs(3) and `/proc/self/mountinfo` (proc(5)).
+//! Room of the disk for what the queue may take, and the kind of its file system: statvfs(3) and
+//! `/proc/self/mountinfo` (proc(5)).
 
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ fn space(scene: &Scene) -> Option<Finding> {
     })
 }
 
-/// Where a file system hangs and what it is.
+/// Mount point and kind of a file system.
 struct Mount {
     point: PathBuf,
     kind: String,

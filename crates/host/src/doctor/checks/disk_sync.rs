@@ -1,15 +1,15 @@
-//! How long the disk takes to keep 4 KiB for good: fdatasync(2), tried out beforehand.
+//! Time that the disk takes to keep 4 KiB for good: fdatasync(2), tried out beforehand.
 
 use std::time::Duration;
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;
 
-/// What half of the syncs should take at most: the queue writes in rounds of 25 ms, and an
-/// acknowledgement waits for one.
+/// Longest median time of a sync: the queue writes in rounds of 25 ms, and an acknowledgement waits
+/// for one.
 const MEDIAN_MAX: Duration = Duration::from_millis(25);
 
-/// What the slowest of them may take.
+/// Longest time of the slowest of them.
 const SLOWEST_MAX: Duration = Duration::from_millis(250);
 
 pub(super) fn check(scene: &Scene) -> Vec<Finding> {

@@ -1,5 +1,5 @@
-//! How the CPUs' frequency is chosen: `scaling_governor`
-//! (kernel: Documentation/admin-guide/pm/cpufreq.rst). A virtual machine shows none.
+//! Frequency governor of the CPUs: `scaling_governor` (kernel:
+//! Documentation/admin-guide/pm/cpufreq.rst). A virtual machine shows none.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Whether the memory that events are received into may lie in large pages: batches ask for them
+//! Transparent huge pages for the memory that events are received into: batches ask for them
 //! (`MADV_HUGEPAGE`; kernel: Documentation/admin-guide/mm/transhuge.rst).
 
 use crate::doctor::finding::{Finding, Layer, Severity};

@@ -1,5 +1,5 @@
-//! How deeply CPUs may sleep: `/sys/devices/system/cpu/cpu0/cpuidle`
-//! (kernel: Documentation/admin-guide/pm/cpuidle.rst). A virtual machine shows none.
+//! Deepest idle state of the CPUs: `/sys/devices/system/cpu/cpu0/cpuidle` (kernel:
+//! Documentation/admin-guide/pm/cpuidle.rst). A virtual machine shows none.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

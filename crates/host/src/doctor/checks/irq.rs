@@ -1,5 +1,5 @@
-//! Whether one CPU takes all interrupts of a network card: `/proc/interrupts`,
-//! `/proc/irq/*/smp_affinity_list` and `/sys/class/net/*/queues/rx-*/rps_cpus`
+//! Spread of a network card's interrupts over the CPUs, of which one may take all:
+//! `/proc/interrupts`, `/proc/irq/*/smp_affinity_list` and `/sys/class/net/*/queues/rx-*/rps_cpus`
 //! (kernel: Documentation/core-api/irq/irq-affinity.rst, Documentation/networking/scaling.rst).
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
 /// The interrupts of one card.
 struct Interrupts {
     numbers: Vec<u32>,
-    /// How many each CPU took, in the order of the columns.
+    /// Interrupts that each CPU took, in the order of the columns.
     counts: Vec<u64>,
 }
 
@@ -75,13 +75,13 @@ fn of_interface(scene: &Scene, name: &str, text: &str) -> Option<Interrupts> {
     (!all.numbers.is_empty()).then_some(all)
 }
 
-/// Whether an interrupt named like `eth0` or `eth0-TxRx-3` is of this interface.
+/// True if an interrupt named like `eth0` or `eth0-TxRx-3` is of this interface.
 fn is_of(label: &str, interface: &str) -> bool {
     let rest = label.strip_prefix(interface);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Whether it may be for packets that come in: drivers name those that are for others.
+/// True if it may be for packets that come in: drivers name those that are for others.
 fn receives(label: &str) -> bool {
     let label = label.to_ascii_lowercase();
     let sends = label.contains("output") || label.contains("tx") && !label.contains("txrx");
@@ -129,7 +129,7 @@ fn finding(
     })
 }
 
-/// Whether packets of the only queue are spread over CPUs in software (RPS).
+/// True if packets of the only queue are spread over CPUs in software (RPS).
 fn spread_by_kernel(scene: &Scene, name: &str) -> bool {
     let mask = scene.text(format!("sys/class/net/{name}/queues/rx-0/rps_cpus"));
     mask.is_some_and(|mask| {

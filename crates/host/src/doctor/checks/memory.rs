@@ -1,6 +1,6 @@
-//! Whether there is memory for the queue and the receive buffers: `memory.max` and `memory.events`
-//! of cgroup v2 (kernel: Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"),
-//! `memory.limit_in_bytes`, `memory.failcnt` and `memory.oom_control` of v1
+//! Bound of memory, against what the queue and the receive buffers need: `memory.max` and
+//! `memory.events` of cgroup v2 (kernel: Documentation/admin-guide/cgroup-v2.rst, "Memory Interface
+//! Files"), `memory.limit_in_bytes`, `memory.failcnt` and `memory.oom_control` of v1
 //! (Documentation/admin-guide/cgroup-v1/memory.rst), and `/proc/meminfo`.
 
 use crate::doctor::cgroup::{Groups, Version, groups, value};
@@ -17,7 +17,7 @@ struct Bound {
     bytes: u64,
     /// The file that holds it; `None` for the host's own memory.
     file: Option<String>,
-    /// How often it was reached.
+    /// Times that it was reached; `None` where nothing counts them.
     reached: Option<u64>,
 }
 

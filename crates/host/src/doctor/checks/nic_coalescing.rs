@@ -1,5 +1,5 @@
-//! How long a card gathers packets before it interrupts a CPU
-//! (kernel: Documentation/networking/ethtool-netlink.rst, `COALESCE_GET`).
+//! Time for which a card gathers packets before it interrupts a CPU (kernel:
+//! Documentation/networking/ethtool-netlink.rst, `COALESCE_GET`).
 
 use crate::doctor::ethtool::Coalescing;
 use crate::doctor::finding::{Finding, Layer, Severity};
@@ -9,7 +9,7 @@ use crate::doctor::scene::Scene;
 /// packets a second that a busy host takes.
 const LONG_US: u64 = 500;
 
-/// What it is set to, in microseconds: 20,000 interrupts a second at most.
+/// Microseconds that the remedy sets: 20,000 interrupts a second at most.
 const GOOD_US: u64 = 50;
 
 /// A driver of virtual machines: an interrupt for each packet is most often all that its host

@@ -1,6 +1,5 @@
-//! Whether a card and its driver put packets together before the stack sees them
-//! (kernel: Documentation/networking/segmentation-offloads.rst; ethtool-netlink.rst,
-//! `FEATURES_GET`).
+//! Offloads by which a card and its driver put packets together before the stack sees them (kernel:
+//! Documentation/networking/segmentation-offloads.rst; ethtool-netlink.rst, `FEATURES_GET`).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

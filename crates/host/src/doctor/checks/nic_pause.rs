@@ -1,5 +1,5 @@
-//! Whether a card asks the switch to wait when its ring is full (IEEE 802.3x;
-//! kernel: Documentation/networking/ethtool-netlink.rst, `PAUSE_GET`).
+//! Pause frames by which a card asks the switch to wait when its ring is full (IEEE 802.3x; kernel:
+//! Documentation/networking/ethtool-netlink.rst, `PAUSE_GET`).
 
 use crate::doctor::ethtool::Pause;
 use crate::doctor::finding::{Finding, Layer, Severity};

@@ -1,5 +1,5 @@
-//! Whether a card spreads what comes in over as many queues as there are CPUs
-//! (kernel: Documentation/networking/scaling.rst; ethtool-netlink.rst, `CHANNELS_GET`).
+//! Number of queues over which a card spreads what comes in, against that of the CPUs (kernel:
+//! Documentation/networking/scaling.rst; ethtool-netlink.rst, `CHANNELS_GET`).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

@@ -1,5 +1,5 @@
-//! Whether a card's ring for packets that came in is as large as it can be
-//! (kernel: Documentation/networking/ethtool-netlink.rst, `RINGS_GET`).
+//! Size of a card's ring for packets that came in, against the largest that it can have (kernel:
+//! Documentation/networking/ethtool-netlink.rst, `RINGS_GET`).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

@@ -1,4 +1,5 @@
-//! What the drivers of cards do not tell: in one line, for a virtual card has none of it.
+//! Settings that the drivers of cards do not tell: in one line, for a virtual card has none of
+//! them.
 
 use crate::doctor::ethtool::Card;
 use crate::doctor::finding::{Finding, Layer};

@@ -1,4 +1,4 @@
-//! How many files and connections the process may have open: `/proc/PID/limits` (proc(5),
+//! Number of files and connections that the process may have open: `/proc/PID/limits` (proc(5),
 //! getrlimit(2) `RLIMIT_NOFILE`). A start raises the soft limit to the hard one, so that the hard
 //! one counts.
 

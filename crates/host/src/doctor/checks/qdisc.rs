@@ -81,7 +81,7 @@ fn remedy(kind: &str, name: &str) -> String {
     }
 }
 
-/// Whether it is for packets that come in.
+/// True if the discipline is for packets that come in.
 fn comes_in(kind: &str) -> bool {
     matches!(kind, "ingress" | "clsact")
 }

@@ -1,5 +1,5 @@
-//! Whether UDP sockets get the receive buffer that they ask for: `net.core.rmem_max`, past which
-//! only `CAP_NET_ADMIN` goes (socket(7), `SO_RCVBUFFORCE`).
+//! Bound of the receive buffer that UDP sockets ask for: `net.core.rmem_max`, past which only
+//! `CAP_NET_ADMIN` goes (socket(7), `SO_RCVBUFFORCE`).
 
 use crate::doctor::finding::{Finding, Layer, Severity, size};
 use crate::doctor::scene::Scene;

@@ -1,5 +1,5 @@
-//! What UDP lost on the whole host, whoever it was meant for: `Udp:` of `/proc/net/snmp`, and
-//! `snmp6` (RFC 4113; kernel: Documentation/networking/snmp_counter.rst).
+//! Datagrams that UDP lost on the whole host, whoever they were meant for: `Udp:` of
+//! `/proc/net/snmp`, and `snmp6` (RFC 4113; kernel: Documentation/networking/snmp_counter.rst).
 
 use super::udp_sockets::{of_port, table};
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};

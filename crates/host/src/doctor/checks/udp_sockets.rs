@@ -1,5 +1,5 @@
-//! What the kernel dropped at our own sockets: `/proc/net/udp` and `udp6`, the last column
-//! (kernel: net/ipv4/udp.c, `udp4_format_sock`).
+//! Datagrams that the kernel dropped at our own sockets: `/proc/net/udp` and `udp6`, the last
+//! column (kernel: net/ipv4/udp.c, `udp4_format_sock`).
 
 use crate::doctor::finding::{Finding, Layer, Severity, size};
 use crate::doctor::scene::{Scene, UdpAsk};

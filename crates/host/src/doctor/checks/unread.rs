@@ -1,4 +1,5 @@
-//! What the other checks needed and could not read: in one finding, for in a container it is a lot.
+//! Files and answers that the other checks needed and could not read: in one finding, for in a
+//! container it is a lot.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
 use crate::doctor::scene::Scene;

@@ -9,22 +9,22 @@ const SECTOR_BYTES: u64 = 512;
 
 #[derive(Default)]
 pub(super) struct Node {
-    /// What reads see.
+    /// Bytes that reads see.
     cached: Vec<u8>,
-    /// What a power cut cannot take.
+    /// Bytes that a power cut cannot take.
     durable: Vec<u8>,
-    /// What was done since the last sync, oldest first.
+    /// Changes since the last sync, oldest first.
     unsynced: Vec<Change>,
-    /// When the last write went well, of those that a power cut cannot take.
+    /// Mark of the last write that went well, of those that a power cut cannot take.
     pub(super) synced_mark: Option<u64>,
-    /// When the last write went well, of those that reads show.
+    /// Mark of the last write that went well, of those that reads show.
     pub(super) written_mark: Option<u64>,
     /// [`Self::written_mark`] when the sync began that is under way, if it was said.
     begun_mark: Option<Option<u64>>,
     /// Of what was to be written, by offset and checksum: when that was first. Written once more,
     /// it is no newer.
     marks: HashMap<(u64, u32), u64>,
-    /// Whether a sync has failed since that write: then no later one makes it durable.
+    /// True if a sync has failed since that write: then no later one makes it durable.
     forgotten: bool,
 }
 
@@ -33,7 +33,7 @@ enum Change {
     SetLen(u64),
 }
 
-/// How much of what was not synced outlives a power cut. Chance alone would hardly ever keep or
+/// Part of the unsynced changes that outlives a power cut. Chance alone would hardly ever keep or
 /// lose everything, and those are the usual cases.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Survival {

@@ -1,6 +1,6 @@
-//! How DataFusion spells things. Nothing else in the translation writes a quote, a function's name
-//! or a literal, so this is the place to change for another version; and everything that comes from
-//! a query goes into SQL through [`name`], [`text`] or a number's own `Display`.
+//! SQL dialect of DataFusion. Nothing else in the translation writes a quote, a function's name or
+//! a literal. So this is the place to change for another version. Everything that comes from a
+//! query goes into SQL through [`name`], [`text`] or a number's own `Display`.
 
 use inrush_event::limits::QUERY_BUCKET_MS_MAX;
 use jiff::Timestamp;
@@ -24,7 +24,7 @@ pub(super) fn text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// What an event has in a field, `NULL` if nothing.
+/// SQL for the value of a field, `NULL` if the event has none.
 pub(super) fn value(field: &Field) -> String {
     match field {
         Field::Column(column) => name(column.name()),
@@ -32,18 +32,18 @@ pub(super) fn value(field: &Field) -> String {
     }
 }
 
-/// Whether the raw text contains this, whatever its case.
+/// SQL condition that the raw text contains this, whatever its case.
 pub(super) fn has(needle: &str) -> String {
     format!("has({}, {})", name(Column::Raw.name()), text(needle))
 }
 
-/// Whether the raw text contains the pattern, whatever its case.
+/// SQL condition that the raw text contains the pattern, whatever its case.
 pub(super) fn raw_like(pattern: &Pattern) -> String {
     let pattern = text(&format!("%{}%", like_pattern(pattern)));
     format!("{} ILIKE {pattern}", name(Column::Raw.name()))
 }
 
-/// Whether all of a value is as the pattern says.
+/// SQL condition that all of a value is as the pattern says; with `negated`, that it is not.
 pub(super) fn like(value: &str, pattern: &Pattern, as_typed: bool, negated: bool) -> String {
     let like = if as_typed { "LIKE" } else { "ILIKE" };
     let not = if negated { "NOT " } else { "" };
@@ -114,7 +114,7 @@ pub(super) fn double(number: f64) -> String {
     format!("{number:?}")
 }
 
-/// What a function makes of a field, and what that is.
+/// SQL for a function of a field, and the type of its result.
 pub(super) fn statistic(statistic: Statistic, field: &Field) -> (String, Kind) {
     let value = value(field);
     let numbers = match field.kind() {
@@ -153,7 +153,7 @@ fn finite(number: &str) -> String {
     )
 }
 
-/// What comes before a field itself in `ORDER BY`: a key of `fields` is text, and numbers among
+/// SQL that comes before a field itself in `ORDER BY`. A key of `fields` is text, and numbers among
 /// texts come in the order of numbers, before all others.
 ///
 /// DataFusion 55 sets the form. Where events are grouped by the field it has to be an aggregate (of

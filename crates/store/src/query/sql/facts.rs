@@ -1,4 +1,4 @@
-//! What is known of every event that meets a condition, before any is read.
+//! Facts about every event that meets a condition, known before any is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::predicate::longest;
 /// Values of which an event has one, by column.
 type Equals = BTreeMap<Column, BTreeSet<String>>;
 
-/// What the folded raw text of every event contains.
+/// Needles that the folded raw text of every event contains.
 pub(super) fn needles(expr: &Expr) -> Vec<String> {
     let mut needles = BTreeSet::new();
     collect_needles(expr, &mut needles);
@@ -28,7 +28,7 @@ fn collect_needles(expr: &Expr, needles: &mut BTreeSet<String>) {
     }
 }
 
-/// What the columns that are compared as typed must have.
+/// Values of which an event must have one, in the columns that are compared as typed.
 pub(super) fn equals(expr: &Expr) -> Equals {
     match expr {
         Expr::Compare(comparison) => equal_to(comparison).into_iter().collect(),
@@ -57,7 +57,7 @@ fn equal_to(comparison: &Comparison) -> Option<(Column, BTreeSet<String>)> {
     Some((column, values?))
 }
 
-/// What holds where both hold.
+/// Values that are left where both conditions hold.
 fn both(mut one: Equals, other: Equals) -> Equals {
     for (column, values) in other {
         match one.get_mut(&column) {
@@ -70,7 +70,7 @@ fn both(mut one: Equals, other: Equals) -> Equals {
     one
 }
 
-/// What holds where one of them holds.
+/// Values that are left where one of the conditions holds.
 fn either(mut one: Equals, mut other: Equals) -> Equals {
     one.retain(|column, values| match other.get_mut(column) {
         Some(more) => {
@@ -82,7 +82,7 @@ fn either(mut one: Equals, mut other: Equals) -> Equals {
     one
 }
 
-/// Whether a table needs the raw text of its events.
+/// True if a table needs the raw text of its events.
 pub(super) fn reads_raw(query: &Query) -> bool {
     tests_raw(&query.filter) || query.stages.iter().any(shows_raw)
 }

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ast::{Query, SortColumn, SortKey, Stage};
 use super::field::{Column, Kind};
 
-/// Which events are looked at, and how much may come back.
+/// Time range of the events that are looked at, and the bound of rows that come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
     /// The earliest time, in nanoseconds since 1970; [`i64::MIN`] for no bound.
@@ -46,7 +46,7 @@ pub struct Range {
 pub struct ResultColumn {
     /// Its name; no two are alike.
     pub name: String,
-    /// What its values are.
+    /// Type of its values.
     pub kind: Kind,
 }
 
@@ -57,7 +57,7 @@ pub struct Translation {
     pub sql: String,
     /// The columns of the result, in order.
     pub columns: Vec<ResultColumn>,
-    /// Whether the result is a table of counts and the like rather than events.
+    /// True if the result is a table of counts and the like rather than events.
     pub is_table: bool,
     /// The condition that all events meet which the result shows or counts, the time included: for
     /// statements of one's own about them. `TRUE` where all do.
@@ -69,7 +69,7 @@ pub struct Translation {
     /// For a column that is named here, the values of which every such event has one; none at all
     /// if nothing can be found. Only columns that are compared [as typed](Column::as_typed).
     pub equals: BTreeMap<Column, BTreeSet<String>>,
-    /// Whether the result or the condition needs the raw text. If not, a scan can leave it out.
+    /// True if the result or the condition needs the raw text. If not, a scan can leave it out.
     pub reads_raw: bool,
 }
 

@@ -124,7 +124,7 @@ fn not(inner: &Expr) -> Condition {
     Condition::new(sql, Form::Single)
 }
 
-/// Whether the SQL of a condition can be `NULL`: where a field that is compared is not there.
+/// True if the SQL of a condition can be `NULL`: where a field that is compared is not there.
 fn may_be_null(expr: &Expr) -> bool {
     match expr {
         Expr::All | Expr::Text(_) | Expr::Present(_) | Expr::Not(_) => false,
@@ -226,7 +226,7 @@ fn texts(field: &Field, relation: Relation, values: &[Value]) -> Condition {
     chain(&parts, if negated { Form::And } else { Form::Or })
 }
 
-/// Whether a text looks the same in any case.
+/// True if a text looks the same in any case.
 fn is_caseless(text: &str) -> bool {
     let same = |c: char| c.to_lowercase().eq([c]) && c.to_uppercase().eq([c]);
     text.chars().all(same)

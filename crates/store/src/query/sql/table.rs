@@ -5,7 +5,7 @@ use super::super::ast::{Aggregate, By, Function, Query, SortColumn, SortKey, Sta
 use super::super::field::{COUNT, Field, Kind};
 use super::{ResultColumn, Statement, dialect};
 
-/// Whether the result of a query is a table.
+/// True if the result of a query is a table.
 pub(super) fn is_table(query: &Query) -> bool {
     let table = |stage: &Stage| matches!(stage, Stage::Aggregate(_) | Stage::Top { .. });
     query.stages.iter().any(table)
