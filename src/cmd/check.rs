@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use inrush_host::doctor;
 use inrush_pipeline::config::{self, Config};
-use inrush_pipeline::recognise::{self, Whose};
+use inrush_pipeline::recognise;
+use inrush_pipeline::samples::{self, Whose};
 use inrush_transport::process;
 
 use super::{CheckArgs, password};
@@ -62,7 +63,7 @@ fn packs(config: &Config) -> anyhow::Result<bool> {
             at.line, at.column, warning.words
         );
     }
-    let (failed, _) = recognise::samples(config, Whose::Own)?;
+    let (failed, _) = samples::samples(config, Whose::Own)?;
     for one in &failed {
         eprintln!(
             "{}:{}:{}: {}",

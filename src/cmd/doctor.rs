@@ -12,7 +12,8 @@ use inrush_event::{Protocol, limits};
 use inrush_host::doctor::{self, Applied, Ask, UdpAsk, Unmeasured};
 use inrush_host::rate::SafeRate;
 use inrush_pipeline::Owner;
-use inrush_pipeline::config::{self, Config, Problems, SourceConfig, SyslogSource};
+use inrush_pipeline::checked;
+use inrush_pipeline::config::{Config, Problems, SourceConfig, SyslogSource};
 
 use super::DoctorArgs;
 use super::calibrate::{self, Interrupted};
@@ -60,12 +61,12 @@ fn configuration(path: Option<&Path>) -> Result<(Config, Option<String>), Proble
     }
 }
 
-/// What the text of a file says, without a look at the files that it names.
+/// Configuration that the text of a file gives, without a look at the files that it names.
 fn understood(path: &Path) -> Option<Config> {
     let bytes_max = limits::CONFIG_FILE_BYTES_MAX as u64;
     let text = inrush_files::read_to_string(path, bytes_max).ok()?;
     let name = path.display().to_string();
-    config::parse(&text, &name, &|name| std::env::var(name).ok()).ok()
+    checked::parse(&text, &name, &|name| std::env::var(name).ok()).ok()
 }
 
 /// The rate that this host takes safely, or why it was not measured.
@@ -84,7 +85,7 @@ fn rate(args: &DoctorArgs, config: &Config) -> anyhow::Result<Result<SafeRate, U
     }
 }
 
-/// What the configuration asks of the host.
+/// Demands of the configuration on the host.
 fn ask(config: &Config) -> Ask {
     let asked = collectors::ask(config);
     let mut certificates = certificates::files(config);
@@ -125,7 +126,8 @@ fn add_syslog(ask: &mut Ask, name: &str, syslog: &SyslogSource, workers: usize) 
     }
 }
 
-/// Where the way back is written: the data directory is not made for it.
+/// Path of the script that sets the host back: in the data directory, or in the current folder if
+/// that is not there. The data directory is not made for it.
 fn undo(data_dir: &Path) -> PathBuf {
     if data_dir.is_dir() {
         data_dir.join(UNDO)

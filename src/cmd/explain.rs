@@ -152,7 +152,7 @@ fn compare(
 struct Explainers<'c> {
     config: &'c Config,
     packs: Arc<Packs>,
-    /// Where a record came to that does not say.
+    /// Name of the source for records that name no listener of the configuration.
     default: &'c str,
     by_source: HashMap<&'c str, Explainer>,
     number: u64,
@@ -186,7 +186,7 @@ impl Explainers<'_> {
         Ok(explained)
     }
 
-    /// What still waits for further parts, as envelopes.
+    /// Parts of records that still wait for further ones, as envelopes.
     fn rest(&mut self) -> Vec<Vec<u8>> {
         let explainers = self.by_source.values_mut();
         explainers.flat_map(Explainer::rest).collect()

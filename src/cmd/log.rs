@@ -76,7 +76,7 @@ macro_rules! say {
 }
 pub(super) use say;
 
-/// What a subscriber writes a line through.
+/// Buffer through which a subscriber writes a line.
 pub(super) struct Writer(Vec<u8>);
 
 /// A writer for one line.

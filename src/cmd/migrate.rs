@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use inrush_migrate::{Context, Migration, sc4s};
-use inrush_pipeline::config::{self, Config, Problems};
+use inrush_pipeline::checked;
+use inrush_pipeline::config::{Config, Problems};
 
 use super::Usage;
 
@@ -64,7 +65,7 @@ pub(crate) fn configuration(
     let env =
         |name: &str| inrush_migrate::variable(&text, name).or_else(|| std::env::var(name).ok());
     let name = env_file.display().to_string();
-    let parsed: Result<Config, Problems> = config::parse(&made.config, &name, &env);
+    let parsed: Result<Config, Problems> = checked::parse(&made.config, &name, &env);
     let mut config = parsed?;
     if let Some(data_dir) = data_dir {
         config.data_dir = data_dir.to_owned();

@@ -1,4 +1,15 @@
-//! The subcommands: one file each, each with `run`.
+//! Command line of `inrush`: the subcommands, their arguments, and the dispatch to their files.
+//!
+//! # What it guarantees
+//! * `dispatch` returns an exit code or an error; `main` prints the error and picks the code.
+//! * `Usage` and problems of the configuration end with exit code 2.
+//! * `configuration` reads the file, or the built-in one, and fits it to the memory limit.
+//! * `query_word` refuses an unknown option in place of a query, so that no typo is searched for.
+//!
+//! # In reading order
+//! 1. `Command`: the subcommands. `Sql` shares the file of `Search`; `SearchWorker` is hidden.
+//! 2. Arguments: some here, the others in the file of their subcommand.
+//! 3. `dispatch`: one call for each subcommand.
 
 mod authorities;
 mod bench;
@@ -24,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use inrush_pipeline::checked;
 use inrush_pipeline::config::{self, Config, Problems};
 
 /// The command line.
@@ -352,7 +364,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 /// The configuration at `path`, or the built-in one.
 pub(crate) fn configuration(path: Option<&Path>) -> Result<Config, Problems> {
     let mut config = match path {
-        Some(path) => config::load(path, &|name| std::env::var(name).ok())?,
+        Some(path) => checked::load(path, &|name| std::env::var(name).ok())?,
         None => Config::builtin(None)?,
     };
     config.fit_memory(config::memory_limit());

@@ -1,4 +1,14 @@
-//! `inrush plan`: how many hosts, and how much memory and disk, a load needs.
+//! Sizing command `inrush plan`: hosts, memory and disk for a load, each line with its formula.
+//!
+//! # What it guarantees
+//! * Numbers out of range are refused before the measurement, not after it.
+//! * The configuration is changed in memory only. The measurement sends its destinations nothing.
+//! * `--safe-rate` takes the place of the measurement.
+//! * The result goes to stdout, the notice of the measurement to stderr.
+//!
+//! # Limits
+//! `--destinations` takes numbers up to `MADE_UP_MAX`; `sizing::size` bounds all other numbers.
+//! The measurement takes about ten seconds.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -71,7 +81,7 @@ pub(crate) struct PlanArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(Serialize)]
 struct Plan<'a> {
     load: &'a Load,
@@ -149,7 +159,7 @@ fn host(config: &Config, args: &PlanArgs, events_per_second: u64) -> HostRate {
     }
 }
 
-/// What the receive buffers of all UDP sockets take when they are full: the kernel doubles what is
+/// Bytes of the receive buffers of all UDP sockets when they are full: the kernel doubles what is
 /// asked for (socket(7), `SO_RCVBUF`).
 fn receive_buffer_bytes(config: &Config, cores: u64) -> u64 {
     let workers = usize::try_from(cores).unwrap_or(usize::MAX);

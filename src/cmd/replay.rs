@@ -34,7 +34,7 @@ use watch::Watch;
 /// Since when, of the store; of everything else all is read unless a time is given.
 const SINCE_DEFAULT: &str = "15m";
 
-/// What is asked for, checked.
+/// The replay that is asked for, checked.
 pub(crate) struct Job<'a> {
     args: &'a ReplayArgs,
     config: &'a Config,
@@ -80,11 +80,11 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What became of it.
+/// Result of a replay.
 #[derive(Default)]
 pub(crate) struct Done {
     tally: Tally,
-    /// What could not be read.
+    /// Descriptions of what could not be read.
     missing: Missing,
     /// Sources that are not configured, with the number of their records.
     strangers: std::collections::BTreeMap<String, u64>,
@@ -107,7 +107,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Whether all that was asked for was done.
+    /// True if all that was asked for was done.
     fn is_whole(&self) -> bool {
         let delivered = |sent: &inrush_pipeline::replay::Sent| {
             let mut destinations = sent.ledger.destinations.values();

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use inrush_control::Searcher;
 use inrush_control::{Limits, Server};
 use inrush_event::LedgerSnapshot;
+use inrush_pipeline::checked;
 use inrush_pipeline::config::{self, Config, Problems};
 use inrush_pipeline::{Loader, Pipeline};
 use inrush_transport::activation::Inherited;
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What admin connections may take: no more than the limit of open files leaves for them.
+/// Limits of admin connections: no more than the limit of open files leaves for them.
 fn admin_limits() -> Limits {
     let limits = Limits::default();
     let connections = match process::open_files_max() {
@@ -116,7 +117,7 @@ fn read_as_written(args: &RunArgs) -> anyhow::Result<Config> {
     let Some(file) = &args.config else {
         return Ok(Config::builtin(data_dir)?);
     };
-    let mut config = config::load(file, &|name| std::env::var(name).ok())?;
+    let mut config = checked::load(file, &|name| std::env::var(name).ok())?;
     if let Some(data_dir) = data_dir {
         data_dir.clone_into(&mut config.data_dir);
     }
@@ -171,6 +172,7 @@ fn finish(signals: &mut Signals, pipeline: Pipeline) {
     std::thread::scope(|scope| {
         // Without a thread to be had it is stopped here, and a second signal is not heard.
         if std::thread::Builder::new()
+            .name("stop".into())
             .spawn_scoped(scope, stop)
             .is_err()
         {

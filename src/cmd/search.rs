@@ -104,7 +104,7 @@ fn explain(request: &SearchRequest) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is wrong with a question, pointing at the place; or why nobody answers it.
+/// Error of a question that is wrong, pointing at the place; or the reason why nobody answers it.
 pub(crate) fn wrong(failure: &Failure, question: &str) -> anyhow::Error {
     let mut text = print::plain(&failure.message);
     if failure.column.is_none() {

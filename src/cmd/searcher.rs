@@ -1,4 +1,4 @@
-//! Who answers the admin API's questions: the engine, over the stores of the running pipeline.
+//! Searcher of the admin API: answers its questions over the stores of the running pipeline.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +42,7 @@ impl Searching {
         Ok(Arc::clone(self.engine.get_or_init(|| Arc::new(engine))))
     }
 
-    /// Why the store of that name, or the first, cannot be searched just now, if so.
+    /// Reason why the store of that name, or the first, cannot be searched just now, if so.
     fn held(&self, name: Option<&str>) -> Option<String> {
         let held = self.admin.held_stores();
         let mut held = held.iter();

@@ -100,7 +100,7 @@ impl Acceptor {
         }
     }
 
-    /// Whether the thread has ended.
+    /// True if the acceptor's thread has ended.
     pub(crate) fn ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }

@@ -1,4 +1,4 @@
-//! What the admin API may ask of a running pipeline: handles and numbers, never events.
+//! Interface of a running pipeline to the admin API: handles and numbers, never events.
 //!
 //! `control` is written against [`Admin`] alone, so that it knows nothing of workers or queues.
 //! Every answer is owned and small; no call blocks on a socket or a destination.
@@ -7,21 +7,22 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_event::{LedgerSnapshot, Metric};
+use inrush_event::LedgerSnapshot;
 use inrush_sink::Store;
 use serde::Serialize;
 
 use crate::config::AdminOptions;
 use crate::flow::FlowSnapshot;
+use crate::metrics_page::Sample;
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use crate::refusals::RefusedPeer;
 
-/// What the admin API may ask of a running pipeline.
+/// Queries and commands of the admin API to a running pipeline.
 pub trait Admin: Send + Sync {
     /// Every counter at one moment.
     fn ledger(&self) -> LedgerSnapshot;
 
-    /// Whether every edge makes progress.
+    /// Health of every edge: sources, the queue and destinations.
     fn health(&self) -> Health;
 
     /// The sources as they run now, in the order of the configuration.
@@ -43,23 +44,24 @@ pub trait Admin: Send + Sync {
         Vec::new()
     }
 
-    /// What flows, waits and is lost just now. Reads some 50 small files under `/proc` and `/sys`,
-    /// so it is asked at most once a second.
+    /// Snapshot of what flows, waits and is lost just now. Reads some 50 small files under `/proc`
+    /// and `/sys`, so it is asked at most once a second.
     fn flow(&self) -> FlowSnapshot;
 
-    /// How a record would be read by the source of that name (or the first one) and what would be
-    /// sent of it, as a JSON object; nothing is sent.
+    /// Dry run of a record through the source of that name, or the first one. Returns a JSON
+    /// object: how the record would be read, and what would be sent of it. Nothing is sent.
     ///
     /// # Errors
     /// In words: there is no such source, or the record is empty.
     fn explain(&self, source: Option<&str>, record: &[u8]) -> Result<Vec<u8>, String>;
 
-    /// What no rule recognised, kind by kind, those with most events first; each with the rule that
-    /// came nearest to its sample. Asks every rule about up to 1,024 samples, so it may take a
+    /// Kinds of events that no rule recognised, those with most events first. Each has the rule
+    /// that came nearest to its sample. Asks every rule about up to 1,024 samples, so it may take a
     /// second.
     fn unknown(&self) -> Vec<UnknownStatus>;
 
-    /// Who may come in, as the configuration that runs now has it. A reload may hold it up.
+    /// Access options of the admin API, as the configuration that runs now has them. A reload may
+    /// hold the call up.
     fn admin_options(&self) -> AdminOptions;
 
     /// Reads the configuration again and swaps the graph. May take as long as reading files
@@ -69,7 +71,7 @@ pub trait Admin: Send + Sync {
     /// One line a problem; the old configuration then goes on running.
     fn reload(&self) -> Result<ReloadReport, Vec<String>>;
 
-    /// What lies in quarantine. Reads files.
+    /// Entries in quarantine that fit `query`. Reads files.
     ///
     /// # Errors
     /// In words: the query cannot be read, or quarantine cannot.
@@ -95,7 +97,7 @@ pub trait Admin: Send + Sync {
 /// The answer of `GET /healthz`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Health {
-    /// Whether every edge is well.
+    /// True if every edge makes progress.
     pub healthy: bool,
     /// Every door to the outside.
     pub edges: Vec<Edge>,
@@ -106,17 +108,17 @@ pub struct Health {
 pub struct Edge {
     /// The name in the configuration.
     pub name: String,
-    /// Which side of the house it is on.
+    /// Kind of the edge: source, queue or destination.
     pub kind: EdgeKind,
-    /// Whether it makes progress.
+    /// True if it makes progress.
     pub ok: bool,
     /// Since when it does not, in nanoseconds since 1970.
     pub since_ns: Option<i64>,
-    /// Why it does not, in words for the operator.
+    /// Reason that it makes no progress, in words for the operator.
     pub reason: Option<String>,
 }
 
-/// Which side of the house an edge is on.
+/// Kind of an edge: events come in, are kept or go out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgeKind {
@@ -144,7 +146,7 @@ pub struct SourceStatus {
     pub sockets: u64,
     /// Receive buffer that the kernel granted, summed over the UDP sockets.
     pub receive_buffer_bytes: u64,
-    /// When the served certificate ends, in seconds since 1970.
+    /// Expiry of the served certificate, in seconds since 1970.
     pub certificate_not_after: Option<i64>,
     /// Oddities of accepted events, by name.
     pub anomalies: BTreeMap<String, u64>,
@@ -152,7 +154,8 @@ pub struct SourceStatus {
     pub cut_bytes: BTreeMap<String, u64>,
     /// Connections refused or ended early, by reason.
     pub connection_errors: BTreeMap<String, u64>,
-    /// Who was turned away and why, the last one first: up to 1,024 addresses and reasons.
+    /// Peers that were turned away, with the reason, the last one first: up to 1,024 addresses and
+    /// reasons.
     pub refused: Vec<RefusedPeer>,
     /// Connections turned away of addresses that made room in that list.
     pub refused_others: u64,
@@ -166,13 +169,14 @@ pub struct DestinationStatus {
     /// The `type` in the configuration.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Whether the last attempt went well.
+    /// True if the last attempt succeeded, or none was made yet. False also while refused events
+    /// cannot be put into quarantine, or acknowledgements cannot be asked for.
     pub healthy: bool,
     /// The last error, in words for the operator.
     pub last_error: Option<String>,
-    /// When that was, in nanoseconds since 1970.
+    /// Time of that error, in nanoseconds since 1970.
     pub last_error_at_ns: Option<i64>,
-    /// When something was last taken, in nanoseconds since 1970.
+    /// Time of the last attempt that succeeded, in nanoseconds since 1970.
     pub last_success_at_ns: Option<i64>,
     /// Failed attempts, by reason.
     pub errors: BTreeMap<String, u64>,
@@ -215,7 +219,7 @@ pub struct OtherSenders {
     pub events: u64,
     /// Bytes of those events.
     pub bytes: u64,
-    /// When the last of them was last seen, in milliseconds since 1970.
+    /// Time at which the last of them was last seen, in milliseconds since 1970.
     pub last_seen_ms: i64,
 }
 
@@ -224,13 +228,13 @@ pub struct OtherSenders {
 pub struct SenderStatus {
     /// Its address, behind any PROXY header.
     pub ip: IpAddr,
-    /// When it was first seen, in nanoseconds since 1970.
+    /// Time at which it was first seen, in nanoseconds since 1970.
     pub first_seen_ns: i64,
-    /// When it was last seen, in nanoseconds since 1970.
+    /// Time at which it was last seen, in nanoseconds since 1970.
     pub last_seen_ns: i64,
-    /// When it was first seen, in milliseconds since 1970.
+    /// Time at which it was first seen, in milliseconds since 1970.
     pub first_seen_ms: i64,
-    /// When it was last seen, in milliseconds since 1970.
+    /// Time at which it was last seen, in milliseconds since 1970.
     pub last_seen_ms: i64,
     /// Seconds since it was last seen.
     pub silent_s: f64,
@@ -240,15 +244,15 @@ pub struct SenderStatus {
     pub bytes: u64,
     /// Events a second, over the last ten seconds.
     pub rate: f64,
-    /// How far its clock is ahead of ours, by its last event and the time that this took to come
-    /// here; negative if it is behind. `None` if that event carried no time.
+    /// Milliseconds that its clock is ahead of ours, by its last event; negative if it is behind.
+    /// The time that the event took to come here is in it. `None` if that event carried no time.
     pub clock_skew_ms: Option<f64>,
     /// The zone that its last time without one was read by, such as `-05:00`, if that was guessed
     /// from earlier events. Behind a relay it is that of one of its hosts.
     pub zone_guessed: Option<String>,
-    /// How its last event was read: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
+    /// Header format of its last event: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
     pub recognised: &'static str,
-    /// Whether that means that it was not understood.
+    /// True if that format is `unparsed`: the event was not understood.
     pub unknown: bool,
     /// A record of the last second in which it sent, as it came, but for its end where it is long.
     /// Kept for the first 4,096 senders of a source; what is not UTF-8 is shown as U+FFFD.
@@ -263,17 +267,17 @@ pub struct SenderStatus {
 pub struct UnknownStatus {
     /// The source that they came to.
     pub source: String,
-    /// How their header was read: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
+    /// Format of their header: `rfc3164`, `rfc5424`, `cisco`, `unparsed`.
     pub format: &'static str,
     /// The program, cut after 64 bytes; empty if there is none.
     pub program: String,
     /// Events since the kind was first noted.
     pub events: u64,
-    /// When that was, in nanoseconds since 1970.
+    /// Time at which the kind was first noted, in nanoseconds since 1970.
     pub first_seen_ns: i64,
-    /// When the last one came, in nanoseconds since 1970.
+    /// Time at which the last one came, in nanoseconds since 1970.
     pub last_seen_ns: i64,
-    /// Who sent the sample.
+    /// Address of the sender of the sample.
     pub sender: Option<IpAddr>,
     /// The first event as it came, cut after 2 KiB; what is not UTF-8 is shown as U+FFFD.
     pub sample: String,
@@ -288,24 +292,13 @@ pub struct UnknownStatus {
 pub struct NearestRule {
     /// Its name.
     pub rule: String,
-    /// What failed, in words.
+    /// Reason that it did not match, in words.
     pub why: String,
 }
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReloadReport {
-    /// What is different now, one line each; empty if nothing changed.
+    /// Changes, one line each; empty if nothing changed.
     pub changed: Vec<String>,
-}
-
-/// One value of one metric.
-#[derive(Clone, Debug)]
-pub struct Sample {
-    /// Which metric.
-    pub metric: Metric,
-    /// Label names and values, in the order to be shown.
-    pub labels: Vec<(&'static str, String)>,
-    /// The value; counters are whole numbers below 2⁵³.
-    pub value: f64,
 }

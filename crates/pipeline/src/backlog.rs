@@ -1,4 +1,4 @@
-//! How much may wait in a socket's receive buffer: little while more comes than can be taken.
+//! Size of a socket's receive buffer: small while more comes than can be taken.
 //!
 //! A large buffer bridges a pause of the reader and a burst of senders. While a reader has had no
 //! rest for a second and datagrams are lost all the time, it bridges nothing: it is full, whatever
@@ -23,7 +23,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// Watches the reader of one socket.
 pub(crate) struct Backlog {
-    /// What the kernel granted at first.
+    /// Bytes of receive buffer that the kernel granted at first.
     granted_bytes: u64,
     small: bool,
     busy: Busy,

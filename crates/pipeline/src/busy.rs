@@ -1,4 +1,4 @@
-//! How busy a thread is.
+//! Share of time in which a thread is busy, window by window.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub(crate) struct Busy {
 
 /// A window that has ended.
 pub(crate) struct Window {
-    /// How long it was.
+    /// Length of the window.
     pub(crate) length: Duration,
     /// The share of it in which the thread had no rest.
     pub(crate) busy: f64,
@@ -43,7 +43,7 @@ impl Busy {
         Some(Window { length, busy })
     }
 
-    /// When the window will have ended.
+    /// Time at which the window will have ended.
     #[cfg(test)]
     pub(crate) fn end(&self) -> Instant {
         self.since + WINDOW

@@ -37,7 +37,7 @@ impl Share {
         }
     }
 
-    /// Whether more is kept than may be.
+    /// True if more bytes are kept than the share has.
     pub(crate) fn is_over(&self) -> bool {
         self.used.load(Relaxed) > self.bytes_max
     }
@@ -56,7 +56,7 @@ impl Share {
     }
 }
 
-/// What one connection makes its worker keep.
+/// Account of the bytes that one connection makes its worker keep.
 pub(crate) struct Held {
     used: Arc<AtomicU64>,
     bytes: u64,

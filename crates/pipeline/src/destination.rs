@@ -14,7 +14,7 @@ use crate::places;
 use crate::quarantine::Kept;
 use crate::stored;
 
-/// How long a sink may take to put back what it has in hand.
+/// Timeout for a sink to put back what it has in hand.
 const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// A destination as it runs.
@@ -29,7 +29,7 @@ pub(crate) struct Destination {
     thread: JoinHandle<()>,
 }
 
-/// What a destination needs of the process.
+/// Parts of the process that a destination needs.
 pub(crate) struct Surroundings<'a> {
     pub(crate) log: &'a Arc<Log>,
     pub(crate) ledger: &'a Ledger,
@@ -113,7 +113,7 @@ impl Destination {
         }
     }
 
-    /// Whether the sink has ended, which it must not while it is wanted.
+    /// True if the sink has ended, which it must not while it is wanted.
     pub(crate) fn ended(&self) -> bool {
         self.thread.is_finished()
     }

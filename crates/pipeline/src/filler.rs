@@ -1,14 +1,47 @@
-//! Fills batches of one source in one worker: frame, parse and count while the bytes are warm,
-//! then hand the batch to the queue.
+//! Filler of batches: one worker's side of one source, from its bytes to batches in the queue.
 //!
-//! # In reading order
-//! 1. `open`: the batch that is being filled. `study`: what its events are.
-//! 2. `held`: parts of events that wait for the others.
-//! 3. `tally`: counts, and `post`: how they come into the ledger.
-//! 4. `away`: batches that other cores study, and that come back in order.
+//! Reading order: `open`, `study`, `held`, `tally`, `post`, `away`, `offload`.
+//!
+//! # What it guarantees
+//! * Batches reach the queue in the order of reading, also those that other cores studied.
+//! * An event counts as received together with its fate: accepted, rejected or held.
+//!
+//! # States
+//! A [`Filler`] is either alone or lending. The other three states come beside, each by itself.
+//!
+//! | State | Test | Meaning |
+//! |---|---|---|
+//! | alone | `!away.is_on()` | the worker studies the open batch itself |
+//! | lending | `away.is_on()` | the open batch is only framed; pool and worker study flushed ones |
+//! | parts waiting | `!groups.is_empty()` | parts of events wait for the others |
+//! | reload pending | another `generation` | the open batch has the settings of before |
+//! | answers owed | `owed.is_open()` | the open batch has RELP messages; only while alone |
+//!
+//! | Call | From | To |
+//! |---|---|---|
+//! | `share` | alone, lending | the same: it sets `wanted` for the next `choose` |
+//! | `choose` in `flush` | alone | lending: wanted, allowed, no group, no lent parts for 10 s |
+//! | `choose`, `come_home` | lending | alone, after all lent batches were passed on |
+//! | `keep_at_home` | alone, lending | alone for good: it is called before RELP is read |
+//! | `recognise` | alone | parts waiting, if a rule says so |
+//! | `take_back` | lending | parts waiting, if a lent batch had parts |
+//! | `ripen` | parts waiting | alone; complete and overdue groups enter the batch, others wait |
+//! | `Source::replace_settings` | any | reload pending; a reload calls it, not the worker |
+//! | `begin` | reload pending | new settings; all groups are ready for `ripen` |
+//! | `frame_until` | alone | answers owed, by RELP messages |
+//! | `flush` | answers owed | none: `next_due` returns the acks of a durable or refused batch |
+//! | `close` | any | alone, with nothing open, lent, waiting, pending or owed |
+//!
+//! # Limits
+//! A batch is full at [`limits::BATCH_FLUSH_BYTES`] or [`limits::BATCH_FLUSH_RECORDS`], earlier if
+//! it is lent (`away`). It is due after `LINGER`, in a trickle at the next tick.
+//!
+//! # After a crash
+//! Open and lent batches and waiting parts are lost; a RELP sender repeats each unanswered message.
 
 mod away;
 mod held;
+mod offload;
 mod open;
 mod post;
 mod study;
@@ -28,8 +61,9 @@ use inrush_transport::stream::{CIPHER_READ_BYTES, Connection, Read};
 use inrush_transport::udp::Datagram;
 
 use crate::carry::Held;
-use crate::crew::{Crew, Wake};
 use crate::near::Near;
+use crate::now::Now;
+use crate::pool::{Wake, WorkPool};
 use crate::recognise::{Groups, Room};
 use crate::relp::{ConnectionId, Debt, Handed, Kept, Owed};
 use crate::source::{Settings, Source};
@@ -37,6 +71,7 @@ use crate::trickle::tick_after;
 use crate::unknown::Unknown;
 use away::Away;
 use held::Joined;
+pub(crate) use offload::BatchTask;
 pub(crate) use open::Open;
 use open::Row;
 pub(crate) use study::Study;
@@ -62,27 +97,7 @@ const RECOGNISE_STEP: usize = 256;
 /// message 65,536 rows, 6 MB.
 const FRAME_STEP_BYTES: usize = 128 * 1024;
 
-/// One reading of both clocks, for everything that a worker does in a round.
-#[derive(Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) instant: Instant,
-    pub(crate) wall: Timestamp,
-    /// The time since when what is read may have waited for us.
-    pub(crate) since: Instant,
-}
-
-impl Now {
-    pub(crate) fn read() -> Self {
-        let instant = Instant::now();
-        Self {
-            instant,
-            wall: Timestamp::now(),
-            since: instant,
-        }
-    }
-}
-
-/// What all workers share to hand batches on.
+/// Handles that all workers share to hand batches on.
 #[derive(Clone)]
 pub(crate) struct Doors {
     pub(crate) pool: Arc<BatchPool>,
@@ -90,13 +105,13 @@ pub(crate) struct Doors {
     pub(crate) ledger: Arc<Ledger>,
     /// Memory for parts of events that wait for the others.
     pub(crate) room: Arc<Room>,
-    /// What no rule recognised.
+    /// Kinds of events that no rule recognised.
     pub(crate) unknown: Arc<Unknown>,
     /// Threads that study batches for a worker that cannot keep up.
-    pub(crate) crew: Arc<Crew>,
-    /// What is near to each worker.
+    pub(crate) pool_threads: Arc<WorkPool<BatchTask>>,
+    /// NUMA nodes: processors and arenas that are near to each worker.
     pub(crate) near: Arc<Near>,
-    /// Which worker these are for.
+    /// Number of the worker that these are for.
     pub(crate) worker: usize,
 }
 
@@ -114,7 +129,7 @@ impl Doors {
     }
 }
 
-/// Why bytes of a connection are in no event, as [`Debt::cut_bytes`] gives them.
+/// Reasons that bytes of a connection are in no event, in the order of [`Debt::cut_bytes`].
 const CUT_REASONS: [CutReason; 3] = [
     CutReason::Oversize,
     CutReason::Unframed,
@@ -132,7 +147,7 @@ pub(crate) struct StreamState {
     cut_told: [u64; 3],
 }
 
-/// How the stream is cut into messages.
+/// Decoder that cuts the stream into messages.
 enum Framer {
     Syslog(FrameDecoder),
     Relp(Box<Debt>),
@@ -162,7 +177,7 @@ impl StreamState {
         }
     }
 
-    /// What a RELP connection owes; `None` for all others.
+    /// Session of a RELP connection with the answers that it owes; `None` for all others.
     pub(crate) fn debt(&self) -> Option<&Debt> {
         match &self.framer {
             Framer::Syslog(_) => None,
@@ -220,13 +235,13 @@ impl StreamState {
         self.held.set(self.carry.capacity() + answers, new);
     }
 
-    /// How much is kept for the connection, and since when.
+    /// Account of the bytes that are kept for the connection, and since when.
     pub(crate) fn held(&self) -> &Held {
         &self.held
     }
 }
 
-/// Where frames come from, and when.
+/// Peer that frames come from, and the time of receipt.
 #[derive(Clone, Copy)]
 struct Origin {
     ip: IpAddr,
@@ -241,7 +256,7 @@ struct Intake<'a> {
     records: &'a mut Vec<Record>,
     rows: &'a mut Vec<Row>,
     tally: &'a mut Tally,
-    /// What finds out what an event is at once; `None`: that is done later.
+    /// Study that parses each event at once; `None`: events are studied later.
     study: Option<&'a mut Study>,
     from: Origin,
     events: u64,
@@ -319,7 +334,7 @@ pub(crate) struct Filler {
     owed: Owed,
     /// Batches that are studied elsewhere.
     away: Away,
-    /// When the last batch that had events was handed on.
+    /// Time at which the last batch that had events was handed on.
     handed_on: Instant,
     /// True if so little comes that it may gather until the next tick.
     trickles: bool,
@@ -335,7 +350,7 @@ impl Filler {
         let builder = doors
             .pool
             .lend(&settings.info, settings.syslog.message_bytes_max());
-        let away = Away::new(Arc::clone(&doors.crew), wake);
+        let away = Away::new(Arc::clone(&doors.pool_threads), wake);
         Self {
             groups: Groups::new(Arc::clone(&doors.room)),
             open: Open::new(builder),
@@ -466,8 +481,7 @@ impl Filler {
         self.study.recognise(&mut self.open, events_min, hold, now);
     }
 
-    /// What takes the frames of a connection into the batch, and beside it the answers that are
-    /// owed.
+    /// Intake of a connection's frames into the batch, and beside it the answers that are owed.
     fn intake(&mut self, connection: &Connection, now: Now) -> (Intake<'_>, &mut Owed) {
         let ip = connection.peer();
         let peer = self.open.builder.peer(Peer {
@@ -514,7 +528,8 @@ impl Filler {
         intake.end();
     }
 
-    /// Where the next datagram goes, for who wants to have that memory at hand.
+    /// Free memory of the batch, into which the next datagram goes: for a caller that prefetches
+    /// it.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.open.builder.space()
     }
@@ -580,14 +595,14 @@ impl Filler {
         }
     }
 
-    /// Whether there is something to be handed on, or to be counted.
+    /// True if there is something to be handed on, to be counted or to be answered.
     fn waits(&self) -> bool {
         let open = &self.open;
         let uncounted = open.tally.empty > 0 || open.filtered.0 > 0 || open.held.0 > 0;
         !open.is_empty() || uncounted || self.owed.is_open()
     }
 
-    /// Whether nothing more is to come into the batch.
+    /// True if the batch has its bytes or records: nothing more is to come into it.
     fn is_full(&self) -> bool {
         self.open.builder.filled() >= limits::BATCH_FLUSH_BYTES
             || self.open.len() >= self.away.records_max()
@@ -618,7 +633,8 @@ impl Filler {
         }
     }
 
-    /// When the open batch has to be handed on; `None` if it has nothing.
+    /// Time at which the open batch has to be handed on or the next group of parts has waited long
+    /// enough, the earlier one. `None` if there is neither.
     pub(crate) fn due(&self) -> Option<Instant> {
         let batch = self.waits().then(|| {
             let since = self.open.since;

@@ -1,4 +1,4 @@
-//! What a stop gave up, told to the next process: events that were accepted, and neither delivered
+//! Events that a stop gave up, told to the next process: they were accepted, and neither delivered
 //! nor on disk when the process ended. The next ledger begins with them, as accepted and as
 //! `dropped{shutdown}`.
 //!
@@ -25,7 +25,7 @@ type Counts = BTreeMap<String, u64>;
 pub(crate) struct GivenUp {
     /// `None` if it could not be made.
     file: Option<Mutex<File>>,
-    /// What an earlier process gave up.
+    /// Events that an earlier process gave up.
     before: Counts,
 }
 

@@ -8,8 +8,8 @@ use inrush_sink::SinkConfig;
 use crate::config::Config;
 use crate::owner::Owner;
 
-/// What Inrush keeps in `data_dir`. What else is there is not ours: `file` destinations have
-/// permissions of their own.
+/// Names of the files and folders of Inrush in `data_dir`. What else is there is not ours: `file`
+/// destinations have permissions of their own.
 const OURS: [&str; 7] = [
     "queue",
     "quarantine",

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// What a file has; `None` if there is none.
+/// Bytes of a file; `None` if there is none.
 ///
 /// # Errors
 /// It cannot be read, or is larger than `bytes_max`.
@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// What a file that nobody wrote like this is refused with.
+/// Error that refuses a file that nobody wrote like this.
 pub(crate) fn not_ours() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not as it was written")
 }

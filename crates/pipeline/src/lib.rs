@@ -14,7 +14,7 @@
 //! 1. [`config`]: from a file to checked options.
 //! 2. `pipeline`: starts, reloads and stops everything.
 //! 3. `acceptor`, `stream`, `udp`: the threads that read.
-//! 4. `filler`: from bytes to batches; `pressure`, `crew`: who helps a worker without rest; `relp`:
+//! 4. `filler`: from bytes to batches; `pressure`, `pool`: help for a saturated worker; `relp`:
 //!    who is answered when; `source`: what the workers of a source share; `senders`: who sends to
 //!    it.
 //! 5. [`recognise`]: packs, and who asks them; `names`: hosts that events do not name; `unknown`:
@@ -27,29 +27,36 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod checked;
 pub mod config;
 pub mod explain;
 pub mod flow;
 mod given_up;
 pub mod recognise;
 pub mod replay;
+pub mod samples;
 
 mod acceptor;
 mod backlog;
 mod bounds;
 mod busy;
 mod carry;
-mod crew;
 mod destination;
+mod enrichment;
 mod filler;
 mod home;
 mod keep;
+mod meter;
+mod metrics_page;
 mod names;
 mod near;
+mod now;
 mod owner;
 mod pipeline;
 mod places;
+mod pool;
 mod pressure;
+mod progress;
 pub mod quarantine;
 mod queue;
 mod refusals;
@@ -60,6 +67,8 @@ mod source;
 mod status;
 mod stored;
 mod stream;
+mod topology;
+mod trend;
 mod trickle;
 mod udp;
 mod unknown;
@@ -68,12 +77,14 @@ mod zones;
 
 pub use admin::{
     Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, OtherSenders, ReloadReport,
-    Sample, SenderList, SenderStatus, SourceStatus, UnknownStatus,
+    SenderList, SenderStatus, SourceStatus, UnknownStatus,
 };
 pub use bounds::disk_asks;
+pub use config::{socket_count, worker_count};
 pub use inrush_packs::schema as pack_schema;
+pub use metrics_page::Sample;
 pub use owner::Owner;
-pub use pipeline::{Loader, Pipeline, StartError};
+pub use pipeline::{Pipeline, StartError};
 pub use places::{admin_connections, shortage};
 pub use refusals::RefusedPeer;
-pub use udp::{socket_count, worker_count};
+pub use topology::Loader;

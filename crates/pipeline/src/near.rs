@@ -1,9 +1,9 @@
-//! What threads of one NUMA node have to themselves: its processors, and arenas in its memory.
+//! NUMA placement: the threads of a node stay on its processors, with arenas in its memory.
 //!
 //! A thread that reads, parses and recognises touches each byte several times. Where memory is
 //! near to some processors and far from others, it stays on one node, and its arenas come from
 //! there and go back there. Inside a node it goes where the scheduler has room for it. Threads of
-//! the crew help whoever needs it, and destinations take from all: they are free.
+//! the pool help whoever needs it, and destinations take from all: they are free.
 
 use std::sync::Arc;
 

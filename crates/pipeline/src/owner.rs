@@ -31,7 +31,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether a process has the directory. Asks without taking it, but for a moment. A directory
+    /// True if a process has the directory. Asks without taking it, but for a moment. A directory
     /// that cannot be looked into counts as taken.
     pub fn is_taken(data_dir: &Path) -> bool {
         [LOCK, NAME].iter().any(
@@ -153,7 +153,7 @@ impl Holder {
         other_device
     }
 
-    /// Whether it cannot be an `inrush` that owns the directory: that has the file alone, and may
+    /// True if it cannot be an `inrush` that owns the directory: that has the file alone, and may
     /// write to it.
     fn is_stranger(self, file: &File) -> bool {
         let process = fs::metadata(format!("/proc/{}", self.process));

@@ -1,16 +1,28 @@
-//! Starts and reloads everything; `stop` ends it.
+//! Pipeline of the process: its start, its reloads, and in `stop` its end.
+//!
+//! # What it guarantees
+//! * Destinations open before sources, so that no event arrives before its way is open.
+//! * A listener that its source keeps stays open over a reload.
+//!
+//! # States
+//! [`Pipeline::start`] runs everything, or stops it again if a destination or source fails.
+//! [`Pipeline::reload`] refuses unusable packs and options that need a restart before any change.
+//! Any other problem is reported, and the rest is taken on. [`Pipeline::stop`] ends everything.
+//!
+//! # After a crash
+//! The queue on disk continues from its cursors, so some events may be sent twice. Open batches and
+//! a queue in memory are lost; a RELP sender repeats each unanswered message.
 
 mod stop;
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use inrush_event::{Counter, DropReason, Ledger, Protocol, Timestamp};
-use inrush_queue::{Log, QuarantineLog};
-use inrush_sink::{Quarantine, SinkConfig, Store, StoreSlot};
+use inrush_queue::QuarantineLog;
+use inrush_sink::{Quarantine, SinkConfig};
 use inrush_transport::activation::Inherited;
 use inrush_transport::config::ListenAddr;
 use inrush_transport::listen;
@@ -19,32 +31,29 @@ use inrush_transport::nodes::Nodes;
 use crate::ReloadReport;
 use crate::acceptor::{Acceptor, Door};
 use crate::config::{Config, SourceConfig, SyslogSource};
-use crate::crew::Crew;
 use crate::destination::{Destination, Surroundings};
+use crate::enrichment::Enrichment;
 use crate::filler::Doors;
-use crate::flow::Meter;
-use crate::flow::trend::Trend;
 use crate::given_up::GivenUp;
 use crate::home;
-use crate::names::Names;
+use crate::meter::Meter;
 use crate::near::Near;
 use crate::owner::Owner;
 use crate::places::Places;
+use crate::pool::WorkPool;
 use crate::quarantine::{self, Kept};
 use crate::queue::{self, open_log};
-use crate::recognise::{Known, Room};
+use crate::recognise::Room;
 use crate::source::{Settings, Source};
 use crate::stream::{StreamWorker, WorkerHandle};
+use crate::topology::{self, Graph, Listener, Loader, RunningSource, Shared};
 use crate::udp::{self, UdpWorker};
 use crate::unknown::Unknown;
-use crate::watch::{Progress, Watch};
+use crate::watch::Watch;
 use crate::zones::KeptZones;
 use stop::wait_until;
 
-/// Reads the configuration again for a reload; one line a problem.
-pub type Loader = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
-
-/// Why the pipeline could not start or take on a configuration: one line each.
+/// Reasons that the pipeline could not start or take on a configuration, one line each.
 #[derive(Debug)]
 pub struct StartError(pub Vec<String>);
 
@@ -60,68 +69,6 @@ impl StartError {
     fn one(line: impl ToString) -> Self {
         Self(vec![line.to_string()])
     }
-}
-
-/// A source and its doors.
-pub(crate) struct RunningSource {
-    pub(crate) source: Arc<Source>,
-    config: SyslogSource,
-    pub(crate) listeners: Vec<Listener>,
-}
-
-/// One listening address.
-pub(crate) struct Listener {
-    configured: ListenAddr,
-    /// What it is really bound to.
-    pub(crate) bound: ListenAddr,
-    pub(crate) udp: Vec<UdpWorker>,
-}
-
-/// What a reload changes, under one lock.
-pub(crate) struct Graph {
-    pub(crate) config: Config,
-    pub(crate) sources: Vec<RunningSource>,
-    pub(crate) destinations: Vec<Destination>,
-    pub(crate) recognition: Known,
-}
-
-/// The parts that live as long as the process.
-pub(crate) struct Shared {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) started: Timestamp,
-    pub(crate) reloads: Counter,
-    pub(crate) reload_failures: Counter,
-    pub(crate) progress: Mutex<Progress>,
-    /// Noted once a second by the watch; never held over anything else.
-    pub(crate) trend: Mutex<Trend>,
-    /// Held while a snapshot is gathered. Order: this, then the graph, then the trend.
-    pub(crate) meter: Mutex<Meter>,
-    /// Held while the graph changes, which may wait for a sink to end.
-    graph: Mutex<Graph>,
-    /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
-    live_sources: Mutex<Vec<Arc<Source>>>,
-    /// The embedded stores of the graph, for searches, which must not wait for it either.
-    live_stores: Mutex<Vec<(String, Arc<StoreSlot>)>>,
-    /// The names of senders, for those who must not wait for the graph.
-    live_names: Mutex<Option<Arc<Names>>>,
-    /// Places for connections.
-    pub(crate) places: Arc<Places>,
-    zones: KeptZones,
-    given_up: GivenUp,
-    inherited: Mutex<Inherited>,
-    pub(crate) quarantine: Arc<Kept>,
-    pub(crate) doors: Doors,
-    loader: Loader,
-    workers: Mutex<Vec<StreamWorker>>,
-    /// For orders to the workers while the above is being joined.
-    handles: Vec<WorkerHandle>,
-    acceptor: Mutex<Option<Acceptor>>,
-    /// Listeners that were closed while their threads waited for room in the queue.
-    leaving: Mutex<Vec<(Arc<Source>, Listener)>>,
-    /// The queue's thread, if it has a disk.
-    writer: Mutex<Option<JoinHandle<()>>>,
-    _owner: Owner,
 }
 
 /// A running pipeline.
@@ -141,7 +88,7 @@ impl Pipeline {
         let owner = home::open(&config).map_err(|what| {
             StartError::one(format!("data_dir {}: {what}", config.data_dir.display()))
         })?;
-        let known = Known::receiving(&config, None).map_err(StartError)?;
+        let known = Enrichment::receiving(&config, None).map_err(StartError)?;
         let shared = Shared::open(&config, known, inherited, loader, owner);
         let shared = shared.map_err(StartError::one)?;
         let shared = Arc::new(shared);
@@ -184,7 +131,7 @@ impl Pipeline {
         graph.sources.iter().flat_map(of).collect()
     }
 
-    /// What the admin API may ask.
+    /// Interface for the admin API.
     pub fn admin(&self) -> Arc<dyn crate::Admin> {
         Arc::clone(&self.shared) as _
     }
@@ -208,7 +155,7 @@ impl Pipeline {
 impl Shared {
     fn open(
         config: &Config,
-        recognition: Known,
+        recognition: Enrichment,
         inherited: Inherited,
         loader: Loader,
         owner: Owner,
@@ -219,7 +166,7 @@ impl Shared {
         let quarantine = open_quarantine(config);
         let pool = log.pool();
         let budget = config.memory_budget();
-        let cores = udp::worker_count(config.workers);
+        let cores = crate::config::worker_count(config.workers);
         let near = Near::new(Nodes::of_process(), Arc::clone(&pool));
         near.keep_free(budget.pool_arenas());
         let doors = Doors {
@@ -228,7 +175,7 @@ impl Shared {
             ledger: Arc::clone(&ledger),
             room: Room::new(),
             unknown: Unknown::new(),
-            crew: Crew::new(cores),
+            pool_threads: WorkPool::new(cores),
             near,
             worker: 0,
         };
@@ -276,45 +223,14 @@ impl Shared {
         })
     }
 
-    pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
-        self.graph.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The sources, without waiting for a change of the graph to be done.
-    pub(crate) fn live_sources(&self) -> Vec<Arc<Source>> {
-        lock(&self.live_sources).clone()
-    }
-
-    pub(crate) fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
-        let slots = lock(&self.live_stores).clone();
-        let open = |(name, slot): (String, Arc<StoreSlot>)| Some((name, slot.get()?));
-        slots.into_iter().filter_map(open).collect()
-    }
-
-    /// The stores that cannot be searched, with the reason.
-    pub(crate) fn held_stores(&self) -> Vec<(String, String)> {
-        let slots = lock(&self.live_stores).clone();
-        let held = |(name, slot): (String, Arc<StoreSlot>)| Some((name, slot.why_not()?));
-        slots.into_iter().filter_map(held).collect()
-    }
-
-    pub(crate) fn live_names(&self) -> Option<Arc<Names>> {
-        lock(&self.live_names).clone()
-    }
-
-    /// What no rule recognised.
-    pub(crate) fn unknown_kinds(&self) -> &Unknown {
-        &self.doors.unknown
-    }
-
     fn publish(&self, graph: &Graph) {
         let store = |to: &Destination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
         let stores = graph.destinations.iter().filter_map(store).collect();
         let sources = graph.sources.iter();
         let sources = sources.map(|running| Arc::clone(&running.source)).collect();
-        *lock(&self.live_names) = graph.recognition.names.clone();
-        *lock(&self.live_stores) = stores;
-        *lock(&self.live_sources) = sources;
+        *topology::lock(&self.live_names) = graph.recognition.names.clone();
+        *topology::lock(&self.live_stores) = stores;
+        *topology::lock(&self.live_sources) = sources;
     }
 
     fn start_destinations(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
@@ -365,14 +281,14 @@ impl Shared {
         &self,
         name: &str,
         config: &SyslogSource,
-        known: &Known,
+        known: &Enrichment,
     ) -> Result<(RunningSource, Vec<String>), String> {
         let source = Source::new(
             name,
             Settings::resolve(name, config, None, known)?,
             &self.ledger,
         );
-        self.zones.give(&source);
+        self.zones.give(&source.name, &source.zones);
         let mut running = RunningSource {
             source,
             config: config.clone(),
@@ -414,7 +330,7 @@ impl Shared {
     fn open_udp(&self, running: &RunningSource, address: ListenAddr) -> Result<Listener, String> {
         let options = &running.config.udp;
         let inherited = self.inherited(&address).into_iter().map(Into::into);
-        let workers = self.doors.crew.size() + 1;
+        let workers = self.doors.pool_threads.size() + 1;
         let opened = udp::open(address, options, workers, inherited.collect())?;
         let mut bound = address;
         let mut udp = Vec::new();
@@ -515,7 +431,7 @@ impl Shared {
             return Err(problems);
         }
         // From here on something changes: names of senders may be forgotten.
-        let known = Known::receiving(&config, Some(&graph.recognition))?;
+        let known = Enrichment::receiving(&config, Some(&graph.recognition))?;
         if known.fingerprint != graph.recognition.fingerprint {
             report
                 .changed
@@ -687,7 +603,7 @@ impl Shared {
         &self,
         running: &mut RunningSource,
         wanted: &SyslogSource,
-        known: &Known,
+        known: &Enrichment,
     ) -> Vec<String> {
         let before = Some((&running.config, &*running.source));
         match Settings::resolve(&running.source.name, wanted, before, known) {
@@ -713,32 +629,11 @@ impl Shared {
         self.reap();
     }
 
-    fn leaving(&self) -> MutexGuard<'_, Vec<(Arc<Source>, Listener)>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Closes the listeners whose threads have ended.
-    pub(crate) fn reap(&self) {
-        let mut leaving = self.leaving();
-        let ended = |(_, listener): &mut (_, Listener)| listener.udp.iter().all(UdpWorker::ended);
-        for (source, listener) in leaving.extract_if(.., ended) {
-            listener.udp.into_iter().for_each(UdpWorker::join);
-            source.forget_sockets(listener.bound);
-        }
-    }
-
     fn with_acceptor(&self, order: impl FnOnce(&Acceptor)) {
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(acceptor) = acceptor.as_ref() {
             order(acceptor);
         }
-    }
-
-    /// Threads that have ended although they are wanted, by name.
-    pub(crate) fn dead_workers(&self) -> bool {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.iter().any(StreamWorker::ended) || acceptor.as_ref().is_some_and(Acceptor::ended)
     }
 }
 
@@ -753,11 +648,7 @@ fn open_quarantine(config: &Config) -> Arc<Kept> {
     quarantine
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How long a reload waits for the threads of a listener that it closes.
+/// Timeout for the threads of a listener that was closed, at a reload and at the stop.
 const LEAVING_BOUND: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

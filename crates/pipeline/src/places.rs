@@ -90,7 +90,8 @@ pub(crate) fn reserve(config: &Config, limit: u64) -> u64 {
     QUEUE_FILES + OTHER_FILES + destinations + admin_connections(limit) as u64
 }
 
-/// What a configuration asks for beyond a limit of open files, and what to do; `None` if it fits.
+/// Warning that a configuration asks for more than a limit of open files, with the remedy; `None`
+/// if it fits.
 ///
 /// It runs all the same: connections beyond the limit are refused and counted.
 pub fn shortage(config: &Config, limit: u64) -> Option<String> {
@@ -123,7 +124,8 @@ pub fn shortage(config: &Config, limit: u64) -> Option<String> {
     })
 }
 
-/// What one address is: all of IPv4, the /64 of IPv6, which is what one host or site is given.
+/// Address by which connections are counted: all of IPv4, the /64 of IPv6, which is what one host
+/// or site is given.
 pub(crate) fn one(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
@@ -139,7 +141,7 @@ fn share(places: u64) -> u64 {
     }
 }
 
-/// Why there is no place.
+/// Reason that a connection gets no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Full {
     /// One address has its share.
@@ -291,7 +293,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many places of a listener one address may have.
+/// Bound of the places that one address may have of a listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     /// As configured: 0 is no bound, `None` a share.

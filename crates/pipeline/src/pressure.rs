@@ -1,4 +1,4 @@
-//! Whether a worker has so much to do that others should help it.
+//! Decides if a worker has so much to do that others should help it.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ impl Pressure {
         self.helped += time;
     }
 
-    /// Whether the worker is to share its work from now on, if that has changed.
+    /// Decision that the worker is to share its work from now on, or not; `None`: as before.
     pub(crate) fn judge(&mut self, now: Instant) -> Option<bool> {
         let mut idle = std::mem::take(&mut self.idle);
         let judged = self.judge_by(now, || idle.idle_cpus(now));

@@ -1,4 +1,16 @@
-//! Quarantine as the pipeline uses it: where sinks put what is refused, and how it is sent again.
+//! Quarantine of the process: keeps refused events, lists them, removes them and replays them.
+//!
+//! # What it guarantees
+//! * A refused event is synced to disk before `put` returns. After a failed put its sink keeps it.
+//! * One replay or removal runs at a time. A second fails at once: two could send an event twice.
+//! * A replay removes an entry only after the queue has made its copy durable.
+//!
+//! # Limits
+//! A list has `LISTED` entries by default, `LISTED_MAX` at most, and ends after `LISTED_BYTES_MAX`.
+//! A replay waits for the queue every `BATCHES_PER_WAIT` batches, `DURABLE_BOUND` at most.
+//!
+//! # After a crash
+//! An entry that a replay has appended but not removed is still there, and may be sent twice.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,13 +35,13 @@ const LISTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Batches that are sent again before it is waited until they are durable.
 const BATCHES_PER_WAIT: usize = 16;
 
-/// How long it is waited for that; the queue's disk hangs if it takes longer.
+/// Timeout of that wait; the queue's disk hangs if it takes longer.
 const DURABLE_BOUND: Duration = Duration::from_secs(10);
 
 /// The folder under the data directory.
 pub const FOLDER: &str = "quarantine";
 
-/// Which entries a request means: those that every given condition fits.
+/// Filter of the entries that a request means: those that every given condition fits.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuarantineQuery {
@@ -54,7 +66,7 @@ pub struct QuarantineQuery {
 }
 
 impl QuarantineQuery {
-    /// Whether it says which entries it means, if only that it means all.
+    /// True if it says which entries it means, if only that it means all.
     pub fn is_chosen(&self) -> bool {
         self.all
             || self.destination.is_some()
@@ -92,11 +104,11 @@ pub struct QuarantineList {
     pub bytes_max: u64,
     /// The oldest entries that fit, as [`push_entry`] writes them.
     pub entries: Vec<Value>,
-    /// Whether there are more.
+    /// True if more entries fit than are listed.
     pub more: bool,
 }
 
-/// What became of a replay.
+/// Result of a replay.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ReplayReport {
     /// Events that went to the queue and left quarantine.
@@ -106,21 +118,12 @@ pub struct ReplayReport {
     pub left_behind: u64,
     /// Events that stay in quarantine, since their destination is not configured.
     pub not_configured: u64,
-    /// Why it ended early, if it did: what was not reached stays in quarantine.
+    /// Reason that it ended early, if it did: what was not reached stays in quarantine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
 }
 
-/// Where a sink that is only looked at would put what is refused.
-pub(crate) struct Nowhere;
-
-impl Quarantine for Nowhere {
-    fn put(&self, _: &str, _: &[Refused]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-/// Where sinks put what is refused.
+/// Quarantine of the process, into which sinks put what is refused.
 pub(crate) struct Kept {
     pub(crate) log: QuarantineLog,
     /// Held while a replay or a removal is under way: two at once could send events twice.

@@ -9,7 +9,7 @@ use inrush_queue::{Log, QueueOptions};
 use inrush_sink::SinkConfig;
 
 use crate::config::Config;
-use crate::status::Page;
+use crate::metrics_page::MetricsPage;
 use crate::{Edge, EdgeKind};
 
 /// The options of the queue, with what depends on its disk filled in: its size, and what the stores
@@ -57,7 +57,7 @@ pub(crate) fn open_log(config: &Config, ledger: &Arc<Ledger>) -> io::Result<Arc<
     Ok(log)
 }
 
-/// Whether the queue makes progress.
+/// Health of the queue: ok unless it is stalled, with the reason.
 pub(crate) fn edge(log: &Log) -> Edge {
     let stall = log.levels().stall;
     Edge {
@@ -69,8 +69,8 @@ pub(crate) fn edge(log: &Log) -> Edge {
     }
 }
 
-/// What the queue holds.
-pub(crate) fn metrics(log: &Log, page: &mut Page) {
+/// Adds the levels of the queue and the backlog of each destination to the metrics page.
+pub(crate) fn metrics(log: &Log, page: &mut MetricsPage) {
     let levels = log.levels();
     for (metric, value) in [
         (Metric::QueueBytes, levels.bytes as f64),

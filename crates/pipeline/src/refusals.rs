@@ -38,17 +38,17 @@ const LASTING_NS: i64 = 300_000_000_000;
 pub struct RefusedPeer {
     /// Its address; of IPv6 the first 64 bits stand for a site.
     pub address: IpAddr,
-    /// What it is counted under in `connection_errors`.
+    /// Name that it is counted under in `connection_errors`.
     pub reason: &'static str,
-    /// Why, in words.
+    /// Reason in words, with the detail of the last refusal.
     pub why: String,
-    /// What to do.
+    /// Remedy for the operator.
     pub remedy: &'static str,
     /// Connections.
     pub count: u64,
-    /// When the first one was turned away, in milliseconds since 1970.
+    /// Time at which the first one was turned away, in milliseconds since 1970.
     pub first_ms: i64,
-    /// When the last one was turned away, in milliseconds since 1970.
+    /// Time at which the last one was turned away, in milliseconds since 1970.
     pub last_ms: i64,
 }
 
@@ -125,7 +125,8 @@ impl Refusals {
         }
     }
 
-    /// What the log is to be told now: what was not said yet, the most frequent first.
+    /// Lines for the log that are due now: refusals that were not said yet, the most frequent
+    /// first.
     pub(crate) fn lines(&mut self, now: Instant) -> Vec<String> {
         let too_soon = |at: Instant| now.saturating_duration_since(at) < LINES_EVERY;
         if self.said_at.is_some_and(too_soon) {
@@ -180,7 +181,7 @@ impl Refusals {
         self.others
     }
 
-    /// What goes on: for each reason the address that was turned away most often of late.
+    /// Spells that go on: for each reason the address that was turned away most often of late.
     pub(crate) fn lasting(&self, now: Timestamp) -> Vec<Lasting> {
         let mut by_reason: HashMap<Refusal, Lasting> = HashMap::new();
         let recent = |row: &Row| now.0.saturating_sub(row.last.0) <= LASTING_NS;

@@ -1,4 +1,4 @@
-//! What a RELP connection owes its peer: answers that follow durability, in the order of arrival.
+//! Answers that a RELP connection owes its peer: they follow durability, in the order of arrival.
 //!
 //! # The way of an answer
 //! 1. A message is put into the open batch of its source, and an [`Ack`] beside it.
@@ -28,7 +28,7 @@ pub(crate) struct ConnectionId {
     pub(crate) serial: u64,
 }
 
-/// What is answered.
+/// Kind of a transaction that is to be answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     /// Messages of the batch.
@@ -50,7 +50,7 @@ pub(crate) struct Ack {
     what: What,
 }
 
-/// What became of a batch.
+/// Fate of a batch at the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Appended at this position.
@@ -93,12 +93,12 @@ impl Owed {
         });
     }
 
-    /// Whether someone waits for the open batch.
+    /// True if a peer waits for an answer to the open batch.
     pub(crate) fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether someone waits for a batch that was handed on.
+    /// True if a peer waits for an answer to a batch that was handed on.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.handed.is_empty()
     }
@@ -133,7 +133,7 @@ impl Owed {
     }
 }
 
-/// What a frame puts into the batch.
+/// Part of a message that a frame puts into the batch.
 pub(crate) enum Kept {
     /// A message.
     Whole(Span),
@@ -157,7 +157,7 @@ pub(crate) struct Debt {
     /// Transactions whose answer is not in `out` yet.
     unanswered: usize,
     due: VecDeque<Due>,
-    /// What the message gets whose start was kept.
+    /// Answer to the message whose start was kept.
     cut: Answer,
     out: Vec<u8>,
     /// Bytes of `out` that the connection has taken.
@@ -244,12 +244,12 @@ impl Debt {
         ]
     }
 
-    /// Whether the sender has opened its session.
+    /// True if the sender has opened its session, or the session has ended.
     pub(crate) fn is_open(&self) -> bool {
         self.session.is_open() || self.session.end().is_some()
     }
 
-    /// Whether the session has ended, and by which fault of the peer.
+    /// End of the session, with the fault of the peer if there was one; `None` while it goes on.
     pub(crate) fn end(&self) -> Option<Option<EndReason>> {
         Some(match self.session.end()? {
             End::Closed => None,
@@ -258,17 +258,18 @@ impl Debt {
         })
     }
 
-    /// What is wrong with a stream that the peer has finished.
+    /// Fault of a stream that the peer has finished: it ended inside a frame.
     pub(crate) fn fault_at_end(&self) -> Option<EndReason> {
         self.cut_short.then_some(EndReason::RelpCutShort)
     }
 
-    /// Whether no more is to be read until answers have gone out.
+    /// True if [`limits::RELP_UNANSWERED_MAX`] messages are unanswered: no more is to be read until
+    /// answers have gone out.
     pub(crate) fn is_full(&self) -> bool {
         self.unanswered >= limits::RELP_UNANSWERED_MAX
     }
 
-    /// Whether nothing is unanswered.
+    /// True if nothing is unanswered.
     pub(crate) fn is_clear(&self) -> bool {
         self.unanswered == 0
     }
@@ -327,7 +328,7 @@ impl Debt {
         self.out.capacity() + self.due.capacity() * size_of::<Due>()
     }
 
-    /// Whether everything that may be written is with the kernel.
+    /// True if everything that may be written is with the kernel.
     pub(crate) fn is_drained(&self, connection: &Connection) -> bool {
         self.due.is_empty() && self.out.is_empty() && connection.is_flushed()
     }

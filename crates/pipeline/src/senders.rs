@@ -1,7 +1,16 @@
-//! Who sends to a source: noted once a batch, from what the batch already holds.
+//! Senders of a source: counts, rate, clock skew, format and a sample record of each address.
 //!
-//! A newcomer is always listed: where the list is full, the sender that was not seen for longest
-//! makes room, and what it brought goes to [`Others`], so that the sums stay right.
+//! # What it guarantees
+//! * A newcomer is always listed. In a full list the sender not seen for longest makes room.
+//! * Counts of a sender that made room go to [`Others`], so that the sums stay right.
+//! * A system clock that is set back stops neither the rate nor the samples.
+//!
+//! # Limits
+//! `SENDERS_MAX` senders a source. `SAMPLES_MAX` of them have a sample of `SAMPLE_BYTES_MAX` bytes,
+//! replaced after `SAMPLE_EVERY_NS`. Rates are measured over windows of `WINDOW_NS`.
+//!
+//! # After a crash
+//! Nothing is kept. A reload that keeps the source keeps its senders.
 
 use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
@@ -27,7 +36,7 @@ const SAMPLE_EVERY_NS: i64 = 1_000_000_000;
 /// one event in several seconds, short enough to see a surge.
 const WINDOW_NS: i64 = 10_000_000_000;
 
-/// What one sender brought in a batch.
+/// Counts of what one sender brought in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerTally {
     pub(crate) ip: IpAddr,
@@ -44,14 +53,14 @@ struct Sample {
     at: Timestamp,
 }
 
-/// What is known of one sender.
+/// State of one sender: counts, rate, clock skew, last format, sample.
 #[derive(Clone)]
 pub(crate) struct Sender {
     pub(crate) first_seen: Timestamp,
     pub(crate) last_seen: Timestamp,
     pub(crate) events: u64,
     pub(crate) bytes: u64,
-    /// How its last event was read.
+    /// Header format of its last event.
     pub(crate) format: Format,
     /// The clock of its last event less ours, in nanoseconds; `None` if it carried no time.
     pub(crate) skew_ns: Option<i64>,
@@ -130,12 +139,12 @@ impl Sender {
     }
 }
 
-/// Whether a span of so many nanoseconds has passed. A clock that was set back ends it too.
+/// True if a span of so many nanoseconds has passed. A clock that was set back ends it too.
 fn is_over(elapsed: i64, span: i64) -> bool {
     !(0..span).contains(&elapsed)
 }
 
-/// What senders brought that are not remembered any more.
+/// Sums over the senders that are not remembered any more.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Others {
     /// Times that a sender made room; one that came back counts anew.
@@ -213,7 +222,7 @@ impl Senders {
         self.by_ip.iter().map(row).collect()
     }
 
-    /// What those brought that are not in the list.
+    /// Sums over the senders that are not in the list.
     pub(crate) const fn others(&self) -> Others {
         self.others
     }

@@ -16,33 +16,34 @@ use inrush_transport::tls::ServerTls;
 use inrush_transport::udp::UdpProbe;
 
 use crate::config::SyslogSource;
+use crate::enrichment::Enrichment;
 use crate::names::Names;
 use crate::places::Bound;
-use crate::recognise::{Known, Recognition};
+use crate::recognise::Recognition;
 use crate::refusals::Refusals;
 use crate::senders::{Others, PeerTally, Sender, Senders};
 use crate::shape::Shape;
 use crate::zones::Zones;
 
-/// What a reload can change of a source. Connections that are open keep the framing that they
-/// began with; everything else holds from the next batch on.
+/// Settings of a source that a reload can change. Connections that are open keep the framing that
+/// they began with; everything else holds from the next batch on.
 pub(crate) struct Settings {
     pub(crate) info: Arc<SourceInfo>,
     pub(crate) syslog: SyslogOptions,
     pub(crate) zone: Zone,
     pub(crate) stream: StreamOptions,
     pub(crate) tls: Option<Arc<ServerTls>>,
-    /// What events are recognised by.
+    /// Packs and context that events are recognised by, if any.
     pub(crate) recognition: Option<Recognition>,
     /// The names of senders.
     pub(crate) names: Option<Arc<Names>>,
-    /// What a user's own expressions make of them.
+    /// A user's own transforms and routes of events, if any.
     pub(crate) shape: Option<Arc<Shape>>,
 }
 
 impl Settings {
-    /// What the options of the source `name` come to. The TLS of `before`, which runs now, goes on
-    /// if its options are the same.
+    /// Resolves the options of the source `name`. The TLS of `before`, which runs now, goes on if
+    /// its options are the same.
     ///
     /// # Errors
     /// In words: a certificate or a time zone that cannot be used.
@@ -50,7 +51,7 @@ impl Settings {
         name: &str,
         config: &SyslogSource,
         before: Option<(&SyslogSource, &Source)>,
-        known: &Known,
+        known: &Enrichment,
     ) -> Result<Self, String> {
         let said = |error: &dyn std::fmt::Display| format!("source {name}: {error}");
         let same = before.filter(|(options, _)| options.tls == config.tls);
@@ -80,7 +81,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// How many places one address may have at a listener.
+    /// Bound of the places that one address may have at a listener.
     pub(crate) fn bound(&self) -> Bound {
         Bound {
             most: self.stream.max_connections_per_address.map(u64::from),
@@ -108,7 +109,7 @@ pub(crate) struct Source {
     ends: [Counter; EndReason::ALL.len()],
     pub(crate) tls_reloads: Counter,
     pub(crate) tls_reload_failures: Counter,
-    /// What is known of the zones of its senders.
+    /// Time zones of its senders, as far as they were guessed.
     pub(crate) zones: Zones,
     sequence: AtomicU64,
     /// Counts the changes of `settings`, so that a worker looks at the lock only after one.
@@ -205,7 +206,7 @@ impl Source {
         }
     }
 
-    /// Who was turned away.
+    /// Account of the connections that were turned away, locked.
     pub(crate) fn refusals(&self) -> MutexGuard<'_, Refusals> {
         lock(&self.refusals)
     }

@@ -1,4 +1,15 @@
-//! What the admin API may ask, answered from the running graph.
+//! Admin interface of the running pipeline: health, sources, destinations, senders and metrics.
+//!
+//! # What it guarantees
+//! * Ledger, senders, stores and quarantined entries are listed without the lock of the graph. Most
+//!   other answers may wait for a reload.
+//! * An explanation copies the configuration and releases the graph before it works.
+//! * A ledger includes the kernel's drops of this moment.
+//! * A source is unhealthy after its UDP thread, any stream worker or the acceptor has ended.
+//!
+//! # Limits
+//! `SENDERS_LISTED` senders are listed, unparsed ones first, then by last event; `others` sums the
+//! rest. A queue without room is an alarm after `BLOCKED_TOO_LONG`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,69 +17,30 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use inrush_event::{Format, LedgerSnapshot, Metric, Timestamp};
-use inrush_sink::{ErrorReason, LastError, SinkStatus, Store};
+use inrush_sink::{ErrorReason, SinkStatus, Store};
 
 use crate::admin::{
-    Admin, DestinationStatus, Edge, EdgeKind, Health, OtherSenders, ReloadReport, Sample,
-    SenderList, SenderStatus, SourceStatus, UnknownStatus,
+    Admin, DestinationStatus, Edge, EdgeKind, Health, OtherSenders, ReloadReport, SenderList,
+    SenderStatus, SourceStatus, UnknownStatus,
 };
 use crate::config::AdminOptions;
 use crate::destination::Destination;
 use crate::explain;
-use crate::flow::{DestinationState, FlowSnapshot};
-use crate::pipeline::{RunningSource, Shared};
+use crate::flow::{FlowSnapshot, Trouble};
+use crate::metrics_page::{MetricsPage, Sample};
 use crate::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
 use crate::queue;
 use crate::senders::{Others, Sender};
 use crate::source::Source;
+use crate::topology::{RunningSource, Shared};
 use crate::udp::UdpWorker;
+use crate::zones;
 
 /// A queue that is full for a moment is back-pressure at work; for this long it is an alarm.
 const BLOCKED_TOO_LONG: Duration = Duration::from_secs(5);
 
 /// Senders that one answer lists.
 const SENDERS_LISTED: usize = 10_000;
-
-/// What is wrong with a destination.
-pub(crate) enum Trouble {
-    /// Its thread ended by a fault.
-    Ended,
-    /// Its last attempt failed.
-    Failing {
-        since: Timestamp,
-        error: Option<LastError>,
-    },
-    /// Events are pending and none was taken for a while.
-    Stalled { since: Timestamp },
-}
-
-impl Trouble {
-    fn since(&self) -> Option<Timestamp> {
-        match self {
-            Self::Ended => None,
-            Self::Failing { since, .. } | Self::Stalled { since } => Some(*since),
-        }
-    }
-
-    /// For the operator.
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Ended => "its thread ended by a fault; reload or restart".to_owned(),
-            Self::Failing { error, .. } => {
-                error.as_ref().map_or_else(String::new, |e| e.text.clone())
-            }
-            Self::Stalled { .. } => "events are pending and none was taken".to_owned(),
-        }
-    }
-
-    pub(crate) fn state(&self) -> DestinationState {
-        match self {
-            Self::Ended => DestinationState::Ended,
-            Self::Failing { .. } => DestinationState::Failing,
-            Self::Stalled { .. } => DestinationState::Stalled,
-        }
-    }
-}
 
 impl Shared {
     /// The ledger with the kernel's drops and the oldest pending events brought up to date.
@@ -80,7 +52,7 @@ impl Shared {
         self.ledger.snapshot()
     }
 
-    /// Whether a thread has ended that reads for this source.
+    /// True if a thread that reads for this source has ended.
     pub(crate) fn is_dead(&self, running: &RunningSource) -> bool {
         let dead_udp = running
             .listeners
@@ -96,7 +68,7 @@ impl Shared {
         })
     }
 
-    /// What is wrong with a destination, if anything is.
+    /// Fault of a destination, if it has one.
     pub(crate) fn trouble(&self, destination: &Destination) -> Option<Trouble> {
         let status = &destination.status;
         if destination.ended() {
@@ -258,7 +230,7 @@ impl Admin for Shared {
     }
 
     fn metrics(&self) -> Vec<Sample> {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         let ledger = self.ledger_now();
         page.ledger(&ledger);
         let failures = self.graph().recognition.failures.counts();
@@ -296,7 +268,7 @@ impl Admin for Shared {
             page.add(metric, vec![], value as f64);
         }
         page.add(Metric::ProcessStart, vec![], self.started.0 as f64 / 1e9);
-        page.samples
+        page.into_samples()
     }
 }
 
@@ -340,7 +312,7 @@ fn sender_status(source: &str, ip: IpAddr, sender: &Sender, now: Timestamp) -> S
         bytes: sender.bytes,
         rate: sender.rate(now),
         clock_skew_ms: sender.skew_ns.map(|skew| skew as f64 / MS as f64),
-        zone_guessed: sender.zone_guessed.map(explain::offset),
+        zone_guessed: sender.zone_guessed.map(zones::offset),
         recognised: sender.format.name(),
         unknown: sender.format == Format::Unparsed,
         sample: sample.map(|text| text.into_owned()),
@@ -387,25 +359,7 @@ fn error_counts(status: &SinkStatus) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The metrics page while it is gathered.
-#[derive(Default)]
-pub(crate) struct Page {
-    samples: Vec<Sample>,
-}
-
-impl Page {
-    pub(crate) fn add(&mut self, metric: Metric, labels: Vec<(&'static str, &str)>, value: f64) {
-        let labels = labels
-            .into_iter()
-            .map(|(name, text)| (name, text.to_owned()))
-            .collect();
-        self.samples.push(Sample {
-            metric,
-            labels,
-            value,
-        });
-    }
-
+impl MetricsPage {
     fn store(&mut self, name: &str, store: &Store) {
         let (levels, done) = (store.levels(), &store.counters);
         for (metric, value) in [

@@ -1,4 +1,4 @@
-//! What the process tells a store, and the ledger of it.
+//! Registers a store: tells it the claims on its disk, and the ledger its account.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

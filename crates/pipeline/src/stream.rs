@@ -1,5 +1,17 @@
-//! The stream workers: each drives many TCP, TLS and RELP connections of all sources by
-//! readiness. What is particular to RELP, whose messages are answered, is in `answers`.
+//! Stream workers: threads that each drive many TCP, TLS and RELP connections by readiness.
+//!
+//! # What it guarantees
+//! * Each ready connection is read once in its turn, so that a hot one cannot starve the others.
+//! * The worker's [`Share`] bounds open frames and unread answers: `relieve` gives up the oldest.
+//! * A panic costs a worker its connections and their unposted events, but not its thread.
+//! * An unanswered RELP message is repeated by its sender, so that no panic or crash loses it.
+//!
+//! # States
+//! A connection is nameless until `name` has read its PROXY header, then open. `close` removes it.
+//! RELP adds two in `answers`: paused, at too many unanswered messages, and closing.
+//!
+//! # Limits
+//! Last reading: `LAST_READ` at a stop, `LAST_READS` reads of a connection at a source's removal.
 
 mod answers;
 
@@ -18,9 +30,10 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 
 use crate::carry::Share;
-use crate::crew::Wake;
-use crate::filler::{Doors, Filler, Now, StreamState};
+use crate::filler::{Doors, Filler, StreamState};
+use crate::now::Now;
 use crate::places::Place;
+use crate::pool::Wake;
 use crate::pressure::Pressure;
 use crate::relp::ConnectionId;
 use crate::source::Source;
@@ -56,7 +69,7 @@ pub(crate) struct StreamWorker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the acceptor holds of a worker.
+/// Handle to a stream worker: its channel of orders, its waker and its load.
 #[derive(Clone)]
 pub(crate) struct WorkerHandle {
     orders: Sender<Order>,
@@ -126,8 +139,8 @@ impl StreamWorker {
             napped: None,
             stop_at: None,
         };
-        let name = format!("stream-{number}");
-        let thread = thread::Builder::new().name(name).spawn(move || {
+        let thread = thread::Builder::new().name(format!("stream-{number}"));
+        let thread = thread.spawn(move || {
             worker.doors.keep_near();
             worker.run();
         })?;
@@ -160,7 +173,7 @@ impl StreamWorker {
         }
     }
 
-    /// Whether the thread has ended.
+    /// True if the worker's thread has ended.
     pub(crate) fn ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -170,7 +183,7 @@ struct Slot {
     connection: Connection,
     /// Its place among all connections; goes with it.
     place: Place,
-    /// Whether its peer is not known yet: a PROXY header will name it.
+    /// True while its peer is not known: a PROXY header will name it.
     nameless: bool,
     state: StreamState,
     /// Index into `fillers`.
@@ -181,7 +194,7 @@ struct Slot {
     queued: bool,
     /// The peer has shut down its side: read on until the end is seen.
     hang_up: bool,
-    /// When the session of a RELP connection must be open.
+    /// Deadline for the session of a RELP connection to be open.
     open_by: Instant,
     /// Set once a RELP connection is only written to.
     closing: Option<Closing>,
@@ -190,9 +203,9 @@ struct Slot {
 /// A RELP connection that ends when all is answered.
 struct Closing {
     reason: Option<EndReason>,
-    /// Whether the peer is to be told, and has not been yet.
+    /// True if the peer is to be told, and has not been yet.
     hint: bool,
-    /// When it ends even if answers are missing.
+    /// Time at which it ends even if answers are missing.
     deadline: Instant,
 }
 
@@ -206,7 +219,7 @@ struct Worker {
     ready: VecDeque<usize>,
     fillers: Vec<Filler>,
     pressure: Pressure,
-    /// Whether a batch that was lent to others is being studied here.
+    /// True if a batch that was lent to others is being studied here.
     helping: bool,
     /// Ends our own sleep.
     wake: Arc<Wake>,
@@ -214,7 +227,7 @@ struct Worker {
     share: Share,
     /// Connections so far.
     serial: u64,
-    /// Whether to be woken when more becomes durable.
+    /// True while we are to be woken when more becomes durable.
     awaiting: Arc<AtomicBool>,
     _hook: DurableHook,
     cipher: Vec<u8>,

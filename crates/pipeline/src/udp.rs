@@ -9,22 +9,21 @@
 mod open;
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_event::AutoCount;
 use inrush_transport::config::UdpBalance;
 use inrush_transport::udp::{Read, UdpProbe, UdpReceiver};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::backlog::Backlog;
-use crate::crew::Wake;
-use crate::filler::{Doors, Filler, Now};
+use crate::filler::{Doors, Filler};
+use crate::now::Now;
+use crate::pool::Wake;
 use crate::pressure::Pressure;
 use crate::source::Source;
 use crate::trickle::Trickle;
@@ -36,8 +35,6 @@ pub(crate) use open::open;
 /// Datagrams that are looked at before anything else is: sockets with small buffers emptied again,
 /// and others helped.
 const TOGETHER: usize = 256;
-
-pub use open::socket_count;
 
 const SOCKET: Token = Token(0);
 const WAKE: Token = Token(1);
@@ -68,7 +65,7 @@ impl UdpWorker {
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let wake = Wake::new(&waker);
         let stop = Arc::new(AtomicBool::new(false));
-        let name = format!("udp-{}", source.name);
+        let thread = thread::Builder::new().name(format!("udp-{}", source.name));
         let probes = receiver.probes();
         let worker = Worker {
             poll,
@@ -84,7 +81,7 @@ impl UdpWorker {
             stop_at: None,
             shared,
         };
-        let thread = thread::Builder::new().name(name).spawn(move || {
+        let thread = thread.spawn(move || {
             doors.keep_near();
             worker.run();
         })?;
@@ -112,7 +109,7 @@ impl UdpWorker {
         }
     }
 
-    /// Whether the thread has ended.
+    /// True if the thread has ended.
     pub(crate) fn ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -234,8 +231,8 @@ impl Worker {
         }
     }
 
-    /// Whether emptying the socket after the order to stop has taken too long: the kernel would
-    /// not refuse what still comes.
+    /// True if emptying the socket after the order to stop has taken too long: the kernel would not
+    /// refuse what still comes.
     fn late(&mut self) -> bool {
         let now = Instant::now();
         now >= *self.stop_at.get_or_insert(now + LAST_READ)
@@ -267,7 +264,7 @@ impl Worker {
     }
 }
 
-/// How long to rest after draining a socket.
+/// Rest after draining a socket: its length, by the rate and the receive buffer.
 struct Pause {
     /// Datagrams that the receive buffer surely holds, at the kernel's worst overhead.
     capacity: u64,
@@ -333,15 +330,6 @@ impl Pause {
         let fills = self.capacity / Self::HEADROOM;
         let rest = Duration::from_nanos(fills.saturating_mul(1_000_000_000) / self.rate);
         (rest >= Self::REST_MIN).then(|| rest.min(Self::REST_MAX))
-    }
-}
-
-/// Cores that take events in: by default all that the process may use, by its affinity and the
-/// quota of its cgroup.
-pub fn worker_count(workers: AutoCount) -> usize {
-    match workers {
-        AutoCount::Count(n) => usize::from(n.get()),
-        AutoCount::Auto => thread::available_parallelism().map_or(1, NonZeroUsize::get),
     }
 }
 

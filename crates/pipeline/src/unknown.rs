@@ -1,4 +1,4 @@
-//! What no rule recognised: kinds of such events, with a sample of each.
+//! Events that no rule recognised: their kinds, with a sample of each.
 //!
 //! A kind is a source, a header format and a program. Workers note theirs once an event that fell
 //! back, in a short list of their own, and tell all once a batch; which rule came nearest to a
@@ -28,31 +28,32 @@ const PROGRAM_BYTES_MAX: usize = 64;
 /// Bytes of a sample: what a rule looks at is at the beginning.
 const SAMPLE_BYTES_MAX: usize = 2048;
 
-/// What tells kinds of events apart.
+/// Key of a kind of events.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Kind {
     /// The name of the source.
     pub(crate) source: Arc<str>,
-    /// How the header was read.
+    /// Format of the header.
     pub(crate) format: Format,
     /// The program, cut; empty if there is none.
     pub(crate) program: Box<[u8]>,
 }
 
-/// What is known of a kind.
+/// State of a kind: count, times, sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     /// Events since it was first noted.
     pub(crate) events: u64,
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
-    /// Who sent the sample.
+    /// Address of the sender of the sample.
     pub(crate) sender: Option<IpAddr>,
     /// The first event, cut.
     pub(crate) sample: Arc<[u8]>,
 }
 
-/// What no rule recognised, for all workers. The lock is taken once a batch that has such events.
+/// Kinds of events that no rule recognised, for all workers. The lock is taken once a batch that
+/// has such events.
 pub(crate) struct Unknown {
     kinds: Mutex<LruCache<Kind, Seen, RandomState>>,
 }

@@ -8,76 +8,29 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use inrush_event::{LedgerSnapshot, Timestamp};
+use inrush_event::LedgerSnapshot;
 use inrush_transport::heap;
 use inrush_transport::refusal::Refusal;
 use inrush_transport::tls::Refresh;
 
 use crate::config::memory_limit;
-use crate::pipeline::Shared;
+use crate::topology::Shared;
 
 const TICK: Duration = Duration::from_secs(1);
 
 /// The loss line comes at most this often, and only when something was lost since the last one.
 const LOSS_LINE: Duration = Duration::from_secs(10);
 
-/// A destination with events pending that has taken none for this long is stalled.
-const STALLED: Duration = Duration::from_secs(15);
-
 /// Names of senders and guesses of zones are written down this often, if there are new ones.
 const KEEP: Duration = Duration::from_secs(60);
 
-/// What the allocator holds free is looked at this often: both looking and giving back take its
-/// locks for a moment.
+/// Interval at which the memory that the allocator holds free is looked at. Both looking and giving
+/// back take its locks for a moment.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
 /// Bytes: the least that is worth giving back, or this part of the memory limit.
 const FREE_BYTES: u64 = 16 * 1024 * 1024;
 const FREE_PART: u64 = 32;
-
-/// When each destination last took something.
-#[derive(Default)]
-pub(crate) struct Progress {
-    destinations: HashMap<String, Step>,
-}
-
-struct Step {
-    settled: u64,
-    at: Instant,
-    at_wall: Timestamp,
-    pending: u64,
-}
-
-impl Progress {
-    fn note(&mut self, ledger: &LedgerSnapshot) {
-        let now = Instant::now();
-        for (name, row) in &ledger.destinations {
-            let settled = row.accepted - row.pending;
-            let step = self.destinations.entry(name.clone()).or_insert(Step {
-                settled,
-                at: now,
-                at_wall: Timestamp(ledger.at_ns),
-                pending: 0,
-            });
-            // Without anything pending there is nothing to take.
-            if step.settled != settled || step.pending == 0 {
-                *step = Step {
-                    settled,
-                    at: now,
-                    at_wall: Timestamp(ledger.at_ns),
-                    pending: 0,
-                };
-            }
-            step.pending = row.pending;
-        }
-    }
-
-    /// Since when a destination has had events pending and taken none, if that is too long.
-    pub(crate) fn stalled_since(&self, name: &str) -> Option<Timestamp> {
-        let step = self.destinations.get(name)?;
-        (step.pending > 0 && step.at.elapsed() >= STALLED).then_some(step.at_wall)
-    }
-}
 
 /// The running watch.
 pub(crate) struct Watch {
@@ -196,7 +149,7 @@ fn refresh_certificates(shared: &Shared) {
     }
 }
 
-/// What was lost, and when that was last said.
+/// Totals of losses as the log last had them, and the time of that line.
 #[derive(Default)]
 struct Losses {
     said: HashMap<String, u64>,
@@ -288,24 +241,5 @@ mod tests {
         let line = losses.line(&ledger.snapshot(), start + LOSS_LINE).unwrap();
         assert!(line.contains("+2 (total 5)"), "{line}");
         assert_eq!(losses.line(&ledger.snapshot(), start + 3 * LOSS_LINE), None);
-    }
-
-    #[test]
-    fn a_destination_is_stalled_only_while_something_is_pending() {
-        let ledger = Ledger::new();
-        let destination = ledger.destination("d");
-        destination.accepted.add(1);
-        destination.pending.add(1);
-        let mut progress = Progress::default();
-        progress.note(&ledger.snapshot());
-        assert_eq!(progress.stalled_since("d"), None, "not long enough");
-        let step = progress.destinations.get_mut("d").unwrap();
-        step.at = step.at.checked_sub(STALLED).unwrap();
-        progress.note(&ledger.snapshot());
-        assert!(progress.stalled_since("d").is_some());
-        destination.pending.sub(1);
-        destination.delivered.add(1);
-        progress.note(&ledger.snapshot());
-        assert_eq!(progress.stalled_since("d"), None);
     }
 }

@@ -1,16 +1,14 @@
-//! What a source knows of the zones of its senders, and what it says of that. It outlives a restart
-//! (`kept`).
+//! Time zones guessed of a source's senders: parser, counters and log lines. The guesses outlive a
+//! restart (`kept`).
 
 mod kept;
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use inrush_codec::{Guess, Guesses, Parser};
+use inrush_codec::{Guess, Guesses, Parser, Zone};
 use inrush_event::{Counter, Timestamp};
 
-use crate::explain::offset;
-use crate::source::Settings;
 pub(crate) use kept::KeptZones;
 
 /// Guesses that are written to the log in a minute; metrics have all of them. Who invents senders
@@ -36,11 +34,12 @@ pub(crate) struct Zones {
 
 impl Zones {
     /// A parser of the headers of events.
-    pub(crate) fn parser(&self, settings: &Settings) -> Parser {
-        let zone = settings.zone.clone();
-        match settings.syslog.guess_timezone {
-            true => Parser::guessing(zone, Arc::clone(&self.guesses)),
-            false => Parser::new(zone),
+    ///
+    /// `zone` is the source's; with `guess` those of its senders are guessed.
+    pub(crate) fn parser(&self, zone: &Zone, guess: bool) -> Parser {
+        match guess {
+            true => Parser::guessing(zone.clone(), Arc::clone(&self.guesses)),
+            false => Parser::new(zone.clone()),
         }
     }
 
@@ -69,7 +68,7 @@ impl Zones {
         tracing::info!(source, %sender, ?host, %from, %to, "{words}");
     }
 
-    /// Whether there is a line left of those of this minute.
+    /// True if one more line may be said in this minute; counts it.
     fn may_say(&self, now: Timestamp) -> bool {
         let minute = now.0.div_euclid(MINUTE_NS);
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +79,7 @@ impl Zones {
         said.1 <= SAID_MAX
     }
 
-    /// How many guesses were made, changed and ended, each with its name.
+    /// Number of guesses made, changed and ended, each with its name.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
         [
             ("made", self.made.get()),
@@ -88,6 +87,13 @@ impl Zones {
             ("ended", self.ended.get()),
         ]
     }
+}
+
+/// Minutes east of UTC as `+02:00`.
+pub(crate) fn offset(minutes: i16) -> String {
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let minutes = minutes.unsigned_abs();
+    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 #[cfg(test)]

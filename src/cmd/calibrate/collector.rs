@@ -1,4 +1,4 @@
-//! Who answers in place of Splunk while the rate is measured: takes every event and forgets it.
+//! Collector in place of Splunk while the rate is measured: takes every event and forgets it.
 //!
 //! Its threads are named [`THREAD`], so that their CPU time is not taken for the pipeline's. They
 //! end with the connections, which the pipeline closes when it stops.
@@ -23,7 +23,7 @@ const READ_BYTES: usize = 256 << 10;
 /// Bytes of the longest head that is waited for, and of a question for acknowledgements.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 
-/// Where it listens.
+/// Addresses on which it listens, in plain HTTP and under TLS.
 pub(super) struct Collector {
     pub(super) http: SocketAddr,
     pub(super) https: SocketAddr,
@@ -89,7 +89,7 @@ fn answer(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
     }
 }
 
-/// What of a request is looked at.
+/// Fields of a request's head that are looked at.
 #[derive(Default)]
 struct Head {
     body_bytes: u64,

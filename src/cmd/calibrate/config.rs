@@ -1,4 +1,4 @@
-//! What of a configuration is changed while the rate is measured, and only that:
+//! Changes of a configuration while the rate is measured, and only these:
 //!
 //! | in the configuration | while it is measured |
 //! |---|---|
@@ -29,16 +29,17 @@ use inrush_transport::config::{ClientAuth, ListenAddr, ProxyProtocol};
 /// the rest soon sets the pace.
 const QUEUE_BYTES_MAX: u64 = 512 << 20;
 
-/// What is left to destinations at the end: nothing of it is waited for.
+/// Shutdown timeout while the rate is measured: what is left to destinations at the end is not
+/// waited for.
 const SHUTDOWN: Period = Period(Duration::from_millis(100));
 
-/// What the load goes to.
+/// Source and protocol that the load goes to.
 pub(super) struct Driven {
     pub(super) source: String,
     pub(super) protocol: Protocol,
 }
 
-/// Where everything goes instead.
+/// Folder and addresses that everything goes to instead.
 pub(super) struct Place<'a> {
     pub(super) folder: &'a Path,
     /// Our own collector.
@@ -70,7 +71,7 @@ pub(super) fn driven(config: &Config) -> anyhow::Result<Driven> {
     bail!("no source of this configuration listens on anything that a load can be sent to")
 }
 
-/// Whether anything but reading headers is done with events before they are kept.
+/// True if anything but reading headers is done with events before they are kept.
 pub(super) fn recognises(config: &Config) -> bool {
     config.packs.enabled
         || !config.transforms.is_empty()

@@ -19,13 +19,13 @@ use super::threads::{LOAD_THREAD, Watched};
 /// Between two looks at the threads.
 const STEP: Duration = Duration::from_millis(20);
 
-/// How long the pipeline may take until the first event is delivered.
+/// Timeout until the pipeline has delivered the first event.
 const FIRST_MAX: Duration = Duration::from_secs(20);
 
 /// From the first event that is delivered until it is watched: queue and pools are full by then.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What all runs have in common.
+/// Parameters that all runs have in common.
 pub(super) struct Course<'a> {
     pub(super) driven: &'a Driven,
     pub(super) event_bytes: u64,
@@ -155,7 +155,7 @@ impl Course<'_> {
     }
 }
 
-/// What a generator that did not run has to say.
+/// Error of a generator that did not run.
 fn said(report: Result<Report, LoadError>) -> anyhow::Result<()> {
     // Its words hold those of its cause already.
     report.map(|_| ()).map_err(anyhow::Error::msg)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use inrush_pipeline::Owner;
 
-/// What its name begins with; the number of the process follows.
+/// Prefix of its name; the number of the process follows.
 const PREFIX: &str = ".inrush-doctor-";
 
 /// A folder that is removed, with what is in it, when this goes.

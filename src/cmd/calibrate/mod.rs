@@ -40,10 +40,10 @@ pub(crate) const EVENT_BYTES: u64 = 800;
 /// Bytes that must be free beside those that the configuration has the queue leave free.
 const FREE_BYTES_MIN: u64 = 3 << 30;
 
-/// How long the pipeline is watched.
+/// Time for which the pipeline is watched.
 const WATCH: Duration = Duration::from_secs(4);
 
-/// How long it is watched without what recognises: only the CPU time of reading is asked for.
+/// Time for which it is watched without what recognises: only the CPU time of reading is asked for.
 const WATCH_BARE: Duration = Duration::from_millis(1500);
 
 /// A signal ended it.

@@ -1,4 +1,4 @@
-//! What the threads of the pipeline use, told apart from ours by their names: those of
+//! CPU time and disk waits of the pipeline's threads, told apart from ours by their names: those of
 //! ARCHITECTURE.md, "Threads".
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub(super) struct Watched {
     looks: u32,
 }
 
-/// What they used.
+/// CPU time and disk waits of the threads that were watched.
 pub(super) struct Used {
     pub(super) pipeline: Vec<ThreadUse>,
     /// CPU seconds of generator, collector and of the thread that watches.
@@ -46,7 +46,7 @@ impl Watched {
         }
     }
 
-    /// What they used in the `seconds` since.
+    /// Returns what they used in the `seconds` since.
     pub(super) fn end(&self, seconds: f64) -> Used {
         self.account(threads(), seconds)
     }
@@ -82,7 +82,7 @@ impl Watched {
     }
 }
 
-/// Whose it is; `None` for ours.
+/// Stage of the pipeline that the thread is of; `None` for ours.
 fn stage(thread: &ThreadTime) -> Option<Stage> {
     let name = thread.name.as_str();
     let is_main = thread.id == u64::from(std::process::id());
@@ -94,7 +94,7 @@ fn stage(thread: &ThreadTime) -> Option<Stage> {
         Stage::Sync
     } else if name == "queue" || name == "queue-tidy" {
         Stage::Queue
-    } else if begins(&["udp-", "stream-", "crew-", "acceptor"]) {
+    } else if begins(&["udp-", "stream-", "pool-", "acceptor"]) {
         Stage::Intake
     } else if begins(&["to-", "store-"]) {
         Stage::Send

@@ -10,10 +10,10 @@ use inrush_transport::tls::Validity;
 
 use super::certificates::dates;
 
-/// What each of three steps may take: the name, the health, the token.
+/// Timeout of each of three steps: the name, the health, the token.
 const STEP: Duration = Duration::from_secs(3);
 
-/// What was found out.
+/// Findings about the collectors.
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) collectors: Vec<Collector>,

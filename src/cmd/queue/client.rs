@@ -8,10 +8,10 @@ use inrush_pipeline::config::Config;
 use inrush_pipeline::quarantine::QuarantineQuery;
 use serde_json::Value;
 
-/// How long an answer may take to begin: a large replay is written and synced first.
+/// Timeout until an answer begins: a large replay is written and synced first.
 const ANSWER_MAX: Duration = Duration::from_secs(600);
 
-/// How long the connection may take: it is our own machine.
+/// Timeout of the connection: it is our own machine.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// The variable of the environment that holds a token, where the API asks for one.
@@ -61,7 +61,7 @@ pub(crate) fn post(
     Ok(body)
 }
 
-/// What opens the door of the admin API: INRUSH_TOKEN, or the first of `admin.tokens`.
+/// Token for the admin API: INRUSH_TOKEN, or the first of `admin.tokens`.
 pub(crate) fn token(config: Option<&Config>) -> Option<String> {
     let given = std::env::var(TOKEN_VARIABLE).ok();
     let given = given.filter(|token| !token.trim().is_empty());

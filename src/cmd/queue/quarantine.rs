@@ -130,7 +130,7 @@ fn cat(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
     Ok(complain(entries.as_ref()))
 }
 
-/// What a change means: something, and not all by oversight.
+/// Query of a change, checked to name events, so that nobody changes all by oversight.
 fn chosen(change: &Change) -> anyhow::Result<QuarantineQuery> {
     let query = change.which.query(change.all);
     if !query.is_chosen() {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::args::Where;
 use super::ls::megabytes;
 
-/// How often the eye is told how far it is.
+/// Time between two updates of the progress on the terminal.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
 /// Reads the queue; exit code 1 if anything in it is damaged.

@@ -1,4 +1,4 @@
-//! Where records come from: the store, quarantine, or a file of JSON lines. They are streamed.
+//! Origins of records: the store, quarantine, or a file of JSON lines. They are streamed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,13 +22,13 @@ use crate::cmd::Usage;
 /// Takes a record; says whether there is any use in more.
 pub(super) type Take<'a> = dyn FnMut(Stored<'_>) -> anyhow::Result<ControlFlow<()>> + 'a;
 
-/// What was to be read and could not, in words.
+/// Descriptions of what was to be read and could not.
 pub(super) type Missing = Vec<String>;
 
 /// Things that could not be read and are named one by one; more are counted.
 const MISSING_MAX: usize = 20;
 
-/// Where records come from.
+/// Origin of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin<'a> {
     Store,
@@ -158,7 +158,7 @@ impl Gathered {
     }
 }
 
-/// How many refused events there are in that time, by the destination that refused them.
+/// Number of refused events in that time, by the destination that refused them.
 pub(super) fn refused_by(
     config: &Config,
     destination: Option<&str>,

@@ -1,4 +1,4 @@
-//! What is printed in the end: for people, or as one JSON document.
+//! Report of a replay in the end: for people, or as one JSON document.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};

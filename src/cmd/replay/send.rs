@@ -16,7 +16,7 @@ use super::watch::Watch;
 use super::{Done, Job, read};
 use crate::cmd::Usage;
 
-/// How long it is waited for destinations before it is looked whether there is any use in it.
+/// Time of one wait for destinations, before it is looked whether there is any use in more.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// Gives pages to destinations.
@@ -24,7 +24,7 @@ pub(crate) struct Sender<'a> {
     delivery: Delivery,
     watch: &'a Watch,
     only_changed: bool,
-    /// Where what was refused before is taken out, once it is delivered.
+    /// Takes events that were refused before out of quarantine, once they are delivered.
     settler: Option<Settler<'a>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn run(job: &Job<'_>, done: &mut Done) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether what is named on the command line is there.
+/// Checks that what is named on the command line is there.
 ///
 /// # Errors
 /// A wrong use.
@@ -76,8 +76,8 @@ pub(super) fn check(job: &Job<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Where records of the store or of a file go: as the command line says, or to the one destination
-/// that there is beside stores.
+/// Destinations of records of the store or of a file: as the command line says, or the one
+/// destination that there is beside stores.
 fn destinations(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let named = &job.args.destination;
     if job.origin == Origin::Store {

@@ -21,9 +21,9 @@ const NUMBERS_BYTES_MAX: usize = 4000;
 /// Takes entries out.
 pub(super) struct Settler<'a> {
     config: &'a Config,
-    /// Where the running process is asked.
+    /// Admin address of the running process.
     admin: SocketAddr,
-    /// Whether the data directory is ours already.
+    /// True if the data directory is ours already.
     owned: bool,
 }
 

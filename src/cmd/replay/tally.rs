@@ -1,4 +1,4 @@
-//! What would change, counted: alike changes together, a few samples of each.
+//! Counts of what would change: alike changes together, a few samples of each.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ const SAMPLES_MAX: usize = 3;
 /// Characters of a record that a sample shows.
 const SAMPLE_CHARS: usize = 400;
 
-/// What was read, and what would come of it.
+/// Counts of what was read, and of what would come of it.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Records that were read again.
     pub(super) read: u64,
-    /// What comes out as it was.
+    /// Events that come out as they were.
     pub(super) same: u64,
-    /// What does not.
+    /// Events that do not.
     pub(super) changed: u64,
-    /// What rules take out, by rule.
+    /// Events that rules take out, by rule.
     pub(super) filtered: BTreeMap<String, u64>,
     /// By what rules events are recognised now.
     pub(super) rules: BTreeMap<String, u64>,
@@ -38,7 +38,7 @@ pub(super) struct Tally {
 /// A value then and now; `None` where it was not kept.
 type Pair = (Option<String>, String);
 
-/// What events of one change have in common.
+/// Properties that events of one change have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Change {
     pub(super) index: Pair,
@@ -46,9 +46,9 @@ pub(super) struct Change {
     pub(super) source: Pair,
     /// Vendor, product and class.
     pub(super) class: Pair,
-    /// Whether the host is another; the hosts may be many, and are in the samples.
+    /// True if the host is another; the hosts may be many, and are in the samples.
     pub(super) host: bool,
-    /// Whether the time is another.
+    /// True if the time is another.
     pub(super) time: bool,
     /// The rules that decide now.
     pub(super) rules: String,
@@ -132,7 +132,7 @@ impl Tally {
         changes
     }
 
-    /// What rules take out, together.
+    /// Events that rules take out, together.
     pub(super) fn filtered_sum(&self) -> u64 {
         self.filtered.values().sum()
     }
@@ -157,7 +157,7 @@ fn milliseconds(names: &Names) -> i64 {
     names.time.0.div_euclid(1_000_000)
 }
 
-/// Whether an event comes out as it was, as far as that is known.
+/// True if an event comes out as it was, as far as that is known.
 pub(super) fn is_same(now: &Names, was: &Names) -> bool {
     let kept = |was: &Option<String>, now: &Option<String>| was.is_none() || was == now;
     now.index == was.index

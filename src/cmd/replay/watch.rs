@@ -12,13 +12,13 @@ use anyhow::Context;
 use inrush_pipeline::replay::View;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// How often it looks.
+/// Time between two looks at the work.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How often a complaint is repeated.
+/// Time between two complaints.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// What is known of the work.
+/// Progress of the work: records read, files done, and the number of files.
 #[derive(Default)]
 struct Known {
     read: AtomicU64,
@@ -66,7 +66,7 @@ impl Watch {
         })
     }
 
-    /// Whether a signal came.
+    /// True if a signal came.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Relaxed)
     }

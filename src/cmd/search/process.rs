@@ -10,10 +10,10 @@ use inrush_store::reply::{Failure, Reply};
 
 use super::{Replies, Searcher};
 
-/// How long the connection may take: it is our own machine.
+/// Timeout of the connection: it is our own machine.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// How long an answer may take to begin: a search waits for its turn as long as it may run.
+/// Timeout until an answer begins: a search waits for its turn as long as it may run.
 const BEGIN_MAX: Duration = Duration::from_secs(130);
 
 /// Time that a page may take: it is in memory.

@@ -45,7 +45,7 @@ pub(super) fn run(place: &Where, args: &ExportArgs) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// Where the events go; a file that is there is never written over.
+/// Opens the output of the events; a file that is there is never written over.
 fn output(path: Option<&Path>) -> anyhow::Result<Box<dyn Write>> {
     let Some(path) = path else {
         return Ok(Box::new(BufWriter::new(io::stdout().lock())));

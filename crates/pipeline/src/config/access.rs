@@ -1,4 +1,4 @@
-//! What the admin API's options must say together: who may come in from where.
+//! Checks of the admin API's options together: the credentials that its address demands.
 
 use super::clients::client_certificates;
 use super::meaning::{place, server_files};

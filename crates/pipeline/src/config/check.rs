@@ -1,4 +1,15 @@
-//! The walk of a located tree along the schema: finds every problem and yields plain values.
+//! Configuration checker: walks the located tree along the schema and yields plain values.
+//!
+//! # What it guarantees
+//! * A value is returned only if it has no fault. Each fault is a finding with its place.
+//! * A fault does not end the walk: all keys and items beside it are checked too. Only a value of
+//!   the wrong kind, `type` or length is not looked into.
+//! * A problem shows a variable as it is written in the file, never its value: it may be a secret.
+//! * A unit or an address is read by the parser of its option, so that both always agree.
+//!
+//! # Limits
+//! A name that the user chooses has at most `NAME_CHARS_MAX` characters. The reader bounds the
+//! tree, and with it the recursion here; [`Findings`] bounds the problems.
 
 use inrush_event::{ByteSize, Network, Period};
 use inrush_transport::config::ListenAddr;
@@ -9,7 +20,7 @@ use super::schema::{Shape, is_required, shape};
 use inrush_yaml::{Entry, Kind, Node, Scalar, kind_name};
 use inrush_yaml::{Findings, Location, listed, nearest};
 
-/// What a value is called in a problem, and where its key stands.
+/// Name of a value in a problem, and the location of its key.
 #[derive(Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) name: &'a str,
@@ -506,7 +517,7 @@ fn bounds_with(schema: &Value, type_limits: bool) -> Option<String> {
     }
 }
 
-/// Whether the maximum is only that of the integer type.
+/// True if the maximum is only that of the integer type.
 fn is_type_limit(schema: &Value) -> bool {
     let most = schema["maximum"].as_u64();
     match schema["format"].as_str() {
@@ -517,7 +528,7 @@ fn is_type_limit(schema: &Value) -> bool {
     }
 }
 
-/// What to give, in words.
+/// Description of the values that a schema accepts, for the remedy of a problem.
 pub(super) fn expected(schema: &Value) -> String {
     match shape(schema) {
         Shape::Object(_) => "a mapping of options".to_owned(),

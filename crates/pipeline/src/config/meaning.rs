@@ -1,13 +1,13 @@
-//! What the schema cannot say: options that need or contradict each other, and files of the world.
+//! Checks beyond the schema: options that need or contradict each other, and files of the world.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use inrush_event::{ByteSize, Protocol};
 use inrush_sink::splunk_hec::SplunkHecConfig;
-use inrush_sink::{SinkConfig, SinkError};
+use inrush_sink::{Quarantine, Refused, SinkConfig, SinkError};
 use inrush_transport::config::{ListenAddr, TlsServerOptions};
 use inrush_transport::tls::ServerTls;
 
@@ -15,8 +15,6 @@ use super::access;
 use super::clients;
 use super::options::{Config, SetOptions, SourceConfig, SyslogSource};
 use super::places;
-use crate::quarantine::Nowhere;
-use crate::shape::{Failures, Shape};
 use inrush_yaml::Node;
 use inrush_yaml::{Findings, Location, listed, nearest, quoted};
 
@@ -65,7 +63,7 @@ fn backlogs(config: &Config, root: &Node, findings: &mut Findings) {
     }
 }
 
-/// Transforms that do something, routes that lead somewhere, and expressions that can be used.
+/// Transforms that do something, and routes that lead somewhere.
 fn shape(config: &Config, root: &Node, findings: &mut Findings) {
     for (at, options) in config.transforms.iter().enumerate() {
         let nothing = options.set == SetOptions::default();
@@ -102,11 +100,6 @@ fn shape(config: &Config, root: &Node, findings: &mut Findings) {
             );
         }
     }
-    if let Err(faults) = Shape::new(config, &Failures::default()) {
-        for (name, fault) in faults {
-            findings.add(place(root, &name), format!("`{name}`: {fault}"));
-        }
-    }
 }
 
 /// Checks what the files that the configuration names hold.
@@ -137,7 +130,7 @@ fn syslog_sources<'c>(
 
 /// The place of the value at `path` (`tls.cert_file`, `endpoints[1]`) below `node`, or of the
 /// innermost part of it that was written.
-pub(super) fn place(node: &Node, path: &str) -> Location {
+pub(crate) fn place(node: &Node, path: &str) -> Location {
     let mut node = node;
     for step in path.split(['.', '[']) {
         let inner = match step.strip_suffix(']') {
@@ -164,7 +157,7 @@ struct Listener<'c> {
 }
 
 impl Listener<'_> {
-    /// Whether the kernel cannot give both what they ask for.
+    /// True if the kernel cannot bind both: same port and kind of socket, overlapping addresses.
     fn collides(&self, other: &Self) -> bool {
         let (ours, theirs) = (self.addr, other.addr);
         let everything = |ip: IpAddr| ip.is_unspecified();
@@ -290,7 +283,16 @@ fn client_files(
     );
 }
 
-/// Whether every one of these files can be opened; reports each that cannot.
+/// Quarantine of a sink that is only looked at: takes nothing.
+struct Nowhere;
+
+impl Quarantine for Nowhere {
+    fn put(&self, _: &str, _: &[Refused]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// True if every one of these files can be opened; reports each that cannot.
 fn all_open(named: &[(&str, Option<&PathBuf>)], node: &Node, findings: &mut Findings) -> bool {
     let mut all = true;
     for (option, path) in named {

@@ -1,8 +1,10 @@
-//! How much memory each part may take: what the file says, or what fits into the limit of the
+//! Memory budget of each part: the size that the file gives, or a share of the limit of the
 //! process.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::thread;
 
 use inrush_event::{AutoCount, ByteSize, Protocol};
 use inrush_host::memory::{Budget, MemoryLimit};
@@ -10,14 +12,13 @@ use inrush_sink::SinkConfig;
 use inrush_transport::config::ListenAddr;
 
 use super::{Config, SourceConfig};
-use crate::udp;
 
-/// What was chosen.
+/// Memory budgets that were chosen, in words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryPlan {
     /// The limit and the parts, in one line.
     pub line: String,
-    /// Why it is too much, if it is.
+    /// Warning that the parts together exceed the limit, if they do.
     pub warning: Option<String>,
 }
 
@@ -29,10 +30,28 @@ pub fn memory_limit() -> Option<&'static MemoryLimit> {
         .as_ref()
 }
 
+/// Cores that take events in: by default all that the process may use, by its affinity and the
+/// quota of its cgroup.
+pub fn worker_count(workers: AutoCount) -> usize {
+    match workers {
+        AutoCount::Count(n) => usize::from(n.get()),
+        AutoCount::Auto => thread::available_parallelism().map_or(1, NonZeroUsize::get),
+    }
+}
+
+/// Threads of a UDP address: one for every two workers by default, for a socket's thread does
+/// nothing but read and parse, and the destinations need the other half.
+pub fn socket_count(sockets: AutoCount, workers: usize) -> usize {
+    match sockets {
+        AutoCount::Count(n) => usize::from(n.get()),
+        AutoCount::Auto => workers.div_ceil(2).clamp(1, 16),
+    }
+}
+
 impl Config {
     /// Gives each part that the file does not size its share of `limit`. `None`: the full sizes.
     pub fn fit_memory(&mut self, limit: Option<&MemoryLimit>) -> MemoryPlan {
-        let cores = udp::worker_count(self.workers);
+        let cores = worker_count(self.workers);
         let budget = match limit {
             Some(limit) => Budget::of(limit.bytes, cores),
             None => Budget::full(cores),
@@ -77,11 +96,11 @@ impl Config {
     /// Bounds the receive buffers of each source. They do not depend on other sources: a reload
     /// that adds one keeps the sockets of all.
     fn fit_sources(&mut self, budget: &Budget) {
-        let workers = udp::worker_count(self.workers);
+        let workers = worker_count(self.workers);
         for SourceConfig::Syslog(syslog) in self.sources.values_mut() {
             let udp = |addr: &&ListenAddr| addr.protocol == Protocol::Udp;
             let addresses = syslog.listen.iter().filter(udp).count();
-            let sockets = addresses * udp::socket_count(syslog.udp.sockets, workers);
+            let sockets = addresses * socket_count(syslog.udp.sockets, workers);
             let each = budget.receive() / sockets.max(1) as u64;
             syslog.udp.fit_memory(each);
         }
@@ -111,7 +130,7 @@ impl Config {
 
     /// The parts, once [`Self::fit_memory`] has chosen them; else their full sizes.
     pub fn memory_budget(&self) -> Budget {
-        let full = || Budget::full(udp::worker_count(self.workers));
+        let full = || Budget::full(worker_count(self.workers));
         self.budget.unwrap_or_else(full)
     }
 }

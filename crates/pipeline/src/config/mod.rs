@@ -4,7 +4,7 @@
 //! * **Read** touches nothing but the file. **Resolve** ([`parse`]) is a function of the text and
 //!   of an environment passed in: YAML becomes a tree in which every value knows its place,
 //!   `${VAR}` is filled in, and the tree is checked against the schema of the options. **Build**
-//!   ([`load`]) adds what only the world knows: that certificates and keys can be read.
+//!   (`load_with`) adds what only the world knows: that certificates and keys can be read.
 //! * All problems are reported at once, each as `file:line:column: what is wrong; what to do`.
 //!   Unknown keys are errors and name the nearest valid one.
 //! * A value of the environment cannot change the structure of the file, and no problem quotes
@@ -45,7 +45,8 @@ use serde_json::Value;
 pub use clients::expired_lists;
 pub use hosts::{DnsServer, HostsOptions, ReverseDnsOptions};
 pub use inrush_yaml::{Environment, Problem, Problems};
-pub use memory::{MemoryPlan, memory_limit};
+pub(crate) use meaning::place;
+pub use memory::{MemoryPlan, memory_limit, socket_count, worker_count};
 pub use options::{
     AdminAddr, AdminOptions, Config, Fallback, MetadataOptions, PacksOptions, RouteOptions,
     SetOptions, SourceConfig, SyslogSource, TransformOptions,
@@ -55,29 +56,48 @@ pub use password::{HashingError, PASSWORD_BYTES_MAX, PasswordHash, PasswordHashE
 /// The configuration that holds without a file.
 pub const BUILTIN_YAML: &str = include_str!("builtin.yaml");
 
-/// What the built-in configuration is called in problems.
+/// Name of the built-in configuration in problems, in place of a file name.
 const BUILTIN_NAME: &str = "built-in configuration";
 
+/// Check of a whole configuration: it is given the tree that the text was read into, for places.
+pub(crate) type Check = fn(&Config, &Node, &mut Findings);
+
 /// Reads, resolves and checks the file at `path`, and that the certificates and keys it names can
-/// be used.
+/// be used. `more` is a check of what this room does not know.
 ///
 /// # Errors
 /// Everything that is wrong with it. The configuration or its environment is at fault.
-pub fn load(path: &Path, env: Environment<'_>) -> Result<Config, Problems> {
+pub(crate) fn load_with(
+    path: &Path,
+    env: Environment<'_>,
+    more: Check,
+) -> Result<Config, Problems> {
     let name = path.display().to_string();
     let text = read(path).map_err(|(at, message)| {
         let mut findings = Findings::default();
         findings.add(at, message);
         findings.into_problems(&name)
     })?;
-    let mut config = resolve(&text, &name, env, meaning::files)?;
+    let mut config = resolve(&text, &name, env, &[more, meaning::files])?;
     // Packs are looked for beside the file that names them.
     let beside = path.parent().unwrap_or(Path::new(""));
     for file in &mut config.packs.files {
         *file = beside.join(&*file);
     }
-    crate::recognise::load(&config)?;
     Ok(config)
+}
+
+/// [`parse`] with one more check.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn parse_with(
+    text: &str,
+    file_name: &str,
+    env: Environment<'_>,
+    more: Check,
+) -> Result<Config, Problems> {
+    resolve(text, file_name, env, &[more])
 }
 
 /// Resolves and checks a configuration's text without touching the world; `file_name` is what
@@ -86,7 +106,7 @@ pub fn load(path: &Path, env: Environment<'_>) -> Result<Config, Problems> {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn parse(text: &str, file_name: &str, env: Environment<'_>) -> Result<Config, Problems> {
-    resolve(text, file_name, env, |_, _, _| {})
+    resolve(text, file_name, env, &[])
 }
 
 impl Config {
@@ -144,17 +164,15 @@ fn read(path: &Path) -> Result<String, (Location, String)> {
     })
 }
 
-type Check = fn(&Config, &Node, &mut Findings);
-
 fn resolve(
     text: &str,
     file_name: &str,
     env: Environment<'_>,
-    world: Check,
+    more: &[Check],
 ) -> Result<Config, Problems> {
     let mut findings = Findings::default();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let config = build(text, env, &mut findings, world);
+    let config = build(text, env, &mut findings, more);
     match config {
         Some(config) => findings.into_result(file_name).map(|()| config),
         None => Err(findings.into_problems(file_name)),
@@ -166,7 +184,7 @@ fn build(
     text: &str,
     env: Environment<'_>,
     findings: &mut Findings,
-    world: Check,
+    more: &[Check],
 ) -> Option<Config> {
     let root = inrush_yaml::read(text, env, findings)?;
     let owner = check::Owner {
@@ -180,7 +198,8 @@ fn build(
     match serde_json::from_value::<Config>(value.clone()) {
         Ok(config) => {
             meaning::check(&config, &root, findings);
-            world(&config, &root, findings);
+            more.iter()
+                .for_each(|check| check(&config, &root, findings));
             Some(config)
         }
         Err(error) => {

@@ -1,6 +1,15 @@
-//! The options that no room below owns: the file as a whole, the admin address, a source.
+//! Options of the file as a whole, of packs, transforms, routes, the admin API and a source.
 //!
-//! Doc comments here are the reference page; the order of fields is its order.
+//! # What it guarantees
+//! * The doc comments of options are the reference page, and the order of fields is its order.
+//! * An unknown key is a fault. The checker finds it; `serde` alone would miss it in
+//!   [`SyslogSource`], because of its `flatten`.
+//! * The field `budget` is no option: no file can set it, and no page shows it.
+//! * `AdminOptions::can_follow` tells a reload if the admin listener can stay open.
+//!
+//! # Limits
+//! At most 1000 `transforms`, 1000 `routes` and 64 `admin.tokens`. A session lasts 1 to 720 hours,
+//! `SESSION_HOURS_DEFAULT` by default.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -273,12 +282,13 @@ impl Default for AdminOptions {
 }
 
 impl AdminOptions {
-    /// Whether who comes in has to show a password or a token.
+    /// True if a client has to show a password or a token.
     pub fn asks(&self) -> bool {
         self.password_hash.is_some() || self.password.is_some() || !self.tokens.is_empty()
     }
 
-    /// Whether a running listener of the options `before` can go on with these.
+    /// True if a running listener of the options `before` can go on with these: they have the same
+    /// address and TLS options.
     pub(crate) fn can_follow(&self, before: &Self) -> bool {
         self.listen == before.listen && self.tls == before.tls
     }
@@ -289,7 +299,7 @@ impl AdminOptions {
 pub struct AdminAddr(pub SocketAddr);
 
 impl AdminAddr {
-    /// Whether only this machine can reach it.
+    /// True if it is a loopback address, so that only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
         self.0.ip().to_canonical().is_loopback()
     }

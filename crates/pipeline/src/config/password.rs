@@ -1,4 +1,4 @@
-//! What people log in with: an Argon2id hash (RFC 9106) as a PHC string.
+//! Password hash of the admin login: an Argon2id hash (RFC 9106) as a PHC string.
 //!
 //! # Limits
 //! A hash must be worth its name and bearable: from [`MEMORY_KIB_MIN`] to [`MEMORY_KIB_MAX`],
@@ -34,7 +34,7 @@ pub const PASSWORD_BYTES_MAX: usize = 1024;
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(String);
 
-/// Why a text is no password hash, without quoting it.
+/// Reason that a text is no password hash, without quoting it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PasswordHashError {
     /// Not a PHC string with salt and hash.
@@ -61,7 +61,7 @@ pub enum PasswordHashError {
     Dear,
 }
 
-/// Why a password cannot be hashed.
+/// Reason that a password cannot be hashed.
 #[derive(Debug, thiserror::Error)]
 pub enum HashingError {
     /// Fewer characters than are worth hashing.
@@ -96,7 +96,7 @@ impl PasswordHash {
         Ok(Self(hash.to_string()))
     }
 
-    /// Whether it is the hash of `password`. Takes as long as hashing does, whatever the answer.
+    /// True if it is the hash of `password`. Takes as long as hashing does, whatever the answer.
     pub fn matches(&self, password: &str) -> bool {
         let parsed = Phc::new(&self.0);
         parsed.is_ok_and(|hash| {

@@ -171,7 +171,7 @@ fn is_words(variant: &Map<String, Value>) -> bool {
     choices.is_some_and(|all| !all.is_empty() && all.iter().all(|one| one.get("const").is_some()))
 }
 
-/// What a (plain) schema asks for.
+/// Kind of value that a (plain) schema asks for.
 pub(super) enum Shape<'s> {
     /// Named options.
     Object(&'s Map<String, Value>),
@@ -229,7 +229,7 @@ fn tag_of(variant: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether an object's option must be given.
+/// True if an object's option must be given.
 pub(super) fn is_required(schema: &Value, option: &str) -> bool {
     let required = schema.get("required").and_then(Value::as_array);
     required.is_some_and(|names| names.iter().any(|name| name == option))

@@ -6,6 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::checked::load;
 
 fn environment(name: &str) -> Option<String> {
     match name {

@@ -4,7 +4,8 @@ use inrush_codec::encode::push_rfc3339_ns;
 use inrush_event::{Timestamp, facility_name, severity_name};
 use serde_json::{Map, Value, json};
 
-use super::{Explained, RULE, offset, reason};
+use super::{Explained, RULE, reason};
+use crate::zones::offset;
 
 pub(super) fn object(explained: &Explained) -> Result<Vec<u8>, serde_json::Error> {
     let mut object = Map::new();
@@ -36,7 +37,7 @@ fn envelopes(envelopes: &[Vec<u8>], text: &mut Vec<u8>) {
     text.extend_from_slice(b"]}");
 }
 
-/// What waited at the end of the input for parts that did not come, as one JSON object.
+/// Envelopes that waited at the end of the input for parts that did not come, as one JSON object.
 pub fn rest(waited: &[Vec<u8>]) -> Vec<u8> {
     let why = "the input ended; these waited for further parts";
     let mut text = json!({ "record": null, "why": why })

@@ -1,7 +1,17 @@
-//! Says of one record how it is read, what it is taken for and where it would go.
+//! Explanation of one record: its header, rules, transforms, destinations and HEC envelope.
 //!
-//! It runs the very parser and encoder that a source and a `splunk_hec` destination run; nothing
-//! is sent anywhere. `inrush explain` and the admin API both ask here.
+//! # What it guarantees
+//! * Parser, rules and transforms are those of the source. The envelope has the options of the
+//!   first `splunk_hec` destination, or the defaults.
+//! * Nothing is sent. No counter, hint or zone guess of a running source is read or changed.
+//! * Two steps of a source are left out: the conversion by `encoding` and the lookup of host names.
+//!
+//! # States
+//! An [`Explainer`] learns from each record. [`Explainer::forget`] clears hints and zone guesses,
+//! but no groups. After [`Explainer::group`] parts wait, at most until [`Explainer::rest`].
+//!
+//! # Limits
+//! A record of the admin API has at most [`RECORD_BYTES_MAX`] bytes.
 
 mod json;
 mod unknown;
@@ -23,6 +33,7 @@ use inrush_sink::splunk_hec::SplunkHecConfig;
 use crate::config::{Config, SourceConfig, SyslogSource};
 use crate::recognise::{self, Groups, Held, Recogniser, Recognition, Room};
 use crate::shape::{Failures, Shape, Shaper, UNROUTED};
+use crate::zones;
 
 pub use json::{rest, rfc3339};
 pub(crate) use unknown::unknown;
@@ -30,21 +41,21 @@ pub(crate) use unknown::unknown;
 /// Bytes of the largest record that can be explained over the admin API.
 pub const RECORD_BYTES_MAX: usize = limits::MESSAGE_BYTES_DEFAULT;
 
-/// What decides index and sourcetype of a record that no rule recognised.
+/// Rule in output of a record that no rule recognised: its source gives index and sourcetype.
 pub const RULE: &str = "source default";
 
 /// One record as it came, and what is known of its arrival.
 pub struct Arrival<'a> {
     /// The record without its framing.
     pub bytes: &'a [u8],
-    /// What was odd about its framing.
+    /// Anomalies of its framing.
     pub framing: Anomalies,
-    /// Who sent it, if that is known.
+    /// Address of the sender, if that is known.
     pub sender: Option<IpAddr>,
     /// The listener that it came to, as `protocol:port` or by the name of its source, if that is
     /// known.
     pub listener: Option<&'a str>,
-    /// When it came, if that is known.
+    /// Receive time, if that is known.
     pub received: Option<Timestamp>,
 }
 
@@ -54,9 +65,9 @@ pub struct Explained {
     pub number: u64,
     /// The record alone in its batch.
     pub batch: Batch,
-    /// How it was read.
+    /// The record as it was read.
     pub record: Record,
-    /// Whether the sender's address and the receive time are our own stand-ins.
+    /// True if the arrival named no sender, so that its address is our own stand-in.
     pub stand_in: bool,
     /// The HEC envelope; empty if the record is filtered, or waits for others.
     pub hec: Vec<u8>,
@@ -68,17 +79,17 @@ pub struct Explained {
     pub filtered: Option<String>,
     /// The transforms that changed it.
     pub transforms: Vec<String>,
-    /// Where routes send it; `None` without routes: to every destination.
+    /// Destinations that routes send it to; `None` without routes: every destination.
     pub destinations: Option<Vec<String>>,
     /// The rules that were asked, in order; `None` if packs are off.
     pub considered: Option<Vec<Considered>>,
-    /// Whether no rule recognised it, so that the fallback decided.
+    /// True if no rule recognised it, so that the fallback decided.
     pub fell: bool,
     timezone: String,
     time_skew_max: Period,
 }
 
-/// What became of a part of an event.
+/// Fate of a part of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartFate {
     /// It was looked at alone: nothing is put together.
@@ -125,7 +136,7 @@ impl Explained {
         ]
     }
 
-    /// Where the parts of the header that lie in the record begin and end, in bytes.
+    /// Spans, in bytes, of the parts of the header that lie in the record.
     pub fn spans(&self) -> Vec<(&'static str, Span)> {
         let record = &self.record;
         let parts = [
@@ -159,7 +170,7 @@ impl Explained {
         (!known.is_empty()).then(|| known.join("/"))
     }
 
-    /// Why the record is what it is, in a sentence.
+    /// Reason of the decision on the record, in a sentence.
     pub fn why(&self) -> String {
         let mut why = match self.filtered.as_deref() {
             Some(UNROUTED) => "filtered: no route matches".to_owned(),
@@ -216,7 +227,7 @@ impl Explained {
             .or_else(|| of(&["message", "cef", "leef", "json", "cisco", "listener"]))
     }
 
-    /// How the event time came about, in sentences.
+    /// Derivation of the event time, in sentences.
     pub fn time_notes(&self) -> Vec<String> {
         let has = |anomaly| self.record.anomalies.contains(anomaly);
         if !self.record.event_time.is_some() {
@@ -233,7 +244,7 @@ impl Explained {
             notes
                 .push("no year was sent: the one closest to the receive time was taken".to_owned());
         }
-        let zone = offset(self.record.zone_minutes);
+        let zone = zones::offset(self.record.zone_minutes);
         if has(Anomalies::ZONE_GUESSED) {
             notes.push(format!(
                 "no zone was sent: {zone}, that of earlier events of its sender, was taken"
@@ -269,7 +280,7 @@ impl Explained {
         present.filter_map(|one| Some((one.names().next()?, one.describe())))
     }
 
-    /// Who sent it.
+    /// The peer that sent it.
     pub fn peer(&self) -> Option<&Peer> {
         self.batch.peer(&self.record)
     }
@@ -283,7 +294,7 @@ impl Explained {
     }
 }
 
-/// Why a rule was not taken, in words; `None` if it was.
+/// Reason that a rule was not taken, in words; `None` if it was.
 pub fn reason(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Taken => None,
@@ -292,17 +303,10 @@ pub fn reason(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Minutes east of UTC as `+02:00`.
-pub(crate) fn offset(minutes: i16) -> String {
-    let sign = if minutes < 0 { '-' } else { '+' };
-    let minutes = minutes.unsigned_abs();
-    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
-}
-
 /// Transforms, destinations, and the rule that filters.
 type Shaped = (Vec<String>, Option<Vec<String>>, Option<String>);
 
-/// What a source does to a record, without its sockets.
+/// Pipeline of a source without its sockets: parser, rules, transforms and encoder.
 pub struct Explainer {
     pool: Arc<BatchPool>,
     source: Arc<SourceInfo>,
@@ -314,14 +318,14 @@ pub struct Explainer {
     hec_options: HecOptions,
     hec: HecEncoder,
     number: u64,
-    /// What events are recognised by, without hosts that were learnt.
+    /// Packs that events are recognised by, without hosts that were learnt.
     recognition: Option<Recognition>,
     recogniser: Option<Recogniser>,
     shape: Option<Arc<Shape>>,
     remember_hosts: bool,
     /// Parts of events that wait, if any do.
     groups: Option<Groups>,
-    /// What the clock of the groups stands at, and the receive time that it stands for.
+    /// Start of the clock of the groups, and the receive time that it stands for.
     clock: Option<(Instant, Timestamp)>,
 }
 
@@ -503,8 +507,8 @@ impl Explainer {
         }
     }
 
-    /// What a user's own expressions make of the record: the transforms that changed it, where it
-    /// goes, and the rule that filters it.
+    /// Runs the user's own expressions on the record. Returns the transforms that changed it, its
+    /// destinations, and the rule that filters it.
     fn shaped(&self, builder: &mut BatchBuilder) -> Shaped {
         let Some(shape) = &self.shape else {
             return (Vec::new(), None, None);
@@ -516,7 +520,7 @@ impl Explainer {
         (shaper.applied().to_vec(), destinations, filtered)
     }
 
-    /// What waits at the end of the input for parts that did not come, as envelopes.
+    /// Envelopes of what waits at the end of the input for parts that did not come.
     pub fn rest(&mut self) -> Vec<Vec<u8>> {
         if let Some(groups) = &mut self.groups {
             groups.end_all();

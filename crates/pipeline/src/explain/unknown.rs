@@ -1,4 +1,4 @@
-//! Why no rule recognised what none did: the samples that were kept, read once more.
+//! Reasons that no rule recognised an event: the samples that were kept, read once more.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Batches of a filler that other cores study, and that come back in the order in which they left.
 //!
 //! A worker that has no rest any more only reads and frames ([`Away::is_on`]); what its events are
-//! the crew finds out, and the worker itself, in small steps between two reads. Small batches, few
+//! the pool finds out, and the worker itself, in small steps between two reads. Small batches, few
 //! of them at a time: an event waits some milliseconds more than at a worker that has rest.
 
 use std::collections::VecDeque;
@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use inrush_event::limits;
 
-use super::{Filler, Now, Open};
-use crate::crew::{Crew, Job, Slot, Studied, Wake};
+use super::offload::{BatchTask, FinishedBatch};
+use super::{Filler, Open};
+use crate::now::Now;
+use crate::pool::{PoolSlot, Wake, WorkPool};
 
-/// What a batch should take to be studied.
+/// Time that the study of a batch should take.
 const STUDY: Duration = Duration::from_micros(500);
 
 /// An event that is handed on later than this after its batch was read was late. Counted.
@@ -35,26 +37,26 @@ const HOME_AFTER_PARTS: Duration = Duration::from_secs(10);
 
 /// A batch and its place.
 struct Own {
-    slot: Arc<Slot>,
-    job: Box<Job>,
+    slot: Arc<PoolSlot<BatchTask>>,
+    task: Box<BatchTask>,
     took: Duration,
 }
 
 /// A batch that is away.
 struct Sent {
-    slot: Arc<Slot>,
+    slot: Arc<PoolSlot<BatchTask>>,
     at: Instant,
     /// [`Filler::blocked`] then.
     blocked: Duration,
 }
 
-/// What a filler has elsewhere.
+/// Batches that a filler has elsewhere, and the size of the next ones.
 pub(super) struct Away {
-    crew: Arc<Crew>,
+    pool: Arc<WorkPool<BatchTask>>,
     wake: Arc<Wake>,
     on: bool,
     wanted: bool,
-    /// Whether it may ever be on: not for who has answers to give.
+    /// True if it may ever be on: the pool has threads, and nobody waits for answers.
     allowed: bool,
     /// Until when it must not be on.
     home_until: Option<Instant>,
@@ -69,10 +71,10 @@ pub(super) struct Away {
 }
 
 impl Away {
-    pub(super) fn new(crew: Arc<Crew>, wake: Arc<Wake>) -> Self {
+    pub(super) fn new(pool: Arc<WorkPool<BatchTask>>, wake: Arc<Wake>) -> Self {
         Self {
-            allowed: crew.size() > 0,
-            crew,
+            allowed: pool.size() > 0,
+            pool,
             wake,
             on: false,
             wanted: false,
@@ -86,7 +88,7 @@ impl Away {
         }
     }
 
-    /// Whether the open batch is studied elsewhere.
+    /// True if the open batch is studied elsewhere.
     pub(super) fn is_on(&self) -> bool {
         self.on
     }
@@ -118,11 +120,11 @@ impl Away {
         self.slots.iter().filter(waits).count()
     }
 
-    /// Whether so many batches are unfinished, two for each core, that no more are wanted. What is
-    /// done but waits for its turn counts only towards the most of all: else the batches that the
-    /// worker studies itself would leave nothing for the others to do.
+    /// True if so many batches are unfinished, two for each core, that no more are wanted. What is
+    /// done but waits for its turn counts only towards the bound of all ([`HELD`]): else the
+    /// batches that the worker studies itself would leave nothing for the others to do.
     fn is_full(&self) -> bool {
-        let window = 2 * (self.crew.size() + 1);
+        let window = 2 * (self.pool.size() + 1);
         let unfinished = |sent: &&Sent| !sent.slot.is_done();
         self.slots.len() > window
             && (self.slots.len() > HELD * window
@@ -146,8 +148,8 @@ impl Away {
 }
 
 impl Filler {
-    /// Whether batches are to be studied by other cores too: the worker has no rest, and there are
-    /// cores that have. From the next batch on.
+    /// Has batches studied by other cores too, or not any more: the worker has no rest, and there
+    /// are cores that have. From the next batch on.
     pub(crate) fn share(&mut self, wanted: bool) {
         self.away.wanted = wanted;
     }
@@ -197,8 +199,8 @@ impl Filler {
         }
         let mut open = self.take_open();
         open.begin_study();
-        let slot = Slot::new(
-            Job {
+        let slot = PoolSlot::new(
+            BatchTask {
                 open,
                 doors: self.doors.clone(),
                 source: Arc::clone(&self.source),
@@ -213,7 +215,7 @@ impl Filler {
             at: now.instant,
             blocked: self.blocked,
         });
-        self.away.crew.offer(&slot);
+        self.away.pool.submit(&slot);
         self.source.shared_batches.add(1);
         self.begin(0);
         self.collect(now);
@@ -223,7 +225,7 @@ impl Filler {
         self.choose(now);
     }
 
-    /// Whether something has come back that can be handed on.
+    /// True if something has come back that can be handed on.
     pub(crate) fn has_news(&self) -> bool {
         let oldest = self.away.slots.front();
         oldest.is_some_and(|sent| sent.slot.is_done())
@@ -244,8 +246,8 @@ impl Filler {
         }
     }
 
-    fn take_back(&mut self, studied: Studied, now: Now) {
-        let Studied {
+    fn take_back(&mut self, studied: FinishedBatch, now: Now) {
+        let FinishedBatch {
             mut open,
             whole,
             took,
@@ -275,7 +277,7 @@ impl Filler {
         if away.slots.is_empty() {
             return false;
         }
-        if away.own.is_some() || away.waiting() > away.crew.size() {
+        if away.own.is_some() || away.waiting() > away.pool.size() {
             self.study_own(away.step());
         }
         self.collect(now);
@@ -294,29 +296,29 @@ impl Filler {
                 usize::MAX => slots.find_map(begin),
                 _ => slots.rev().find_map(begin),
             };
-            let Some((slot, job)) = begun else {
+            let Some((slot, task)) = begun else {
                 return false;
             };
             self.study.begin();
             let took = Duration::ZERO;
-            self.away.own = Some(Own { slot, job, took });
+            self.away.own = Some(Own { slot, task, took });
         }
         let Some(own) = &mut self.away.own else {
             return false;
         };
         let whole = self
             .study
-            .go_on(&mut own.job.open, events, None, own.job.now);
+            .go_on(&mut own.task.open, events, None, own.task.now);
         own.took += began.elapsed();
-        if whole && own.job.open.studied < own.job.open.rows.len() {
+        if whole && own.task.open.studied < own.task.open.rows.len() {
             return true;
         }
         if whole {
-            self.study.end(&mut own.job.open, own.job.now);
+            self.study.end(&mut own.task.open, own.task.now);
         }
-        if let Some(Own { slot, job, took }) = self.away.own.take() {
-            slot.finish(Studied {
-                open: job.open,
+        if let Some(Own { slot, task, took }) = self.away.own.take() {
+            slot.finish(FinishedBatch {
+                open: task.open,
                 whole,
                 took,
                 elsewhere: false,
@@ -381,7 +383,7 @@ mod tests {
     fn batches_become_as_large_as_they_should_be() {
         let poll = Poll::new().expect("a poll");
         let waker = Arc::new(Waker::new(poll.registry(), Token(0)).expect("a waker"));
-        let mut away = Away::new(Crew::new(2), Wake::new(&waker));
+        let mut away = Away::new(WorkPool::new(2), Wake::new(&waker));
         for size in [limits::BATCH_FLUSH_RECORDS, 8, 11, 9] {
             away.records_max = size;
             away.read_bytes = 800 * size;

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use inrush_event::{Anomalies, Counter, Ledger, RejectReason, SourceCounters};
 
+use super::Filler;
 use super::open::Open;
-use super::{Filler, Now};
+use crate::now::Now;
 
 /// Parts beyond the first of what was put together.
 #[derive(Default)]
@@ -32,7 +33,7 @@ impl More {
     }
 }
 
-/// What was put together, and is not counted as such yet.
+/// Events that were put together, and are not counted as such yet.
 #[derive(Default)]
 pub(super) struct Joined {
     more: More,
@@ -56,13 +57,13 @@ impl Joined {
         }
     }
 
-    /// What is counted with the next batch.
+    /// Parts that are counted with the next batch.
     pub(super) fn take_more(&mut self) -> More {
         std::mem::take(&mut self.more)
     }
 
-    /// How many of `events`, which are about to be counted, have been received already and count
-    /// as held. Which ones does not matter: all of them are counted in the end.
+    /// Number of those `events`, about to be counted, that have been received already and count as
+    /// held. Which ones does not matter: all of them are counted in the end.
     pub(super) fn take(&mut self, events: u64) -> u64 {
         let waited = self.waited.min(events);
         self.waited -= waited;
@@ -71,7 +72,7 @@ impl Joined {
 }
 
 impl Filler {
-    /// When the next group has waited long enough.
+    /// Time at which the next group has waited long enough; if one has come out, at once.
     pub(super) fn groups_due(&self) -> Option<Instant> {
         match self.groups.is_ready() {
             true => Some(self.open.since),

@@ -21,7 +21,7 @@ pub(super) struct Row {
 /// A batch that is not frozen.
 pub(crate) struct Open {
     pub(super) builder: BatchBuilder,
-    /// When it got its first event.
+    /// Time since which its first event may have waited.
     pub(super) since: Instant,
     pub(super) tally: Tally,
     /// Events that a rule took out, and their bytes, not yet posted.
@@ -30,11 +30,11 @@ pub(crate) struct Open {
     pub(super) by_rule: Vec<(Arc<Counter>, u64)>,
     /// Parts of events that began to wait, and their bytes, not yet posted.
     pub(super) held: (u64, u64),
-    /// Where its events go; known at the end, `None`: everywhere.
+    /// Destinations of its events; known at the end, `None`: all.
     pub(super) routing: Option<Routing>,
     /// Events that are not in the builder's rows yet, or were and are not studied as a whole.
     pub(super) rows: Vec<Row>,
-    /// How many of `rows` were studied.
+    /// Number of `rows` that were studied.
     pub(super) studied: usize,
     /// Bytes of the arena that were read; what comes after them was added by the study.
     read: usize,
@@ -62,7 +62,7 @@ impl Open {
         self.rows.len().max(self.builder.len())
     }
 
-    /// Whether there is no event in it.
+    /// True if there is no event in it.
     pub(super) fn is_empty(&self) -> bool {
         self.builder.is_empty() && self.rows.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How the events of a batch come into the ledger, and the batch into the queue.
+//! Posts the counts of a batch to the ledger, and appends the batch to the queue.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,10 @@ use inrush_event::{Batch, RejectReason};
 use inrush_queue::AppendError;
 use inrush_transport::stream::{Connection, EndReason};
 
+use super::Filler;
 use super::open::Open;
 use super::tally::Tally;
-use super::{Filler, Now};
+use crate::now::Now;
 use crate::relp::Outcome;
 use crate::source::Source;
 

@@ -1,4 +1,4 @@
-//! What events are: their header, their class, the name of their host, and what a user's rules make
+//! Study of events: their header, their class, the name of their host, and what a user's rules make
 //! of them. It reads no socket and posts nothing, so it can run in any thread.
 
 use std::net::IpAddr;
@@ -9,8 +9,9 @@ use inrush_codec::{Charset, Parser};
 use inrush_event::{Anomalies, Ledger, Record, Span};
 
 use super::open::Open;
-use super::{Doors, Now, RECOGNISE_STEP, SUM_STEP_BYTES};
+use super::{Doors, RECOGNISE_STEP, SUM_STEP_BYTES};
 use crate::names::Namer;
+use crate::now::Now;
 use crate::recognise::{Hold, Recogniser};
 use crate::shape::Shaper;
 use crate::source::{Settings, Source};
@@ -30,11 +31,11 @@ pub(crate) struct Study {
     shaper: Option<Shaper>,
     /// Events of the batch that were recognised.
     recognised: usize,
-    /// Whether batches are to know their checksums.
+    /// True if batches are to know their checksums: the queue has a disk.
     sums: bool,
     /// Nanoseconds that an event's time may be from ours.
     skew_ns_max: u64,
-    /// What texts are in that are not UTF-8.
+    /// Charset of texts that are not UTF-8, if it is configured.
     encoding: Option<Charset>,
 }
 
@@ -46,7 +47,9 @@ impl Study {
             source: Arc::clone(source),
             ledger: Arc::clone(&doors.ledger),
             unknown: Arc::clone(&doors.unknown),
-            parser: source.zones.parser(settings),
+            parser: source
+                .zones
+                .parser(&settings.zone, settings.syslog.guess_timezone),
             recogniser: recognition.map(|known| Recogniser::new(known).watch()),
             namer: settings.names.clone().map(Namer::new),
             shaper: settings.shape.clone().map(Shaper::new),

@@ -1,4 +1,4 @@
-//! What the open batch of a filler comes to, until it is posted.
+//! Counts of a filler's open batch, until they are posted.
 
 use std::net::IpAddr;
 

@@ -9,9 +9,9 @@ use inrush_transport::nodes::Nodes;
 
 use super::*;
 use crate::config::{Config, SourceConfig};
-use crate::crew::sleepless;
+use crate::enrichment::Enrichment;
 use crate::near::Near;
-use crate::recognise::Known;
+use crate::pool::{WorkPool, sleepless};
 
 /// Takes events out that a program writes.
 pub(super) const DROP_NOISE: &str =
@@ -30,7 +30,7 @@ pub(super) struct Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        self.doors.crew.stop();
+        self.doors.pool_threads.stop();
     }
 }
 
@@ -48,13 +48,13 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// Compiled once for all tests of the same configuration: it takes a second in a debug build.
-fn known(config: &Config) -> Known {
-    static ALL: Mutex<Vec<(Config, Known)>> = Mutex::new(Vec::new());
+fn known(config: &Config) -> Enrichment {
+    static ALL: Mutex<Vec<(Config, Enrichment)>> = Mutex::new(Vec::new());
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, known)) = all.iter().find(|(of, _)| of == config) {
         return known.clone();
     }
-    let known = Known::load(config, None).unwrap();
+    let known = Enrichment::load(config, None).unwrap();
     all.push((config.clone(), known.clone()));
     known
 }
@@ -78,7 +78,7 @@ impl Bench {
             ledger,
             room: Room::new(),
             unknown: Unknown::new(),
-            crew: Crew::new(workers),
+            pool_threads: WorkPool::new(workers),
             near,
             worker: 0,
         };

@@ -9,9 +9,9 @@ use inrush_host::{HostLoss, Reading};
 use inrush_transport::stream::EndReason;
 use serde::Serialize;
 
-use crate::pipeline::RunningSource;
+use crate::topology::RunningSource;
 
-/// Where on its way an event can be lost.
+/// Stage of an event's way at which it can be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -21,7 +21,7 @@ pub enum Place {
     Softnet,
     /// At a socket.
     Socket,
-    /// Where bytes become events.
+    /// In the framing, where bytes become events.
     Frame,
     /// By a rule of the configuration.
     Filter,
@@ -34,15 +34,15 @@ pub enum Place {
 /// One counter of the loss map.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Loss {
-    /// Where.
+    /// Stage that it counts at.
     pub place: Place,
-    /// Whose counter it is, and its name.
+    /// Owner of the counter, such as a source or a device, and its name.
     pub label: String,
     /// Since the start of the process.
     pub count: u64,
-    /// Whether it was ours. What is not was lost on this host, whoever it was meant for.
+    /// True if it was ours. What is not was lost on this host, whoever it was meant for.
     pub ours: bool,
-    /// What it means and what to do.
+    /// Meaning of the count, and the remedy.
     pub hint: String,
 }
 
@@ -58,7 +58,7 @@ impl Loss {
     }
 }
 
-/// What a source knows beside its row in the ledger.
+/// Loss counters of a source beside its row in the ledger.
 pub(super) struct AtSource {
     name: String,
     oversize: u64,
@@ -66,7 +66,7 @@ pub(super) struct AtSource {
     too_many: u64,
 }
 
-/// What the running sources know.
+/// Loss counters of each running source.
 pub(super) fn at_sources(sources: &[RunningSource]) -> Vec<AtSource> {
     let of = |running: &RunningSource| {
         let (anomalies, ends) = (
@@ -192,7 +192,7 @@ fn by_reason(rows: &mut Vec<Loss>, name: &str, what: &str, counts: &BTreeMap<Str
     }
 }
 
-/// What a store had and searches do not find any more.
+/// Adds a row for each reason that searches do not find events of a store any more.
 fn of_store(rows: &mut Vec<Loss>, name: &str, row: &DestinationSnapshot) {
     let Some(stored) = &row.stored else { return };
     for (reason, count) in &stored.expired {

@@ -1,4 +1,4 @@
-//! What flows, waits and is lost: one snapshot for the flow page, `inrush top` and scripts.
+//! Snapshot of what flows, waits and is lost, for the flow page, `inrush top` and scripts.
 //!
 //! A snapshot is gathered when somebody asks, and costs about a millisecond. What needs a history
 //! (`trend`) is noted once a second by the watch, whether or not anybody asks. Counters are
@@ -6,36 +6,34 @@
 
 pub(crate) mod alarm;
 mod loss;
-pub(crate) mod trend;
+mod trouble;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use inrush_event::{
     DestinationSnapshot, LedgerSnapshot, SourceSnapshot, StoredSnapshot, Timestamp,
 };
-use inrush_host::Host;
 use inrush_queue::QueueLevels;
 use serde::Serialize;
 
 use crate::destination::Destination;
-use crate::pipeline::{Graph, RunningSource, Shared};
-use crate::status::Trouble;
+use crate::topology::{Graph, RunningSource, Shared, lock};
 
 pub use alarm::{Alarm, Severity};
 pub use loss::{Loss, Place};
+pub(crate) use trouble::Trouble;
 
 /// Everything at one moment, in the shape of `GET /api/v1/flow`.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowSnapshot {
-    /// When, in milliseconds since 1970.
+    /// Time of the snapshot, in milliseconds since 1970.
     pub at_ms: i64,
     /// The version of Inrush.
     pub version: &'static str,
-    /// When the process started, in milliseconds since 1970.
+    /// Start time of the process, in milliseconds since 1970.
     pub started_ms: i64,
-    /// Whether every event has a fate; computed.
+    /// True if the ledger balances, so that every event has a fate; computed.
     pub balanced: bool,
     /// In the order of the configuration, then those that are no longer in it.
     pub sources: Vec<SourceFlow>,
@@ -43,9 +41,9 @@ pub struct FlowSnapshot {
     pub filtered: BTreeMap<String, u64>,
     /// In the order of the configuration, then those that are no longer in it.
     pub destinations: Vec<DestinationFlow>,
-    /// Which events of which source were put before which destination, in the order of both.
+    /// Events of each source that were put before each destination, in the order of both.
     pub edges: Vec<EdgeFlow>,
-    /// What is kept between the two.
+    /// Levels of the queue between the two.
     pub queue: QueueFlow,
     /// The threads of the process.
     pub threads: Vec<ThreadFlow>,
@@ -53,11 +51,11 @@ pub struct FlowSnapshot {
     pub resident_bytes: Option<u64>,
     /// Every place where an event can be lost, with its count.
     pub loss: Vec<Loss>,
-    /// What is wrong, the worst first.
+    /// Active alarms, the worst first.
     pub alarms: Vec<Alarm>,
 }
 
-/// What came in at a source.
+/// Counters of what came in at a source.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceFlow {
     /// The name in the configuration.
@@ -81,7 +79,7 @@ pub struct SourceFlow {
     pub connections: u64,
 }
 
-/// How a destination is doing.
+/// Health of a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DestinationState {
@@ -97,7 +95,7 @@ pub enum DestinationState {
     Removed,
 }
 
-/// What went out at a destination.
+/// Counters of what went out at a destination, and its health.
 #[derive(Clone, Debug, Serialize)]
 pub struct DestinationFlow {
     /// The name in the configuration.
@@ -117,14 +115,14 @@ pub struct DestinationFlow {
     pub dropped: BTreeMap<String, u64>,
     /// Age of the oldest event on its way.
     pub oldest_pending_ms: f64,
-    /// What a request or a write takes, as a moving average; `None` before the first.
+    /// Milliseconds that a request or a write takes, as a moving average; `None` before the first.
     pub request_ms: Option<f64>,
-    /// What became of the events that it keeps, as in the ledger; only of a store.
+    /// Fate of the events that it keeps, as in the ledger; only of a store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored: Option<StoredSnapshot>,
-    /// How it is doing.
+    /// Its health.
     pub state: DestinationState,
-    /// Why it is not well, in words.
+    /// Its trouble in words, if it has any.
     pub error: Option<String>,
 }
 
@@ -152,7 +150,7 @@ pub struct QueueFlow {
     pub disk_bytes_max: u64,
     /// Segments on disk.
     pub segments: usize,
-    /// Why nothing is written, if so.
+    /// Reason of a stall, in which nothing is written; `None` without one.
     pub stall: Option<String>,
     /// Seconds until it is full if it goes on as in the last minute; `None` if it does not fill.
     pub full_in_s: Option<u64>,
@@ -165,26 +163,6 @@ pub struct ThreadFlow {
     pub name: String,
     /// CPU time since the snapshot before, in percent of one CPU.
     pub cpu_percent: f64,
-}
-
-/// What one snapshot remembers for the next.
-pub(crate) struct Meter {
-    host: Host,
-    /// When each alarm was first seen, for those that do not know it themselves.
-    alarms: HashMap<String, Timestamp>,
-}
-
-impl Meter {
-    pub(crate) fn open() -> Self {
-        Self {
-            host: Host::open(),
-            alarms: HashMap::new(),
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -245,7 +223,7 @@ impl Shared {
         }
     }
 
-    /// What is wrong with the room in the queue.
+    /// Alarms about the room in the queue and in each backlog.
     fn queue_drafts(&self, queue: &QueueFlow, levels: &QueueLevels) -> Vec<alarm::Draft> {
         let backlogs = self.log.backlogs();
         let whole = match (&levels.stall, self.blocked_since(), queue.full_in_s) {
@@ -386,7 +364,7 @@ fn destination(
     }
 }
 
-/// What the ledger knows of a destination, as of one that is no longer configured.
+/// Counters that the ledger has of a destination, as of one that is no longer configured.
 fn counted(name: &str, row: &DestinationSnapshot) -> DestinationFlow {
     DestinationFlow {
         name: name.to_owned(),

@@ -1,10 +1,10 @@
-//! What a host can be called.
+//! Rules for the names of hosts.
 
 /// Bytes of a name, at most: RFC 1035 section 2.3.4.
 pub(super) const NAME_BYTES_MAX: usize = 255;
 
-/// Whether it is what a host can be called: letters, digits, `-`, `_` and dots, with a letter
-/// among them, and not what every host calls itself.
+/// True if it can be the name of a host: letters, digits, `-`, `_` and dots, with a letter among
+/// them. `localhost` is none: every host calls itself so.
 pub(super) fn is_name(text: &[u8]) -> bool {
     let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let first = text.split(|byte| *byte == b'.').next().unwrap_or_default();
@@ -15,15 +15,15 @@ pub(super) fn is_name(text: &[u8]) -> bool {
         && !first.eq_ignore_ascii_case(b"localhost")
 }
 
-/// Whether a host says nothing but where: it is empty, `-`, or written as an address, by the same
-/// rule as that of a table of hosts (digits and dots, or hexadecimal digits and colons).
+/// True if a host is no name: it is empty, `-`, or written as an address. The rule for addresses is
+/// that of a table of hosts (digits and dots, or hexadecimal digits and colons).
 pub(super) fn is_nameless(host: &[u8]) -> bool {
     let four = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let six = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.');
     host.iter().all(four) || host == b"-" || host.contains(&b':') && host.iter().all(six)
 }
 
-/// Whether two names can be one host's: they are the same but for their case, or one is the first
+/// True if two names can be one host's: they are the same but for their case, or one is the first
 /// part of the other.
 pub(super) fn is_same_host(one: &[u8], other: &[u8]) -> bool {
     let (short, long) = if one.len() <= other.len() {

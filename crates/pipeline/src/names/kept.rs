@@ -23,7 +23,7 @@ pub(super) const FILE: &str = "names.json";
 /// Bytes of the file, at most: [`SENDERS_MAX`] rows of the longest names and addresses.
 const BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// What the format is called; another one is not read.
+/// Version of the file's format; another one is not read.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -43,7 +43,7 @@ struct Row<'d> {
     changed_ns: Option<i64>,
 }
 
-/// What was kept, the oldest first; nothing if there is no file.
+/// Reads the names that were kept, the oldest first; none if there is no file.
 ///
 /// # Errors
 /// The file cannot be read, or is none of ours.

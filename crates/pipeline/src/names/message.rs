@@ -22,7 +22,7 @@ pub(super) const ANSWER_BYTES_MAX: usize = 4096;
 /// Bytes of the header, the counts of records included.
 const HEADER_BYTES: usize = 12;
 
-/// How long a name counts, at least and at most.
+/// Least and most time that a name counts, whatever its TTL.
 pub(super) const FOUND_FOR: (Duration, Duration) =
     (Duration::from_secs(60), Duration::from_secs(24 * 60 * 60));
 
@@ -30,7 +30,7 @@ pub(super) const FOUND_FOR: (Duration, Duration) =
 pub(super) const NONE_FOR: (Duration, Duration) =
     (Duration::from_secs(30), Duration::from_secs(10 * 60));
 
-/// What an answer says.
+/// Result that an answer gives for an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Said {
     /// The address has this name, for that long.
@@ -77,7 +77,7 @@ pub(super) fn question(id: u16, ip: IpAddr) -> Option<Vec<u8>> {
     packet.build_bytes_vec().ok()
 }
 
-/// What `bytes` say if they answer [`question`]; `None` if they do not, and the answer is still to
+/// Reads `bytes` if they answer [`question`]; `None` if they do not, and the answer is still to
 /// come. With `keep_fqdn` the whole name counts, else what stands before its first dot, if that is
 /// a name.
 pub(super) fn answer(bytes: &[u8], id: u16, ip: IpAddr, keep_fqdn: bool) -> Option<Said> {
@@ -125,7 +125,7 @@ fn said(packet: &Packet<'_>, keep_fqdn: bool) -> Said {
     }
 }
 
-/// What stands before the first dot, if that is a name and wanted.
+/// The first label, if that is a name and wanted; else the whole name.
 fn host(name: &str, keep_fqdn: bool) -> &str {
     let short = name.split('.').next().unwrap_or_default();
     match !keep_fqdn && is_name(short.as_bytes()) {

@@ -1,4 +1,4 @@
-//! What stands in for the host of an event that names none, or an address.
+//! Names that stand in for the host of an event that names none, or an address.
 //!
 //! # What it guarantees
 //! * The order: what packs set (so that a table of hosts is a rule), the name that the sender gave
@@ -26,7 +26,7 @@ mod remembered;
 mod resolver;
 mod reverse;
 
-/// What must hold of every answer; `fuzz/fuzz_targets/dns_answer.rs` has it too.
+/// Properties of every answer; `fuzz/fuzz_targets/dns_answer.rs` has them too.
 #[cfg(test)]
 #[path = "../../tests/support/answers.rs"]
 mod answers;
@@ -39,8 +39,8 @@ use std::sync::Arc;
 use inrush_event::{Counter, Metric};
 
 use crate::config::{Config, HostsOptions};
-use crate::filler::Now;
-use crate::status::Page;
+use crate::metrics_page::MetricsPage;
+use crate::now::Now;
 use host::{is_name, is_nameless, is_same_host};
 pub(crate) use namer::Namer;
 use remembered::{Known, Remembered};
@@ -49,7 +49,7 @@ use reverse::Reverse;
 /// Senders whose names are known, at most, of either kind: as many as are listed of a source.
 const SENDERS_MAX: usize = 65_536;
 
-/// Where a name comes from.
+/// Origin of a sender's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     /// The sender gave it itself.
@@ -109,7 +109,7 @@ impl Names {
         })))
     }
 
-    /// Whether senders are listened to for names of their own.
+    /// True if note is taken of the names that senders give themselves.
     fn remembers(&self) -> bool {
         self.remembered.is_some()
     }
@@ -149,8 +149,8 @@ impl Names {
         }
     }
 
-    /// What `/metrics` shows.
-    pub(crate) fn metrics(&self, page: &mut Page) {
+    /// Adds the metrics of names to a page of `/metrics`.
+    pub(crate) fn metrics(&self, page: &mut MetricsPage) {
         for (origin, counter) in Origin::ALL.iter().zip(&*self.given) {
             let labels = vec![("origin", origin.name())];
             page.add(Metric::NamesGiven, labels, counter.get() as f64);
@@ -164,7 +164,7 @@ impl Names {
     }
 }
 
-/// What was kept before, if that is wanted; else it is gone.
+/// Reads the names that were kept before, if that is wanted; else removes their file.
 fn open_remembered(data_dir: &Path, options: &HostsOptions) -> Remembered {
     let path = data_dir.join(kept::FILE);
     if !options.keep_names {
@@ -181,13 +181,13 @@ fn open_remembered(data_dir: &Path, options: &HostsOptions) -> Remembered {
     remembered
 }
 
-/// What a sender called itself in a batch. What it did not give is empty.
+/// Name and address that a sender gave in a batch. The one that it did not give is empty.
 struct Said<'n> {
     sender: IpAddr,
     /// A name ([`is_name`]).
     name: &'n [u8],
     /// An address that is not its own.
     address: &'n [u8],
-    /// Whether it gave other names or addresses too.
+    /// True if it gave other names or addresses too.
     several: bool,
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use inrush_event::{BatchBuilder, Span};
 
 use super::{Names, Origin, Said, is_name, is_nameless, is_same_host};
-use crate::filler::Now;
+use crate::now::Now;
 
-/// What is known of a sender of the batch.
+/// Names and addresses that a sender gave in the batch, and the name that it is given.
 #[derive(Clone, Copy, Default)]
 struct OfPeer {
     /// The last name that it gave itself in the batch; empty if it gave none.
@@ -18,10 +18,10 @@ struct OfPeer {
     seen: Span,
     /// The last that was not its own.
     address: Span,
-    /// Whether it gave other names, or others' addresses, too.
+    /// True if it gave other names, or others' addresses, too.
     several: bool,
-    /// Where the name lies that its nameless events get, and where that comes from; `None` in
-    /// place of that: none is known.
+    /// Span of the name that its nameless events get, and its origin; `None` in place of
+    /// these: none is known. `None` alone: not looked up yet.
     given: Option<Option<(Span, Origin)>>,
 }
 
@@ -111,7 +111,7 @@ impl Namer {
         known.address = span;
     }
 
-    /// Where the name for a sender's nameless events lies. Asked once a batch.
+    /// Span of the name for a sender's nameless events, and its origin. Looked up once a batch.
     fn given(&mut self, peer: u32, builder: &mut BatchBuilder, now: Now) -> Option<(Span, Origin)> {
         if let Some(given) = self.of(peer).given {
             return given;

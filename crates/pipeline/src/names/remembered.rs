@@ -18,18 +18,18 @@ use super::{SENDERS_MAX, Said, is_same_host, kept};
 /// A day: the hosts behind a relay that are silent for longer are few.
 const SEVERAL_FOR_NS: i64 = 24 * 60 * 60 * 1_000_000_000;
 
-/// What a sender called itself.
+/// Name and address that a sender gave itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Own {
     /// The last name that it gave; of two for one host, the longer. Empty if it gave none.
     pub(super) name: Arc<str>,
     /// The last address that it gave that is not its own; empty if it gave none.
     pub(super) address: Arc<str>,
-    /// When it last gave another name or address than before, if it ever did.
+    /// Time at which it last gave another name or address than before, if it ever did.
     pub(super) changed: Option<Timestamp>,
 }
 
-/// What is known of a sender's name.
+/// Result of a lookup of a sender's name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Known {
     /// It is called so.
@@ -42,7 +42,7 @@ pub(super) enum Known {
 
 struct State {
     by_sender: LruCache<IpAddr, Own, RandomState>,
-    /// Whether there is something to write down.
+    /// True if there are changes to write down.
     dirty: bool,
 }
 
@@ -50,7 +50,7 @@ struct State {
 /// learnt something, and once a batch and sender by who asks.
 pub(super) struct Remembered {
     state: Mutex<State>,
-    /// Where it is written down, if it is.
+    /// Path of the file that the names are kept in, if they are.
     file: Option<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ impl Remembered {
         }
     }
 
-    /// What a sender is called.
+    /// Returns the name of a sender, or that it gave several or none.
     pub(super) fn get(&self, sender: IpAddr, now: Timestamp) -> Known {
         let mut state = self.state();
         let Some(own) = state.by_sender.get(&sender) else {

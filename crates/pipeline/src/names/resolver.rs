@@ -36,7 +36,7 @@ const DATAGRAMS_MAX: usize = 16;
 /// Servers that are asked, at most, of those that the system has.
 const SYSTEM_SERVERS_MAX: usize = 3;
 
-/// Where the system's servers are.
+/// The file that names the system's servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Bytes of that file that are read.
@@ -65,9 +65,8 @@ pub(super) fn start(
         keep_fqdn: options.keep_fqdn,
         timeout: options.timeout.0,
     };
-    let name = "resolver".to_owned();
     thread::Builder::new()
-        .name(name)
+        .name("resolver".to_owned())
         .spawn(move || resolver.run())?;
     Ok(waker)
 }
@@ -75,7 +74,7 @@ pub(super) fn start(
 /// The servers to ask.
 struct Servers {
     list: Vec<SocketAddr>,
-    /// When the system's were read; `None` if they are given.
+    /// Time at which the system's were last read; `None` before that, and if they are given.
     read_at: Option<Instant>,
     given: bool,
 }

@@ -1,6 +1,6 @@
-//! What DNS said of senders, and who is to be asked for.
+//! Cache of the names that DNS has for senders, and the queue of addresses to look up.
 //!
-//! What it said counts for as long as it said, and goes on counting while it is asked again; that
+//! What DNS said counts for as long as it said, and goes on counting while it is asked again; that
 //! there is no name, or no answer, counts for minutes. A worker that finds an address unknown puts
 //! it into a queue of [`WAITING_MAX`], if it is not in it, and goes on.
 
@@ -20,7 +20,7 @@ use super::SENDERS_MAX;
 use super::message::Said;
 use super::resolver;
 use crate::config::ReverseDnsOptions;
-use crate::status::Page;
+use crate::metrics_page::MetricsPage;
 
 /// Addresses that wait to be asked for, at most: at 64 lookups at once and 10 ms each a sixth of a
 /// second. What finds no room is tried again with the sender's next batch.
@@ -29,7 +29,7 @@ const WAITING_MAX: usize = 1024;
 /// After no answer came, it is asked again no sooner than this.
 const FAILED_FOR: Duration = Duration::from_secs(60);
 
-/// What is known of an address.
+/// Cached answer for an address.
 struct Known {
     /// `None`: it has no name.
     name: Option<Arc<str>>,
@@ -42,8 +42,8 @@ struct State {
     asked: HashSet<IpAddr>,
 }
 
-/// What DNS said, as workers and the resolver share it. The lock is taken once a batch and sender
-/// by who asks, and once for each answer.
+/// Cache of the answers of DNS, shared by workers and the resolver. The lock is taken once a batch
+/// and sender by who asks, and once for each answer.
 pub(super) struct Answers {
     state: Mutex<State>,
     found: Counter,
@@ -153,7 +153,7 @@ impl Reverse {
         name
     }
 
-    pub(super) fn metrics(&self, page: &mut Page) {
+    pub(super) fn metrics(&self, page: &mut MetricsPage) {
         let Answers {
             found,
             none,

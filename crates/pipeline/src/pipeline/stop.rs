@@ -1,4 +1,4 @@
-//! How everything ends: those who read first, then the queue, then those who deliver.
+//! Order of the stop: those who read first, then the queue, then those who deliver.
 
 use std::sync::PoisonError;
 use std::thread;
@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use inrush_event::DropReason;
 
-use super::{Graph, LEAVING_BOUND, Shared};
+use super::LEAVING_BOUND;
 use crate::destination::Destination;
 use crate::stream::StreamWorker;
+use crate::topology::{Graph, Shared};
 use crate::udp::UdpWorker;
 
 impl Shared {
@@ -49,7 +50,11 @@ impl Shared {
         if let Some(names) = self.live_names() {
             names.keep(sync);
         }
-        self.zones.keep(&self.live_sources(), sync);
+        let sources = self.live_sources();
+        let zones = sources
+            .iter()
+            .map(|source| (source.name.as_str(), &source.zones));
+        self.zones.keep(&zones.collect::<Vec<_>>(), sync);
     }
 
     /// Stops the reading threads. While the queue is full they wait for room; at the deadline it
@@ -78,7 +83,7 @@ impl Shared {
         });
         self.reap();
         workers.into_iter().for_each(StreamWorker::join);
-        self.doors.crew.stop();
+        self.doors.pool_threads.stop();
         for running in &mut graph.sources {
             for listener in std::mem::take(&mut running.listeners) {
                 listener.udp.into_iter().for_each(UdpWorker::join);

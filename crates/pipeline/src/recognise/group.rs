@@ -62,7 +62,7 @@ impl Room {
     }
 }
 
-/// What became of a part.
+/// Fate of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Held {
     /// It is not to wait.
@@ -73,7 +73,7 @@ pub(crate) enum Held {
     Done,
 }
 
-/// Where a part stands among the others: by its number, those without one last, as they came.
+/// Position of a part among the others: by its number, those without one last, as they came.
 type Order = (bool, u64, u64);
 
 /// One group.
@@ -92,7 +92,7 @@ struct Group {
     due: Due,
 }
 
-/// When a group has waited long enough; the number makes it unique.
+/// Time at which a group has waited long enough; the number makes it unique.
 type Due = (Instant, u64);
 
 /// A group that waits no more.
@@ -130,7 +130,7 @@ impl Ready {
     }
 }
 
-/// What may wait in one worker of one source.
+/// Bounds of what may wait in one worker of one source.
 #[derive(Clone, Copy)]
 struct Limits {
     groups: usize,
@@ -283,17 +283,17 @@ impl Groups {
         self.ready.pop_front()
     }
 
-    /// Whether nothing waits, and nothing has come out.
+    /// True if nothing waits, and nothing has come out.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.ready.is_empty()
     }
 
-    /// Whether a group has come out.
+    /// True if a group has come out.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// When the next group has waited long enough.
+    /// Time at which the next group has waited long enough, if one waits.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.by_due.first_key_value().map(|(due, _)| due.0)
     }
@@ -357,18 +357,18 @@ impl Group {
         }
     }
 
-    /// Whether the event is made of a part that stands there rather than of the one so far.
+    /// True if the event is made of a part that stands there rather than of the one so far.
     fn is_base(&self, order: Order) -> bool {
         self.rule.is_last() || order < self.base_order
     }
 
-    /// Whether it has all its parts.
+    /// True if it has as many parts as one of them said there were.
     fn is_complete(&self) -> bool {
         let texts = self.texts.len() as u64;
         self.wanted.is_some_and(|wanted| texts >= wanted)
     }
 
-    /// Whether only time says that it has all its parts.
+    /// True if only time says that it has all its parts.
     fn is_open(&self) -> bool {
         self.rule.parts.is_none()
     }

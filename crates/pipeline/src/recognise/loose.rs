@@ -8,18 +8,18 @@ use inrush_event::{BatchBuilder, ClassInfo, Extra, ExtraKey, Peer, Record, Span}
 /// The fields of a record that are spans, without the raw record.
 const FIELDS: usize = 6;
 
-/// Which of them is the program, and which the message.
+/// Index among them of the program, and of the message.
 const PROGRAM: usize = 1;
 const MESSAGE: usize = 5;
 
-/// What a group's event takes from the one part that it is made of.
+/// Fields that a group's event takes from the one part that it is made of.
 #[derive(Debug)]
 pub(crate) struct Loose {
     record: Record,
     class: Arc<ClassInfo>,
     peer: Peer,
-    /// What is kept of the raw record: all of it where the part stands for all, else what precedes
-    /// the message.
+    /// Bytes that are kept of the raw record: all of it where the part stands for all, else what
+    /// precedes the message.
     head: Box<[u8]>,
     /// Of that, what precedes the event's text.
     cut: usize,
@@ -35,14 +35,14 @@ pub(crate) struct Loose {
 #[derive(Default, Debug)]
 struct Field {
     text: Box<[u8]>,
-    /// Where it lies in the raw record, if it does.
+    /// Offset in the raw record, if it lies there.
     at: Option<usize>,
 }
 
 /// The event that a part lies in.
 pub(crate) struct Origin<'a> {
     pub(crate) arena: &'a [u8],
-    /// What the classifier put behind it.
+    /// Bytes that the classifier put behind it.
     pub(crate) tail: &'a [u8],
     pub(crate) record: &'a Record,
     pub(crate) class: &'a Arc<ClassInfo>,
@@ -175,8 +175,8 @@ impl Loose {
     }
 }
 
-/// Where the head of a raw record ends, which is what precedes the message; and where in it the
-/// event's text begins: with the program, if it names that again, else with the message.
+/// End of the head of a raw record, which is what precedes the message, and offset in it of the
+/// event's text. That begins with the program, if it names that again, else with the message.
 fn head(fields: &[(&[u8], Option<usize>); FIELDS], part: &GroupPart<'_>) -> (usize, usize) {
     let place = |(text, at): (&[u8], Option<usize>)| at.filter(|_| !text.is_empty());
     let program = place(fields[PROGRAM]);
@@ -189,7 +189,7 @@ fn head(fields: &[(&[u8], Option<usize>); FIELDS], part: &GroupPart<'_>) -> (usi
     (end, again.unwrap_or(end))
 }
 
-/// Where a field lies: in the raw record as before if it still stands there, else behind.
+/// Span of a field: in the raw record as before if it still stands there, else behind.
 fn place(field: &Field, raw: usize, bytes: &mut Vec<u8>, base: usize) -> Span {
     if field.text.is_empty() {
         return Span::EMPTY;

@@ -1,9 +1,20 @@
-//! What is it? Loads packs as a configuration says, and has them asked about every event.
+//! Recognition of events: reads and compiles packs, and runs their rules over each batch.
+//!
+//! # What it guarantees
+//! * Records keep their order of arrival, although events of one kind are classified together. With
+//!   hints they are classified as they came: a host's class counts for its next event.
+//! * A part of an event over RELP never waits for others: its answer needs a durable event.
+//!
+//! # States
+//! `Recogniser::begin` starts a batch and forgets the class ids of the last one. `Recogniser::run`
+//! classifies from an index on. A new generation of the classifier ends all its class numbers.
+//!
+//! # Limits
+//! A file of a pack has at most `PACK_BYTES_MAX` bytes; `group` bounds the parts that wait.
 
 mod group;
 mod loose;
 mod order;
-mod sample;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +24,6 @@ use std::time::Instant;
 use inrush_classify::{
     Classifier, Considered, Hints, Overrides, Pack, SenderPlace, Verdict, Warning,
 };
-use inrush_codec::Zone;
 use inrush_event::{
     Anomalies, BatchBuilder, ClassId, ClassInfo, EventText, Record, crc32c, crc32c_append,
 };
@@ -21,15 +31,12 @@ use inrush_yaml::{Findings, Location, Problems};
 use jiff::tz::{Offset, TimeZone};
 
 use crate::config::{Config, Fallback, PacksOptions, SyslogSource};
-use crate::names::Names;
-use crate::shape::{Failures, Shape};
 use crate::unknown::Fallen;
 
 pub(crate) use group::{Groups, Held, Room};
 pub use inrush_classify::Packs;
 use loose::Origin;
 use order::Order;
-pub use sample::{Whose, samples};
 
 /// Bytes of a pack's file, at most.
 const PACK_BYTES_MAX: u64 = 1024 * 1024;
@@ -59,7 +66,10 @@ pub fn load(config: &Config) -> Result<Loaded, Problems> {
 }
 
 /// The packs with these options, a user's own first.
-fn read(packs: &PacksOptions, options: &inrush_packs::Options) -> Result<Vec<Pack>, Problems> {
+pub(crate) fn read(
+    packs: &PacksOptions,
+    options: &inrush_packs::Options,
+) -> Result<Vec<Pack>, Problems> {
     if !packs.enabled {
         return Ok(Vec::new());
     }
@@ -187,66 +197,7 @@ fn overrides(packs: &PacksOptions) -> Result<Overrides, Problems> {
     Ok(overrides)
 }
 
-/// What the events of all sources are recognised by.
-#[derive(Clone)]
-pub(crate) struct Known {
-    pub(crate) packs: Arc<Packs>,
-    /// What hosts were recognised as; it outlives a reload.
-    hints: Option<Arc<Hints>>,
-    pub(crate) fingerprint: u32,
-    /// What a user's own expressions make of events, and how often they failed.
-    pub(crate) shape: Option<Arc<Shape>>,
-    pub(crate) failures: Failures,
-    /// The names of senders, if they are wanted. Only who receives has them.
-    pub(crate) names: Option<Arc<Names>>,
-}
-
-impl Known {
-    /// The packs that a configuration names, beside what was learnt before.
-    pub(crate) fn load(config: &Config, before: Option<&Self>) -> Result<Self, Vec<String>> {
-        let loaded = load(config)
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        for warning in &loaded.warnings {
-            let place = format!("{}:{}", warning.file, warning.at.line);
-            tracing::warn!(%place, "{}", warning.words);
-        }
-        let learnt = || before.and_then(|before| before.hints.clone());
-        let hints = config
-            .packs
-            .remember_hosts
-            .then(|| learnt().unwrap_or_else(Hints::new));
-        let failures = before.map(|before| before.failures.clone());
-        let failures = failures.unwrap_or_default();
-        let shape = Shape::new(config, &failures).map_err(|faults| {
-            let words = |(place, fault)| format!("{place}: {fault}");
-            faults.into_iter().map(words).collect::<Vec<_>>()
-        })?;
-        Ok(Self {
-            packs: loaded.packs,
-            hints,
-            fingerprint: loaded.fingerprint,
-            shape: shape.map(Arc::new),
-            failures,
-            names: None,
-        })
-    }
-
-    /// [`Self::load`] for who receives: with the names of senders.
-    pub(crate) fn receiving(config: &Config, before: Option<&Self>) -> Result<Self, Vec<String>> {
-        let names = before.and_then(|before| before.names.as_deref());
-        let known = Self::load(config, before)?;
-        let failed = |error| vec![format!("hosts: names cannot be looked up: {error}")];
-        let names = Names::open(config, names).map_err(failed)?;
-        Ok(Self { names, ..known })
-    }
-
-    pub(crate) fn of(&self, name: &str, source: &SyslogSource, zone: &Zone) -> Option<Recognition> {
-        let zone = zone.time_zone();
-        Recognition::new(name, source, zone, &self.packs, self.hints.as_ref())
-    }
-}
-
-/// What a source's events are recognised by.
+/// Packs and context by which a source's events are recognised.
 #[derive(Clone)]
 pub(crate) struct Recognition {
     packs: Arc<Packs>,
@@ -306,11 +257,11 @@ pub(crate) struct Recogniser {
     generation: u32,
     /// Events that were filtered, by the number of the rule.
     dropped: Vec<u64>,
-    /// What events are that several parts make, by what each part is by itself.
+    /// Classes of events that several parts make, by the class number of a part by itself.
     wholes: HashMap<u32, Arc<ClassInfo>>,
     /// The class of the last event, if it is a part.
     part: Option<u32>,
-    /// Whether there was a part in the batch.
+    /// True if there was a part in the batch.
     saw_part: bool,
     /// Events of the open batch that no rule recognised, if somebody wants to know.
     fallen: Option<Fallen>,
@@ -319,7 +270,7 @@ pub(crate) struct Recogniser {
     gone: Vec<usize>,
 }
 
-/// Where parts of events wait, and the time.
+/// Groups in which parts of events wait, and the time.
 pub(crate) type Hold<'g> = (&'g mut Groups, Instant);
 
 /// One round of recognising.
@@ -348,7 +299,7 @@ fn take_out(records: &mut Vec<Record>, gone: &[usize]) {
     records.truncate(kept);
 }
 
-/// What recognising took out of a batch.
+/// Counts of what recognising took out of a batch.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Taken {
     /// Events that a rule filters, and their bytes.
@@ -387,7 +338,7 @@ impl Recogniser {
         self.fallen.as_mut()
     }
 
-    /// Whether no rule recognised the last event.
+    /// True if no rule recognised the last event.
     pub(crate) fn fell(&self) -> bool {
         self.classifier.fell()
     }
@@ -407,7 +358,7 @@ impl Recogniser {
         self.saw_part = false;
     }
 
-    /// Whether there was a part of an event in the batch.
+    /// True if there was a part of an event in the batch.
     pub(crate) fn saw_part(&self) -> bool {
         self.saw_part
     }

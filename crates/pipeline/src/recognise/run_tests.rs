@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use inrush_codec::Parser;
+use inrush_codec::{Parser, Zone};
 use inrush_event::{Batch, BatchPool, Peer, Protocol, SourceInfo, Span, Timestamp};
 use proptest::prelude::*;
 

@@ -16,7 +16,7 @@ use crate::destination::{Destination, Surroundings};
 /// Bytes of events that wait for destinations at most; reading waits for them.
 const QUEUE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Why events were refused, and how many.
+/// Number of events that a destination refused for one reason.
 #[derive(Clone, Debug, Default)]
 pub struct Refusal {
     /// The destination.
@@ -31,12 +31,12 @@ pub struct Refusal {
     pub events: u64,
 }
 
-/// What became of what was sent, by destination.
+/// Result of a delivery, by destination.
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// The ledger of the delivery; `pending` is 0 once it is finished.
     pub ledger: LedgerSnapshot,
-    /// What was refused.
+    /// Refused events, by destination, reason and code.
     pub refused: Vec<Refusal>,
 }
 
@@ -49,7 +49,7 @@ struct Told {
     by_reason: BTreeMap<(String, String, u32), (String, u64)>,
     /// Indexes of refused events by the sequence of their batch, since they were last asked for.
     events: HashMap<u64, Vec<u32>>,
-    /// Whether those are wanted at all.
+    /// True if those are wanted at all.
     wanted: bool,
 }
 
@@ -94,7 +94,7 @@ impl View {
         self.log.close();
     }
 
-    /// Where it stands.
+    /// Snapshot of the ledger of the delivery.
     pub fn ledger(&self) -> LedgerSnapshot {
         self.ledger.snapshot()
     }
@@ -157,7 +157,7 @@ impl Delivery {
         Ok(delivery)
     }
 
-    /// What other threads may see of it.
+    /// Returns a view of it for other threads.
     pub fn view(&self) -> View {
         let status = |one: &Destination| (one.name.clone(), Arc::clone(&one.status));
         View {
@@ -188,12 +188,12 @@ impl Delivery {
         self.log.wait_empty(Instant::now() + at_most)
     }
 
-    /// Whether a destination has ended, so that waiting for it is of no use.
+    /// True if the thread of a destination has ended, so that waiting for it is of no use.
     pub fn is_broken(&self) -> bool {
         self.destinations.iter().any(Destination::ended)
     }
 
-    /// What was refused of each batch since the last call, by the batch's sequence.
+    /// Takes the indexes of events refused since the last call, by the sequence of their batch.
     pub fn refused(&self) -> HashMap<u64, Vec<u32>> {
         std::mem::take(&mut self.refusals.told().events)
     }

@@ -24,8 +24,9 @@ use inrush_event::{
 };
 
 use crate::config::{Config, SyslogSource};
+use crate::enrichment::Enrichment;
 use crate::explain;
-use crate::recognise::{Known, Recogniser};
+use crate::recognise::Recogniser;
 use crate::shape::Shaper;
 
 pub use deliver::{Delivery, Refusal, Sent, View};
@@ -36,7 +37,7 @@ pub const PAGE_EVENTS_MAX: usize = 4096;
 /// Pages that are being filled at most, one a source.
 pub const PAGES_OPEN_MAX: usize = 16;
 
-/// What an event is called.
+/// Metadata of an event: its time, host, index, sourcetype, source and product.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Names {
     /// Its own time, or when it was received.
@@ -49,7 +50,7 @@ pub struct Names {
     pub sourcetype: String,
     /// Splunk's `source`, empty if no rule set one; `None` where that was not kept.
     pub source: Option<String>,
-    /// Who makes the product.
+    /// The vendor of the product.
     pub vendor: String,
     /// The product.
     pub product: String,
@@ -84,27 +85,27 @@ impl Names {
 pub struct Stored<'a> {
     /// Its bytes.
     pub raw: &'a [u8],
-    /// What was odd about its frame; other oddities are found out anew.
+    /// Anomalies of its frame; others are found out anew.
     pub framing: Anomalies,
     /// The source that received it, by name.
     pub source: &'a str,
-    /// Who sent it.
+    /// Address of the sender, if it is known.
     pub sender: Option<IpAddr>,
-    /// How it came.
+    /// Protocol that it came by, if it is known.
     pub protocol: Option<Protocol>,
     /// The name in the client's certificate.
     pub client: Option<Arc<str>>,
     /// The port of ours that it came to; without one, that of the source's listener.
     pub local_port: Option<u16>,
-    /// When it was received.
+    /// Receive time.
     pub received: Timestamp,
-    /// What it is called where it was kept.
+    /// Metadata that it has where it was kept.
     pub was: Names,
     /// Its number where it was kept, for whoever wants to find it there again.
     pub number: u64,
 }
 
-/// What is left of the framing when a record is read again.
+/// Anomalies of a frame: all that is left of the framing when a record is read again.
 const FRAMING: [Anomalies; 4] = [
     Anomalies::OVERSIZE,
     Anomalies::UNTERMINATED,
@@ -139,9 +140,9 @@ pub fn protocol(name: &str) -> Option<Protocol> {
 pub struct Page {
     /// As they are now.
     pub batch: Batch,
-    /// What each of the batch was before, and its number where it was kept.
+    /// Metadata that each event of the batch had before, and its number where it was kept.
     pub was: Vec<(Names, u64)>,
-    /// What a rule took out: what it was, its number, and the rule.
+    /// Events that a rule took out: the metadata that each had, its number, and the rule.
     pub filtered: Vec<(Names, u64, String)>,
 }
 
@@ -177,7 +178,7 @@ impl Page {
 /// Reads records again, by today's packs.
 pub struct Reader<'c> {
     config: &'c Config,
-    known: Known,
+    known: Enrichment,
     pool: Arc<BatchPool>,
     /// As whose a record counts whose source is not configured.
     stand_in: String,
@@ -195,7 +196,7 @@ impl<'c> Reader<'c> {
     pub fn new(config: &'c Config, stand_in: Option<&str>) -> Result<Self, Vec<String>> {
         let (stand_in, _) = explain::source(config, stand_in).map_err(|words| vec![words])?;
         Ok(Self {
-            known: Known::load(config, None)?,
+            known: Enrichment::load(config, None)?,
             config,
             pool: BatchPool::new(),
             stand_in: stand_in.to_owned(),
@@ -251,7 +252,7 @@ impl<'c> Reader<'c> {
         self.doors.values().filter(|door| !door.is_empty()).count()
     }
 
-    /// What was read and is in no page yet.
+    /// Takes the events that were read and are in no page yet.
     pub fn finish(&mut self) -> Vec<Page> {
         let sequence = &mut self.sequence;
         let turned = self.doors.values_mut().filter_map(|door| {
@@ -262,7 +263,7 @@ impl<'c> Reader<'c> {
     }
 }
 
-/// What a source does to a record, without its sockets.
+/// Pipeline of a source without its sockets: parser, rules and transforms.
 struct Door {
     pool: Arc<BatchPool>,
     info: Arc<SourceInfo>,
@@ -287,7 +288,7 @@ impl Door {
     fn new(
         name: &str,
         source: &SyslogSource,
-        known: &Known,
+        known: &Enrichment,
         pool: &Arc<BatchPool>,
     ) -> Result<Self, String> {
         let zone = source.syslog.zone();
@@ -379,7 +380,7 @@ impl Door {
         shaper.take_filtered().into_keys().next()
     }
 
-    /// Who sent it, to the port that it came to or would come to today.
+    /// Sender of a record, and the port that it came to or would come to today.
     fn peer(&self, stored: &Stored<'_>) -> Option<Peer> {
         let mut ports = self.ports.iter();
         let same = |(protocol, _): &&(Protocol, u16)| Some(*protocol) == stored.protocol;
@@ -394,7 +395,7 @@ impl Door {
         })
     }
 
-    /// What was read so far; the next page begins.
+    /// Takes the page that was read so far, if it has any events, and begins the next.
     fn turn(&mut self, sequence: u64) -> Option<Page> {
         if self.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! What a user's own expressions make of events: transforms change or filter them, routes choose
-//! their destinations.
+//! The user's own expressions: transforms change or filter events, routes choose their
+//! destinations.
 //!
 //! # What it guarantees
 //! * An expression that fails for an event leaves it as it was, and is counted by rule; a route
@@ -28,19 +28,19 @@ pub(crate) const UNROUTED: &str = "unrouted";
 /// A place in the configuration, and what is wrong there.
 pub(crate) type Fault = (String, CompileError);
 
-/// What is done with all events; shared by all workers.
+/// Compiled transforms and routes, which all events pass; shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Shape {
     transforms: Vec<Transform>,
     routes: Vec<Route>,
 }
 
-/// How often a rule's expressions failed.
+/// Name of a transform or route, and the number of times that its expressions failed.
 #[derive(Debug)]
 struct Rule {
     name: String,
     failed: Arc<Counter>,
-    /// Whether it was said once.
+    /// True once a failure was logged; only the first one is.
     said: AtomicBool,
 }
 
@@ -53,10 +53,10 @@ struct Transform {
     fields: Vec<(String, Program)>,
 }
 
-/// What a transform sets, beside fields.
+/// Target of a transform's expression, beside fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
-    /// What goes before what the class says.
+    /// A value of the event's own, which goes before that of its class.
     Extra(ExtraKey),
     Host,
     Message,

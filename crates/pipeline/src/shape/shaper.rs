@@ -16,9 +16,9 @@ const CHANGED_MAX: usize = 16_384;
 /// Asks one worker's events.
 pub(crate) struct Shaper {
     shape: Arc<Shape>,
-    /// Whether routes are asked.
+    /// True if routes are asked.
     routing: bool,
-    /// What conditions came to that all events of a class share: by expression, then by class.
+    /// Results of the conditions that all events of a class share: by expression, then by class.
     known: Vec<Vec<Option<bool>>>,
     /// Classes as transforms leave them, by the class and the number of the transform. The class is
     /// kept, so that its address stays its own.
@@ -34,7 +34,7 @@ pub(crate) struct Shaper {
 /// A class, and what a transform made of it.
 type Changed = (Option<Arc<ClassInfo>>, Arc<ClassInfo>);
 
-/// What becomes of an event.
+/// Number of an event's route, or of the transform that filters it; `usize::MAX`: no route matches.
 enum Outcome {
     Route(u16),
     Filtered(usize),
@@ -97,7 +97,7 @@ impl Shaper {
         ((count - kept) as u64, bytes)
     }
 
-    /// Where the events of the batch go.
+    /// Takes the routes of the events of the batch.
     pub(crate) fn routing(&mut self) -> Routing {
         Routing {
             shape: Arc::clone(&self.shape),
@@ -146,7 +146,7 @@ impl Shaper {
         Outcome::Filtered(usize::MAX)
     }
 
-    /// Whether a condition holds; what all events of a class share is asked once a batch.
+    /// True if a condition holds; one that all events of a class share is asked once a batch.
     fn holds(
         &mut self,
         number: usize,

@@ -6,7 +6,7 @@ use inrush_event::{Batch, BatchPool};
 
 use super::Shape;
 
-/// Where each event of a batch goes.
+/// Routes of the events of a batch.
 pub(crate) struct Routing {
     pub(super) shape: Arc<Shape>,
     /// The number of the route of each event; empty if there are no routes.
@@ -14,13 +14,13 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    /// Where a route leads.
+    /// Destinations of a route.
     fn destinations(&self, route: u16) -> Arc<[String]> {
         let route = self.shape.routes.get(usize::from(route));
         route.map_or_else(|| Arc::from([]), |route| Arc::clone(&route.to))
     }
 
-    /// Where the first event goes; `None` if there are no routes.
+    /// Destinations of the first event; `None` if there are no routes.
     pub(crate) fn first(&self) -> Option<Arc<[String]>> {
         self.routes.first().map(|route| self.destinations(*route))
     }

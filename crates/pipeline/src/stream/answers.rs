@@ -10,13 +10,14 @@ use mio::{Events, Waker};
 use slab::Slab;
 
 use super::{Closing, Slot, Worker};
-use crate::filler::{Filler, Now};
+use crate::filler::Filler;
+use crate::now::Now;
 use crate::relp::{ConnectionId, Debt, Outcome};
 
-/// How long a connection that is not read any more may take until all is answered.
+/// Time that a connection which is not read any more may take until all is answered.
 const CLOSING_MAX: Duration = Duration::from_secs(10);
 
-/// How long a worker that stops waits until what it appended is durable and answered.
+/// Time that a worker which stops waits for what it appended to be durable and answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Has the log wake a worker, but only while the flag says that it waits.
@@ -36,7 +37,7 @@ pub(super) fn wake_when_durable(
     (awaiting, hook)
 }
 
-/// Why a RELP connection has to end at `now`.
+/// Reason that a RELP connection has to end at `now`, if it has to.
 pub(super) fn overdue(slot: &Slot, now: Instant) -> Option<EndReason> {
     let debt = slot.state.debt()?;
     if let Some(closing) = &slot.closing {

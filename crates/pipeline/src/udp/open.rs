@@ -1,4 +1,4 @@
-//! What an address is received with: how many threads, and how many sockets each of them reads.
+//! Receivers of an address: the number of threads, and of the sockets that each of them reads.
 
 use std::io;
 use std::net::UdpSocket;
@@ -8,6 +8,8 @@ use inrush_transport::config::{ListenAddr, UdpBalance, UdpOptions};
 use inrush_transport::listen;
 use inrush_transport::process;
 use inrush_transport::udp::UdpReceiver;
+
+use crate::config;
 
 /// Sockets that one thread reads as one, at most: with an `net.core.rmem_max` of 212,992 they hold
 /// 33 ms of 350,000 datagrams of 800 B a second. Measured on two cores that the sender shares: a
@@ -25,7 +27,7 @@ const FILES_SHARE: usize = 256;
 pub(crate) struct Opened {
     /// With the bytes of receive buffer that each has.
     pub(crate) receivers: Vec<(UdpReceiver, u64)>,
-    /// Whether the sockets outlive us.
+    /// True if the sockets were inherited: they outlive us.
     pub(crate) shared: bool,
 }
 
@@ -47,7 +49,7 @@ pub(crate) fn open(
     let sockets = if shared {
         inherited
     } else {
-        let threads = socket_count(options.sockets, workers);
+        let threads = config::socket_count(options.sockets, workers);
         let bound_bytes = listen::receive_buffer_bound(wanted_bytes);
         let files = usize::try_from(process::open_files_max()).unwrap_or(usize::MAX);
         each = sockets_each(options, threads, bound_bytes, files);
@@ -116,15 +118,6 @@ fn sockets_each(options: &UdpOptions, threads: usize, bound_bytes: usize, files:
     wanted_bytes
         .div_ceil(bound_bytes.max(1))
         .clamp(1, most.max(1))
-}
-
-/// Threads of a UDP address: one for every two workers by default, for a socket's thread does
-/// nothing but read and parse, and the destinations need the other half.
-pub fn socket_count(sockets: AutoCount, workers: usize) -> usize {
-    match sockets {
-        AutoCount::Count(n) => usize::from(n.get()),
-        AutoCount::Auto => workers.div_ceil(2).clamp(1, 16),
-    }
 }
 
 #[cfg(test)]

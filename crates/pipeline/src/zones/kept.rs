@@ -9,13 +9,13 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use inrush_codec::KeptGuess;
 use serde::{Deserialize, Serialize};
 
+use super::Zones;
 use crate::keep;
-use crate::source::Source;
 
 /// The name of the file.
 const FILE: &str = "zones.json";
@@ -26,7 +26,7 @@ const GUESSES_MAX: usize = 65_536;
 /// Bytes of the file, at most: so many rows of the longest hosts and addresses.
 const BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// What the format is called; another one is not read.
+/// Version of the file's format; another one is not read.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -51,7 +51,7 @@ type BySource = HashMap<String, Vec<KeptGuess>>;
 /// The guesses of all sources, as they are kept.
 pub(crate) struct KeptZones {
     file: PathBuf,
-    /// What was read at the start, until its source takes it.
+    /// Guesses that were read at the start, by source, until that takes them.
     read: Mutex<BySource>,
 }
 
@@ -71,35 +71,34 @@ impl KeptZones {
     }
 
     /// Gives a source the guesses that were read for it.
-    pub(crate) fn give(&self, source: &Source) {
+    pub(crate) fn give(&self, source: &str, zones: &Zones) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = read.remove(&source.name) {
-            source.zones.guesses.fill(known);
+        if let Some(known) = read.remove(source) {
+            zones.guesses.fill(known);
         }
     }
 
     /// Writes the guesses of the sources down if there is news of any. With `sync` they are on the
     /// disk by the end.
-    pub(crate) fn keep(&self, sources: &[Arc<Source>], sync: bool) {
-        let told = |source: &&Arc<Source>| source.zones.guesses.take_news();
+    pub(crate) fn keep(&self, sources: &[(&str, &Zones)], sync: bool) {
+        let told = |source: &&(&str, &Zones)| source.1.guesses.take_news();
         let told: Vec<_> = sources.iter().filter(told).collect();
         if told.is_empty() {
             return;
         }
         let lists = sources
             .iter()
-            .map(|source| (source.name.as_str(), source.zones.guesses.list()));
+            .map(|(name, zones)| (*name, zones.guesses.list()));
         let lists: Vec<_> = lists.collect();
         if let Err(error) = write(&self.file, &lists, sync) {
-            told.iter()
-                .for_each(|source| source.zones.guesses.note_news());
+            told.iter().for_each(|(_, zones)| zones.guesses.note_news());
             let file = self.file.display();
             tracing::warn!(%file, %error, "guesses of zones cannot be written down");
         }
     }
 }
 
-/// What was kept, by source; nothing if there is no file.
+/// Reads the guesses that were kept, by source; none if there is no file.
 fn read(path: &Path) -> io::Result<BySource> {
     let Some(bytes) = keep::read(path, BYTES_MAX)? else {
         return Ok(BySource::new());

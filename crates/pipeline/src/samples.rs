@@ -12,15 +12,16 @@ use std::sync::Arc;
 
 use crate::config::{Config, SourceConfig};
 use crate::explain::{Arrival, Explained, Explainer};
+use crate::recognise;
 
-/// When a sample is received that does not say: 2024-05-06T07:08:09.123456Z.
+/// Time of receipt of a sample that names none: 2024-05-06T07:08:09.123456Z.
 const RECEIVED: Timestamp = Timestamp(1_714_979_289_123_456_000);
 
 /// The least that a source needs.
 const CONFIG: &str = "sources: { sample: { type: syslog, listen: [\"tcp://127.0.0.1:0\"] } }\n\
     destinations: { none: { type: blackhole } }\npacks: { enabled: true }\n";
 
-/// Whose samples are run.
+/// Samples to be run, by the origin of their pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// Those of the packs that a configuration names.
@@ -35,7 +36,7 @@ pub enum Whose {
 /// # Errors
 /// Everything that is wrong with the packs themselves.
 pub fn samples(config: &Config, whose: Whose) -> Result<(Vec<Warning>, usize), Problems> {
-    let own = super::read(&config.packs, &config.packs.options)?;
+    let own = recognise::read(&config.packs, &config.packs.options)?;
     let mut compiled = Compiled {
         config,
         by_options: BTreeMap::new(),
@@ -75,13 +76,13 @@ impl Compiled<'_> {
         options
             .entry("fallback".into())
             .or_insert_with(|| "sc4s".into());
-        let packs = super::read(&self.config.packs, &options)?;
+        let packs = recognise::read(&self.config.packs, &options)?;
         let packs = Arc::new(Packs::compile(packs, Default::default()).0);
         self.by_options.insert(given.to_vec(), Arc::clone(&packs));
         Ok(packs)
     }
 
-    /// What did not come out as it must.
+    /// Runs a sample; returns what did not come out as it must.
     fn run(&mut self, sample: &Sample) -> Result<Vec<(Place, String)>, Problems> {
         let Some(mut explainer) = self.explainer(sample)? else {
             return Ok(Vec::new());
@@ -111,7 +112,7 @@ impl Compiled<'_> {
         Ok(wrong.collect())
     }
 
-    /// What reads such samples.
+    /// Explainer that reads such samples; `None` if there can be none.
     fn explainer(&mut self, sample: &Sample) -> Result<Option<Explainer>, Problems> {
         let packs = self.packs(&sample.options)?;
         let mut config = crate::config::parse(CONFIG, "samples", &|_| None)?;
@@ -137,7 +138,7 @@ fn arrival<'a>(sample: &Sample, raw: &'a str) -> Arrival<'a> {
     }
 }
 
-/// What is wrong, in words.
+/// Difference from the expectation, in words; `None` if it is met.
 fn compare(expectation: &Expectation, explained: &Explained, envelope: &Value) -> Option<String> {
     let Expectation { name, value, .. } = expectation;
     let fields = &envelope["fields"];

@@ -1,6 +1,16 @@
-//! What needs a history: how fast the queue fills, and what has been lost of late.
+//! Trend of the last minute: forecast of a full queue or backlog, and account of recent losses.
 //!
-//! The watch notes one sample a second, which costs a few additions.
+//! # What it guarantees
+//! * Growth is the lower of two rates, of bytes and of pending events: a filling segment is none.
+//! * A disk budget that shrinks brings the forecast nearer, since other files use the same disk.
+//! * An empty datagram and a peer of another protocol are no loss.
+//!
+//! # States
+//! A loss is recent until it has not grown for `QUIET`. Its next growth begins a new spell at zero.
+//!
+//! # Limits
+//! `SAMPLES_MAX` samples, one a second; a forecast needs `SAMPLES_MIN` of them and reaches
+//! `AHEAD_MAX_S` ahead. Each source and destination of the ledger has three loss rows for good.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,7 +24,7 @@ const SAMPLES_MAX: usize = 61;
 /// With fewer samples nothing is said about the future.
 const SAMPLES_MIN: usize = 20;
 
-/// What lies further ahead is not said, in seconds: by then everything is different.
+/// Seconds that a forecast reaches ahead, at most: by then everything is different.
 const AHEAD_MAX_S: f64 = 30.0 * 86_400.0;
 
 /// So long after the last loss its alarm ends.
@@ -28,9 +38,9 @@ struct Sample {
     max: u64,
     /// Events pending for the destination that has the most.
     pending: u64,
-    /// What an event takes in the queue, about.
+    /// Bytes that an event takes in the queue, about: the mean of those received, and a record.
     event_bytes: u64,
-    /// What each destination keeps, and what is pending there.
+    /// Name of each destination, bytes of its backlog, and its pending events.
     backlogs: Vec<(String, u64, u64)>,
 }
 
@@ -57,9 +67,9 @@ pub(crate) struct GrowingLoss {
     pub(crate) kind: LossKind,
     /// The source or destination.
     pub(crate) name: String,
-    /// When this spell of it began.
+    /// Time at which this spell of it began.
     pub(crate) since: Timestamp,
-    /// How much since then.
+    /// Datagrams, events or bytes since then, by its kind.
     pub(crate) count: u64,
 }
 
@@ -148,7 +158,7 @@ impl Trend {
         (grown.total, grown.last) = (total, Some(now));
     }
 
-    /// What has been lost in the last minutes.
+    /// Losses of the last minutes ([`QUIET`]), sorted by name.
     pub(crate) fn growing(&self, now: Instant) -> impl Iterator<Item = GrowingLoss> {
         let recent = self.grown.iter().filter(move |(_, grown)| {
             let last = grown.last;
@@ -252,7 +262,7 @@ fn is_no_event(reason: &str) -> bool {
         .any(|one| one.name() == reason)
 }
 
-/// What is lost or put aside, by kind and by name. An empty datagram is no loss.
+/// Totals of what is lost or put aside, by kind and by name. An empty datagram is no loss.
 fn losses(ledger: &LedgerSnapshot) -> impl Iterator<Item = (LossKind, &str, u64)> {
     let sources = ledger.sources.iter().flat_map(|(name, row)| {
         let rejected = row
