@@ -138,32 +138,35 @@ def main():
 HEAD = """\
 # Texts of other vendors where an attacker can write
 
-Written by `tests/sc4s/hostile.py`; the black-box test `sc4s_hostile::` asserts the same.
-An attacker chooses URLs, user agents, names of users and files, subjects, names in DNS. What
-another vendor's events are known by can stand there: the event must stay what it is.
+Written by `tests/sc4s/hostile.py`. The black-box test `sc4s_hostile::` makes the same checks.
 
-{products} messages, one for each product and each way in which it is recognised
-(`tests/sc4s/hostile.tsv`), were filled with {marks} texts of other vendors
-(`tests/sc4s/marks.tsv`): {pairs} pairs, a vendor's own texts left out. Each was asked once with the
-text as it is, once with it twice; then with nothing there, with 64 KiB, and (by the test alone)
-with bytes that are not UTF-8.
+An attacker can choose URLs, user agents, names of users and files, subjects and names in DNS. Such
+a field can contain the text by which the events of another vendor are recognised. It must not
+change the recognised product of the event, except where it does so in SC4S too.
+
+The test has {products} messages, one for each product and each way in which it is recognised
+(`tests/sc4s/hostile.tsv`), and {marks} texts of other vendors (`tests/sc4s/marks.tsv`). Without a
+vendor's own texts, that makes {pairs} pairs. Each pair was classified with the text once and with the
+text twice. Each message was also classified with an empty field, with 64 KiB in it and, by the
+black-box test alone, with bytes that are not UTF-8.
 
 ## The texts
 """
 BY_ROWS = """
 ## What comes out as another's, as at SC4S
 
-SC4S looks for some texts anywhere in a message, in the order of its definitions, and asks those
-that know a sender by its address last. Where its rows say that the text decides, it decides here
-too: {pairs} times, of {products} products.
+SC4S searches the whole message for some texts, in the order of its definitions. Definitions that
+recognise a sender by its address come last. Where the definition of SC4S lets the text decide, the
+text decides here too: {pairs} times, for {products} products.
 
 | rule that takes it | definition of SC4S | what its row says | products |
 |---|---|---|---|"""
 PRODUCTS = """
 ## By product
 
-`sender`: what the sender is known as, or the port of its listener. `other` are the rules that take
-the event with some of the texts in it; then what it is with nothing there, and with 64 KiB.
+`sender` is the configured product of the sender, or the port of its listener. `other` lists the
+rules that match the event with some of the texts in it. `empty` and `64 KiB` are the results with
+an empty field and with 64 KiB in it: `own` is the product's own sourcetype and index.
 
 | rule | sender | sourcetype | index | other | empty | 64 KiB |
 |---|---|---|---|---|---|---|"""

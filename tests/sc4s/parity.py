@@ -29,16 +29,18 @@ WITHOUT = {
 CASES = """\
 ## The cases of SC4S's own tests
 
-419 of 423 come out exactly (index, sourcetype, source, host, time to the millisecond, text where a case states it), with
-`tests/sc4s/inrush.yaml`; the black-box test `packs::the_cases_of_sc4s_come_out_as_there` fails when one more does not. The others:
+419 of 423 cases have exactly the expected result with `tests/sc4s/inrush.yaml`. The comparison covers index, sourcetype, source, host, time
+to the millisecond, and the text if the case has one. The black-box test `packs::the_cases_of_sc4s_come_out_as_there` fails if one more
+case differs. These cases differ:
 
 | case | why |
 |---|---|
-| `test_common_lite.py::test_fallback` | of the image without Cisco's definitions; `test_common.py::test_tz_guess` wants the opposite of the same line |
-| `test_mk8s_*.py` (three) | skipped there too: they want files that the set-up does not have |
+| `test_common_lite.py::test_fallback` | for the image without Cisco's definitions; `test_common.py::test_tz_guess` expects the opposite for the same line |
+| `test_mk8s_*.py` (three) | SC4S skips them too: they need files that the set-up does not have |
 
-What a case wants of several messages together (four of grouping) is shown by the packs' samples and the black-box tests `groups::`; here each message is looked at alone (`--fresh`), but for `test_vmware_bsd_vpscache`, which means
-the second of its messages: of a host that was a vCenter before.
+Four cases expect a result of several messages together (grouping). The samples of the packs and the black-box tests `groups::` cover them;
+this comparison looks at each message alone (`--fresh`). The exception is `test_vmware_bsd_vpscache`. It is about its second message, from a
+host that was recognised as a vCenter before.
 
 ## The definitions
 """
@@ -81,8 +83,8 @@ def main():
         product = products.get(key, "")
         out.append(f"| {row['topic']} | {name} | {product} | {names} | {state} |")
     print("# Every definition of SC4S 3.45, and what stands for it\n")
-    print("Written by `tests/sc4s/parity.py`; the rules are in `packs/`. A rule may stand for")
-    print(f"several definitions. {done} of {len(out)} are done or not needed.\n")
+    print("Written by `tests/sc4s/parity.py`. The rules are in `packs/`, and one rule may stand for several")
+    print(f"definitions. {done} of {len(out)} definitions are done or not needed.\n")
     print(CASES)
     print("| topic | definition | product | rules | state |")
     print("|---|---|---|---|---|")

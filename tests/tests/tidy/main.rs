@@ -1,6 +1,11 @@
 //! The rules of the house that clippy cannot see. Each finding names its file and line.
 #![allow(clippy::unwrap_used)]
 
+mod architecture;
+mod code;
+mod rooms;
+mod words;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,52 +18,18 @@ const LINE_CHARS_MAX: usize = 100;
 /// Stands in the line above a function that has to be longer, before the reason.
 const LONG_BECAUSE: &str = "// tidy: long because ";
 
-/// Which of our crates each crate may name: the arrows of ARCHITECTURE.md, always downward.
-const ARROWS: &[(&str, &[&str])] = &[
-    ("files", &[]),
-    ("event", &[]),
-    ("codec", &["event"]),
-    ("queue", &["event", "files"]),
-    ("transport", &["event", "files"]),
-    ("host", &[]),
-    ("store", &["event", "files"]),
-    ("search", &["event", "store"]),
-    ("sink", &["event", "files", "codec", "transport", "store"]),
-    (
-        "pipeline",
-        &[
-            "event",
-            "files",
-            "yaml",
-            "codec",
-            "cel",
-            "classify",
-            "packs",
-            "queue",
-            "transport",
-            "sink",
-            "host",
-        ],
-    ),
-    ("migrate", &["files"]),
-    ("yaml", &["event"]),
-    ("cel", &["event"]),
-    ("classify", &["event"]),
-    ("packs", &["event", "files", "yaml", "classify"]),
-    (
-        "control",
-        &["event", "files", "pipeline", "transport", "store"],
-    ),
-    ("load", &["event", "files", "codec", "transport"]),
-    ("top", &[]),
-];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .unwrap()
         .canonicalize()
         .unwrap()
+}
+
+/// The names of our crates.
+fn crates() -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(root().join("crates")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
 }
 
 /// Every file of the repository with one of these extensions, without what is built.
@@ -216,7 +187,7 @@ fn unsafe_stays_in_transport() {
         (outside && has_word(&code_of(line), "unsafe"))
             .then(|| "`unsafe` belongs into crates/transport".to_owned())
     }));
-    for (name, _) in ARROWS.iter().filter(|(name, _)| *name != "transport") {
+    for name in crates().filter(|name| name != "transport") {
         let lib = root().join(format!("crates/{name}/src/lib.rs"));
         let text = fs::read_to_string(&lib).unwrap();
         assert!(
@@ -250,40 +221,6 @@ fn every_file_says_what_it_is_for() {
         (!first.starts_with("//!")).then(|| finding(path, 0, "begin with `//!` and its contract"))
     };
     none(&files(&["rs"]).iter().filter_map(silent).collect::<Vec<_>>());
-}
-
-#[test]
-fn arrows_point_down() {
-    let mut findings = Vec::new();
-    for (name, allowed) in ARROWS {
-        let manifest = root().join(format!("crates/{name}/Cargo.toml"));
-        let text = fs::read_to_string(&manifest).unwrap();
-        for (i, line) in text.lines().enumerate() {
-            let Some(other) = line.strip_prefix("inrush-") else {
-                continue;
-            };
-            let other = other.split(['.', ' ', '=']).next().unwrap_or_default();
-            if !allowed.contains(&other) {
-                findings.push(finding(
-                    &manifest,
-                    i,
-                    &format!("{name} may not know {other}"),
-                ));
-            }
-        }
-    }
-    none(&findings);
-}
-
-#[test]
-fn every_crate_has_its_arrows() {
-    for entry in fs::read_dir(root().join("crates")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(
-            ARROWS.iter().any(|(known, _)| *known == name),
-            "crates/{name}: draw its arrows"
-        );
-    }
 }
 
 #[test]
