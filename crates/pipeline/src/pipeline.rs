@@ -15,6 +15,7 @@
 
 mod stop;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,7 +96,7 @@ impl Pipeline {
         let problems = {
             let mut graph = shared.graph();
             let mut problems = shared.start_destinations(&mut graph, &config);
-            shared.detach_all_but(&graph.destinations, DropReason::Removed);
+            shared.detach_unconfigured(&config);
             // Only now: it deletes what no destination needs.
             let writer = shared.log.start().map_err(StartError::one)?;
             *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
@@ -509,7 +510,14 @@ impl Shared {
                     problems.push(problem);
                     let again = before
                         .map(|before| self.start_destination(name, &before, &config.data_dir));
-                    graph.destinations.extend(again.and_then(Result::ok));
+                    match again {
+                        Some(Ok(destination)) => graph.destinations.push(destination),
+                        Some(Err(_)) => problems.push(format!(
+                            "destination {name}: its former options fail too; its events wait in \
+                             the queue until a reload opens it"
+                        )),
+                        None => {}
+                    }
                 }
             }
         }
@@ -519,14 +527,15 @@ impl Shared {
             self.log.detach(&name, DropReason::Removed);
             report.changed.push(format!("destination {name} removed"));
         }
-        self.detach_all_but(&graph.destinations, DropReason::Removed);
+        self.detach_unconfigured(config);
     }
 
-    /// Takes the cursors away that no running destination reads: they would fill the queue.
-    fn detach_all_but(&self, running: &[Destination], reason: DropReason) {
+    /// Takes the cursors away of destinations that are not configured: they would fill the queue.
+    /// The events of one that cannot be opened wait for it.
+    fn detach_unconfigured(&self, config: &Config) {
         for name in self.log.names() {
-            if !running.iter().any(|destination| destination.name == name) {
-                self.log.detach(&name, reason);
+            if !config.destinations.contains_key(&name) {
+                self.log.detach(&name, DropReason::Removed);
             }
         }
     }
@@ -545,21 +554,24 @@ impl Shared {
             .partition(|running| config.sources.contains_key(&running.source.name));
         graph.sources = kept;
         for running in gone {
-            report
-                .changed
-                .push(format!("source {} removed", running.source.name));
-            let source = Arc::clone(&running.source);
-            running
-                .listeners
-                .into_iter()
-                .for_each(|listener| self.close(&source, listener));
-            self.handles
-                .iter()
-                .for_each(|worker| worker.forget(&source));
+            let name = &running.source.name;
+            report.changed.push(format!("source {name} removed"));
+            self.close_source(running);
         }
+        // Before the first listener closes: a source that cannot be changed stays as it is.
+        let mut resolved = BTreeMap::new();
         for running in &mut graph.sources {
-            if let Some(SourceConfig::Syslog(wanted)) = config.sources.get(&running.source.name) {
-                self.close_unwanted(running, wanted);
+            let Some(SourceConfig::Syslog(wanted)) = config.sources.get(&running.source.name)
+            else {
+                continue;
+            };
+            let before = Some((&running.config, &*running.source));
+            match Settings::resolve(&running.source.name, wanted, before, &known) {
+                Ok(settings) => {
+                    self.close_unwanted(running, wanted);
+                    resolved.insert(running.source.name.clone(), settings);
+                }
+                Err(problem) => problems.push(problem),
             }
         }
         for (name, SourceConfig::Syslog(wanted)) in &config.sources {
@@ -569,12 +581,17 @@ impl Shared {
                 .find(|running| running.source.name == *name)
             {
                 Some(running) => {
+                    let Some(settings) = resolved.remove(name) else {
+                        continue;
+                    };
                     let missing = running.listeners.len() < wanted.listen.len();
                     if running.config != *wanted || missing {
                         report.changed.push(format!("source {name} changed"));
                     }
                     // Packs may have changed even if nothing else has.
-                    problems.extend(self.change_source(running, wanted, &known));
+                    running.source.replace_settings(settings);
+                    running.config = wanted.clone();
+                    problems.extend(self.open_listeners(running, &wanted.listen));
                 }
                 None => match self.start_source(name, wanted, &known) {
                     Ok((running, failed)) => {
@@ -588,6 +605,19 @@ impl Shared {
         }
     }
 
+    /// Closes a source's listeners, and has its connections read for the last time.
+    fn close_source(&self, running: RunningSource) {
+        let RunningSource {
+            source, listeners, ..
+        } = running;
+        for listener in listeners {
+            self.close(&source, listener);
+        }
+        for worker in &self.handles {
+            worker.forget(&source);
+        }
+    }
+
     /// Closes the listeners that are no longer in the configuration.
     fn close_unwanted(&self, running: &mut RunningSource, wanted: &SyslogSource) {
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut running.listeners)
@@ -596,22 +626,6 @@ impl Shared {
         running.listeners = kept;
         gone.into_iter()
             .for_each(|listener| self.close(&running.source, listener));
-    }
-
-    /// Takes on other options; sockets that stay in the configuration stay open.
-    fn change_source(
-        &self,
-        running: &mut RunningSource,
-        wanted: &SyslogSource,
-        known: &Enrichment,
-    ) -> Vec<String> {
-        let before = Some((&running.config, &*running.source));
-        match Settings::resolve(&running.source.name, wanted, before, known) {
-            Ok(settings) => running.source.replace_settings(settings),
-            Err(problem) => return vec![problem],
-        }
-        running.config = wanted.clone();
-        self.open_listeners(running, &wanted.listen)
     }
 
     /// Closes a listener; its UDP sockets are emptied first and refuse what still comes.

@@ -30,7 +30,9 @@ impl Shared {
         let destinations = std::mem::take(&mut graph.destinations);
         destinations.iter().for_each(Destination::ask_to_stop);
         destinations.into_iter().for_each(Destination::stop);
-        self.detach_all_but(&[], DropReason::Shutdown);
+        for name in self.log.names() {
+            self.log.detach(&name, DropReason::Shutdown);
+        }
         let writer = self
             .writer
             .lock()
