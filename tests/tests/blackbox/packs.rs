@@ -437,10 +437,12 @@ fn a_pack_with_the_name_of_one_that_comes_with_inrush_is_checked_too() {
 #[test]
 fn what_a_rule_read_is_forgotten_if_it_is_not_taken() {
     let pack = "about: mine\nrules:\n\
-        \x20 - name: first\n    stage: message\n    order: -90\n    when: { message: \"LEEF:1*\" }\n\
+        \x20 - name: first\n    stage: message\n    order: -90\n\
+        \x20   when: { message: \"LEEF:1*\" }\n\
         \x20   read: [{ leef: message }, { regex: '^never$', in: message }]\n\
         \x20   set: { index: \"${usr}\" }\n\
-        \x20 - name: second\n    stage: message\n    order: -80\n    when: { message: \"LEEF:1*\" }\n\
+        \x20 - name: second\n    stage: message\n    order: -80\n\
+        \x20   when: { message: \"LEEF:1*\" }\n\
         \x20   set: { index: second }\n    cases:\n\
         \x20     - { when: { not: { field: { usr: \"\" } } }, set: { index: stale } }\n";
     let dir = with_pack(pack);

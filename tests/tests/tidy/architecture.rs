@@ -23,7 +23,7 @@ fn architecture() -> String {
     fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap()
 }
 
-/// What stands in backquotes.
+/// Texts that stand in backquotes.
 fn quoted(cell: &str) -> Vec<String> {
     let parts = cell.split('`').skip(1).step_by(2);
     parts.map(str::to_owned).collect()
@@ -54,7 +54,7 @@ fn named_rooms(manifest: &str) -> BTreeSet<String> {
     names.collect()
 }
 
-/// What is wrong with the rooms, given what their manifests name.
+/// Faults of the rooms, given what their manifests name.
 fn wrong(rooms: &[Room], named: &[Room]) -> Vec<String> {
     let mut findings = Vec::new();
     let place = |name: &str| rooms.iter().position(|(known, _)| known == name);

@@ -52,7 +52,7 @@ fn orders_in(text: &str) -> BTreeMap<String, Order> {
     all
 }
 
-/// What is wrong with the imports of a room, each with its place and as `from -> to`.
+/// Faulty imports of a room, each with its place and as `from -> to`.
 fn wrong(
     order: &Order,
     modules: &BTreeSet<String>,

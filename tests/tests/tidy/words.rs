@@ -89,7 +89,7 @@ fn share(part: usize, all: usize) -> f64 {
     part as f64 * 100.0 / all.max(1) as f64
 }
 
-/// What is wrong with a count whose bound may only fall; `slack` is how far below it may be.
+/// Fault of a count whose bound may only fall; `slack` is how far below it may be.
 fn against(what: &str, count: f64, bound: f64, slack: f64) -> Option<String> {
     if count > bound {
         return Some(format!("{what}: {count:.1}, at most {bound:.1}"));

@@ -1,8 +1,8 @@
 //! Cache of the names that DNS has for senders, and the queue of addresses to look up.
 //!
-//! What DNS said counts for as long as it said, and goes on counting while it is asked again; that
-//! there is no name, or no answer, counts for minutes. A worker that finds an address unknown puts
-//! it into a queue of [`WAITING_MAX`], if it is not in it, and goes on.
+//! An answer of DNS counts for as long as it said, and goes on counting while it is asked again;
+//! that there is no name, or no answer, counts for minutes. A worker that finds an address unknown
+//! puts it into a queue of [`WAITING_MAX`], if it is not in it, and goes on.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
