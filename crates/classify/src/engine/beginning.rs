@@ -1,23 +1,19 @@
 //! Events that are known by how they begin, unless a rule of a user's own may want them.
 
-use inrush_event::{Record, Span};
 use jiff::tz::TimeZone;
 
 use super::Run;
+use super::undo::Before;
 use crate::event::Slot;
 use crate::pack::Stage;
 use crate::plan::{OWN, OWN_STAGES};
-use crate::read::{Formats, Pairs};
 
 /// What is known of an event at one moment of its way.
 #[derive(Clone, Copy)]
 struct State<'a> {
-    record: Record,
+    read: Before<'a>,
     set: [Slot<'a>; 3],
     hint: [Slot<'a>; 2],
-    object: Span,
-    pairs: Option<Pairs>,
-    unread: Option<(&'a Formats, Span)>,
     zone: Option<&'a TimeZone>,
     hinted: bool,
     recognised: bool,
@@ -40,7 +36,7 @@ impl<'a> Run<'_, 'a> {
 
     #[inline(never)]
     fn begins_beside_own(&mut self) -> bool {
-        let (length, moment, before) = (self.work.chain.len(), self.before(), self.state());
+        let (length, before) = (self.work.chain.len(), self.state());
         if !self.stage(Stage::Begins) {
             return false;
         }
@@ -49,20 +45,20 @@ impl<'a> Run<'_, 'a> {
         if own.is_some_and(|(rule, _)| rule.own) {
             return true;
         }
-        let after = self.state();
-        self.set_state(before);
+        let (after, program) = (self.state(), self.event.record.app);
+        self.set_state(&before);
         let mut held = self.own_holds();
-        if !held && !after.record.app.is_empty() {
+        if !held && !program.is_empty() {
             // What the rule made of the program may be what a user's own rule asks for.
-            self.set_state(after);
+            self.set_state(&after);
             held = self.own_holds();
         }
         if held {
-            self.set_state(before);
-            self.undo(&moment);
+            self.set_state(&before);
+            self.undo(&before.read);
             return false;
         }
-        self.set_state(after);
+        self.set_state(&after);
         true
     }
 
@@ -93,12 +89,9 @@ impl<'a> Run<'_, 'a> {
     fn state(&self) -> State<'a> {
         let event = &self.event;
         State {
-            record: event.record,
+            read: self.before(),
             set: [event.vendor, event.product, event.class],
             hint: [event.hint_vendor, event.hint_product],
-            object: event.object,
-            pairs: event.pairs,
-            unread: event.unread,
             zone: event.zone,
             hinted: self.hinted,
             recognised: self.recognised,
@@ -106,14 +99,11 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn set_state(&mut self, state: State<'a>) {
+    fn set_state(&mut self, state: &State<'a>) {
+        self.put_back(&state.read);
         let event = &mut self.event;
-        event.record = state.record;
         [event.vendor, event.product, event.class] = state.set;
         [event.hint_vendor, event.hint_product] = state.hint;
-        event.object = state.object;
-        event.pairs = state.pairs;
-        event.unread = state.unread;
         event.zone = state.zone;
         self.hinted = state.hinted;
         self.recognised = state.recognised;

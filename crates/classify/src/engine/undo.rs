@@ -34,10 +34,15 @@ impl<'a> Run<'_, 'a> {
 
     /// Takes back what was read since.
     pub(super) fn undo(&mut self, before: &Before<'a>) {
-        let event = &mut self.event;
         self.work.chain.truncate(before.chain);
-        event.scratch.values.truncate(before.values);
-        event.scratch.bytes.truncate(before.bytes);
+        self.event.scratch.values.truncate(before.values);
+        self.event.scratch.bytes.truncate(before.bytes);
+        self.put_back(before);
+    }
+
+    /// Puts back what stands in the event itself. The values and texts that were read since stay.
+    pub(super) fn put_back(&mut self, before: &Before<'a>) {
+        let event = &mut self.event;
         (event.record, event.unread) = (before.record, before.unread);
         event.object = before.object;
         if event.pairs != before.pairs {
