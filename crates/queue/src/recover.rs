@@ -46,11 +46,11 @@ pub(crate) struct Recovered {
 /// they go.
 ///
 /// # Errors
-/// The folder cannot be listed.
+/// The folder cannot be listed, or a newer version wrote to it: then nothing in it was changed.
 pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Recovered> {
     let names = storage.list()?;
     let meta = Meta::read(&**storage);
-    let heads = heads(&**storage, &names);
+    let heads = heads(&**storage, &names)?;
     let id = log_id(meta.as_ref(), &heads).unwrap_or(fresh);
     let epochs = heads.iter().filter_map(|(_, head)| head.map(|h| h.epoch));
     let epoch = epochs.chain(meta.as_ref().map(|m| m.epoch)).max();
@@ -138,13 +138,26 @@ pub(crate) fn log_id(meta: Option<&Meta>, heads: &Heads) -> Option<LogId> {
 
 pub(crate) type Heads = Vec<(String, Option<SegmentHeader>)>;
 
-pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> Heads {
+/// The heads of all segments; `None` for one that is damaged.
+///
+/// # Errors
+/// A newer version wrote one of them ([`io::ErrorKind::Unsupported`]).
+pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> io::Result<Heads> {
     let is_segment = |name: &&String| name.ends_with(".seg");
     let head = |name: &String| {
         let read = || insist(|| read_header(&storage.open(name)?));
-        let read = || read().ok().flatten();
         // What looks damaged is looked at again: it may have been the way here.
-        (name.clone(), read().or_else(read))
+        let found = match read() {
+            Ok(Some(head)) => Ok(Some(head)),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Err(error),
+            _ => read(),
+        };
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                Err(io::Error::new(error.kind(), format!("{name}: {error}")))
+            }
+            found => Ok((name.clone(), found.ok().flatten())),
+        }
     };
     names.iter().filter(is_segment).map(head).collect()
 }

@@ -90,7 +90,7 @@ impl fmt::Display for Repair {
 /// Mends the log in `folder`; with `dry_run` only says what would be done.
 ///
 /// # Errors
-/// The disk fails. What was done until then stays done, and it can be tried again.
+/// The disk fails, or a newer version wrote the log. What was done until then stays done, and it can be tried again.
 pub fn repair(folder: &Path, dry_run: bool, told: &mut dyn FnMut(Repair)) -> io::Result<()> {
     let disk = if dry_run {
         Disk::look_at(folder)?
@@ -100,7 +100,7 @@ pub fn repair(folder: &Path, dry_run: bool, told: &mut dyn FnMut(Repair)) -> io:
     let storage: Arc<dyn Storage> = Arc::new(disk);
     let names = storage.list()?;
     let meta = Meta::read(&*storage);
-    let heads = heads(&*storage, &names);
+    let heads = heads(&*storage, &names)?;
     let mut work = Work {
         storage: &storage,
         dry_run,

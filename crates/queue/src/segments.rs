@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
 use crate::storage::File;
 
 /// One segment file.
@@ -36,13 +36,20 @@ pub(crate) fn is_sound(file: &dyn File) -> bool {
 fn head_of(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
+    if let Some(version) = SegmentHeader::newer_version(&bytes[..read]) {
+        let text = format!(
+            "its format {version} is newer than {SEGMENT_VERSION}, the newest that this version of \
+             Inrush reads: start the version that wrote it, or set `data_dir` to another folder"
+        );
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
     Ok(SegmentHeader::decode(&bytes[..read]))
 }
 
 /// The head of the file; `None` if it is not one of ours, or damaged.
 ///
 /// # Errors
-/// It cannot be read.
+/// It cannot be read, or a newer version wrote it ([`io::ErrorKind::Unsupported`]).
 pub(crate) fn read_header(file: &Arc<dyn File>) -> io::Result<Option<SegmentHeader>> {
     head_of(&**file)
 }

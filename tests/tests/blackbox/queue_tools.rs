@@ -289,6 +289,44 @@ fn a_wrong_place_is_not_an_empty_queue() {
     assert!(words(&refused.stderr).contains("--all"));
 }
 
+/// Gives the head of a segment another version, as `docs/specs/queue.md` lays it out.
+fn set_version(segment: &Path, version: u16) {
+    let mut bytes = std::fs::read(segment).unwrap();
+    bytes[12..14].copy_from_slice(&version.to_le_bytes());
+    let key = inrush_event::crc32c(&bytes[16..32]);
+    let sum = inrush_event::crc32c_append(key, &bytes[12..72]);
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn a_queue_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let (_, dir) = backlog(50, "").kill();
+    let data = dir.path().join("data");
+    let segment = data.join("queue/0000000000.seg");
+    set_version(&segment, 999);
+    let image = std::fs::read(&segment).unwrap();
+    let refuses = |output: Output| {
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let text = "0000000000.seg: its format 999 is newer than";
+        assert!(said.contains(text), "{said}");
+    };
+    for tool in ["ls", "verify", "cat", "repair"] {
+        refuses(queue(&data, &[tool]));
+    }
+    let mut run = Command::new(binary());
+    run.args(["run", "-c"]).arg(dir.path().join("inrush.yaml"));
+    refuses(run.arg("--data-dir").arg(&data).output().unwrap());
+    assert_eq!(std::fs::read(&segment).unwrap(), image);
+    set_version(&segment, 1);
+    let hec = Hec::start();
+    let inrush = start_in(dir, &both(&hec.url(), ""));
+    inrush.wait_until("all delivered", |l| {
+        l.destinations["splunk"].delivered == 50 && l.balanced
+    });
+}
+
 /// What a collector says to an event that it will never take.
 fn poison() -> Option<Reply> {
     let text = r#"{"text":"Invalid data format","code":6,"invalid-event-number":0}"#;

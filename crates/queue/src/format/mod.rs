@@ -22,7 +22,9 @@ pub(crate) use payload::{
     Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, decode_note, decode_parts, encode_head,
     is_padded, payload_sum,
 };
-pub(crate) use segment::{HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader};
+pub(crate) use segment::{
+    HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, VERSION as SEGMENT_VERSION,
+};
 
 /// Positions and numbers of events lie below: at a billion a second they last for a century, and
 /// nothing that is counted from one can overflow.

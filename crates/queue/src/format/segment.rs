@@ -6,7 +6,9 @@ use super::{Fields, Layout, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"INRUSHQ\n";
-const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 1;
+/// Bytes that mean the same in every version: magic, checksum, version, length, identity.
+const COMMON_BYTES: usize = 32;
 
 /// Header of a segment file.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,18 @@ impl SegmentHeader {
             .u32(self.epoch)
             .u32(0)
             .seal(&self.log, MAGIC.len())
+    }
+
+    /// The version of a sound head that a newer Inrush wrote.
+    pub(crate) fn newer_version(bytes: &[u8]) -> Option<u16> {
+        let mut fields = Fields(bytes.get(..COMMON_BYTES)?);
+        let magic = fields.bytes::<8>();
+        let sum = fields.u32();
+        let (version, length) = (fields.u16(), fields.u16());
+        let log = LogId(fields.bytes());
+        let checked = bytes.get(MAGIC.len() + 4..usize::from(length))?;
+        let is_newer = magic == MAGIC && version > VERSION;
+        (is_newer && log.checksum(checked) == sum).then_some(version)
     }
 
     /// `None` where this is not the head of a segment, or it is damaged.

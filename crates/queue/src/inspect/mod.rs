@@ -93,12 +93,12 @@ impl Inspector {
     /// it: then the end may be half written, and events may be settled that are not written yet.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The folder cannot be read, or a newer version wrote the log.
     pub fn open(folder: &Path, live: bool) -> io::Result<Option<Self>> {
         let storage: Arc<dyn Storage> = Arc::new(Disk::look_at(folder)?);
         let names = storage.list()?;
         let meta = Meta::read(&*storage);
-        let heads = heads(&*storage, &names);
+        let heads = heads(&*storage, &names)?;
         let Some(id) = log_id(meta.as_ref(), &heads) else {
             return Ok(None);
         };
