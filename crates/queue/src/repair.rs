@@ -90,7 +90,8 @@ impl fmt::Display for Repair {
 /// Mends the log in `folder`; with `dry_run` only says what would be done.
 ///
 /// # Errors
-/// The disk fails, or a newer version wrote the log. What was done until then stays done, and it can be tried again.
+/// The disk fails, or a newer version wrote the log. What was done until then stays done, and it
+/// can be tried again.
 pub fn repair(folder: &Path, dry_run: bool, told: &mut dyn FnMut(Repair)) -> io::Result<()> {
     let disk = if dry_run {
         Disk::look_at(folder)?
