@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
-use inrush_pipeline::config::Problems;
+use inrush_config::FileProblems;
 use signal_hook::consts::SIGXFSZ;
 
-use cmd::{Cli, Usage};
+use cmd::{Cli, UsageError};
 
 /// Wrong usage or configuration.
 const EXIT_USAGE: u8 = 2;
@@ -46,12 +46,12 @@ fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(broken_pipe) {
         return ExitCode::SUCCESS;
     }
-    if let Some(problems) = error.downcast_ref::<Problems>() {
+    if let Some(problems) = error.downcast_ref::<FileProblems>() {
         eprintln!("{problems}");
         return ExitCode::from(EXIT_USAGE);
     }
     eprintln!("inrush: {error:#}");
-    if error.is::<Usage>() {
+    if error.is::<UsageError>() {
         ExitCode::from(EXIT_USAGE)
     } else {
         ExitCode::FAILURE

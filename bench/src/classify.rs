@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use inrush_classify::{Classifier, Packs, SenderPlace};
-use inrush_codec::{Parser, Zone};
+use inrush_classify::{Classifier, CompiledPacks, EventOrigin};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{Anomalies, Record, Span, Timestamp};
 use jiff::tz::TimeZone;
 
 /// Which packs are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum Which {
+pub(crate) enum PackSelection {
     /// None: headers are read, nothing more
     None,
     /// Those for five vendors, and what is for any vendor
@@ -55,16 +55,16 @@ const FIVE: [&str; 14] = [
 const SYNTHETIC_STEP: usize = 500;
 
 #[derive(clap::Args)]
-pub(crate) struct Classify {
+pub(crate) struct ClassifyArgs {
     /// Messages, one a line; the samples of the packs if not given
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Whose samples those are
-    #[arg(long, value_enum, default_value_t = Which::All)]
-    samples: Which,
+    #[arg(long, value_enum, default_value_t = PackSelection::All)]
+    samples: PackSelection,
     /// Which packs are asked
-    #[arg(long, value_enum, default_value_t = Which::All)]
-    packs: Which,
+    #[arg(long, value_enum, default_value_t = PackSelection::All)]
+    packs: PackSelection,
     /// So many more rules, half by program and half by a text in the message
     #[arg(long, default_value_t = 0)]
     synthetic: usize,
@@ -85,12 +85,12 @@ pub(crate) struct Classify {
 }
 
 /// The messages' bytes one behind the other, and where each lies.
-struct Messages {
+struct MessageArena {
     arena: Vec<u8>,
     spans: Vec<Span>,
 }
 
-impl Messages {
+impl MessageArena {
     fn new<'t>(texts: impl Iterator<Item = &'t str>) -> Self {
         let (mut arena, mut spans) = (Vec::new(), Vec::new());
         for text in texts.filter(|text| !text.is_empty() && !text.contains('\n')) {
@@ -102,22 +102,22 @@ impl Messages {
     }
 }
 
-pub(crate) fn run(args: &Classify) -> Result<()> {
+pub(crate) fn run(args: &ClassifyArgs) -> Result<()> {
     let options = [("fallback".to_owned(), "sc4s".to_owned())].into();
     let before = Instant::now();
     let mut packs = inrush_packs::builtin(&options)?;
     let five = |file: &str| FIVE.contains(&file);
     let samples: Vec<String> = packs
         .iter()
-        .filter(|pack| args.samples == Which::All || five(&pack.file))
+        .filter(|pack| args.samples == PackSelection::All || five(&pack.file))
         .flat_map(|pack| &pack.rules)
         .flat_map(|rule| rule.samples.iter().flat_map(|sample| sample.raw.clone()))
         .collect();
     let floor = args.floor.then(|| floor::texts(&packs));
     match args.packs {
-        Which::None => packs.clear(),
-        Which::Five => packs.retain(|pack| five(&pack.file)),
-        Which::All => {}
+        PackSelection::None => packs.clear(),
+        PackSelection::Five => packs.retain(|pack| five(&pack.file)),
+        PackSelection::All => {}
     }
     // A pack is no larger than a person would write it.
     for from in (0..args.synthetic).step_by(SYNTHETIC_STEP) {
@@ -125,14 +125,14 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
         let name = format!("synthetic-{from}.yaml");
         packs.push(inrush_packs::read(&name, &text, &options)?);
     }
-    let (packs, _) = Packs::compile(packs, Default::default());
+    let (packs, _) = CompiledPacks::compile(packs, Default::default());
     let compiled = before.elapsed();
     let messages = match &args.file {
         Some(path) => {
             let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            Messages::new(text.lines())
+            MessageArena::new(text.lines())
         }
-        None => Messages::new(samples.iter().map(String::as_str)),
+        None => MessageArena::new(samples.iter().map(String::as_str)),
     };
     if let Some(texts) = floor {
         return floor::write(&messages, &texts, args.passes);
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Classify) -> Result<()> {
 const RECEIVED: Timestamp = Timestamp(1_714_979_289_123_456_000);
 
 /// Sender and listener of all messages.
-const PLACE: SenderPlace<'static> = SenderPlace {
+const PLACE: EventOrigin<'static> = EventOrigin {
     sender: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
     listener: "default",
     hint: None,
@@ -174,12 +174,12 @@ const PLACE: SenderPlace<'static> = SenderPlace {
 /// Reads every message so many times; how many were recognised. What each took is added to
 /// `times`, in nanoseconds.
 fn work(
-    messages: &Messages,
-    packs: Packs,
-    args: &Classify,
+    messages: &MessageArena,
+    packs: CompiledPacks,
+    args: &ClassifyArgs,
     mut times: Option<&mut [Vec<u32>]>,
 ) -> usize {
-    let mut parser = Parser::new(Zone::utc());
+    let mut parser = SyslogParser::new(Zone::utc());
     let mut classifier = Classifier::new(Arc::new(packs), None);
     let mut recognised = 0;
     for _ in 0..args.passes {
@@ -187,9 +187,10 @@ fn work(
             let begin = times.is_some().then(Instant::now);
             let mut record = Record::unparsed(*span, RECEIVED, 0, Anomalies::NONE);
             parser.parse(&messages.arena, &mut record);
-            if args.packs != Which::None {
+            if args.packs != PackSelection::None {
                 let (verdict, _) = classifier.classify(&messages.arena, &mut record, PLACE);
-                recognised += usize::from(verdict != inrush_classify::Verdict::Dropped(0));
+                recognised +=
+                    usize::from(verdict != inrush_classify::ClassifierVerdict::Dropped(0));
             }
             if let (Some(times), Some(begin)) = (times.as_deref_mut(), begin) {
                 times[number].push(begin.elapsed().as_nanos() as u32);
@@ -200,7 +201,7 @@ fn work(
 }
 
 /// Writes what each message took.
-fn by_message(messages: &Messages, times: Vec<Vec<u32>>) -> Result<()> {
+fn by_message(messages: &MessageArena, times: Vec<Vec<u32>>) -> Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     for (span, mut times) in messages.spans.iter().zip(times) {
         times.sort_unstable();

@@ -14,11 +14,11 @@ const PREFIX: &str = "small-disk-";
 const MOUNTS: &str = "/proc/mounts";
 
 /// One that is mounted; unmounted and deleted when dropped.
-pub(crate) struct Disk {
+pub(crate) struct LoopDisk {
     folder: PathBuf,
 }
 
-impl Disk {
+impl LoopDisk {
     /// Mounts so many GiB at a new folder in `dir`. Disks that an earlier process has left mounted
     /// are unmounted before.
     pub(crate) fn mount(dir: &Path, gib: u64) -> Result<Self> {
@@ -55,7 +55,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for LoopDisk {
     fn drop(&mut self) {
         // Each fails only where mounting did not come so far.
         let _ = unmount(&self.folder);
@@ -72,7 +72,7 @@ fn unmount_leftovers() -> Result<()> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let pid = name.strip_prefix(PREFIX).unwrap_or_default();
         if !Path::new("/proc").join(pid).exists() {
-            drop(Disk { folder });
+            drop(LoopDisk { folder });
         }
     }
     Ok(())

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use inrush_harness::lab::{BenchHarness, RunParameters};
 
-use crate::lab::{Lab, Terms};
 use crate::results::Results;
-use crate::scenario::Name;
-use crate::{bare, classify, crash, faults, report, sink, subject, versus};
+use crate::scenario::ScenarioName;
+use crate::{classify, crash, faults, report, versus};
+use inrush_harness::{bare, sink, subject};
 
 /// The page of results, beside the results.
 pub(crate) const PAGE: &str = "RESULTS.md";
@@ -18,11 +19,11 @@ pub(crate) const PAGE: &str = "RESULTS.md";
 #[command(name = "inrush-bench", about = "The performance experiments of Inrush")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Run experiments; without a name, all of them
     Run(RunArgs),
     /// Write the page of results from the JSON of earlier runs
@@ -41,7 +42,7 @@ enum Command {
     /// The bare UDP loop: recvmmsg, discard
     BareUdp(bare::udp::BareUdp),
     /// Read and recognise messages in a loop, for a profiler or an instruction counter
-    Classify(classify::Classify),
+    Classify(classify::ClassifyArgs),
     /// A Splunk HEC endpoint that counts and forgets
     HecSink(sink::HecSink),
 }
@@ -49,7 +50,7 @@ enum Command {
 #[derive(clap::Args)]
 pub(crate) struct RunArgs {
     /// Which experiments
-    scenarios: Vec<Name>,
+    scenarios: Vec<ScenarioName>,
     /// The program to measure; the one beside this one if not given
     #[arg(long, value_name = "PATH")]
     inrush: Option<PathBuf>,
@@ -94,11 +95,14 @@ pub(crate) struct RunArgs {
     /// their earlier results
     #[arg(long, default_value = "bench/results-latest.json")]
     out: PathBuf,
+    /// Where every single run of these scenarios goes; the results keep medians and ranges
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
 }
 
 impl RunArgs {
-    fn terms(&self) -> Terms {
-        Terms {
+    fn terms(&self) -> RunParameters {
+        RunParameters {
             runs: self.runs,
             seconds: self.seconds,
             soak_minutes: self.soak_minutes,
@@ -122,16 +126,16 @@ struct ReportArgs {
 /// Runs what the command line says. Exit code 1 where something failed or missed its limit.
 pub fn experiments() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Run(args) => run(&args),
-        Command::Report(args) => report(&args).map(|()| true),
-        Command::Crash(args) => crash::run(&args),
-        Command::Versus(args) => versus::run(&args),
-        Command::Faults(args) => faults::run(&args),
-        Command::Injected(args) => faults::run_injected(&args),
-        Command::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
-        Command::BareUdp(args) => bare::udp::run(&args).map(|()| true),
-        Command::Classify(args) => classify::run(&args).map(|()| true),
-        Command::HecSink(args) => sink::run(&args).map(|()| true),
+        BenchCommand::Run(args) => run(&args),
+        BenchCommand::Report(args) => report(&args).map(|()| true),
+        BenchCommand::Crash(args) => crash::run(&args),
+        BenchCommand::Versus(args) => versus::run(&args),
+        BenchCommand::Faults(args) => faults::run(&args),
+        BenchCommand::Injected(args) => faults::run_injected(&args),
+        BenchCommand::BareTcp(args) => bare::tcp::run(&args).map(|()| true),
+        BenchCommand::BareUdp(args) => bare::udp::run(&args).map(|()| true),
+        BenchCommand::Classify(args) => classify::run(&args).map(|()| true),
+        BenchCommand::HecSink(args) => sink::run(&args).map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -154,15 +158,16 @@ fn run(args: &RunArgs) -> Result<bool> {
         .inrush
         .clone()
         .map_or_else(subject::default_binary, Ok)?;
-    let lab = Lab::new(
+    let lab = BenchHarness::new(
         &inrush,
         args.terms(),
         &args.scratch,
         args.messages.as_deref(),
     )?;
     let mut results = Results::load(&args.out)?;
+    let mut raw = Results::default();
     let mut all_passed = true;
-    for name in Name::expand(&args.scenarios) {
+    for name in ScenarioName::expand(&args.scenarios) {
         match name.run(&lab) {
             Ok(scenario) => {
                 for check in &scenario.checks {
@@ -170,6 +175,10 @@ fn run(args: &RunArgs) -> Result<bool> {
                     eprintln!("  {mark}  {}: {}", check.what, check.found);
                 }
                 all_passed &= scenario.passed();
+                if let Some(file) = &args.raw {
+                    raw.scenarios.insert(name.text(), scenario.clone());
+                    raw.write(file)?;
+                }
                 results.scenarios.insert(name.text(), scenario);
                 results.save(&args.out)?;
                 // Also where a limit is missed: that page is the one worth reading.

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::results::{Cell, Results, Scenario};
-use crate::scenario::Name;
-use crate::stats::{REFERENCE_US, Spread};
+use inrush_harness::measure::{Cell, ScenarioResult};
+use inrush_harness::stats::{REFERENCE_US, Spread};
+
+use crate::results::Results;
+use crate::scenario::ScenarioName;
 use crate::{crash, faults, versus};
 
 const HEAD: &str = "\
@@ -20,7 +22,7 @@ events that it took. *Scaled* is the same in the state of the host in which the 
 /// The whole page.
 pub(crate) fn render(results: &Results) -> String {
     let mut page = format!("{HEAD} {REFERENCE_US} µs.\n");
-    for name in Name::expand(&[]) {
+    for name in ScenarioName::expand(&[]) {
         if let Some(scenario) = results.scenarios.get(&name.text()) {
             section(&mut page, &name.text(), scenario);
         }
@@ -32,7 +34,7 @@ pub(crate) fn render(results: &Results) -> String {
 }
 
 /// Writing to a string cannot fail, so the results of `writeln!` are left aside throughout.
-fn section(page: &mut String, name: &str, scenario: &Scenario) {
+fn section(page: &mut String, name: &str, scenario: &ScenarioResult) {
     let verdict = if scenario.passed() {
         "passed"
     } else {
@@ -77,9 +79,8 @@ fn best_peer(cells: &[Cell]) -> Option<(&str, f64)> {
     let peers = cells
         .iter()
         .filter(|cell| !cell.subject.starts_with("inrush"));
-    let runs = peers.flat_map(|cell| cell.runs.iter().map(|run| (cell.subject.as_str(), run)));
-    runs.filter(|(_, run)| !run.noisy)
-        .filter_map(|(subject, run)| Some((subject, run.scaled_us?)))
+    peers
+        .filter_map(|cell| Some((cell.subject.as_str(), cell.figures().best_scaled?)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
@@ -96,40 +97,23 @@ fn table(page: &mut String, cells: &[Cell]) {
 }
 
 fn row(cell: &Cell) -> Vec<String> {
-    let of = |value: fn(&crate::results::Run) -> f64| {
-        Spread::of(&cell.runs.iter().map(value).collect::<Vec<_>>())
-    };
-    let per = |us: f64, events: u64| us / (events.max(1)) as f64;
-    let user = Spread::of(
-        &cell
-            .runs
-            .iter()
-            .map(|r| per(r.user_us, r.delivered))
-            .collect::<Vec<_>>(),
-    );
-    let sys = Spread::of(
-        &cell
-            .runs
-            .iter()
-            .map(|r| per(r.sys_us, r.delivered))
-            .collect::<Vec<_>>(),
-    );
+    let figures = cell.figures();
     vec![
         cell.subject.clone(),
         cell.load.clone(),
-        spread(cell.raw(), 3),
-        spread(cell.scaled(), 3),
-        spread(cell.ratio(), 2),
-        format!("{} / {}", middle(user, 3), middle(sys, 3)),
-        spread(cell.rate().map(|events| by(events, 1e3)), 0),
-        spread(cell.p99_us().map(|us| by(us, 1e3)), 1),
-        spread(cell.disk_rate().map(|bytes| by(bytes, 1e6)), 0),
-        middle(of(|run| run.rss_peak_mib), 0),
-        spread(of(|run| run.sent.saturating_sub(run.delivered) as f64), 0),
-        middle(of(|run| run.sink_pct), 1),
-        spread(of(|run| run.others_pct), 1),
-        spread(of(|run| run.calibration_ms), 1),
-        format!("{} ({})", cell.runs.len(), cell.clean()),
+        spread(figures.raw, 3),
+        spread(figures.scaled, 3),
+        spread(figures.ratio, 2),
+        format!("{} / {}", middle(figures.user, 3), middle(figures.sys, 3)),
+        spread(figures.rate.map(|events| by(events, 1e3)), 0),
+        spread(figures.p99_us.map(|us| by(us, 1e3)), 1),
+        spread(figures.disk_rate.map(|bytes| by(bytes, 1e6)), 0),
+        middle(figures.rss_mib, 0),
+        spread(figures.lost, 0),
+        middle(figures.sink_pct, 1),
+        spread(figures.others_pct, 1),
+        spread(figures.calibration_ms, 1),
+        format!("{} ({})", figures.runs, figures.clean),
     ]
 }
 
@@ -169,25 +153,21 @@ fn capital(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Check, Run};
+    use inrush_harness::measure::{RunResult, ScenarioCheck};
 
     fn results(passed: bool) -> Results {
-        let run = |us: f64| Run {
+        let run = |us: f64| RunResult {
             us_per_event: us,
             scaled_us: Some(us),
-            ..Run::default()
+            ..RunResult::default()
         };
         let runs = vec![run(0.2), run(0.4), run(0.3)];
-        let cell = Cell {
-            subject: "inrush".to_owned(),
-            load: "x".to_owned(),
-            runs,
-        };
-        let scenario = Scenario {
+        let cell = Cell::new("inrush", "x", runs);
+        let scenario = ScenarioResult {
             shows: "what it shows".to_owned(),
             cells: vec![cell],
-            checks: vec![Check::new("a limit", "0.3", passed)],
-            ..Scenario::default()
+            checks: vec![ScenarioCheck::new("a limit", "0.3", passed)],
+            ..ScenarioResult::default()
         };
         Results {
             scenarios: [("tcp10".to_owned(), scenario)].into(),
@@ -205,10 +185,10 @@ mod tests {
     #[test]
     fn the_lowest_figure_of_a_peer_counts_unless_its_run_was_noisy() {
         let mut results = results(true);
-        let run = |us, noisy| Run {
+        let run = |us, noisy| RunResult {
             scaled_us: Some(us),
             noisy,
-            ..Run::default()
+            ..RunResult::default()
         };
         let runs = vec![run(2.5, false), run(2.0, false), run(1.0, true)];
         let peer = Cell {

@@ -5,13 +5,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use inrush_cel::{Kind, Program, View};
-use inrush_codec::{Parser, Zone};
+use inrush_cel::{EventView, Program, ResultKind};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{Anomalies, BatchPool, Record, SourceInfo, Span, Timestamp};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
+    let end = data
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(data.len());
     let Ok(written) = std::str::from_utf8(&data[..end]) else {
         return;
     };
@@ -27,14 +30,14 @@ fuzz_target!(|data: &[u8]| {
     let span = Span::new(0, builder.filled());
     let received = Timestamp(1_714_979_289_123_456_000);
     let mut record = Record::unparsed(span, received, 0, Anomalies::NONE);
-    Parser::new(Zone::utc()).parse(builder.bytes(), &mut record);
+    SyslogParser::new(Zone::utc()).parse(builder.bytes(), &mut record);
     builder.records_mut().push(record);
     let batch = builder.freeze(0);
-    for kind in [Kind::Condition, Kind::Value] {
+    for kind in [ResultKind::Condition, ResultKind::Value] {
         let Ok(program) = Program::compile(written, kind) else {
             continue;
         };
-        let view = View {
+        let view = EventView {
             arena: batch.bytes(),
             record: &record,
             names: batch.names(&record),

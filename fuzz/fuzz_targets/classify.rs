@@ -6,29 +6,33 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
-use inrush_classify::{Classifier, Hints, Packs, SenderPlace, Verdict};
+use inrush_classify::{Classifier, ClassifierVerdict, CompiledPacks, HostProducts, EventOrigin};
 use inrush_codec::encode::{HecEncoder, HecOptions, IndexedField};
-use inrush_codec::{Parser, Zone};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{
     Anomalies, BatchPool, Peer, Protocol, Record, SourceInfo, Span, Timestamp, limits,
 };
 use jiff::tz::TimeZone;
 use libfuzzer_sys::fuzz_target;
 
-static PACKS: LazyLock<Arc<Packs>> = LazyLock::new(|| {
+static PACKS: LazyLock<Arc<CompiledPacks>> = LazyLock::new(|| {
     let options = [("fallback".to_owned(), "sc4s".to_owned())].into();
     let packs = inrush_packs::builtin(&options).expect("the packs are sound");
-    Arc::new(Packs::compile(packs, Default::default()).0)
+    Arc::new(CompiledPacks::compile(packs, Default::default()).0)
 });
 
 thread_local! {
     static CLASSIFIER: RefCell<Classifier> =
-        RefCell::new(Classifier::new(Arc::clone(&PACKS), Some(Hints::new())));
+        RefCell::new(Classifier::new(Arc::clone(&PACKS), Some(HostProducts::new())));
 }
 
 /// Products whose listeners are tried, by the first byte.
-const PRODUCTS: [Option<(&str, &str)>; 4] =
-    [None, Some(("cisco", "esa")), Some(("vmware", "vsphere")), Some(("f5", "bigip"))];
+const PRODUCTS: [Option<(&str, &str)>; 4] = [
+    None,
+    Some(("cisco", "esa")),
+    Some(("vmware", "vsphere")),
+    Some(("f5", "bigip")),
+];
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, data)) = data.split_first() else {
@@ -53,8 +57,8 @@ fuzz_target!(|data: &[u8]| {
     let raw = Span::new(0, builder.filled());
     let received = Timestamp(1_714_979_289_123_456_000);
     let mut record = Record::unparsed(raw, received, peer, Anomalies::NONE);
-    Parser::new(Zone::utc()).parse(builder.bytes(), &mut record);
-    let place = SenderPlace {
+    SyslogParser::new(Zone::utc()).parse(builder.bytes(), &mut record);
+    let place = EventOrigin {
         sender: Some(IpAddr::from([192, 0, 2, 1])),
         listener: "simple_a_b",
         hint: PRODUCTS[usize::from(*first) % PRODUCTS.len()],
@@ -62,7 +66,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let kept = CLASSIFIER.with_borrow_mut(|classifier| {
         let (verdict, append) = classifier.classify(builder.bytes(), &mut record, place);
-        let (Verdict::Class(number) | Verdict::Part(number)) = verdict else {
+        let (ClassifierVerdict::Class(number) | ClassifierVerdict::Part(number)) = verdict else {
             return false;
         };
         if append {
@@ -74,8 +78,17 @@ fuzz_target!(|data: &[u8]| {
     if !kept {
         return;
     }
-    for span in [record.host, record.app, record.proc_id, record.message, record.extra] {
-        assert!(span.is_empty() || span.end() <= builder.filled(), "{record:?}");
+    for span in [
+        record.host,
+        record.app,
+        record.proc_id,
+        record.message,
+        record.extra,
+    ] {
+        assert!(
+            span.is_empty() || span.end() <= builder.filled(),
+            "{record:?}"
+        );
     }
     builder.records_mut().push(record);
     let batch = builder.freeze(0);

@@ -8,13 +8,13 @@
 #![no_main]
 
 #[allow(dead_code, reason = "most of it is for its crate alone")]
-#[path = "../../crates/pipeline/src/names/host.rs"]
+#[path = "../../crates/ingest/src/hostname/host.rs"]
 mod host;
 
-#[path = "../../crates/pipeline/src/names/message.rs"]
-mod message;
+#[path = "../../crates/ingest/src/hostname/dns_message.rs"]
+mod dns_message;
 
-#[path = "../../crates/pipeline/tests/support/answers.rs"]
+#[path = "../../crates/ingest/tests/support/answers.rs"]
 mod answers;
 
 use std::net::IpAddr;
@@ -37,11 +37,11 @@ fuzz_target!(|input: &[u8]| {
     };
     let ip = ADDRESSES[usize::from(first & 1)];
     let asked = first & 2 != 0;
-    let data = &data[..data.len().min(message::ANSWER_BYTES_MAX)];
+    let data = &data[..data.len().min(dns_message::ANSWER_BYTES_MAX)];
     let Some((head, records)) = data.split_first_chunk::<8>().filter(|_| asked) else {
         return answers::check(data, ip);
     };
-    let mut bytes = message::question(7, ip).expect("a question");
+    let mut bytes = dns_message::question(7, ip).expect("a question");
     bytes[2..4].copy_from_slice(&head[..2]);
     bytes[6..12].copy_from_slice(&head[2..]);
     // What is no answer at all is tried without a question in front.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use inrush_codec::encode::{HecEncoder, HecOptions, IndexedField, JsonLines};
-use inrush_codec::{Parser, Zone};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{
     Anomalies, BatchPool, Peer, Protocol, Record, SourceInfo, Span, Timestamp, is_unprintable,
 };
@@ -15,7 +15,12 @@ use libfuzzer_sys::fuzz_target;
 /// `raw`, and the record as base64 where it is not UTF-8.
 fn check(json: &[u8], raw: &[u8], text: &str, base64: &str) {
     let shown = std::str::from_utf8(json).expect("UTF-8");
-    assert!(!shown.trim_end().contains(|c| is_unprintable(c) && c != '\u{7f}'), "{shown}");
+    assert!(
+        !shown
+            .trim_end()
+            .contains(|c| is_unprintable(c) && c != '\u{7f}'),
+        "{shown}"
+    );
     let value: serde_json::Value = serde_json::from_slice(json).expect("JSON");
     let kept = value.pointer(base64).and_then(|kept| kept.as_str());
     match std::str::from_utf8(raw) {
@@ -46,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
     let received = Timestamp(1_714_979_289_123_456_000);
     let raw = Span::new(0, builder.filled());
     let mut record = Record::unparsed(raw, received, peer, Anomalies::NONE);
-    Parser::new(Zone::utc()).parse(builder.bytes(), &mut record);
+    SyslogParser::new(Zone::utc()).parse(builder.bytes(), &mut record);
     builder.records_mut().push(record);
     let batch = builder.freeze(0);
     let mut out = Vec::new();

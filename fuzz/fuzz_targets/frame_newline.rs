@@ -5,7 +5,7 @@
 #[path = "../../crates/codec/tests/support/frames.rs"]
 mod frames;
 
-use inrush_codec::Framing;
+use inrush_codec::StreamFraming;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     let limit = usize::from(*limit) % 96 + 1;
     let piece = usize::from(*piece);
     frames::check(
-        Framing::Newline,
+        StreamFraming::Newline,
         limit,
         stream,
         &[piece % 7 + 1, piece % 31 + 1, piece + 1],

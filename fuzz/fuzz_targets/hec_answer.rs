@@ -13,7 +13,7 @@ mod reason;
 #[path = "../../crates/sink/src/splunk_hec/answer.rs"]
 mod answer;
 
-#[path = "../../crates/sink/src/splunk_hec/cookie.rs"]
+#[path = "../../crates/sink/src/http/cookie.rs"]
 mod cookie;
 
 #[path = "../../crates/sink/tests/support/hec_answer.rs"]

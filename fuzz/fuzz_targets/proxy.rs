@@ -4,25 +4,32 @@
 //! The module is compiled by itself: its crate brings TLS, which has no part in this.
 #![no_main]
 
-#[allow(dead_code, unreachable_pub, reason = "some of it is for its crate alone")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "some of it is for its crate alone"
+)]
 #[path = "../../crates/transport/src/proxy.rs"]
 mod proxy;
 
 use libfuzzer_sys::fuzz_target;
-use proxy::{HEADER_BYTES_MAX, Parsed, parse};
+use proxy::{HEADER_BYTES_MAX, ProxyParse, parse};
 
 fuzz_target!(|data: &[u8]| {
     let whole = parse(data);
     match whole {
-        Parsed::Header { consumed, .. } => {
+        ProxyParse::Header { consumed, .. } => {
             assert!(consumed <= data.len() && consumed <= HEADER_BYTES_MAX);
             assert_eq!(parse(&data[..consumed]), whole);
         }
-        Parsed::NeedMore => assert!(data.len() < HEADER_BYTES_MAX),
-        Parsed::NotProxy | Parsed::Bad => {}
+        ProxyParse::NeedMore => assert!(data.len() < HEADER_BYTES_MAX),
+        ProxyParse::NotProxy | ProxyParse::Bad => {}
     }
     for cut in 0..data.len().min(256) {
         let begun = parse(&data[..cut]);
-        assert!(begun == Parsed::NeedMore || begun == whole, "{cut}: {begun:?}, {whole:?}");
+        assert!(
+            begun == ProxyParse::NeedMore || begun == whole,
+            "{cut}: {begun:?}, {whole:?}"
+        );
     }
 });

@@ -5,11 +5,11 @@
 #[path = "../../crates/codec/tests/support/records.rs"]
 mod records;
 
-use inrush_codec::{Parser, Zone};
+use inrush_codec::{SyslogParser, Zone};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let mut parser = Parser::new(Zone::utc());
+    let mut parser = SyslogParser::new(Zone::utc());
     for line in input.split(|&byte| byte == b'\n').take(64) {
         records::check(&mut parser, line);
     }

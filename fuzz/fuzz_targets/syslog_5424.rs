@@ -5,7 +5,7 @@
 #[path = "../../crates/codec/tests/support/records.rs"]
 mod records;
 
-use inrush_codec::{Parser, Zone};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{Anomalies, Format, Record, Span};
 use libfuzzer_sys::fuzz_target;
 
@@ -13,7 +13,7 @@ const BEFORE: &[u8] = b"<165>1 ";
 
 fuzz_target!(|input: &[u8]| {
     let raw = [BEFORE, input].concat();
-    let mut parser = Parser::new(Zone::utc());
+    let mut parser = SyslogParser::new(Zone::utc());
     let record = records::check(&mut parser, &raw);
     records::check(&mut parser, input);
     if record.format == Format::Rfc5424 && record.anomalies == Anomalies::NONE {
@@ -35,7 +35,7 @@ fn fields<'a>(record: &Record, raw: &'a [u8]) -> [&'a [u8]; 6] {
     [host, app, proc_id, msg_id, sdata, message].map(|span: Span| span.of(raw))
 }
 
-fn round_trip(parser: &mut Parser, raw: &[u8]) {
+fn round_trip(parser: &mut SyslogParser, raw: &[u8]) {
     let record = records::parse(parser, b"", raw, b"");
     let [host, app, proc_id, msg_id, sdata, message] = fields(&record, raw);
     let mut again = b"<165>1 2026-11-21T19:00:00Z".to_vec();

@@ -15,13 +15,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use inrush_event::{Batch, Delivery, Fate, RefuseReason, RejectReason};
-use inrush_queue::{Backlog, Reclaiming, WhenFull};
+use inrush_queue::{DestinationBacklog, Reclaiming, WhenFull};
 
 use crate::event::SOURCES;
-use crate::oracle::Verdict;
-use crate::sink::Answer;
-use crate::subject::{Append, Round, cursor_file};
-use crate::world::{Offer, World};
+use crate::oracle::OracleVerdict;
+use crate::sink::SinkAnswer;
+use crate::subject::{AppendOutcome, RoundPhase, cursor_file};
+use crate::world::{LogWorld, UnackedBatch};
 
 /// Deliveries that a sink has under way at most.
 const HAND_MAX: usize = 3;
@@ -32,16 +32,16 @@ const STEPS_MAX: u8 = 4;
 /// Batches that a source holds back at most before it makes no more.
 const OFFERS_MAX: usize = 4;
 
-impl World {
+impl LogWorld {
     /// A source offers a new batch, or one that was not taken before.
-    pub(crate) fn append_step(&mut self) -> Verdict {
+    pub(crate) fn append_step(&mut self) -> OracleVerdict {
         let again = self.calm || self.offers.len() >= OFFERS_MAX || self.rng.bool();
         if !again || self.offers.is_empty() {
             let source = self.rng.usize(..SOURCES.len());
             let events = self.rng.u32(1..=self.scenario.batch_events_max);
             let (batch, range) = self.oracle.offer(source, events);
             self.counts.events += u64::from(events);
-            self.offers.push(Offer {
+            self.offers.push(UnackedBatch {
                 batch,
                 source,
                 first: range.start,
@@ -54,8 +54,8 @@ impl World {
         }
     }
 
-    fn append(&mut self, index: usize) -> Verdict {
-        let Offer {
+    fn append(&mut self, index: usize) -> OracleVerdict {
+        let UnackedBatch {
             batch: number,
             source,
             first,
@@ -82,19 +82,19 @@ impl World {
             format!("batch {number} (events {first}..{end}, urgent {urgent}): {outcome:?}")
         });
         match outcome {
-            Append::Taken(end) => {
+            AppendOutcome::Taken(end) => {
                 self.offers.swap_remove(index);
                 self.oracle.accepted(number, end);
             }
             // A datagram is gone; a stream waits.
-            Append::Refused => {
+            AppendOutcome::Refused => {
                 let _ = self.offers.swap_remove(index);
                 counters.received.add(u64::from(events));
                 counters
                     .rejected(RejectReason::QueueFull)
                     .add(u64::from(events));
             }
-            Append::Full => {}
+            AppendOutcome::Full => {}
         }
         self.check_limits(&full)
     }
@@ -113,7 +113,7 @@ impl World {
             let limit = sink.and_then(|sink| sink.queue.max_bytes);
             limit.is_some_and(|limit| backlog.bytes > limit.0)
         });
-        let pending = |backlog: Backlog| {
+        let pending = |backlog: DestinationBacklog| {
             let counters = self.ledger.destination(&backlog.destination);
             (backlog.destination, counters.pending.get())
         };
@@ -122,7 +122,7 @@ impl World {
 
     /// A backlog that had reached its limit has not grown: sources waited, the new events were
     /// turned away, or old ones went. Those in the segment that is being written cannot go.
-    fn check_limits(&self, full: &[(String, u64)]) -> Verdict {
+    fn check_limits(&self, full: &[(String, u64)]) -> OracleVerdict {
         for (name, before) in full {
             let sink = self.sinks.iter().find(|sink| sink.name == *name);
             let own = sink.and_then(|sink| sink.queue.when_full);
@@ -139,7 +139,7 @@ impl World {
 
     /// The threads of the log take some steps: the one that writes with the one that syncs, or the
     /// one that deletes.
-    pub(crate) fn writer_step(&mut self) -> Verdict {
+    pub(crate) fn writer_step(&mut self) -> OracleVerdict {
         let tidies = self.rng.u8(..3) == 0;
         for _ in 0..self.rng.u8(1..=STEPS_MAX) {
             match tidies {
@@ -156,11 +156,11 @@ impl World {
     }
 
     /// The writer begins a round, writes, writes ahead while it is synced, or reports it.
-    fn round_step(&mut self) -> Verdict {
+    fn round_step(&mut self) -> OracleVerdict {
         self.tick();
         let now = self.now();
         let round = self.round.take();
-        if matches!(round, None | Some(Round::Run(_))) {
+        if matches!(round, None | Some(RoundPhase::Run(_))) {
             // It may sync cursors, and waits for its turn.
             self.end_cursor_sync();
         }
@@ -170,27 +170,29 @@ impl World {
         };
         let (words, next) = match round {
             None => {
-                let round = subject.begin_round(now).map(Round::Begun);
+                let round = subject.begin_round(now).map(RoundPhase::Begun);
                 let rests = round.is_none();
                 let words = ["a round begins", "the writer rests"][usize::from(rests)];
                 (words, round)
             }
-            Some(Round::Begun(round)) => ("it is written", Some(Round::Written(round.write()))),
-            Some(Round::Written(written)) => {
+            Some(RoundPhase::Begun(round)) => {
+                ("it is written", Some(RoundPhase::Written(round.write())))
+            }
+            Some(RoundPhase::Written(written)) => {
                 ("its sync begins", Some(subject.begin_syncing(written)))
             }
-            Some(Round::Syncing(mut syncing)) if ahead => {
+            Some(RoundPhase::Syncing(mut syncing)) if ahead => {
                 subject.write_more(&mut syncing);
-                ("more is written ahead", Some(Round::Syncing(syncing)))
+                ("more is written ahead", Some(RoundPhase::Syncing(syncing)))
             }
-            Some(Round::Syncing(mut syncing)) if !syncing.is_run() => {
+            Some(RoundPhase::Syncing(mut syncing)) if !syncing.is_run() => {
                 syncing.run();
-                ("the disk has synced it", Some(Round::Syncing(syncing)))
+                ("the disk has synced it", Some(RoundPhase::Syncing(syncing)))
             }
-            Some(Round::Syncing(syncing)) => {
-                ("the round has run", Some(Round::Run(syncing.finish())))
+            Some(RoundPhase::Syncing(syncing)) => {
+                ("the round has run", Some(RoundPhase::Run(syncing.finish())))
             }
-            Some(Round::Run(round)) => {
+            Some(RoundPhase::Run(round)) => {
                 subject.finish_round(round, now);
                 ("the round is finished", None)
             }
@@ -201,7 +203,7 @@ impl World {
     }
 
     /// Cursors are synced one by one, and then segments are deleted.
-    fn tidy_step(&mut self) -> Verdict {
+    fn tidy_step(&mut self) -> OracleVerdict {
         self.tick();
         let work = self.reclaiming.take();
         let Some(subject) = &self.subject else {
@@ -244,7 +246,7 @@ impl World {
     }
 
     /// A sink asks for more, or answers what it has.
-    pub(crate) fn sink_step(&mut self) -> Verdict {
+    pub(crate) fn sink_step(&mut self) -> OracleVerdict {
         if self.sinks.is_empty() {
             return Ok(());
         }
@@ -262,7 +264,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self, index: usize) -> Verdict {
+    fn ask(&mut self, index: usize) -> OracleVerdict {
         self.tick();
         let (now, name) = (self.now(), self.sinks[index].name.clone());
         let Some(subject) = &self.subject else {
@@ -286,24 +288,24 @@ impl World {
         Ok(())
     }
 
-    fn answer(&mut self, index: usize) -> Verdict {
+    fn answer(&mut self, index: usize) -> OracleVerdict {
         let trouble = match self.calm {
             true => 0,
             false => self.scenario.sink_trouble,
         };
-        let answer = Answer::choose(&mut self.rng, trouble);
+        let answer = SinkAnswer::choose(&mut self.rng, trouble);
         let hand = self.rng.usize(..self.sinks[index].hand.len());
         let name = self.sinks[index].name.clone();
         self.note(|_| format!("{name} answers number {hand}: {answer:?}"));
-        if answer == Answer::Die {
+        if answer == SinkAnswer::Die {
             return self.sink_dies(index);
         }
         let delivery = self.sinks[index].hand.swap_remove(hand);
         let all = delivery.events.clone();
         let middle = self.rng.u32(all.start..all.end);
         match answer {
-            Answer::Take | Answer::Die => self.take(&name, &delivery, all),
-            Answer::TakeFirst => {
+            SinkAnswer::Take | SinkAnswer::Die => self.take(&name, &delivery, all),
+            SinkAnswer::TakeFirst => {
                 self.take(&name, &delivery, all.start..middle)?;
                 self.sinks[index].hand.push(Delivery {
                     events: middle..all.end,
@@ -311,20 +313,20 @@ impl World {
                 });
                 Ok(())
             }
-            Answer::TakeFirstOnly => {
+            SinkAnswer::TakeFirstOnly => {
                 self.take(&name, &delivery, all.start..middle)?;
                 self.later(&name, &delivery, middle..all.end)
             }
-            Answer::RefuseOne => {
+            SinkAnswer::RefuseOne => {
                 self.take(&name, &delivery, all.start..middle)?;
                 self.refuse(&name, &delivery, middle..middle + 1)?;
                 self.take(&name, &delivery, middle + 1..all.end)
             }
-            Answer::Later => {
+            SinkAnswer::Later => {
                 self.sinks[index].silent = self.rng.u32(..40);
                 self.later(&name, &delivery, all)
             }
-            Answer::TakeAndFail => {
+            SinkAnswer::TakeAndFail => {
                 self.receive(&name, &delivery.batch, all.clone())?;
                 self.later(&name, &delivery, all)
             }
@@ -332,7 +334,7 @@ impl World {
     }
 
     /// The sink takes the events, and the log is told so.
-    fn take(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> Verdict {
+    fn take(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> OracleVerdict {
         self.receive(name, &delivery.batch, events.clone())?;
         let taken = events.len() as u64;
         self.counts.delivered += taken;
@@ -348,7 +350,7 @@ impl World {
         }
     }
 
-    fn refuse(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> Verdict {
+    fn refuse(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> OracleVerdict {
         let fate = Fate::Refused {
             reason: RefuseReason::InvalidEvent,
             code: 6,
@@ -357,7 +359,7 @@ impl World {
         self.settle(name, delivery, events, fate)
     }
 
-    fn later(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> Verdict {
+    fn later(&mut self, name: &str, delivery: &Delivery, events: Range<u32>) -> OracleVerdict {
         let delay = Duration::from_millis(self.rng.u64(..100));
         for index in events.clone() {
             let event = self.maker.check(&delivery.batch, index)?;
@@ -372,7 +374,7 @@ impl World {
         delivery: &Delivery,
         events: Range<u32>,
         fate: Fate,
-    ) -> Verdict {
+    ) -> OracleVerdict {
         if events.is_empty() {
             return Ok(());
         }
@@ -389,7 +391,7 @@ impl World {
         Ok(())
     }
 
-    fn receive(&mut self, name: &str, batch: &Batch, events: Range<u32>) -> Verdict {
+    fn receive(&mut self, name: &str, batch: &Batch, events: Range<u32>) -> OracleVerdict {
         for index in events {
             let event = self.maker.check(batch, index)?;
             self.oracle.received(name, event, &batch.source().name)?;
@@ -398,7 +400,7 @@ impl World {
     }
 
     /// The sink ends within the process; another takes its place and what it left.
-    fn sink_dies(&mut self, index: usize) -> Verdict {
+    fn sink_dies(&mut self, index: usize) -> OracleVerdict {
         let name = self.sinks[index].name.clone();
         for delivery in std::mem::take(&mut self.sinks[index].hand) {
             if self.rng.bool() {

@@ -16,7 +16,7 @@ pub(crate) const SOURCES: [&str; 3] = ["edge", "core", "lab"];
 const NUMBER_BYTES: usize = 8;
 
 /// Makes events and knows them again.
-pub(crate) struct Maker {
+pub(crate) struct EventGenerator {
     seed: u64,
     pool: Arc<BatchPool>,
     sources: Vec<Arc<SourceInfo>>,
@@ -25,7 +25,7 @@ pub(crate) struct Maker {
     text: Vec<u8>,
 }
 
-impl Maker {
+impl EventGenerator {
     /// Events of one seed; the pool may be shared by many seeds.
     pub(crate) fn new(seed: u64, pool: &Arc<BatchPool>) -> Self {
         let source = |name: &&str| {

@@ -26,7 +26,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Parser};
 use inrush_event::BatchPool;
 
-use world::{Counts, Report};
+use world::{SimCounts, SimReport};
 
 /// Each seed that this divides is run a second time and must go the same way.
 const REPLAY_EVERY: u64 = 64;
@@ -37,14 +37,14 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Development tasks that are more than a line of shell.
 #[derive(Parser)]
-enum Task {
+enum XtaskCommand {
     /// Run the simulations of the log and of the store; a seed that fails is printed and replays
     /// to the byte.
-    Sim(Sim),
+    Sim(SimArgs),
 }
 
 #[derive(Args)]
-struct Sim {
+struct SimArgs {
     /// Seeds to run.
     #[arg(long, default_value_t = 20_000)]
     seeds: u64,
@@ -79,7 +79,7 @@ struct Sim {
 
 /// The part that is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Subject {
+pub(crate) enum SimTarget {
     #[default]
     Log,
     Store,
@@ -87,8 +87,8 @@ pub(crate) enum Subject {
 
 /// Seeds to run, and the options of their run.
 #[derive(Default)]
-struct Hunt {
-    subject: Subject,
+struct SimCampaign {
+    subject: SimTarget,
     first: u64,
     seeds: u64,
     jobs: Option<usize>,
@@ -98,16 +98,16 @@ struct Hunt {
 
 /// Results of a number of seeds together.
 #[derive(Default)]
-struct Total {
+struct SimTotals {
     seeds: u64,
-    counts: Counts,
+    counts: SimCounts,
     /// Of the seeds' hashes, in any order.
     hash: u64,
     violations: Vec<(u64, String)>,
 }
 
 fn main() -> ExitCode {
-    let Task::Sim(args) = Task::parse();
+    let XtaskCommand::Sim(args) = XtaskCommand::parse();
     // A panic of the log is a violation of its seed, and is reported with it.
     panic::set_hook(Box::new(|_| {}));
     match run(&args) {
@@ -120,14 +120,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Sim) -> anyhow::Result<bool> {
+fn run(args: &SimArgs) -> anyhow::Result<bool> {
     if args.mutants {
         return mutants::hunt_all(args.jobs);
     }
     let mut subjects = match (args.log, args.store) {
-        (true, _) => vec![Subject::Log],
-        (_, true) => vec![Subject::Store],
-        _ => vec![Subject::Log, Subject::Store],
+        (true, _) => vec![SimTarget::Log],
+        (_, true) => vec![SimTarget::Store],
+        _ => vec![SimTarget::Log, SimTarget::Store],
     };
     if let Some(name) = &args.mutant {
         subjects = vec![mutants::switch_on(name)?];
@@ -142,12 +142,12 @@ fn run(args: &Sim) -> anyhow::Result<bool> {
     Ok(is_right)
 }
 
-fn hunt(args: &Sim, subject: Subject) -> anyhow::Result<bool> {
+fn hunt(args: &SimArgs, subject: SimTarget) -> anyhow::Result<bool> {
     let first = args.seed.unwrap_or(0);
     let only_one = args.seed.is_some() && args.seeds == 20_000;
     let seeds = if only_one { 1 } else { args.seeds };
     let begun = Instant::now();
-    let hunt = Hunt {
+    let hunt = SimCampaign {
         subject,
         first,
         seeds,
@@ -162,7 +162,7 @@ fn hunt(args: &Sim, subject: Subject) -> anyhow::Result<bool> {
     Ok(total.violations.is_empty())
 }
 
-fn trace(seed: u64, subject: Subject) -> anyhow::Result<bool> {
+fn trace(seed: u64, subject: SimTarget) -> anyhow::Result<bool> {
     let pool = BatchPool::new();
     let report = one(seed, subject, true, &pool);
     let mut out = io::stdout().lock();
@@ -177,12 +177,17 @@ fn trace(seed: u64, subject: Subject) -> anyhow::Result<bool> {
 }
 
 /// Runs one seed; a panic is its verdict.
-fn one(seed: u64, subject: Subject, tracing: bool, pool: &std::sync::Arc<BatchPool>) -> Report {
+fn one(
+    seed: u64,
+    subject: SimTarget,
+    tracing: bool,
+    pool: &std::sync::Arc<BatchPool>,
+) -> SimReport {
     let origin = Instant::now() + DAY;
-    let mut report = Report::default();
+    let mut report = SimReport::default();
     let end = panic::catch_unwind(AssertUnwindSafe(|| match subject {
-        Subject::Log => world::run(seed, tracing, pool, origin, &mut report),
-        Subject::Store => store::run(seed, tracing, &mut report),
+        SimTarget::Log => world::run(seed, tracing, pool, origin, &mut report),
+        SimTarget::Store => store::run(seed, tracing, &mut report),
     }));
     if let Err(panic) = end {
         let text = panic.downcast_ref::<String>().cloned();
@@ -193,14 +198,14 @@ fn one(seed: u64, subject: Subject, tracing: bool, pool: &std::sync::Arc<BatchPo
 }
 
 /// Runs seeds on all cores until one fails, or all of them.
-fn many(hunt: &Hunt) -> anyhow::Result<Total> {
+fn many(hunt: &SimCampaign) -> anyhow::Result<SimTotals> {
     if hunt.seeds == 0 {
         bail!("no seeds to run");
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
-    let total = Mutex::new(Total::default());
+    let total = Mutex::new(SimTotals::default());
     let work = || {
         let pool = BatchPool::new();
         while !stop.load(Relaxed) && hunt.until.is_none_or(|until| Instant::now() < until) {
@@ -229,8 +234,8 @@ fn many(hunt: &Hunt) -> anyhow::Result<Total> {
         .unwrap_or_else(|poison| poison.into_inner()))
 }
 
-impl Total {
-    fn add(&mut self, seed: u64, report: Report) {
+impl SimTotals {
+    fn add(&mut self, seed: u64, report: SimReport) {
         self.seeds += 1;
         self.hash = self.hash.wrapping_add(report.hash);
         self.counts.add(&report.counts);
@@ -239,20 +244,20 @@ impl Total {
     }
 }
 
-fn report(total: &Total, subject: Subject, seconds: f64) -> anyhow::Result<()> {
+fn report(total: &SimTotals, subject: SimTarget, seconds: f64) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for (seed, words) in total.violations.iter().take(20) {
         writeln!(out, "VIOLATION seed {seed}: {words}")?;
         let which = match subject {
-            Subject::Log => "--log",
-            Subject::Store => "--store",
+            SimTarget::Log => "--log",
+            SimTarget::Store => "--store",
         };
         writeln!(
             out,
             "  replay: cargo xtask sim {which} --seed {seed} --trace"
         )?;
     }
-    let Counts {
+    let SimCounts {
         steps,
         events,
         delivered,

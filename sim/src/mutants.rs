@@ -9,7 +9,7 @@ pub(crate) use without::{hunt_all, switch_on};
 mod with {
     use std::io::{self, Write};
 
-    use crate::{Hunt, Subject};
+    use crate::{SimCampaign, SimTarget};
     use anyhow::{Context, ensure};
 
     /// Seeds within which each must be found, in the store and in the log: since a new place is
@@ -19,12 +19,12 @@ mod with {
 
     /// A deliberate bug.
     #[derive(Clone, Copy)]
-    enum Mutant {
+    enum SimMutant {
         Log(inrush_queue::Mutant),
         Store(inrush_store::Mutant),
     }
 
-    impl Mutant {
+    impl SimMutant {
         fn all() -> Vec<Self> {
             let of_log = inrush_queue::Mutant::ALL.iter().copied().map(Self::Log);
             let of_store = inrush_store::Mutant::ALL.iter().copied().map(Self::Store);
@@ -38,28 +38,28 @@ mod with {
             }
         }
 
-        fn subject(self) -> Subject {
+        fn subject(self) -> SimTarget {
             match self {
-                Self::Log(_) => Subject::Log,
-                Self::Store(_) => Subject::Store,
+                Self::Log(_) => SimTarget::Log,
+                Self::Store(_) => SimTarget::Store,
             }
         }
     }
 
-    fn switch(mutant: Option<Mutant>) {
+    fn switch(mutant: Option<SimMutant>) {
         inrush_queue::switch_mutant(match mutant {
-            Some(Mutant::Log(mutant)) => Some(mutant),
+            Some(SimMutant::Log(mutant)) => Some(mutant),
             _ => None,
         });
         inrush_store::switch_mutant(match mutant {
-            Some(Mutant::Store(mutant)) => Some(mutant),
+            Some(SimMutant::Store(mutant)) => Some(mutant),
             _ => None,
         });
     }
 
     /// Switches a mutant on for the rest of the process; says what it is in.
-    pub(crate) fn switch_on(name: &str) -> anyhow::Result<Subject> {
-        let all = Mutant::all();
+    pub(crate) fn switch_on(name: &str) -> anyhow::Result<SimTarget> {
+        let all = SimMutant::all();
         let names: Vec<&str> = all.iter().map(|mutant| mutant.name()).collect();
         let mutant = all.iter().find(|mutant| mutant.name() == name);
         let mutant = *mutant.with_context(|| format!("there are {names:?}"))?;
@@ -70,18 +70,18 @@ mod with {
     /// Hunts each of them; says whether all were found.
     pub(crate) fn hunt_all(jobs: Option<usize>) -> anyhow::Result<bool> {
         let mut are_found = true;
-        let all = Mutant::all();
+        let all = SimMutant::all();
         ensure!(!all.is_empty(), "no mutants");
         for mutant in all {
             switch(Some(mutant));
-            let total = crate::many(&Hunt {
+            let total = crate::many(&SimCampaign {
                 subject: mutant.subject(),
                 seeds: match mutant {
-                    Mutant::Log(_) => LOG_SEEDS_MAX,
-                    Mutant::Store(_) => STORE_SEEDS_MAX,
+                    SimMutant::Log(_) => LOG_SEEDS_MAX,
+                    SimMutant::Store(_) => STORE_SEEDS_MAX,
                 },
                 jobs,
-                ..Hunt::default()
+                ..SimCampaign::default()
             })?;
             let found = total.violations.first();
             are_found &= found.is_some();
@@ -103,7 +103,7 @@ mod without {
     use anyhow::{Context, bail};
 
     /// There are none in this build.
-    pub(crate) fn switch_on(name: &str) -> anyhow::Result<crate::Subject> {
+    pub(crate) fn switch_on(name: &str) -> anyhow::Result<crate::SimTarget> {
         bail!("built without `--features mutants`, so there is no {name}")
     }
 

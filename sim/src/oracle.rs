@@ -16,13 +16,13 @@ use std::ops::Range;
 use inrush_queue::Durability;
 
 /// A step of the run; the oracle's clock.
-pub(crate) type Step = u64;
+pub(crate) type SimStep = u64;
 
 /// `Ok`, or a violation in words.
-pub(crate) type Verdict = Result<(), String>;
+pub(crate) type OracleVerdict = Result<(), String>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Keep {
+enum BatchDurability {
     /// A source tried; the log did not take it.
     Offered,
     /// The running process has it.
@@ -34,35 +34,35 @@ enum Keep {
 }
 
 /// A batch as its source sees it.
-struct Fact {
+struct SourceBatch {
     events: Range<u32>,
     /// Position behind it.
     end: u64,
     source: usize,
-    keep: Keep,
+    keep: BatchDurability,
 }
 
 /// Fate of one event at one destination.
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct EventFate {
     owed: bool,
     received: bool,
     /// It may come once more although it was received.
     may_repeat: bool,
     /// Step at which it got its fate.
-    settled: Option<Step>,
+    settled: Option<SimStep>,
 }
 
 /// One destination, by name.
 #[derive(Default)]
-pub(crate) struct Destination {
+pub(crate) struct DestinationModel {
     /// True if it is configured.
     pub attached: bool,
     /// True if it has left the configuration: what came then may not have been kept for it.
     was_away: bool,
-    slots: Vec<Slot>,
+    slots: Vec<EventFate>,
     /// Step at which its cursor was last written.
-    recorded: Option<Step>,
+    recorded: Option<SimStep>,
     /// Positions that this process handed out.
     seen: BTreeSet<u64>,
     /// Drops that earlier processes counted, and the running one.
@@ -75,7 +75,7 @@ pub(crate) struct Destination {
 
 /// End of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum CrashKind {
     /// Killed: the page cache stays.
     Killed,
     /// Without power.
@@ -86,27 +86,27 @@ pub(crate) enum End {
 pub(crate) struct Oracle {
     durability: Durability,
     /// By number of the batch.
-    batches: Vec<Fact>,
+    batches: Vec<SourceBatch>,
     /// Batch of each event.
     batch_of: Vec<u32>,
     /// Accepted and not yet durable: number and position behind it.
     waiting: VecDeque<(usize, u64)>,
-    pub destinations: BTreeMap<String, Destination>,
+    pub destinations: BTreeMap<String, DestinationModel>,
     /// True if bits flip: then a cursor may be lost, and what was on disk too, if it is counted.
     pub unsound_reads: bool,
 }
 
-impl Destination {
-    fn slot(&mut self, event: u32) -> &mut Slot {
+impl DestinationModel {
+    fn slot(&mut self, event: u32) -> &mut EventFate {
         let index = event as usize;
         if self.slots.len() <= index {
-            self.slots.resize(index + 1, Slot::default());
+            self.slots.resize(index + 1, EventFate::default());
         }
         &mut self.slots[index]
     }
 
     /// Takes note of when its cursor was last written: with what that step settled.
-    pub(crate) fn recorded(&mut self, step: Option<Step>) {
+    pub(crate) fn recorded(&mut self, step: Option<SimStep>) {
         self.recorded = step;
     }
 
@@ -125,7 +125,7 @@ impl Destination {
         self.dropped_before + self.dropped_now
     }
 
-    fn process_ended(&mut self, recorded: Option<Step>) {
+    fn process_ended(&mut self, recorded: Option<SimStep>) {
         self.dropped_before += std::mem::take(&mut self.dropped_now);
         self.seen.clear();
         for slot in &mut self.slots {
@@ -151,11 +151,11 @@ impl Oracle {
     /// A source has a new batch of `events` events; returns its number and theirs.
     pub(crate) fn offer(&mut self, source: usize, events: u32) -> (usize, Range<u32>) {
         let (batch, first) = (self.batches.len(), self.batch_of.len() as u32);
-        self.batches.push(Fact {
+        self.batches.push(SourceBatch {
             events: first..first + events,
             end: 0,
             source,
-            keep: Keep::Offered,
+            keep: BatchDurability::Offered,
         });
         let end = self.batch_of.len() + events as usize;
         self.batch_of.resize(end, batch as u32);
@@ -165,7 +165,7 @@ impl Oracle {
     /// The log took the batch; `end` is the position behind it.
     pub(crate) fn accepted(&mut self, batch: usize, end: u64) {
         let fact = &mut self.batches[batch];
-        fact.keep = Keep::Accepted;
+        fact.keep = BatchDurability::Accepted;
         fact.end = end;
         for destination in self.destinations.values_mut().filter(|d| d.attached) {
             for event in fact.events.clone() {
@@ -178,7 +178,7 @@ impl Oracle {
     /// The log says that everything below `end` is as durable as its mode promises.
     pub(crate) fn durable(&mut self, end: u64) {
         while let Some((batch, _)) = self.waiting.pop_front_if(|(_, behind)| *behind <= end) {
-            self.batches[batch].keep = Keep::Durable;
+            self.batches[batch].keep = BatchDurability::Durable;
         }
     }
 
@@ -189,12 +189,15 @@ impl Oracle {
 
     /// Events that a crash may have taken.
     fn unsure(&self) -> u64 {
-        let unsure = self.batches.iter().filter(|fact| fact.keep == Keep::Unsure);
+        let unsure = self
+            .batches
+            .iter()
+            .filter(|fact| fact.keep == BatchDurability::Unsure);
         unsure.map(|fact| fact.events.len() as u64).sum()
     }
 
     /// The running process has counted so many events as dropped at a destination.
-    pub(crate) fn count_dropped(&mut self, name: &str, events: u64) -> Verdict {
+    pub(crate) fn count_dropped(&mut self, name: &str, events: u64) -> OracleVerdict {
         let (unsure, unsound_reads) = (self.unsure(), self.unsound_reads);
         let Some(destination) = self.destinations.get_mut(name) else {
             return Ok(());
@@ -231,7 +234,7 @@ impl Oracle {
     }
 
     /// A sink was handed `events` of the batch at `position`.
-    pub(crate) fn handed_out(&mut self, name: &str, position: u64) -> Verdict {
+    pub(crate) fn handed_out(&mut self, name: &str, position: u64) -> OracleVerdict {
         let Some(destination) = self.destinations.get_mut(name) else {
             return Err(format!("{name} was never attached"));
         };
@@ -246,12 +249,12 @@ impl Oracle {
     }
 
     /// A sink took an event, whatever it will answer.
-    pub(crate) fn received(&mut self, name: &str, event: u32, source: &str) -> Verdict {
+    pub(crate) fn received(&mut self, name: &str, event: u32, source: &str) -> OracleVerdict {
         let Some(batch) = self.batch_of.get(event as usize) else {
             return Err(format!("event {event} was never offered"));
         };
         let fact = &self.batches[*batch as usize];
-        if fact.keep == Keep::Offered {
+        if fact.keep == BatchDurability::Offered {
             return Err(format!("event {event} was delivered but not accepted"));
         }
         if crate::event::SOURCES[fact.source] != source {
@@ -275,7 +278,7 @@ impl Oracle {
     }
 
     /// The event has its fate as far as the sink is concerned.
-    pub(crate) fn settled(&mut self, name: &str, event: u32, step: Step) {
+    pub(crate) fn settled(&mut self, name: &str, event: u32, step: SimStep) {
         if let Some(destination) = self.destinations.get_mut(name) {
             destination.slot(event).settled = Some(step);
         }
@@ -291,25 +294,29 @@ impl Oracle {
 
     /// The process ended. `synced` tells from when the cursor of a destination is that a
     /// power cut leaves.
-    pub(crate) fn process_ended(&mut self, end: End, synced: impl Fn(&str) -> Option<Step>) {
+    pub(crate) fn process_ended(
+        &mut self,
+        end: CrashKind,
+        synced: impl Fn(&str) -> Option<SimStep>,
+    ) {
         for (batch, _) in self.waiting.drain(..) {
-            self.batches[batch].keep = Keep::Unsure;
+            self.batches[batch].keep = BatchDurability::Unsure;
         }
         let kept = match self.durability {
             Durability::Fsync => true,
-            Durability::Os => end == End::Killed,
+            Durability::Os => end == CrashKind::Killed,
             Durability::Memory => false,
         };
-        let durable = |fact: &&mut Fact| fact.keep == Keep::Durable;
+        let durable = |fact: &&mut SourceBatch| fact.keep == BatchDurability::Durable;
         if !kept {
             let lost = self.batches.iter_mut().filter(durable);
-            lost.for_each(|fact| fact.keep = Keep::Unsure);
+            lost.for_each(|fact| fact.keep = BatchDurability::Unsure);
         }
         for (name, destination) in &mut self.destinations {
             let recorded = match end {
                 _ if self.unsound_reads => None,
-                End::Killed => destination.recorded,
-                End::PowerCut => synced(name),
+                CrashKind::Killed => destination.recorded,
+                CrashKind::PowerCut => synced(name),
             };
             destination.process_ended(recorded);
         }
@@ -319,9 +326,10 @@ impl Oracle {
     /// relied on the last frames may be unreadable, and then nothing tells that they were there.
     pub(crate) fn process_began(&mut self, end: u64) {
         if self.unsound_reads {
-            let durable = |fact: &&mut Fact| fact.keep == Keep::Durable && fact.end > end;
+            let durable =
+                |fact: &&mut SourceBatch| fact.keep == BatchDurability::Durable && fact.end > end;
             let cut = self.batches.iter_mut().filter(durable);
-            cut.for_each(|fact| fact.keep = Keep::Unsure);
+            cut.for_each(|fact| fact.keep = BatchDurability::Unsure);
         }
     }
 
@@ -329,7 +337,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is missing beyond what was counted as dropped.
-    pub(crate) fn judge(&self) -> Verdict {
+    pub(crate) fn judge(&self) -> OracleVerdict {
         for (name, destination) in self.destinations.iter().filter(|(_, d)| d.attached) {
             let missing: Vec<u32> = self.missing(destination).collect();
             let dropped = destination.dropped();
@@ -348,8 +356,13 @@ impl Oracle {
         Ok(())
     }
 
-    fn missing<'a>(&'a self, destination: &'a Destination) -> impl Iterator<Item = u32> + 'a {
-        let must = |fact: &&Fact| matches!(fact.keep, Keep::Accepted | Keep::Durable);
+    fn missing<'a>(&'a self, destination: &'a DestinationModel) -> impl Iterator<Item = u32> + 'a {
+        let must = |fact: &&SourceBatch| {
+            matches!(
+                fact.keep,
+                BatchDurability::Accepted | BatchDurability::Durable
+            )
+        };
         let lacks = |event: &u32| {
             let slot = destination.slots.get(*event as usize);
             slot.is_some_and(|slot| slot.owed && !slot.received && slot.settled.is_none())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use inrush_event::{ByteSize, DestinationQueue, Period};
-use inrush_queue::storage::{Call, Faults};
+use inrush_queue::storage::{DiskCall, DiskFaults};
 use inrush_queue::{Durability, QueueOptions, WhenFull};
 
 /// Budgets of disk; segments are an eighth of it.
@@ -33,10 +33,10 @@ pub(crate) struct Weights {
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Scenario {
+pub(crate) struct LogScenario {
     pub options: QueueOptions,
     pub weights: Weights,
-    pub faults: Faults,
+    pub faults: DiskFaults,
     pub steps: u32,
     pub destinations: usize,
     /// The limits of destinations, by the order of their names.
@@ -49,7 +49,7 @@ pub(crate) struct Scenario {
     pub batch_events_max: u32,
 }
 
-impl Scenario {
+impl LogScenario {
     /// The scenario of a seed.
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let bits_flip = rng.u8(..12) == 0;
@@ -79,8 +79,13 @@ impl Scenario {
 
     /// True if what is read may be other than what was written.
     pub(crate) fn has_unsound_reads(&self) -> bool {
-        let reads = [Call::List, Call::Open, Call::Len, Call::Read];
-        let fails = |call: &Call| self.faults.errors[*call as usize] > 0;
+        let reads = [
+            DiskCall::List,
+            DiskCall::Open,
+            DiskCall::Len,
+            DiskCall::Read,
+        ];
+        let fails = |call: &DiskCall| self.faults.errors[*call as usize] > 0;
         self.bits_flip || reads.iter().any(fails)
     }
 
@@ -147,23 +152,38 @@ fn weights(rng: &mut Rng, bits_flip: bool) -> Weights {
     }
 }
 
-fn faults(rng: &mut Rng, bits_flip: bool) -> Faults {
-    let mut faults = Faults {
+fn faults(rng: &mut Rng, bits_flip: bool) -> DiskFaults {
+    let mut faults = DiskFaults {
         latency_ns: 1_000..3_000_000,
-        ..Faults::default()
+        ..DiskFaults::default()
     };
     if rng.bool() {
-        for call in [Call::Write, Call::Sync, Call::SyncNames, Call::Create] {
+        for call in [
+            DiskCall::Write,
+            DiskCall::Sync,
+            DiskCall::SyncNames,
+            DiskCall::Create,
+        ] {
             faults.errors[call as usize] = rng.u16(..6_000);
         }
     }
     if rng.u8(..5) == 0 {
-        for call in [Call::Remove, Call::Rename, Call::SetLen, Call::FreeBytes] {
+        for call in [
+            DiskCall::Remove,
+            DiskCall::Rename,
+            DiskCall::SetLen,
+            DiskCall::FreeBytes,
+        ] {
             faults.errors[call as usize] = rng.u16(..12_000);
         }
     }
     if rng.u8(..5) == 0 {
-        for call in [Call::List, Call::Open, Call::Len, Call::Read] {
+        for call in [
+            DiskCall::List,
+            DiskCall::Open,
+            DiskCall::Len,
+            DiskCall::Read,
+        ] {
             faults.errors[call as usize] = rng.u16(..3_000);
         }
     }

@@ -3,7 +3,7 @@
 use inrush_event::{Delivery, DestinationQueue};
 
 /// A destination that is configured.
-pub(crate) struct Sink {
+pub(crate) struct VirtualSink {
     pub(crate) name: String,
     /// Deliveries that it was handed and has not answered, oldest first.
     pub(crate) hand: Vec<Delivery>,
@@ -15,7 +15,7 @@ pub(crate) struct Sink {
 
 /// Answer of a sink to a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum SinkAnswer {
     /// Takes all of it and says so.
     Take,
     /// Takes the first part and says so; answers the rest later.
@@ -32,7 +32,7 @@ pub(crate) enum Answer {
     Die,
 }
 
-impl Sink {
+impl VirtualSink {
     pub(crate) fn new(name: &str, queue: DestinationQueue) -> Self {
         Self {
             name: name.to_owned(),
@@ -43,8 +43,8 @@ impl Sink {
     }
 }
 
-impl Answer {
-    /// One of all answers; `trouble` in a hundred are not [`Answer::Take`].
+impl SinkAnswer {
+    /// One of all answers; `trouble` in a hundred are not [`SinkAnswer::Take`].
     pub(crate) fn choose(rng: &mut fastrand::Rng, trouble: u8) -> Self {
         if rng.u8(..100) >= trouble {
             return Self::Take;

@@ -10,20 +10,21 @@ use inrush_event::{
 };
 use inrush_queue::storage::VirtualDisk;
 use inrush_queue::{
-    AppendError, Backlog, Done, Log, LogId, QueueOptions, Reclaiming, Syncing, TryAppend, Written,
+    AppendError, DestinationBacklog, FinishedRound, Log, LogId, QueueOptions, Reclaiming,
+    SyncingRound, TryAppend, WrittenRound,
 };
 
 /// State of the round that the writer has in hand.
-pub(crate) enum Round {
-    Begun(inrush_queue::Round),
-    Written(Written),
-    Syncing(Syncing),
-    Run(Done),
+pub(crate) enum RoundPhase {
+    Begun(inrush_queue::CommitRound),
+    Written(WrittenRound),
+    Syncing(SyncingRound),
+    Run(FinishedRound),
 }
 
 /// Answer of the log to a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Append {
+pub(crate) enum AppendOutcome {
     /// Taken; the position behind it.
     Taken(u64),
     /// Not taken, and never will be.
@@ -32,11 +33,11 @@ pub(crate) enum Append {
     Full,
 }
 
-pub(crate) struct Subject {
+pub(crate) struct LogUnderTest {
     log: Arc<Log>,
 }
 
-impl Subject {
+impl LogUnderTest {
     /// Starts a process on what is on the disk.
     ///
     /// # Errors
@@ -62,11 +63,13 @@ impl Subject {
         urgent: bool,
         accept: impl FnOnce(),
         now: Instant,
-    ) -> Append {
+    ) -> AppendOutcome {
         match self.log.try_append(batch, gathered, urgent, now, accept) {
-            Ok(position) => Append::Taken(position + 1),
-            Err(TryAppend::Refused(AppendError::Full | AppendError::Closed)) => Append::Refused,
-            Err(TryAppend::WouldBlock) => Append::Full,
+            Ok(position) => AppendOutcome::Taken(position + 1),
+            Err(TryAppend::Refused(AppendError::Full | AppendError::Closed)) => {
+                AppendOutcome::Refused
+            }
+            Err(TryAppend::WouldBlock) => AppendOutcome::Full,
         }
     }
 
@@ -74,19 +77,19 @@ impl Subject {
         self.log.durable_end()
     }
 
-    pub(crate) fn begin_round(&self, now: Instant) -> Option<inrush_queue::Round> {
+    pub(crate) fn begin_round(&self, now: Instant) -> Option<inrush_queue::CommitRound> {
         self.log.begin_round(now)
     }
 
-    pub(crate) fn finish_round(&self, done: Done, now: Instant) {
+    pub(crate) fn finish_round(&self, done: FinishedRound, now: Instant) {
         self.log.finish_round(done, now);
     }
 
-    pub(crate) fn begin_syncing(&self, written: Written) -> Round {
-        Round::Syncing(self.log.begin_syncing(written))
+    pub(crate) fn begin_syncing(&self, written: WrittenRound) -> RoundPhase {
+        RoundPhase::Syncing(self.log.begin_syncing(written))
     }
 
-    pub(crate) fn write_more(&self, syncing: &mut Syncing) {
+    pub(crate) fn write_more(&self, syncing: &mut SyncingRound) {
         self.log.write_more(syncing);
     }
 
@@ -123,7 +126,7 @@ impl Subject {
         self.log.limit(name, queue);
     }
 
-    pub(crate) fn backlogs(&self) -> Vec<Backlog> {
+    pub(crate) fn backlogs(&self) -> Vec<DestinationBacklog> {
         self.log.backlogs()
     }
 

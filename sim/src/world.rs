@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use inrush_event::{BatchPool, ByteSize, DestinationCounters, DropReason, Ledger, RefuseReason};
-use inrush_queue::storage::{Faults, VirtualDisk};
+use inrush_queue::storage::{DiskFaults, VirtualDisk};
 use inrush_queue::{Reclaiming, WhenFull};
 
-use crate::event::Maker;
-use crate::oracle::{End, Oracle, Step, Verdict};
-use crate::scenario::{DESTINATIONS_MAX, Scenario, queue};
-use crate::sink::Sink;
-use crate::subject::{Round, Subject, cursor_file};
+use crate::event::EventGenerator;
+use crate::oracle::{CrashKind, Oracle, OracleVerdict, SimStep};
+use crate::scenario::{DESTINATIONS_MAX, LogScenario, queue};
+use crate::sink::VirtualSink;
+use crate::subject::{LogUnderTest, RoundPhase, cursor_file};
 
 /// Names that destinations may have.
 const NAMES: [&str; DESTINATIONS_MAX] = ["alpha", "beta", "gamma", "delta", "new/er"];
@@ -39,17 +39,17 @@ const STARTS_MAX: u32 = 4;
 
 /// Result of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct SimReport {
     /// Depends on every choice and every result.
     pub hash: u64,
     pub verdict: Option<String>,
     pub trace: String,
-    pub counts: Counts,
+    pub counts: SimCounts,
 }
 
 /// Counts of what the run was made of.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct SimCounts {
     pub steps: u64,
     pub events: u64,
     pub delivered: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Counts {
     pub disk_errors: u64,
 }
 
-impl Counts {
+impl SimCounts {
     /// Adds those of another run.
     pub(crate) fn add(&mut self, other: &Self) {
         self.steps += other.steps;
@@ -76,40 +76,40 @@ impl Counts {
 
 /// A batch that its source has not got rid of.
 #[derive(Clone)]
-pub(crate) struct Offer {
+pub(crate) struct UnackedBatch {
     pub(crate) batch: usize,
     pub(crate) source: usize,
     pub(crate) first: u32,
     pub(crate) events: u32,
 }
 
-pub(crate) struct World {
+pub(crate) struct LogWorld {
     pub(crate) rng: Rng,
-    pub(crate) scenario: Scenario,
+    pub(crate) scenario: LogScenario,
     pub(crate) disk: VirtualDisk,
     pub(crate) ledger: Arc<Ledger>,
     /// `None` only while a new process starts.
-    pub(crate) subject: Option<Subject>,
-    pub(crate) round: Option<Round>,
+    pub(crate) subject: Option<LogUnderTest>,
+    pub(crate) round: Option<RoundPhase>,
     pub(crate) reclaiming: Option<Reclaiming>,
     pub(crate) oracle: Oracle,
-    pub(crate) maker: Maker,
-    pub(crate) sinks: Vec<Sink>,
-    pub(crate) offers: Vec<Offer>,
-    pub(crate) counts: Counts,
+    pub(crate) maker: EventGenerator,
+    pub(crate) sinks: Vec<VirtualSink>,
+    pub(crate) offers: Vec<UnackedBatch>,
+    pub(crate) counts: SimCounts,
     /// True if sinks and disk behave from now on.
     pub(crate) calm: bool,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedDestination>,
     origin: Instant,
     clock: Duration,
-    step: Step,
+    step: SimStep,
     tracing: bool,
     trace: String,
     hash: u64,
 }
 
 /// A destination whose account is checked.
-struct Watched {
+struct WatchedDestination {
     counters: Arc<DestinationCounters>,
     cursor_file: String,
 }
@@ -120,11 +120,11 @@ pub(crate) fn run(
     tracing: bool,
     pool: &Arc<BatchPool>,
     origin: Instant,
-    report: &mut Report,
+    report: &mut SimReport,
 ) {
     // The log takes its identity from this generator.
     fastrand::seed(seed);
-    let mut world = World::new(seed, tracing, pool, origin);
+    let mut world = LogWorld::new(seed, tracing, pool, origin);
     let verdict = panic::catch_unwind(AssertUnwindSafe(|| world.live()));
     world.trace_disk();
     world.mix(world.disk.digest());
@@ -133,7 +133,7 @@ pub(crate) fn run(
         world.counts.repeats += destination.repeats();
         world.counts.dropped += destination.dropped();
     }
-    *report = Report {
+    *report = SimReport {
         hash: world.hash,
         verdict: None,
         trace: world.trace,
@@ -145,10 +145,10 @@ pub(crate) fn run(
     }
 }
 
-impl World {
+impl LogWorld {
     fn new(seed: u64, tracing: bool, pool: &Arc<BatchPool>, origin: Instant) -> Self {
         let mut rng = Rng::with_seed(seed);
-        let scenario = Scenario::new(&mut rng);
+        let scenario = LogScenario::new(&mut rng);
         let disk = VirtualDisk::new(rng.u64(..));
         disk.set_capacity(scenario.disk_bytes);
         if tracing {
@@ -164,10 +164,10 @@ impl World {
             subject: None,
             round: None,
             reclaiming: None,
-            maker: Maker::new(seed, pool),
+            maker: EventGenerator::new(seed, pool),
             sinks: Vec::new(),
             offers: Vec::new(),
-            counts: Counts::default(),
+            counts: SimCounts::default(),
             calm: false,
             watched: Vec::new(),
             origin,
@@ -182,7 +182,7 @@ impl World {
         world
     }
 
-    fn live(&mut self) -> Verdict {
+    fn live(&mut self) -> OracleVerdict {
         self.start()?;
         for name in &NAMES[..self.scenario.destinations] {
             self.add_destination(name);
@@ -193,7 +193,7 @@ impl World {
             self.after_step()?;
         }
         self.wind_down()?;
-        for end in [End::Killed, End::PowerCut] {
+        for end in [CrashKind::Killed, CrashKind::PowerCut] {
             self.restart(end)?;
             self.wind_down()?;
         }
@@ -206,7 +206,7 @@ impl World {
     }
 
     /// A new moment; what happens after it is later for the oracle and for the disk.
-    pub(crate) fn tick(&mut self) -> Step {
+    pub(crate) fn tick(&mut self) -> SimStep {
         self.step += 1;
         self.disk.set_mark(self.step);
         self.step
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    fn one_step(&mut self) -> Verdict {
+    fn one_step(&mut self) -> OracleVerdict {
         let weights = self.scenario.weights.clone();
         let kinds = [
             weights.append,
@@ -263,12 +263,12 @@ impl World {
         }
     }
 
-    fn idle_step(&mut self) -> Verdict {
+    fn idle_step(&mut self) -> OracleVerdict {
         self.clock += Duration::from_millis(self.rng.u64(1..200));
         Ok(())
     }
 
-    fn resize_disk_step(&mut self) -> Verdict {
+    fn resize_disk_step(&mut self) -> OracleVerdict {
         let used = self.disk.used_bytes();
         let capacity = match self.rng.u8(..3) {
             0 => used + self.rng.u64(..4_000),
@@ -281,7 +281,7 @@ impl World {
     }
 
     /// Ends the process: now, or within a call that it makes later.
-    fn end_step(&mut self) -> Verdict {
+    fn end_step(&mut self) -> OracleVerdict {
         if self.rng.bool() {
             let calls = self.rng.u32(..12);
             self.disk.die_after(calls);
@@ -292,21 +292,21 @@ impl World {
         self.restart(end)
     }
 
-    fn some_end(&mut self) -> End {
+    fn some_end(&mut self) -> CrashKind {
         match self.rng.bool() {
-            true => End::Killed,
-            false => End::PowerCut,
+            true => CrashKind::Killed,
+            false => CrashKind::PowerCut,
         }
     }
 
-    fn rot_step(&mut self) -> Verdict {
+    fn rot_step(&mut self) -> OracleVerdict {
         let place = self.disk.rot();
         self.note(|_| format!("a bit flips at {place:?}"));
         Ok(())
     }
 
     /// Moves the clock on after every step, and checks what is durable and the ledger.
-    fn after_step(&mut self) -> Verdict {
+    fn after_step(&mut self) -> OracleVerdict {
         self.counts.steps += 1;
         if self.disk.is_dead() {
             let end = self.some_end();
@@ -321,8 +321,8 @@ impl World {
     }
 
     /// Every event that a destination was to have is delivered, quarantined, dropped or pending.
-    fn check_ledger(&mut self) -> Verdict {
-        for Watched {
+    fn check_ledger(&mut self) -> OracleVerdict {
+        for WatchedDestination {
             counters,
             cursor_file,
         } in &self.watched
@@ -368,7 +368,7 @@ impl World {
 
     /// Every destination of this run has its counters in every process.
     fn watch(&mut self) {
-        let watched = |name: &String| Watched {
+        let watched = |name: &String| WatchedDestination {
             counters: self.ledger.destination(name),
             cursor_file: cursor_file(name),
         };
@@ -376,7 +376,7 @@ impl World {
     }
 
     /// Ends the process and starts a new one.
-    fn restart(&mut self, mut end: End) -> Verdict {
+    fn restart(&mut self, mut end: CrashKind) -> OracleVerdict {
         loop {
             self.restart_once(end)?;
             if !self.disk.is_dead() {
@@ -386,7 +386,7 @@ impl World {
         }
     }
 
-    fn restart_once(&mut self, end: End) -> Verdict {
+    fn restart_once(&mut self, end: CrashKind) -> OracleVerdict {
         self.note(|_| format!("{end:?}"));
         // Counted before the death, even if the step that it came in was not looked at.
         self.check_ledger()?;
@@ -402,34 +402,34 @@ impl World {
         Ok(())
     }
 
-    fn end_process(&mut self, end: End) {
+    fn end_process(&mut self, end: CrashKind) {
         let disk = &self.disk;
         let synced = |name: &str| disk.durable_since(&cursor_file(name));
         self.oracle.process_ended(end, synced);
         match end {
-            End::Killed => {
+            CrashKind::Killed => {
                 self.counts.kills += 1;
                 self.disk.end_process();
             }
-            End::PowerCut => {
+            CrashKind::PowerCut => {
                 self.counts.power_cuts += 1;
                 self.disk.cut_power();
             }
         }
     }
 
-    fn start(&mut self) -> Verdict {
+    fn start(&mut self) -> OracleVerdict {
         for attempt in 0.. {
             self.tick();
             self.ledger = Ledger::new();
             self.watch();
             if attempt == STARTS_MAX {
-                self.disk.set_faults(Faults::default());
+                self.disk.set_faults(DiskFaults::default());
             } else if !self.calm && self.scenario.weights.end > 0 && self.rng.u8(..8) == 0 {
                 self.disk.die_after(self.rng.u32(..8));
             }
             let errors = self.disk.errors_given();
-            let opened = Subject::open(&self.disk, &self.scenario.options, &self.ledger);
+            let opened = LogUnderTest::open(&self.disk, &self.scenario.options, &self.ledger);
             let dead = self.disk.is_dead();
             match opened {
                 Ok(subject) if !dead => {
@@ -446,7 +446,11 @@ impl World {
                 Ok(_) | Err(_) => {}
             }
             self.note(|_| "the start failed".to_owned());
-            let end = if dead { self.some_end() } else { End::Killed };
+            let end = if dead {
+                self.some_end()
+            } else {
+                CrashKind::Killed
+            };
             self.end_process(end);
         }
         if !self.calm {
@@ -481,11 +485,11 @@ impl World {
         self.oracle
             .attach(name, self.scenario.when_full(index) != WhenFull::Block);
         self.watch();
-        self.sinks.push(Sink::new(name, queue));
+        self.sinks.push(VirtualSink::new(name, queue));
         self.note(|_| format!("{name} is attached"));
     }
 
-    fn reconfigure_step(&mut self) -> Verdict {
+    fn reconfigure_step(&mut self) -> OracleVerdict {
         let name = NAMES[self.rng.usize(..NAMES.len())];
         match self.sinks.iter().position(|sink| sink.name == name) {
             None => self.add_destination(name),
@@ -530,13 +534,13 @@ impl World {
     }
 
     /// All faults stop: everything that is owed must be delivered, and nothing else.
-    fn wind_down(&mut self) -> Verdict {
+    fn wind_down(&mut self) -> OracleVerdict {
         self.calm = true;
-        self.disk.set_faults(Faults::default());
+        self.disk.set_faults(DiskFaults::default());
         self.disk.set_capacity(u64::MAX);
         self.note(|_| "faults stop".to_owned());
         // What is abandoned and kept would fill the disk.
-        let names = self.subject.as_ref().map(Subject::names);
+        let names = self.subject.as_ref().map(LogUnderTest::names);
         for name in names.unwrap_or_default() {
             if !self.sinks.iter().any(|sink| sink.name == name) {
                 self.add_destination(&name);
@@ -572,7 +576,7 @@ impl World {
     }
 
     fn pending(&self) -> Vec<(String, u64)> {
-        let of = |sink: &Sink| {
+        let of = |sink: &VirtualSink| {
             let counters = self.ledger.destination(&sink.name);
             (sink.name.clone(), counters.pending.get())
         };
@@ -580,7 +584,7 @@ impl World {
     }
 
     /// Has the writer run with nothing to do, and then judges the run.
-    fn rest(&mut self) -> Verdict {
+    fn rest(&mut self) -> OracleVerdict {
         for _ in 0..12 {
             self.writer_step()?;
             self.clock += Duration::from_millis(500);

@@ -10,14 +10,14 @@ use rustls::crypto::ring;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use super::Usage;
+use super::UsageError;
 
 /// Trusts the authorities of a PEM file, and its certificates themselves.
 ///
 /// # Errors
-/// [`Usage`]: the file cannot be read, or has no certificate.
-pub(crate) fn of_file(path: &Path) -> Result<Arc<TrustedServer>, Usage> {
-    let fail = |what: String| Usage(format!("{}: {what}", path.display()));
+/// [`UsageError`]: the file cannot be read, or has no certificate.
+pub(crate) fn of_file(path: &Path) -> Result<Arc<TrustedServer>, UsageError> {
+    let fail = |what: String| UsageError(format!("{}: {what}", path.display()));
     let pem = inrush_files::read(path, CERTIFICATES_BYTES_MAX);
     let pem = pem.map_err(|error| fail(error.to_string()))?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Args, Subcommand};
-use inrush_bench::{HecSink, TableArgs};
+use inrush_harness::{HecSink, TableArgs};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Arguments of `bench`.
@@ -28,12 +28,12 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     tables: TableArgs,
     #[command(subcommand)]
-    part: Option<Part>,
+    part: Option<BenchHelper>,
 }
 
 /// What it starts beside a subject.
 #[derive(Subcommand)]
-enum Part {
+enum BenchHelper {
     /// A Splunk HEC endpoint that counts and forgets
     #[command(hide = true)]
     HecSink(HecSink),
@@ -42,7 +42,7 @@ enum Part {
 /// Measures, or serves who measures.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.part {
-        Some(Part::HecSink(sink)) => inrush_bench::serve_sink(sink)?,
+        Some(BenchHelper::HecSink(sink)) => inrush_harness::serve_sink(sink)?,
         None => {
             // What it has started and written goes with it; the second signal ends it at once.
             let stop = Arc::new(AtomicBool::new(false));
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
                 signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
                 signal_hook::flag::register(signal, Arc::clone(&stop))?;
             }
-            inrush_bench::run_tables(&args.tables, &stop)?;
+            inrush_harness::run_tables(&args.tables, &stop)?;
         }
     }
     Ok(ExitCode::SUCCESS)

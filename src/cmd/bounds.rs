@@ -1,7 +1,7 @@
 //! Memory, as commands bound it.
 
-use inrush_host::memory::Budget;
-use inrush_pipeline::config;
+use inrush_config as config;
+use inrush_host::memory::MemoryShares;
 use inrush_transport::heap;
 
 /// Bytes: with so little memory, what was freed goes back to the system at once.
@@ -22,12 +22,12 @@ pub(crate) fn spare_memory() -> bool {
 }
 
 /// Bytes that searches may take of the budget. Where that is little, few run at a time.
-pub(crate) fn searches(budget: &Budget) -> inrush_search::Options {
+pub(crate) fn searches(budget: &MemoryShares) -> inrush_search::SearchOptions {
     /// Bytes of memory for each thread of a search: rows that it decodes.
     const THREAD_BYTES: u64 = 16 << 20;
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let full = inrush_search::Options::default();
-    inrush_search::Options {
+    let full = inrush_search::SearchOptions::default();
+    inrush_search::SearchOptions {
         memory_bytes: bytes(budget.search),
         threads: full.threads.min(bytes(budget.search / THREAD_BYTES)).max(1),
         ..full

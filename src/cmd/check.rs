@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use inrush_config::{self as config, Config};
 use inrush_host::doctor;
-use inrush_pipeline::config::{self, Config};
-use inrush_pipeline::recognise;
-use inrush_pipeline::samples::{self, Whose};
+use inrush_ingest::classification;
+use inrush_inspect::samples::{self, SampleOrigin};
 use inrush_transport::process;
 
 use super::{CheckArgs, password};
@@ -56,14 +56,14 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 /// Runs the samples of the configuration's own packs; whether all came out as they say. What is
 /// odd about rules is a warning.
 fn packs(config: &Config) -> anyhow::Result<bool> {
-    for warning in recognise::load(config)?.warnings {
+    for warning in classification::load(&config.packs)?.warnings {
         let (file, at) = (&warning.file, warning.at);
         eprintln!(
             "{file}:{}:{}: warning: {}",
             at.line, at.column, warning.words
         );
     }
-    let (failed, _) = samples::samples(config, Whose::Own)?;
+    let (failed, _) = samples::samples(config, SampleOrigin::Own)?;
     for one in &failed {
         eprintln!(
             "{}:{}:{}: {}",

@@ -8,12 +8,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use inrush_config::{Config, FileProblems, SourceOptions};
 use inrush_event::{Protocol, limits};
-use inrush_host::doctor::{self, Applied, Ask, UdpAsk, Unmeasured};
+use inrush_host::doctor::{self, ApplyResult, HostRequirements, UdpRequirement, UnmeasuredReason};
 use inrush_host::rate::SafeRate;
-use inrush_pipeline::Owner;
+use inrush_pipeline::DataDirLock;
 use inrush_pipeline::checked;
-use inrush_pipeline::config::{Config, Problems, SourceConfig, SyslogSource};
 
 use super::DoctorArgs;
 use super::calibrate::{self, Interrupted};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     ask.unusable = unusable.clone();
     let mut report = doctor::examine(ask);
     report.set_safe_rate(match unusable {
-        Some(words) => Err(Unmeasured::Failed(words)),
+        Some(words) => Err(UnmeasuredReason::Failed(words)),
         None => rate(args, &config)?,
     });
     let mut out = std::io::stdout().lock();
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// The configuration; where it can be understood and a file that it names cannot be used, with
 /// what is wrong: that is for the doctor to tell.
-fn configuration(path: Option<&Path>) -> Result<(Config, Option<String>), Problems> {
+fn configuration(path: Option<&Path>) -> Result<(Config, Option<String>), FileProblems> {
     let problems = match super::configuration(path) {
         Ok(config) => return Ok((config, None)),
         Err(problems) => problems,
@@ -70,27 +70,27 @@ fn understood(path: &Path) -> Option<Config> {
 }
 
 /// The rate that this host takes safely, or why it was not measured.
-fn rate(args: &DoctorArgs, config: &Config) -> anyhow::Result<Result<SafeRate, Unmeasured>> {
+fn rate(args: &DoctorArgs, config: &Config) -> anyhow::Result<Result<SafeRate, UnmeasuredReason>> {
     if args.no_rate {
-        return Ok(Err(Unmeasured::Unwanted));
+        return Ok(Err(UnmeasuredReason::Unwanted));
     }
-    if !args.rate && Owner::is_taken(&config.data_dir) {
-        return Ok(Err(Unmeasured::Running));
+    if !args.rate && DataDirLock::is_taken(&config.data_dir) {
+        return Ok(Err(UnmeasuredReason::Running));
     }
     eprintln!("inrush: measuring the safe rate, about 10 s of load; --no-rate leaves it out");
     match calibrate::run(config, args.event_bytes) {
         Ok(rate) => Ok(Ok(rate)),
         Err(error) if error.is::<Interrupted>() => Err(error),
-        Err(error) => Ok(Err(Unmeasured::Failed(format!("{error:#}")))),
+        Err(error) => Ok(Err(UnmeasuredReason::Failed(format!("{error:#}")))),
     }
 }
 
 /// Demands of the configuration on the host.
-fn ask(config: &Config) -> Ask {
+fn ask(config: &Config) -> HostRequirements {
     let asked = collectors::ask(config);
     let mut certificates = certificates::files(config);
     certificates.extend(asked.certificates);
-    let mut ask = Ask {
+    let mut ask = HostRequirements {
         data_dir: config.data_dir.clone(),
         queue_memory_bytes: config.queue.memory_bytes_max(),
         queue_disk_bytes: config.queue.disk_bytes(),
@@ -99,31 +99,26 @@ fn ask(config: &Config) -> Ask {
         certificates,
         collectors: asked.collectors,
         refused: refused::ask(config),
-        ..Ask::default()
+        ..HostRequirements::default()
     };
-    let workers = inrush_pipeline::worker_count(config.workers);
+    let workers = inrush_config::worker_count(config.workers);
     for (name, source) in &config.sources {
-        match source {
-            SourceConfig::Syslog(syslog) => add_syslog(&mut ask, name, syslog, workers),
-        }
+        add_source(&mut ask, name, source.options(), workers);
     }
     ask
 }
 
-fn add_syslog(ask: &mut Ask, name: &str, syslog: &SyslogSource, workers: usize) {
-    for address in &syslog.listen {
-        if address.protocol == Protocol::Udp {
-            ask.udp.push(UdpAsk {
-                source: name.to_owned(),
-                port: address.addr.port(),
-                sockets: inrush_pipeline::socket_count(syslog.udp.sockets, workers) as u64,
-                receive_buffer_bytes: syslog.udp.receive_buffer_bytes(),
-            });
-        } else {
-            let connections = syslog.stream.max_connections.get() as u64;
-            ask.connections = ask.connections.saturating_add(connections);
-        }
-    }
+fn add_source(ask: &mut HostRequirements, name: &str, source: &dyn SourceOptions, workers: usize) {
+    let udp = source.udp(workers);
+    let addresses = source.listen().iter();
+    let addresses = addresses.filter(|address| address.protocol == Protocol::Udp);
+    ask.udp.extend(addresses.map(|address| UdpRequirement {
+        source: name.to_owned(),
+        port: address.addr.port(),
+        sockets: udp.sockets,
+        receive_buffer_bytes: udp.receive_buffer_bytes,
+    }));
+    ask.connections = ask.connections.saturating_add(source.connections_max());
 }
 
 /// Path of the script that sets the host back: in the data directory, or in the current folder if
@@ -137,7 +132,7 @@ fn undo(data_dir: &Path) -> PathBuf {
 }
 
 /// Says what was set and what was not, and how the process therefore ends.
-fn tell(applied: &Applied, undo: &Path) -> ExitCode {
+fn tell(applied: &ApplyResult, undo: &Path) -> ExitCode {
     for change in &applied.changed {
         let (key, before, after) = (&change.key, change.before, change.after);
         eprintln!("inrush: set {key} from {before} to {after}");

@@ -1,6 +1,6 @@
 //! `inrush explain`: says of each record how it is read, what it is taken for and where it goes.
 //!
-//! The reading is [`inrush_pipeline::explain`]'s; here is where records come from and how the
+//! The reading is [`inrush_inspect::explain`]'s; here is where records come from and how the
 //! answer looks. Memory does not grow with the input.
 
 mod against;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use inrush_pipeline::config::Config;
-use inrush_pipeline::explain::{self, Arrival, Explained, Explainer};
-use inrush_pipeline::recognise::{self, Packs};
+use inrush_config::Config;
+use inrush_ingest::classification::{self, CompiledPacks};
+use inrush_inspect::explain::{self, Explainer, RawRecord, RecordExplanation};
 
-use super::{ExplainArgs, Usage};
+use super::{ExplainArgs, UsageError};
 
 /// What stands on stdin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -36,8 +36,9 @@ pub(crate) enum Input {
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let config = super::configuration(args.config.as_deref())?;
     let chosen = explain::source(&config, args.source.as_deref());
-    let (name, source) = chosen.map_err(|words| Usage(format!("--source: {words}")))?;
-    let packs = recognise::load(&config)?.packs;
+    let (name, source) = chosen.map_err(|words| UsageError(format!("--source: {words}")))?;
+    let syslog = source.syslog().cloned().unwrap_or_default();
+    let packs = classification::load(&config.packs)?.packs;
     let mut explainers = Explainers {
         config: &config,
         packs,
@@ -46,12 +47,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         number: 0,
     };
     if let Some(path) = &args.against {
-        return compare(
-            path,
-            args.json,
-            source.syslog.message_bytes_max(),
-            &mut explainers,
-        );
+        return compare(path, args.json, syslog.message_bytes_max(), &mut explainers);
     }
     let stdout = std::io::stdout().lock();
     let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
@@ -59,7 +55,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // Someone who types records wants each answer at once; a file wants speed.
     let interactive = std::io::stdin().is_terminal();
     let mut faults = 0;
-    let mut show = |arrival: input::Item<'_>| -> anyhow::Result<()> {
+    let mut show = |arrival: input::InputRecord<'_>| -> anyhow::Result<()> {
         match arrival {
             Ok(arrival) => {
                 let explained = explainers.explain(&arrival, args.fresh)?;
@@ -83,8 +79,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     };
     let stdin = std::io::stdin().lock();
     match args.input {
-        Input::Raw => input::raw(stdin, &source.syslog, &mut show)?,
-        Input::Json => input::json(stdin, source.syslog.message_bytes_max(), &mut show)?,
+        Input::Raw => input::raw(stdin, &syslog, &mut show)?,
+        Input::Json => input::json(stdin, syslog.message_bytes_max(), &mut show)?,
     }
     let waited = explainers.rest();
     if !waited.is_empty() {
@@ -151,7 +147,7 @@ fn compare(
 /// An explainer for each source that records came to.
 struct Explainers<'c> {
     config: &'c Config,
-    packs: Arc<Packs>,
+    packs: Arc<CompiledPacks>,
     /// Name of the source for records that name no listener of the configuration.
     default: &'c str,
     by_source: HashMap<&'c str, Explainer>,
@@ -159,13 +155,17 @@ struct Explainers<'c> {
 }
 
 impl Explainers<'_> {
-    fn explain(&mut self, arrival: &Arrival<'_>, fresh: bool) -> anyhow::Result<Explained> {
+    fn explain(
+        &mut self,
+        arrival: &RawRecord<'_>,
+        fresh: bool,
+    ) -> anyhow::Result<RecordExplanation> {
         let named = arrival
             .listener
             .and_then(|at| explain::listening(self.config, at));
         let (name, source) = match named {
             Some(found) => found,
-            None => explain::source(self.config, Some(self.default)).map_err(Usage)?,
+            None => explain::source(self.config, Some(self.default)).map_err(UsageError)?,
         };
         let explainer = match self.by_source.entry(name) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),

@@ -15,13 +15,13 @@ const LINES_MAX: usize = 4096;
 /// Time for what waits when the process ends.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
-enum Item {
+enum LogItem {
     Line(Vec<u8>),
     /// Answered once everything before it is written.
     Flush(SyncSender<()>),
 }
 
-static LOG: OnceLock<SyncSender<Item>> = OnceLock::new();
+static LOG: OnceLock<SyncSender<LogItem>> = OnceLock::new();
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Starts the thread. Without one, lines are written by who logs them.
@@ -33,12 +33,12 @@ pub(super) fn start() {
     }
 }
 
-fn write(waiting: &Receiver<Item>) {
+fn write(waiting: &Receiver<LogItem>) {
     for item in waiting {
         match item {
             // Nobody is left to hear that nobody reads.
-            Item::Line(line) => drop(io::stderr().write_all(&line)),
-            Item::Flush(done) => drop(done.try_send(())),
+            LogItem::Line(line) => drop(io::stderr().write_all(&line)),
+            LogItem::Flush(done) => drop(done.try_send(())),
         }
         let lost = LOST.swap(0, Relaxed);
         if lost > 0 {
@@ -52,7 +52,7 @@ fn write(waiting: &Receiver<Item>) {
 pub(super) fn flush() {
     let (done, written) = sync_channel(1);
     if let Some(items) = LOG.get()
-        && items.try_send(Item::Flush(done)).is_ok()
+        && items.try_send(LogItem::Flush(done)).is_ok()
     {
         let _ = written.recv_timeout(FLUSH_MAX);
     }
@@ -63,7 +63,7 @@ pub(super) fn line(line: Vec<u8>) {
     let Some(items) = LOG.get() else {
         return drop(io::stderr().write_all(&line));
     };
-    if items.try_send(Item::Line(line)).is_err() {
+    if items.try_send(LogItem::Line(line)).is_err() {
         LOST.fetch_add(1, Relaxed);
     }
 }
@@ -77,14 +77,14 @@ macro_rules! say {
 pub(super) use say;
 
 /// Buffer through which a subscriber writes a line.
-pub(super) struct Writer(Vec<u8>);
+pub(super) struct LogLine(Vec<u8>);
 
 /// A writer for one line.
-pub(super) fn writer() -> Writer {
-    Writer(Vec::new())
+pub(super) fn writer() -> LogLine {
+    LogLine(Vec::new())
 }
 
-impl Write for Writer {
+impl Write for LogLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -95,7 +95,7 @@ impl Write for Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for LogLine {
     fn drop(&mut self) {
         line(std::mem::take(&mut self.0));
     }

@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use inrush_migrate::{Context, Migration, sc4s};
+use inrush_config::{Config, FileProblems};
+use inrush_migrate::{ContextFiles, Migration, sc4s};
 use inrush_pipeline::checked;
-use inrush_pipeline::config::{Config, Problems};
 
-use super::Usage;
+use super::UsageError;
 
 /// Arguments of `migrate`.
 #[derive(Args)]
 pub(crate) struct MigrateArgs {
     #[command(subcommand)]
-    from: From,
+    from: MigrateSource,
 }
 
 /// What to migrate from.
 #[derive(Subcommand)]
-enum From {
+enum MigrateSource {
     /// Splunk Connect for Syslog: prints an inrush.yaml; what is not carried over goes to stderr
     Sc4s(Sc4sArgs),
 }
@@ -46,7 +46,7 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Prints the configuration; what is left goes to stderr.
 pub(crate) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
-    let From::Sc4s(args) = &args.from;
+    let MigrateSource::Sc4s(args) = &args.from;
     let (_, made) = migrated(&args.env_file, args.context.as_deref())?;
     let mut out = std::io::stdout().lock();
     out.write_all(made.config.as_bytes())?;
@@ -65,7 +65,7 @@ pub(crate) fn configuration(
     let env =
         |name: &str| inrush_migrate::variable(&text, name).or_else(|| std::env::var(name).ok());
     let name = env_file.display().to_string();
-    let parsed: Result<Config, Problems> = checked::parse(&made.config, &name, &env);
+    let parsed: Result<Config, FileProblems> = checked::parse(&made.config, &name, &env);
     let mut config = parsed?;
     if let Some(data_dir) = data_dir {
         config.data_dir = data_dir.to_owned();
@@ -73,16 +73,16 @@ pub(crate) fn configuration(
     Ok(config)
 }
 
-fn migrated(env_file: &Path, context: Option<&Path>) -> Result<(String, Migration), Usage> {
-    let text = read(env_file).map_err(Usage)?;
+fn migrated(env_file: &Path, context: Option<&Path>) -> Result<(String, Migration), UsageError> {
+    let text = read(env_file).map_err(UsageError)?;
     let file = |name: &str| {
         let path = context.map(|folder| folder.join(name));
         match path.filter(|path| path.exists()) {
-            Some(path) => read(&path).map_err(Usage),
+            Some(path) => read(&path).map_err(UsageError),
             None => Ok(String::new()),
         }
     };
-    let context = Context {
+    let context = ContextFiles {
         splunk_metadata_csv: file("splunk_metadata.csv")?,
         host_csv: file("host.csv")?,
         compliance_conf: file("compliance_meta_by_source.conf")?,

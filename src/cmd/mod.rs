@@ -2,12 +2,12 @@
 //!
 //! # What it guarantees
 //! * `dispatch` returns an exit code or an error; `main` prints the error and picks the code.
-//! * `Usage` and problems of the configuration end with exit code 2.
+//! * `UsageError` and problems of the configuration end with exit code 2.
 //! * `configuration` reads the file, or the built-in one, and fits it to the memory limit.
 //! * `query_word` refuses an unknown option in place of a query, so that no typo is searched for.
 //!
 //! # In reading order
-//! 1. `Command`: the subcommands. `Sql` shares the file of `Search`; `SearchWorker` is hidden.
+//! 1. `CliCommand`: the subcommands. `Sql` shares the file of `Search`; `SearchWorker` is hidden.
 //! 2. Arguments: some here, the others in the file of their subcommand.
 //! 3. `dispatch`: one call for each subcommand.
 
@@ -35,8 +35,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use inrush_config::{self as config, Config, FileProblems};
 use inrush_pipeline::checked;
-use inrush_pipeline::config::{self, Config, Problems};
 
 /// The command line.
 #[derive(Parser)]
@@ -64,12 +64,12 @@ Exit codes: 0 done, 1 failed at its job, 2 wrong usage or configuration."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 /// What to do.
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Receive, keep and deliver events until a signal says stop
     Run(RunArgs),
     /// Check a configuration file: one line for each problem, with file:line:column
@@ -324,34 +324,34 @@ pub(crate) fn query_word(word: &str) -> Result<String, String> {
 
 /// A command line that names something that is not there.
 #[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
-impl std::fmt::Display for Usage {
+impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
 /// Runs a command; its errors are for `main` to report.
-pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn dispatch(command: CliCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(args) => run::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Load(args) => load::run(*args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Search(args) => search::run(&args),
-        Command::Sql(args) => search::sql(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Queue(args) => queue::run(*args),
-        Command::Store(args) => store::run(*args),
-        Command::Migrate(args) => migrate::run(&args),
-        Command::Top(args) => top::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::SearchWorker => {
+        CliCommand::Run(args) => run::run(&args),
+        CliCommand::Check(args) => check::run(&args),
+        CliCommand::Load(args) => load::run(*args),
+        CliCommand::Explain(args) => explain::run(&args),
+        CliCommand::Search(args) => search::run(&args),
+        CliCommand::Sql(args) => search::sql(&args),
+        CliCommand::Replay(args) => replay::run(&args),
+        CliCommand::Queue(args) => queue::run(*args),
+        CliCommand::Store(args) => store::run(*args),
+        CliCommand::Migrate(args) => migrate::run(&args),
+        CliCommand::Top(args) => top::run(&args),
+        CliCommand::Doctor(args) => doctor::run(&args),
+        CliCommand::Plan(args) => plan::run(&args),
+        CliCommand::Bench(args) => bench::run(&args),
+        CliCommand::SearchWorker => {
             if !bounds::spare_memory() {
                 // Searches take the same buffers each time: a third of their time went into pages.
                 inrush_transport::heap::keep_much();
@@ -362,7 +362,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 /// The configuration at `path`, or the built-in one.
-pub(crate) fn configuration(path: Option<&Path>) -> Result<Config, Problems> {
+pub(crate) fn configuration(path: Option<&Path>) -> Result<Config, FileProblems> {
     let mut config = match path {
         Some(path) => checked::load(path, &|name| std::env::var(name).ok())?,
         None => Config::builtin(None)?,

@@ -4,10 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use inrush_pipeline::config::{PASSWORD_BYTES_MAX, PasswordHash};
+use inrush_config::{PASSWORD_BYTES_MAX, PasswordHash};
 use inrush_transport::process;
 
-use super::Usage;
+use super::UsageError;
 
 /// Asks for it twice on a terminal, where nobody sees what he types; else reads one line.
 pub(crate) fn hash() -> anyhow::Result<ExitCode> {
@@ -15,7 +15,7 @@ pub(crate) fn hash() -> anyhow::Result<ExitCode> {
         true => asked()?,
         false => line()?,
     };
-    let hash = PasswordHash::of(&password).map_err(|error| Usage(error.to_string()))?;
+    let hash = PasswordHash::of(&password).map_err(|error| UsageError(error.to_string()))?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", hash.expose())?;
     out.flush()?;
@@ -29,7 +29,7 @@ fn asked() -> anyhow::Result<String> {
     };
     let password = ask("Password for the dashboard: ")?;
     if ask("Once more: ")? != password {
-        return Err(Usage("the two are not the same; nothing was hashed".to_owned()).into());
+        return Err(UsageError("the two are not the same; nothing was hashed".to_owned()).into());
     }
     Ok(password)
 }
@@ -44,7 +44,7 @@ fn line() -> anyhow::Result<String> {
         .read_until(b'\n', &mut line)
         .context("cannot read stdin")?;
     let line =
-        String::from_utf8(line).map_err(|_| Usage("the password is not UTF-8".to_owned()))?;
+        String::from_utf8(line).map_err(|_| UsageError("the password is not UTF-8".to_owned()))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

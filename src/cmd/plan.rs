@@ -15,17 +15,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use inrush_config::{Config, RouteOptions};
 use inrush_event::{Protocol, Secret};
 use inrush_host::rate::SafeRate;
-use inrush_host::sizing::{self, HostRate, Line, Load};
+use inrush_host::sizing::{self, HostRate, SizingFigure, SizingLoad};
 use inrush_host::usable_cpus;
-use inrush_pipeline::config::{Config, RouteOptions, SourceConfig};
 use inrush_sink::SinkConfig;
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::store::StoreConfig;
 use serde::Serialize;
 
-use super::{Usage, calibrate};
+use super::{UsageError, calibrate};
 
 /// Arguments of `plan`.
 #[derive(Args)]
@@ -83,20 +83,20 @@ pub(crate) struct PlanArgs {
 
 /// The document that `--json` prints.
 #[derive(Serialize)]
-struct Plan<'a> {
-    load: &'a Load,
+struct PlanDocument<'a> {
+    load: &'a SizingLoad,
     host: &'a HostRate,
     /// As measured; absent where it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     safe_rate: Option<&'a SafeRate>,
-    lines: &'a [Line],
+    lines: &'a [SizingFigure],
 }
 
 /// Measures if nobody says, computes, prints.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let mut config = super::configuration(args.config.as_deref())?;
     let destinations = choose(&mut config, args)?;
-    let load = Load {
+    let load = SizingLoad {
         events_per_second: args.eps,
         event_bytes: args.size,
         retention_days: args.retention,
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let lines = sized(&load, &host)?;
     let mut out = io::stdout().lock();
     if args.json {
-        let plan = Plan {
+        let plan = PlanDocument {
             load: &load,
             host: &host,
             safe_rate: measured.as_ref(),
@@ -137,8 +137,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn sized(load: &Load, host: &HostRate) -> anyhow::Result<Vec<Line>> {
-    sizing::size(load, host).map_err(|error| Usage(format!("plan: {error}")).into())
+fn sized(load: &SizingLoad, host: &HostRate) -> anyhow::Result<Vec<SizingFigure>> {
+    sizing::size(load, host).map_err(|error| UsageError(format!("plan: {error}")).into())
 }
 
 fn host(config: &Config, args: &PlanArgs, events_per_second: u64) -> HostRate {
@@ -164,19 +164,20 @@ fn host(config: &Config, args: &PlanArgs, events_per_second: u64) -> HostRate {
 fn receive_buffer_bytes(config: &Config, cores: u64) -> u64 {
     let workers = usize::try_from(cores).unwrap_or(usize::MAX);
     let sources = config.sources.values().map(|source| {
-        let SourceConfig::Syslog(syslog) = source;
-        let udp = syslog.listen.iter();
-        let addresses = udp.filter(|addr| addr.protocol == Protocol::Udp).count() as u64;
-        let sockets = inrush_pipeline::socket_count(syslog.udp.sockets, workers) as u64;
-        let each = syslog.udp.receive_buffer_bytes().saturating_mul(2);
-        each.saturating_mul(sockets).saturating_mul(addresses)
+        let source = source.options();
+        let addresses = source.listen().iter();
+        let addresses = addresses.filter(|addr| addr.protocol == Protocol::Udp);
+        let udp = source.udp(workers);
+        let each = udp.receive_buffer_bytes.saturating_mul(2);
+        let address = each.saturating_mul(udp.sockets);
+        address.saturating_mul(addresses.count() as u64)
     });
     sources.fold(0, u64::saturating_add)
 }
 
 /// Leaves the destinations that were asked for in the configuration, and says how many they are
 /// beside stores.
-fn choose(config: &mut Config, args: &PlanArgs) -> Result<u64, Usage> {
+fn choose(config: &mut Config, args: &PlanArgs) -> Result<u64, UsageError> {
     match args.destinations.as_deref() {
         None => {}
         Some(text) => match text.parse::<u64>() {
@@ -206,10 +207,10 @@ fn choose(config: &mut Config, args: &PlanArgs) -> Result<u64, Usage> {
 /// Destinations that only measure as the usual ones do.
 const MADE_UP_MAX: u64 = 64;
 
-fn made_up(config: &mut Config, number: u64) -> Result<(), Usage> {
+fn made_up(config: &mut Config, number: u64) -> Result<(), UsageError> {
     if number > MADE_UP_MAX {
         let text = format!("--destinations {number}: use 0 to {MADE_UP_MAX}, or names");
-        return Err(Usage(text));
+        return Err(UsageError(text));
     }
     config.destinations.clear();
     config.routes.clear();
@@ -227,12 +228,12 @@ fn made_up(config: &mut Config, number: u64) -> Result<(), Usage> {
     Ok(())
 }
 
-fn keep(config: &mut Config, names: &str) -> Result<(), Usage> {
+fn keep(config: &mut Config, names: &str) -> Result<(), UsageError> {
     let names: Vec<&str> = names.split(',').map(str::trim).collect();
     for name in &names {
         if !config.destinations.contains_key(*name) {
             let known: Vec<&str> = config.destinations.keys().map(String::as_str).collect();
-            return Err(Usage(format!(
+            return Err(UsageError(format!(
                 "--destinations: the configuration has no `{name}`; it has {}",
                 known.join(", ")
             )));
@@ -260,7 +261,7 @@ fn routed_to_all(config: &mut Config) {
     config.routes.iter_mut().for_each(add);
 }
 
-fn print(out: &mut impl Write, rate: Option<&SafeRate>, lines: &[Line]) -> io::Result<()> {
+fn print(out: &mut impl Write, rate: Option<&SafeRate>, lines: &[SizingFigure]) -> io::Result<()> {
     if let Some(rate) = rate {
         writeln!(out, "this host: {}\n", rate.line())?;
     }
@@ -309,7 +310,7 @@ routes: [{ match: 'severity > 3', to: [splunk, tape] }, { to: [local] }]
 ";
 
     fn chosen(words: &str) -> (Result<u64, String>, Config) {
-        let mut config = inrush_pipeline::config::parse(YAML, "test", &|_| None).unwrap();
+        let mut config = inrush_config::parse(YAML, "test", &|_| None).unwrap();
         let words = format!("plan --eps 1 --size 1 {words}");
         let args = Words::try_parse_from(words.split_whitespace())
             .unwrap()
@@ -358,7 +359,7 @@ routes: [{ match: 'severity > 3', to: [splunk, tape] }, { to: [local] }]
 
     #[test]
     fn receive_buffers_count_twice_for_each_socket() {
-        let config = inrush_pipeline::config::parse(YAML, "test", &|_| None).unwrap();
+        let config = inrush_config::parse(YAML, "test", &|_| None).unwrap();
         // One socket for every two cores, 64 MiB each.
         assert_eq!(receive_buffer_bytes(&config, 8), 4 * 2 * (64 << 20));
     }

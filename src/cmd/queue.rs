@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use inrush_pipeline::Owner;
+use inrush_pipeline::DataDirLock;
 use inrush_queue::Inspector;
 
+use args::{QueueCommand, QueueLocation};
+
 pub(crate) use args::QueueArgs;
-use args::{QueueCommand, Where};
 
 /// Runs a subcommand.
 pub(crate) fn run(args: QueueArgs) -> anyhow::Result<ExitCode> {
@@ -32,7 +33,7 @@ pub(crate) fn run(args: QueueArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-impl Where {
+impl QueueLocation {
     fn data_dir(&self) -> anyhow::Result<PathBuf> {
         match &self.data_dir {
             Some(data_dir) => Ok(data_dir.clone()),
@@ -44,7 +45,7 @@ impl Where {
 /// The log in this folder under the data directory.
 fn inspect(data_dir: &Path, folder: &str) -> anyhow::Result<Option<Inspector>> {
     let folder = data_dir.join(folder);
-    match Inspector::open(&folder, Owner::is_taken(data_dir)) {
+    match Inspector::open(&folder, DataDirLock::is_taken(data_dir)) {
         // Nothing was ever kept; but a wrong data directory must not look like an empty queue.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && data_dir.is_dir() => Ok(None),
         opened => opened.with_context(|| format!("cannot read {}", folder.display())),

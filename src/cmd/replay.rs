@@ -1,7 +1,7 @@
 //! `inrush replay`: reads kept records again by today's packs, says what would change, and sends
 //! them if asked to.
 //!
-//! Records are streamed: memory holds a few pages of them ([`inrush_pipeline::replay`]) and the
+//! Records are streamed: memory holds a few pages of them ([`inrush_inspect::replay`]) and the
 //! counts. Nothing is written but to destinations, and to quarantine, which what was delivered
 //! leaves. Every record that was read is in the report once: filtered, left out, delivered,
 //! refused, or not delivered.
@@ -20,26 +20,27 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use inrush_pipeline::config::Config;
-use inrush_pipeline::replay::{Page, Reader, Stored};
+use inrush_config::Config;
+use inrush_inspect::replay::{RecordReplayer, ReplayPage, StoredRecord};
 
-use super::Usage;
+use super::UsageError;
+use origin::{Missing, ReplayOrigin};
+use range::ReplayRange;
+use send::ReplaySender;
+use tally::ReplayTally;
+use watch::WatchThread;
+
 pub(crate) use args::ReplayArgs;
-use origin::{Missing, Origin};
-use range::Range;
-use send::Sender;
-use tally::Tally;
-use watch::Watch;
 
 /// Since when, of the store; of everything else all is read unless a time is given.
 const SINCE_DEFAULT: &str = "15m";
 
 /// The replay that is asked for, checked.
-pub(crate) struct Job<'a> {
+pub(crate) struct ReplayJob<'a> {
     args: &'a ReplayArgs,
     config: &'a Config,
-    origin: Origin<'a>,
-    range: Range,
+    origin: ReplayOrigin<'a>,
+    range: ReplayRange,
 }
 
 /// Runs a replay.
@@ -48,28 +49,28 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     if let Some(data_dir) = &args.data_dir {
         data_dir.clone_into(&mut config.data_dir);
     }
-    let origin = Origin::of(&args.from);
-    if args.query.is_some() && origin != Origin::Store {
+    let origin = ReplayOrigin::of(&args.from);
+    if args.query.is_some() && origin != ReplayOrigin::Store {
         let text = "a query asks the store; leave it out, or --from";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     let since = match (&args.since, origin) {
         (Some(since), _) => since,
-        (None, Origin::Store) => SINCE_DEFAULT,
+        (None, ReplayOrigin::Store) => SINCE_DEFAULT,
         (None, _) => "all",
     };
-    let job = Job {
+    let job = ReplayJob {
         args,
         config: &config,
         origin,
-        range: Range::new(since, args.until.as_deref())?,
+        range: ReplayRange::new(since, args.until.as_deref())?,
     };
-    let mut done = Done::default();
+    let mut done = ReplayResult::default();
     if args.send {
         send::run(&job, &mut done)?;
     } else {
         send::check(&job)?;
-        let watch = Watch::start(None)?;
+        let watch = WatchThread::start(None)?;
         read(&job, None, None, &watch, &mut done)?;
         done.interrupted = watch.finish();
     }
@@ -82,8 +83,8 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
 
 /// Result of a replay.
 #[derive(Default)]
-pub(crate) struct Done {
-    tally: Tally,
+pub(crate) struct ReplayResult {
+    tally: ReplayTally,
     /// Descriptions of what could not be read.
     missing: Missing,
     /// Sources that are not configured, with the number of their records.
@@ -92,7 +93,7 @@ pub(crate) struct Done {
     stand_in: String,
     interrupted: bool,
     /// One for each time that destinations were opened.
-    sent: Vec<inrush_pipeline::replay::Sent>,
+    sent: Vec<inrush_inspect::replay::DeliveryReport>,
     /// Events that were left out because they come out as they were.
     left_out: u64,
     /// Events that were not sent any more, since a signal came.
@@ -106,10 +107,10 @@ pub(crate) struct Done {
     not_configured: std::collections::BTreeMap<String, u64>,
 }
 
-impl Done {
+impl ReplayResult {
     /// True if all that was asked for was done.
     fn is_whole(&self) -> bool {
-        let delivered = |sent: &inrush_pipeline::replay::Sent| {
+        let delivered = |sent: &inrush_inspect::replay::DeliveryReport| {
             let mut destinations = sent.ledger.destinations.values();
             sent.refused.is_empty() && destinations.all(|one| one.accepted == one.delivered)
         };
@@ -125,18 +126,18 @@ impl Done {
 /// Reads records again, of `destination` alone where they are refused ones; counts them, and gives
 /// each page to `sender`.
 pub(crate) fn read(
-    job: &Job<'_>,
+    job: &ReplayJob<'_>,
     destination: Option<&str>,
-    mut sender: Option<&mut Sender<'_>>,
-    watch: &Watch,
-    done: &mut Done,
+    mut sender: Option<&mut ReplaySender<'_>>,
+    watch: &WatchThread,
+    done: &mut ReplayResult,
 ) -> anyhow::Result<()> {
     let source = job.args.source.as_deref();
-    let named = |words: Vec<String>| anyhow!(Usage(words.join("\n")));
-    let mut reader = Reader::new(job.config, source).map_err(named)?;
+    let named = |words: Vec<String>| anyhow!(UsageError(words.join("\n")));
+    let mut reader = RecordReplayer::new(job.config, source).map_err(named)?;
     let limit = job.args.limit.unwrap_or(u64::MAX);
     let mut left = limit.saturating_sub(done.tally.read);
-    let mut page = |page: Page, done: &mut Done| -> anyhow::Result<ControlFlow<()>> {
+    let mut page = |page: ReplayPage, done: &mut ReplayResult| -> anyhow::Result<ControlFlow<()>> {
         done.tally.count(&page);
         watch.counted(done.tally.read);
         match &mut sender {
@@ -144,7 +145,7 @@ pub(crate) fn read(
             None => Ok(ControlFlow::Continue(())),
         }
     };
-    let mut take = |stored: Stored<'_>| {
+    let mut take = |stored: StoredRecord<'_>| {
         if left == 0 || watch.is_over() {
             return Ok(ControlFlow::Break(()));
         }
@@ -158,16 +159,16 @@ pub(crate) fn read(
     };
     let range = &job.range;
     let missing = match job.origin {
-        Origin::Store => {
+        ReplayOrigin::Store => {
             let query = job.args.query.as_deref().unwrap_or("*");
             let progress = |files, of| watch.files(files, of);
             origin::from_store(job.config, query, range, &progress, &mut take)?
         }
-        Origin::Quarantine => {
+        ReplayOrigin::Quarantine => {
             let named = job.args.destination.first().map(String::as_str);
             origin::from_quarantine(job.config, destination.or(named), range, &mut take)?
         }
-        Origin::File(path) => origin::from_file(path, range, &mut take)?,
+        ReplayOrigin::File(path) => origin::from_file(path, range, &mut take)?,
     };
     for last in reader.finish() {
         if page(last, done)?.is_break() {

@@ -4,25 +4,26 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use anyhow::{Context, bail};
+use inrush_config::{self as config, Config, FileProblems};
 use inrush_control::Searcher;
-use inrush_control::{Limits, Server};
+use inrush_control::{AdminServer, ServerLimits};
 use inrush_event::LedgerSnapshot;
 use inrush_pipeline::checked;
-use inrush_pipeline::config::{self, Config, Problems};
-use inrush_pipeline::{Loader, Pipeline};
-use inrush_transport::activation::Inherited;
+use inrush_pipeline::{ConfigLoader, Pipeline};
+use inrush_status::{Admin, StatusReporter};
+use inrush_transport::activation::InheritedSockets;
 use inrush_transport::process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::log::{self, say};
-use super::searcher::Searching;
+use super::searcher::AdminSearcher;
 use super::{RunArgs, bounds};
 
 /// Runs until a signal says stop.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // First of all, before anything else opens files under their numbers.
-    let inherited = Inherited::from_environment();
+    let inherited = InheritedSockets::from_environment();
     log::start();
     tracing_subscriber::fmt()
         .with_writer(log::writer)
@@ -39,13 +40,14 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let budget = config.memory_budget();
     let admin_options = config.admin.clone();
     let pipeline = Pipeline::start(config, inherited, loader(args))?;
-    let searcher: Arc<dyn Searcher> = Arc::new(Searching::start(
-        pipeline.admin(),
+    let status: Arc<dyn Admin> = StatusReporter::new(pipeline.topology());
+    let searcher: Arc<dyn Searcher> = Arc::new(AdminSearcher::start(
+        Arc::clone(&status),
         &bounds::searches(&budget),
     )?);
     let admin = match inrush_control::start_within(
         &admin_options,
-        pipeline.admin(),
+        Arc::clone(&status),
         Some(searcher),
         admin_limits(),
     ) {
@@ -74,22 +76,22 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     process::notify("READY=1");
     obey(&mut signals, &pipeline, &admin);
     process::notify("STOPPING=1");
-    finish(&mut signals, pipeline);
+    finish(&mut signals, pipeline, &*status);
     admin.stop();
     log::flush();
     Ok(ExitCode::SUCCESS)
 }
 
 /// Limits of admin connections: no more than the limit of open files leaves for them.
-fn admin_limits() -> Limits {
-    let limits = Limits::default();
+fn admin_limits() -> ServerLimits {
+    let limits = ServerLimits::default();
     let connections = match process::open_files_max() {
         0 => limits.connections,
         limit => limits
             .connections
             .min(inrush_pipeline::admin_connections(limit)),
     };
-    Limits {
+    ServerLimits {
         connections,
         per_address: connections.div_ceil(2),
         ..limits
@@ -124,10 +126,10 @@ fn read_as_written(args: &RunArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-fn loader(args: &RunArgs) -> Loader {
+fn loader(args: &RunArgs) -> ConfigLoader {
     let args = args.clone();
     Box::new(move || {
-        read(&args).map_err(|error| match error.downcast::<Problems>() {
+        read(&args).map_err(|error| match error.downcast::<FileProblems>() {
             Ok(problems) => problems.iter().map(ToString::to_string).collect(),
             Err(error) => vec![format!("{error:#}")],
         })
@@ -135,7 +137,7 @@ fn loader(args: &RunArgs) -> Loader {
 }
 
 /// Reloads on SIGHUP; returns on SIGTERM or SIGINT.
-fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &Server) {
+fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &AdminServer) {
     for signal in signals.forever() {
         if signal != SIGHUP {
             return;
@@ -154,9 +156,8 @@ fn obey(signals: &mut Signals, pipeline: &Pipeline, admin: &Server) {
 }
 
 /// Stops in good order; a second signal ends the wait.
-fn finish(signals: &mut Signals, pipeline: Pipeline) {
+fn finish(signals: &mut Signals, pipeline: Pipeline, admin: &dyn Admin) {
     say!("inrush: stopping: taking in what was received and delivering it");
-    let admin = pipeline.admin();
     let handle = signals.handle();
     let stopping = Mutex::new(Some(pipeline));
     let stop = || {

@@ -11,30 +11,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use inrush_event::Timestamp;
+use inrush_query::sql::{QueryRange, translate};
+use inrush_query::{self as query, when};
 use inrush_search::SearchRequest;
-use inrush_store::query::sql::{Range, translate};
-use inrush_store::query::{self, when};
-use inrush_store::reply::{End, Failure, Reply, Stopped};
+use inrush_store::reply::{SearchError, SearchReply, SearchSummary, StopReason};
 use signal_hook::consts::SIGINT;
 
-use super::{SearchArgs, SqlArgs, Usage, configuration};
-use files::Files;
-use print::{Json, Page, Show};
-pub(crate) use process::Process;
+use super::{SearchArgs, SqlArgs, UsageError, configuration};
+use files::FilesBackend;
+use print::{JsonPrinter, ReplyPrinter, TextPrinter};
+
+pub(crate) use process::ProcessBackend;
 
 /// Since when, unless something else is asked for.
 const SINCE_DEFAULT: &str = "15m";
 
 /// An answer, as it comes.
-type Replies<'a> = Box<dyn Iterator<Item = Reply> + 'a>;
+type ReplyIterator<'a> = Box<dyn Iterator<Item = SearchReply> + 'a>;
 
 /// Whoever can be asked: the store's files, or a process that runs.
-trait Searcher {
+trait SearchBackend {
     /// Answers a question in the query language.
-    fn search(&self, request: SearchRequest) -> Result<Replies<'_>, Failure>;
+    fn search(&self, request: SearchRequest) -> Result<ReplyIterator<'_>, SearchError>;
 
     /// Answers a statement in SQL with so many rows at most.
-    fn sql(&self, statement: &str, limit: u64) -> Result<Replies<'_>, Failure>;
+    fn sql(&self, statement: &str, limit: u64) -> Result<ReplyIterator<'_>, SearchError>;
 }
 
 /// Searches.
@@ -58,11 +59,11 @@ pub(crate) fn sql(args: &SqlArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The process that runs, or the files where none does.
-fn searcher(config: Option<&Path>) -> anyhow::Result<Box<dyn Searcher>> {
+fn searcher(config: Option<&Path>) -> anyhow::Result<Box<dyn SearchBackend>> {
     let config = configuration(config)?;
-    match Process::find(&config) {
+    match ProcessBackend::find(&config) {
         Some(process) => Ok(Box::new(process)),
-        None => Ok(Box::new(Files::open(&config)?)),
+        None => Ok(Box::new(FilesBackend::open(&config)?)),
     }
 }
 
@@ -70,7 +71,7 @@ fn request(args: &SearchArgs) -> anyhow::Result<SearchRequest> {
     let now = Timestamp::now().0;
     let time = |text: &str| {
         let message = || format!("{text:?} is no time: {}", when::TIMES);
-        when::time(text, now).ok_or_else(|| Usage(message()))
+        when::time(text, now).ok_or_else(|| UsageError(message()))
     };
     let since = args.since.as_deref().unwrap_or(SINCE_DEFAULT);
     let mut request = SearchRequest::new(args.query.as_str());
@@ -91,7 +92,7 @@ fn request(args: &SearchArgs) -> anyhow::Result<SearchRequest> {
 fn explain(request: &SearchRequest) -> anyhow::Result<ExitCode> {
     let query = query::parse(&request.query);
     let query = query.map_err(|error| wrong(&error.into(), &request.query))?;
-    let range = Range {
+    let range = QueryRange {
         from_ns: request.from_ns,
         to_ns: request.to_ns,
         limit: request.limit,
@@ -105,7 +106,7 @@ fn explain(request: &SearchRequest) -> anyhow::Result<ExitCode> {
 }
 
 /// Error of a question that is wrong, pointing at the place; or the reason why nobody answers it.
-pub(crate) fn wrong(failure: &Failure, question: &str) -> anyhow::Error {
+pub(crate) fn wrong(failure: &SearchError, question: &str) -> anyhow::Error {
     let mut text = print::plain(&failure.message);
     if failure.column.is_none() {
         return anyhow::anyhow!(text);
@@ -119,19 +120,19 @@ pub(crate) fn wrong(failure: &Failure, question: &str) -> anyhow::Error {
     if let Some(hint) = &failure.hint {
         text.push_str(&format!("\n  {}", print::plain(hint)));
     }
-    Usage(text).into()
+    UsageError(text).into()
 }
 
 /// Prints an answer as it comes; an interrupt ends it.
-fn answer(replies: Replies<'_>, json: bool) -> anyhow::Result<ExitCode> {
+fn answer(replies: ReplyIterator<'_>, json: bool) -> anyhow::Result<ExitCode> {
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGINT, Arc::clone(&interrupted))?;
     let out = std::io::stdout().lock();
     let interactive = std::io::stderr().is_terminal();
-    let mut shown: Box<dyn Show> = if json {
-        Box::new(Json::new(out))
+    let mut shown: Box<dyn ReplyPrinter> = if json {
+        Box::new(JsonPrinter::new(out))
     } else {
-        Box::new(Page::new(out))
+        Box::new(TextPrinter::new(out))
     };
     let mut end = None;
     for reply in replies {
@@ -139,12 +140,12 @@ fn answer(replies: Replies<'_>, json: bool) -> anyhow::Result<ExitCode> {
             break;
         }
         match reply {
-            Reply::Progress(progress) if interactive => print::progress(&progress),
-            Reply::Error(failure) => {
+            SearchReply::Progress(progress) if interactive => print::progress(&progress),
+            SearchReply::Error(failure) => {
                 print::no_progress(interactive);
                 anyhow::bail!("{}", print::plain(&failure.message));
             }
-            Reply::End(last) => end = Some(last),
+            SearchReply::End(last) => end = Some(last),
             reply => {
                 print::no_progress(interactive);
                 shown.show(reply)?;
@@ -157,7 +158,7 @@ fn answer(replies: Replies<'_>, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// Says how it ended where that matters, and how the process ends for it.
-fn ended(end: Option<End>, interactive: bool) -> ExitCode {
+fn ended(end: Option<SearchSummary>, interactive: bool) -> ExitCode {
     let Some(end) = end else {
         eprintln!("inrush: cancelled");
         return ExitCode::FAILURE;
@@ -171,13 +172,15 @@ fn ended(end: Option<End>, interactive: bool) -> ExitCode {
     let bytes = cost.bytes_scanned >> 20;
     let looked = format!("{} events and {bytes} MiB read", cost.events_scanned);
     let incomplete = match end.stopped {
-        Some(Stopped::Time) => format!("stopped after {seconds:.1} s: {looked}; narrow the time"),
-        Some(Stopped::Memory) => {
+        Some(StopReason::Time) => {
+            format!("stopped after {seconds:.1} s: {looked}; narrow the time")
+        }
+        Some(StopReason::Memory) => {
             let memory = cost.memory_bytes >> 20;
             format!("stopped at {memory} MiB of memory: {looked}; ask for fewer groups or columns")
         }
-        Some(Stopped::Cancelled) => "cancelled".to_owned(),
-        Some(Stopped::Limit) | None => String::new(),
+        Some(StopReason::Cancelled) => "cancelled".to_owned(),
+        Some(StopReason::Limit) | None => String::new(),
     };
     if !incomplete.is_empty() {
         eprintln!("inrush: {incomplete}");

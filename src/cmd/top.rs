@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use inrush_pipeline::config::AdminAddr;
-use inrush_top::{Target, TopError};
+use inrush_client::{AdminTarget, TOKEN_VARIABLE};
+use inrush_config::AdminAddr;
+use inrush_top::TopError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{TopArgs, Usage, authorities};
+use super::{TopArgs, UsageError, authorities};
 
 /// Columns of a frame that is not for a terminal.
 const PAPER_COLUMNS: u16 = 100;
@@ -17,10 +18,10 @@ const PAPER_COLUMNS: u16 = 100;
 /// Shows it until a key or a signal says stop, or prints it once.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let default = || format!("http://{}", AdminAddr::default());
-    let target = Target {
+    let target = AdminTarget {
         url: args.url.clone().unwrap_or_else(default),
         // Not an option: those of a running program can be read by every user of the machine.
-        token: std::env::var("INRUSH_TOKEN").ok(),
+        token: std::env::var(TOKEN_VARIABLE).ok(),
         verifier: match &args.ca {
             Some(path) => Some(authorities::of_file(path)?),
             None => None,
@@ -46,15 +47,15 @@ fn print(text: Result<String, TopError>) -> anyhow::Result<()> {
 /// An address, a token or a file that makes no sense is wrong usage.
 fn reported(error: TopError) -> anyhow::Error {
     match error {
-        TopError::Address(_) | TopError::Token => Usage(error.to_string()).into(),
+        TopError::Usage(_) => UsageError(error.to_string()).into(),
         error => error.into(),
     }
 }
 
-fn live(target: &Target) -> anyhow::Result<()> {
+fn live(target: &AdminTarget) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         let text = "top needs a terminal; use --once or --json where there is none";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     // A signal must not leave the terminal as we use it.
     let stop = Arc::new(AtomicBool::new(false));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use inrush_classify::pack::Stage;
-use inrush_classify::{Classifier, Pack, Packs, Verdict};
-use inrush_codec::{Parser, Zone};
+use inrush_classify::pack::RuleStage;
+use inrush_classify::{Classifier, ClassifierVerdict, CompiledPacks, Pack};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{
     Anomalies, ClassInfo, EventNames, Extra, ExtraKey, Record, SourceInfo, Span, Timestamp,
 };
@@ -32,14 +32,14 @@ const WINS: &[(&str, &str)] = &[
     ("palo_alto_panos", "cisco_syslog_relayed"),
 ];
 
-pub(super) struct Reader {
-    parser: Parser,
+pub(super) struct OutcomeReader {
+    parser: SyslogParser,
     classifier: Classifier,
 }
 
 /// All that a destination gets of an event.
 #[derive(PartialEq, Debug)]
-pub(super) struct Outcome {
+pub(super) struct DeliveredEvent {
     /// As what its class has it written; its names are below.
     class: Option<ClassInfo>,
     names: [Vec<u8>; 6],
@@ -47,28 +47,28 @@ pub(super) struct Outcome {
     texts: Vec<Vec<u8>>,
 }
 
-impl Reader {
+impl OutcomeReader {
     fn new(packs: Vec<Pack>) -> Self {
-        let (packs, _) = Packs::compile(packs, Default::default());
+        let (packs, _) = CompiledPacks::compile(packs, Default::default());
         Self::of(&Arc::new(packs))
     }
 
-    pub(super) fn of(packs: &Arc<Packs>) -> Self {
+    pub(super) fn of(packs: &Arc<CompiledPacks>) -> Self {
         Self {
-            parser: Parser::new(Zone::utc()),
+            parser: SyslogParser::new(Zone::utc()),
             classifier: Classifier::new(Arc::clone(packs), None),
         }
     }
 
     /// Returns the outcome of a message, and the rules that it was recognised by.
-    pub(super) fn read(&mut self, message: &[u8]) -> (Outcome, String) {
+    pub(super) fn read(&mut self, message: &[u8]) -> (DeliveredEvent, String) {
         let raw = Span::new(0, message.len());
         let mut record = Record::unparsed(raw, RECEIVED, 0, Anomalies::NONE);
         self.parser.parse(message, &mut record);
         let (verdict, _) = self.classifier.classify(message, &mut record, PLACE);
         let class = match verdict {
-            Verdict::Class(class) | Verdict::Part(class) => Some(class),
-            Verdict::Dropped(_) => None,
+            ClassifierVerdict::Class(class) | ClassifierVerdict::Part(class) => Some(class),
+            ClassifierVerdict::Dropped(_) => None,
         };
         let class = class.map(|class| ClassInfo::clone(self.classifier.class(class)));
         let rules = class.as_ref().map_or("", |class| &class.rules).to_owned();
@@ -93,7 +93,7 @@ impl Reader {
         let own = own.map(|key| extra.get(key).unwrap_or_default());
         // The last is what `extra` has.
         let parts = &spans(&record)[..7];
-        let outcome = Outcome {
+        let outcome = DeliveredEvent {
             names: names.map(<[u8]>::to_vec),
             time: record.event_time,
             texts: parts
@@ -118,7 +118,7 @@ impl Reader {
 fn without(packs: &[Pack]) -> Vec<Pack> {
     let mut packs = packs.to_vec();
     for pack in &mut packs {
-        pack.rules.retain(|rule| rule.stage != Stage::Begins);
+        pack.rules.retain(|rule| rule.stage != RuleStage::Begins);
         pack.rules.iter_mut().for_each(|rule| rule.begins = None);
     }
     packs
@@ -167,7 +167,10 @@ fn corpus() -> Vec<String> {
 fn a_beginning_wins_only_where_it_is_said_to() {
     let packs = packs();
     let messages = messages(&packs, BROKEN);
-    let (mut before, mut now) = (Reader::new(without(&packs)), Reader::new(packs));
+    let (mut before, mut now) = (
+        OutcomeReader::new(without(&packs)),
+        OutcomeReader::new(packs),
+    );
     let mut others: BTreeMap<(String, String), Vec<u8>> = BTreeMap::new();
     for message in messages {
         let ((old, had), (new, has)) = (before.read(&message), now.read(&message));
@@ -198,7 +201,7 @@ fn a_rule_of_a_users_own_is_asked_however_often_its_program_came() {
         0,
         inrush_packs::read("own.yaml", own, &options).expect("a pack"),
     );
-    let mut reader = Reader::new(packs);
+    let mut reader = OutcomeReader::new(packs);
     let fortios = |name: &str| {
         format!(
             "<189>date=2024-05-06 time=07:08:09 devname={name} devid=FGT60F level=notice type=dns"

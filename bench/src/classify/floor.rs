@@ -7,11 +7,11 @@ use std::time::Instant;
 use aho_corasick::packed::Searcher;
 use anyhow::{Context, Result};
 use inrush_classify::Pack;
-use inrush_classify::pack::{Branch, Part, When};
-use inrush_codec::{Parser, Zone};
+use inrush_classify::pack::{Branch, EventPart, RuleCondition};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{Anomalies, Record};
 
-use super::{Messages, RECEIVED};
+use super::{MessageArena, RECEIVED};
 
 /// Texts up to which Teddy is at its fastest. The packs look for some 140 that long in messages.
 const TEXTS: usize = 32;
@@ -36,10 +36,12 @@ fn of_branch(branch: &Branch, out: &mut Vec<Vec<u8>>) {
     branch.cases.iter().for_each(|case| of_branch(case, out));
 }
 
-fn of_condition(when: &When, out: &mut Vec<Vec<u8>>) {
+fn of_condition(when: &RuleCondition, out: &mut Vec<Vec<u8>>) {
     match when {
-        When::All(list) | When::Any(list) => list.iter().for_each(|one| of_condition(one, out)),
-        When::Part(test) if matches!(test.part, Part::Message | Part::Text) => {
+        RuleCondition::All(list) | RuleCondition::Any(list) => {
+            list.iter().for_each(|one| of_condition(one, out))
+        }
+        RuleCondition::Part(test) if matches!(test.part, EventPart::Message | EventPart::Text) => {
             let inner = test.written.strip_prefix('*');
             let inner = inner.and_then(|text| text.strip_suffix('*'));
             let plain = inner.filter(|text| !text.contains(['*', '\\']));
@@ -54,9 +56,9 @@ fn of_condition(when: &When, out: &mut Vec<Vec<u8>>) {
 }
 
 /// Writes a line for each of them.
-pub(super) fn write(messages: &Messages, texts: &[Vec<u8>], passes: usize) -> Result<()> {
+pub(super) fn write(messages: &MessageArena, texts: &[Vec<u8>], passes: usize) -> Result<()> {
     let searcher = Searcher::new(texts).context("no vector instructions here")?;
-    let mut parser = Parser::new(Zone::utc());
+    let mut parser = SyslogParser::new(Zone::utc());
     let mut header = |bytes: &[u8], number: usize| {
         let span = messages.spans[number];
         let mut record = Record::unparsed(span, RECEIVED, 0, Anomalies::NONE);
@@ -73,7 +75,7 @@ pub(super) fn write(messages: &Messages, texts: &[Vec<u8>], passes: usize) -> Re
 
 /// Does that with each message so many times, in the mixed order, and says what it took.
 fn line(
-    messages: &Messages,
+    messages: &MessageArena,
     passes: usize,
     what: &str,
     act: &mut dyn FnMut(&[u8], usize) -> usize,

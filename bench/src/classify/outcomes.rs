@@ -5,11 +5,11 @@ use std::io::{BufWriter, Write as _};
 use std::sync::Arc;
 
 use anyhow::Result;
-use inrush_classify::{Classifier, Packs, Verdict};
-use inrush_codec::{Parser, Zone};
+use inrush_classify::{Classifier, ClassifierVerdict, CompiledPacks};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{Anomalies, Record, Span};
 
-use super::{Messages, PLACE, RECEIVED};
+use super::{MessageArena, PLACE, RECEIVED};
 
 /// Seed of the random changes that make the broken messages.
 const SEED: u64 = 0x1b7e_5f3a;
@@ -21,10 +21,10 @@ const STUMBLES: &[u8] = b"\"'\\[]{}<>|=:,; \t\0%-/\xff0a";
 const CHANGES_MAX: usize = 4;
 
 /// Writes a line for each message and for so many broken ones.
-pub(super) fn write(messages: &Messages, packs: Packs, broken: usize) -> Result<()> {
+pub(super) fn write(messages: &MessageArena, packs: CompiledPacks, broken: usize) -> Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let mut reader = Reader {
-        parser: Parser::new(Zone::utc()),
+    let mut reader = DigestReader {
+        parser: SyslogParser::new(Zone::utc()),
         classifier: Classifier::new(Arc::new(packs), None),
     };
     let all: Vec<&[u8]> = messages
@@ -78,12 +78,12 @@ pub(super) fn broken_one(all: &[&[u8]], random: &mut fastrand::Rng) -> Vec<u8> {
     message
 }
 
-struct Reader {
-    parser: Parser,
+struct DigestReader {
+    parser: SyslogParser,
     classifier: Classifier,
 }
 
-impl Reader {
+impl DigestReader {
     /// All that can be known of a message from outside.
     fn outcome(&mut self, message: &[u8]) -> String {
         let raw = Span::new(0, message.len());
@@ -91,18 +91,19 @@ impl Reader {
         self.parser.parse(message, &mut record);
         let (verdict, appended) = self.classifier.classify(message, &mut record, PLACE);
         let rule = match verdict {
-            Verdict::Class(class) | Verdict::Part(class) => {
+            ClassifierVerdict::Class(class) | ClassifierVerdict::Part(class) => {
                 format!("{:?}", self.classifier.class(class))
             }
-            Verdict::Dropped(rule) => self.classifier.rule_name(rule).to_owned(),
+            ClassifierVerdict::Dropped(rule) => self.classifier.rule_name(rule).to_owned(),
         };
         let kind = match verdict {
-            Verdict::Class(_) => "class",
-            Verdict::Part(_) => "part",
-            Verdict::Dropped(_) => "dropped",
+            ClassifierVerdict::Class(_) => "class",
+            ClassifierVerdict::Part(_) => "part",
+            ClassifierVerdict::Dropped(_) => "dropped",
         };
         let part = match self.classifier.part(message) {
-            Some((group, part)) => format!("{group:?} {part:?}"),
+            // The rule by name: how it is held in memory is no outcome.
+            Some((group, part)) => format!("{} {part:?}", group.rule),
             None => String::new(),
         };
         let mut digest = DefaultHasher::new();

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use inrush_classify::Packs;
+use inrush_classify::CompiledPacks;
 
-use super::begins::{Reader, messages, packs};
+use super::begins::{OutcomeReader, messages, packs};
 
 /// Broken messages.
 const BROKEN: usize = 10_000;
@@ -14,10 +14,10 @@ const BROKEN: usize = 10_000;
 fn what_is_remembered_changes_nothing() {
     let packs = packs();
     let messages = messages(&packs, BROKEN);
-    let packs = Arc::new(Packs::compile(packs, Default::default()).0);
-    let mut old = Reader::of(&packs);
+    let packs = Arc::new(CompiledPacks::compile(packs, Default::default()).0);
+    let mut old = OutcomeReader::of(&packs);
     for message in &messages {
-        let wanted = Reader::of(&packs).read(message);
+        let wanted = OutcomeReader::of(&packs).read(message);
         for _ in 0..2 {
             let text = String::from_utf8_lossy(message);
             assert_eq!(old.read(message), wanted, "{text}");

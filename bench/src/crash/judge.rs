@@ -12,8 +12,8 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::recorder::{Outcome, Request};
-use super::stage::{Account, Kind};
+use super::recorder::{Request, RequestOutcome};
+use super::stage::{Account, LaneProtocol};
 
 /// Time before a power cut or kill at which a TCP event must have been accepted to be safe.
 pub(super) const PROMISE: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub(super) const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// One life of the process.
 #[derive(Clone, Debug)]
-pub(super) struct Life {
+pub(super) struct ProcessLife {
     pub(super) number: u32,
     /// `None`: it was not killed.
     pub(super) killed: Option<Instant>,
@@ -33,14 +33,14 @@ pub(super) struct Life {
 }
 
 /// Kind and account of a lane.
-pub(super) struct Lane {
-    pub(super) kind: Kind,
+pub(super) struct LaneAccount {
+    pub(super) kind: LaneProtocol,
     pub(super) account: Account,
 }
 
 /// The outcome, in events where nothing else is said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct CrashVerdict {
     pub(super) sent: u64,
     pub(super) delivered: u64,
     pub(super) acked: u64,
@@ -88,17 +88,17 @@ struct Arrived {
 /// Things that are wrong and told one by one.
 const TOLD_MAX: usize = 20;
 
-impl Verdict {
+impl CrashVerdict {
     /// Judges.
-    pub(super) fn of(lanes: &[Lane], lives: &[Life], requests: &[Request]) -> Self {
+    pub(super) fn of(lanes: &[LaneAccount], lives: &[ProcessLife], requests: &[Request]) -> Self {
         let mut verdict = Self::default();
-        let empty = |lane: &Lane| vec![Arrived::default(); lane.account.sends.len()];
+        let empty = |lane: &LaneAccount| vec![Arrived::default(); lane.account.sends.len()];
         let mut arrived: Vec<Vec<Arrived>> = lanes.iter().map(empty).collect();
         verdict.count_arrivals(&mut arrived, lives, requests);
         for (index, (lane, arrived)) in lanes.iter().zip(&arrived).enumerate() {
             let history = |number| history(index, number, lives, requests);
             verdict.judge_arrivals(index, lane, arrived, history);
-            if lane.kind == Kind::Tcp {
+            if lane.kind == LaneProtocol::Tcp {
                 verdict.judge_owed(index, lane, arrived, lives);
             }
         }
@@ -114,7 +114,7 @@ impl Verdict {
     fn count_arrivals(
         &mut self,
         arrived: &mut [Vec<Arrived>],
-        lives: &[Life],
+        lives: &[ProcessLife],
         requests: &[Request],
     ) {
         let mut after_kill = vec![0_u64; lives.len() + 1];
@@ -122,7 +122,7 @@ impl Verdict {
         for (index, request) in (0_u32..).zip(requests) {
             let settled = is_settled(request, lives);
             for (lane, numbers) in &request.events {
-                let broken = request.outcome == Outcome::Broken;
+                let broken = request.outcome == RequestOutcome::Broken;
                 if !settled && !broken {
                     at_kill[request.life as usize] += numbers.len() as u64;
                 }
@@ -148,9 +148,9 @@ impl Verdict {
     }
 
     /// Counts an arrival after that in the request `before`; whether a kill is its cause.
-    fn duplicate(&mut self, before: &Request, lives: &[Life]) -> bool {
+    fn duplicate(&mut self, before: &Request, lives: &[ProcessLife]) -> bool {
         self.duplicates += 1;
-        if before.outcome == Outcome::Broken {
+        if before.outcome == RequestOutcome::Broken {
             self.unanswered += 1;
             return false;
         }
@@ -159,7 +159,9 @@ impl Verdict {
             return true;
         }
         self.in_flight += 1;
-        if let (Outcome::Answered(at), Some(killed)) = (before.outcome, killed(before, lives)) {
+        if let (RequestOutcome::Answered(at), Some(killed)) =
+            (before.outcome, killed(before, lives))
+        {
             let ms = killed.saturating_duration_since(at).as_secs_f64() * 1e3;
             self.repeated_ms = self.repeated_ms.max(ms);
         }
@@ -169,7 +171,7 @@ impl Verdict {
     fn judge_arrivals(
         &mut self,
         index: usize,
-        lane: &Lane,
+        lane: &LaneAccount,
         arrived: &[Arrived],
         history: impl Fn(u32) -> String,
     ) {
@@ -199,11 +201,17 @@ impl Verdict {
                     ));
                 }
             }
-            self.gone += u64::from(lane.kind == Kind::Tcp && event.times == 0);
+            self.gone += u64::from(lane.kind == LaneProtocol::Tcp && event.times == 0);
         }
     }
 
-    fn judge_owed(&mut self, index: usize, lane: &Lane, arrived: &[Arrived], lives: &[Life]) {
+    fn judge_owed(
+        &mut self,
+        index: usize,
+        lane: &LaneAccount,
+        arrived: &[Arrived],
+        lives: &[ProcessLife],
+    ) {
         let bases = &lane.account.bases;
         for (at, (number, base)) in bases.iter().enumerate() {
             let Some(life) = lives.iter().find(|life| life.number == *number) else {
@@ -244,12 +252,12 @@ impl Verdict {
 }
 
 /// Arrivals of an event, and the outcome of each request that held it.
-fn history(lane: usize, number: u32, lives: &[Life], requests: &[Request]) -> String {
+fn history(lane: usize, number: u32, lives: &[ProcessLife], requests: &[Request]) -> String {
     let holds =
         |(of, numbers): &(u8, Range<u32>)| usize::from(*of) == lane && numbers.contains(&number);
     let told = |request: &Request| {
         let fate = match (request.outcome, killed(request, lives)) {
-            (Outcome::Answered(at), Some(killed)) => {
+            (RequestOutcome::Answered(at), Some(killed)) => {
                 let ms = killed.saturating_duration_since(at).as_secs_f64() * 1e3;
                 format!("answered {ms:.1} ms before the kill")
             }
@@ -263,13 +271,13 @@ fn history(lane: usize, number: u32, lives: &[Life], requests: &[Request]) -> St
     arrivals.map(told).collect::<Vec<_>>().join("; ")
 }
 
-fn killed(request: &Request, lives: &[Life]) -> Option<Instant> {
+fn killed(request: &Request, lives: &[ProcessLife]) -> Option<Instant> {
     let life = lives.iter().find(|life| life.number == request.life)?;
     life.killed
 }
 
-fn is_settled(request: &Request, lives: &[Life]) -> bool {
-    let Outcome::Answered(at) = request.outcome else {
+fn is_settled(request: &Request, lives: &[ProcessLife]) -> bool {
+    let RequestOutcome::Answered(at) = request.outcome else {
         return false;
     };
     request.followed || killed(request, lives).is_none_or(|killed| at + SETTLE_MAX <= killed)
@@ -277,7 +285,7 @@ fn is_settled(request: &Request, lives: &[Life]) -> bool {
 
 /// Of what a lane sent in a life, the events that must be delivered: over one connection, those
 /// that were accepted are the first ones.
-fn owed(life: &Life, lane: usize, sent: &Range<u32>) -> Range<u32> {
+fn owed(life: &ProcessLife, lane: usize, sent: &Range<u32>) -> Range<u32> {
     let Some(killed) = life.killed else {
         return sent.clone();
     };
@@ -287,7 +295,7 @@ fn owed(life: &Life, lane: usize, sent: &Range<u32>) -> Range<u32> {
 }
 
 /// Time before the kill at which the event `index` of a life was known to be accepted.
-fn age_of_loss(life: &Life, lane: usize, index: u32) -> Option<Duration> {
+fn age_of_loss(life: &ProcessLife, lane: usize, index: u32) -> Option<Duration> {
     let counted = |(_, accepted): &&(Instant, Vec<u64>)| accepted[lane] > u64::from(index);
     let (at, _) = life.looks.iter().find(counted)?;
     Some(life.killed?.saturating_duration_since(*at))
@@ -302,7 +310,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// Two lanes of ten events, RELP and TCP; event 3 of RELP is acknowledged, and was sent twice.
-    fn lanes() -> Vec<Lane> {
+    fn lanes() -> Vec<LaneAccount> {
         let account = Account {
             sends: vec![1; 10],
             acked: vec![false; 10],
@@ -313,28 +321,28 @@ mod tests {
         relp.acked[3] = true;
         relp.sends[3] = 2;
         vec![
-            Lane {
-                kind: Kind::Relp,
+            LaneAccount {
+                kind: LaneProtocol::Relp,
                 account: relp,
             },
-            Lane {
-                kind: Kind::Tcp,
+            LaneAccount {
+                kind: LaneProtocol::Tcp,
                 account,
             },
         ]
     }
 
     /// A life that is killed 100 ms after `start`, and one that is not.
-    fn lives(start: Instant) -> Vec<Life> {
+    fn lives(start: Instant) -> Vec<ProcessLife> {
         let looks = vec![(start + 20 * MS, vec![0, 2]), (start + 80 * MS, vec![0, 5])];
         let killed = Some(start + 100 * MS);
         vec![
-            Life {
+            ProcessLife {
                 number: 1,
                 killed,
                 looks,
             },
-            Life {
+            ProcessLife {
                 number: 2,
                 killed: None,
                 looks: Vec::new(),
@@ -342,7 +350,7 @@ mod tests {
         ]
     }
 
-    fn request(life: u32, lane: u8, numbers: Range<u32>, outcome: Outcome) -> Request {
+    fn request(life: u32, lane: u8, numbers: Range<u32>, outcome: RequestOutcome) -> Request {
         Request {
             life,
             events: vec![(lane, numbers)],
@@ -351,15 +359,15 @@ mod tests {
         }
     }
 
-    fn judged(requests: impl Fn(Instant) -> Vec<Request>) -> Verdict {
+    fn judged(requests: impl Fn(Instant) -> Vec<Request>) -> CrashVerdict {
         let start = Instant::now();
-        Verdict::of(&lanes(), &lives(start), &requests(start))
+        CrashVerdict::of(&lanes(), &lives(start), &requests(start))
     }
 
     #[test]
     fn what_was_acknowledged_or_accepted_in_time_must_arrive() {
         let all = judged(|at| {
-            let answered = Outcome::Answered(at);
+            let answered = RequestOutcome::Answered(at);
             vec![
                 request(1, 0, 0..10, answered),
                 request(1, 1, 0..2, answered),
@@ -370,7 +378,7 @@ mod tests {
         assert_eq!((all.acked, all.owed, lost), (1, 2 + 4, (0, 0, 4)));
         assert!((all.oldest_loss_ms - 20.0).abs() < 1e-6 && all.wrong.is_empty());
 
-        let none = judged(|at| vec![request(1, 1, 0..1, Outcome::Answered(at))]);
+        let none = judged(|at| vec![request(1, 1, 0..1, RequestOutcome::Answered(at))]);
         let lost = (none.acked_lost, none.owed_lost, none.spared_lost);
         assert_eq!(lost, (1, 5, 4));
         assert!((none.oldest_loss_ms - 80.0).abs() < 1e-6, "{none:?}");
@@ -379,29 +387,29 @@ mod tests {
 
     #[test]
     fn a_duplicate_needs_an_excuse() {
-        let twice = |life, lane, number: u32, outcome: fn(Instant) -> Outcome| {
+        let twice = |life, lane, number: u32, outcome: fn(Instant) -> RequestOutcome| {
             judged(move |at| {
                 let again = request(
                     2,
                     lane,
                     number..number + 1,
-                    Outcome::Answered(at + 200 * MS),
+                    RequestOutcome::Answered(at + 200 * MS),
                 );
                 vec![request(life, lane, number..number + 1, outcome(at)), again]
             })
         };
-        let settled = |at| Outcome::Answered(at - SETTLE_MAX);
+        let settled = |at| RequestOutcome::Answered(at - SETTLE_MAX);
         assert_eq!(twice(1, 1, 0, settled).unexplained, 1);
         assert_eq!(twice(2, 1, 0, settled).unexplained, 1);
         let resent = twice(1, 0, 3, settled);
         assert_eq!((resent.unexplained, resent.resent), (0, 1));
-        let late = twice(1, 1, 0, |at| Outcome::Answered(at + 90 * MS));
+        let late = twice(1, 1, 0, |at| RequestOutcome::Answered(at + 90 * MS));
         let counts = (late.unexplained, late.in_flight, late.per_kill_max);
         assert_eq!((counts, late.in_flight_max), ((0, 1, 1), 1));
         assert!((late.repeated_ms - 10.0).abs() < 1e-6);
-        let open = twice(1, 1, 0, |_| Outcome::Open);
+        let open = twice(1, 1, 0, |_| RequestOutcome::Open);
         assert_eq!((open.unexplained, open.in_flight), (0, 1));
-        let broken = twice(2, 1, 0, |_| Outcome::Broken);
+        let broken = twice(2, 1, 0, |_| RequestOutcome::Broken);
         assert_eq!((broken.unexplained, broken.unanswered), (0, 1));
         assert_eq!(broken.per_kill_max, 0);
     }
@@ -409,11 +417,11 @@ mod tests {
     #[test]
     fn what_nobody_sent_is_counted() {
         assert_eq!(
-            judged(|_| vec![request(1, 1, 9..12, Outcome::Open)]).unsent,
+            judged(|_| vec![request(1, 1, 9..12, RequestOutcome::Open)]).unsent,
             2
         );
         assert_eq!(
-            judged(|_| vec![request(1, 7, 0..1, Outcome::Open)]).unsent,
+            judged(|_| vec![request(1, 7, 0..1, RequestOutcome::Open)]).unsent,
             1
         );
     }

@@ -23,18 +23,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
+use inrush_harness::child::wait_until;
+use inrush_harness::subject::default_binary;
 use serde::{Deserialize, Serialize};
 
-use crate::child::wait_until;
-use judge::{Life, Verdict};
-pub(crate) use outcome::{CrashRun, section};
-use process::{House, Look, Process};
-use recorder::Recorder;
-pub(crate) use recorder::mark;
-pub(crate) use stage::{Account, Kind, Lane, MARK, Stage};
-
 use crate::results::Results;
-use crate::subject::default_binary;
+use judge::{CrashVerdict, ProcessLife};
+use process::{CrashProcess, CrashSettings, LedgerView};
+use recorder::Recorder;
+
+pub(crate) use outcome::{CrashRun, section};
+pub(crate) use recorder::mark;
+pub(crate) use stage::{Account, EventLane, LaneProtocol, MARK, RunControl};
 
 /// Interval between two looks at the ledger.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -66,7 +66,7 @@ pub(crate) struct CrashArgs {
     seed: Option<u64>,
     /// What is sent
     #[arg(long, default_value = "both")]
-    load: Load,
+    load: CrashLoad,
     /// `queue.durability` of the process
     #[arg(long, default_value = "fsync")]
     durability: Durability,
@@ -87,7 +87,7 @@ pub(crate) struct CrashArgs {
 /// What is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Load {
+pub(crate) enum CrashLoad {
     /// RELP alone.
     Relp,
     /// TCP alone.
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &CrashArgs) -> Result<bool> {
     let run = run.with_context(|| format!("seed {seed}"))?;
     run.tell();
     if args.json {
-        crate::bare::say(&serde_json::to_string(&run)?)?;
+        inrush_harness::bare::say(&serde_json::to_string(&run)?)?;
     }
     if let Some(out) = &args.out {
         let mut results = Results::load(out)?;
@@ -165,13 +165,13 @@ pub(crate) fn run(args: &CrashArgs) -> Result<bool> {
 
 /// Everything around the process, and what is noted of it.
 struct Rig {
-    house: House,
-    stage: Arc<Stage>,
-    lanes: Vec<Arc<Lane>>,
+    house: CrashSettings,
+    stage: Arc<RunControl>,
+    lanes: Vec<Arc<EventLane>>,
     senders: Vec<JoinHandle<()>>,
     recorder: Arc<Recorder>,
     chance: fastrand::Rng,
-    lives: Vec<Life>,
+    lives: Vec<ProcessLife>,
     looks: u64,
     pending: u64,
     /// Counted as dropped by the lives, at their last look.
@@ -188,20 +188,20 @@ impl Drop for Rig {
 
 impl Rig {
     fn start(binary: &Path, dir: &Path, args: &CrashArgs, seed: u64) -> Result<Self> {
-        let stage = Arc::new(Stage::default());
+        let stage = Arc::new(RunControl::default());
         let (recorder, sink_port) = Recorder::start(seed, &stage)?;
-        let kinds: &[Kind] = match args.load {
-            Load::Relp => &[Kind::Relp],
-            Load::Tcp => &[Kind::Tcp],
-            Load::Both => &[Kind::Relp, Kind::Tcp],
+        let kinds: &[LaneProtocol] = match args.load {
+            CrashLoad::Relp => &[LaneProtocol::Relp],
+            CrashLoad::Tcp => &[LaneProtocol::Tcp],
+            CrashLoad::Both => &[LaneProtocol::Relp, LaneProtocol::Tcp],
         };
         let mut ports = free_ports(PORTS);
         let mut port = || ports.next().context("no free port");
         let mut lanes = Vec::new();
         for kind in kinds.iter().flat_map(|kind| [*kind; LANES]) {
-            lanes.push(Arc::new(Lane::new(lanes.len() as u8, kind, port()?)));
+            lanes.push(Arc::new(EventLane::new(lanes.len() as u8, kind, port()?)));
         }
-        let house = House {
+        let house = CrashSettings {
             binary: binary
                 .canonicalize()
                 .with_context(|| binary.display().to_string())?,
@@ -210,11 +210,11 @@ impl Rig {
             sink_port,
             durability: args.durability,
         };
-        let start = |lane: &Arc<Lane>| {
+        let start = |lane: &Arc<EventLane>| {
             let (lane, stage) = (Arc::clone(lane), Arc::clone(&stage));
             std::thread::spawn(move || match lane.kind {
-                Kind::Relp => relp::run(&lane, &stage),
-                Kind::Tcp => tcp::run(&lane, &stage),
+                LaneProtocol::Relp => relp::run(&lane, &stage),
+                LaneProtocol::Tcp => tcp::run(&lane, &stage),
             })
         };
         Ok(Self {
@@ -284,8 +284,8 @@ impl Rig {
         Ok(())
     }
 
-    fn begin(&self) -> Life {
-        Life {
+    fn begin(&self) -> ProcessLife {
+        ProcessLife {
             number: self.stage.next_life(),
             killed: None,
             looks: Vec::new(),
@@ -294,7 +294,12 @@ impl Rig {
 
     /// Looks at the ledger until `end`, or, after it has been left behind too far, until it has
     /// caught up.
-    fn watch(&mut self, process: &mut Process, life: &mut Life, end: Instant) -> Result<()> {
+    fn watch(
+        &mut self,
+        process: &mut CrashProcess,
+        life: &mut ProcessLife,
+        end: Instant,
+    ) -> Result<()> {
         let mut last;
         loop {
             let next = Instant::now() + LOOK_EVERY;
@@ -313,7 +318,7 @@ impl Rig {
         Ok(())
     }
 
-    fn look(&mut self, process: &mut Process, life: &mut Life) -> Result<Look> {
+    fn look(&mut self, process: &mut CrashProcess, life: &mut ProcessLife) -> Result<LedgerView> {
         let (at, look) = process
             .look()
             .with_context(|| format!("life {}", life.number))?;
@@ -328,7 +333,7 @@ impl Rig {
             self.wrong
                 .push(format!("life {}: quarantined: {}", life.number, look.text));
         }
-        let of = |lane: &Arc<Lane>| look.accepted.get(&lane.source()).copied().unwrap_or(0);
+        let of = |lane: &Arc<EventLane>| look.accepted.get(&lane.source()).copied().unwrap_or(0);
         life.looks.push((at, self.lanes.iter().map(of).collect()));
         Ok(look)
     }
@@ -359,7 +364,7 @@ impl Rig {
     }
 
     /// True if the last life has accepted what was sent to it over TCP.
-    fn all_accepted(&self, life: &Life) -> bool {
+    fn all_accepted(&self, life: &ProcessLife) -> bool {
         let Some((_, accepted)) = life.looks.last() else {
             return false;
         };
@@ -375,12 +380,12 @@ impl Rig {
 
     fn judged(mut self) -> CrashRun {
         let mut run = std::mem::take(&mut self.run);
-        let lane = |lane: &Arc<Lane>| judge::Lane {
+        let lane = |lane: &Arc<EventLane>| judge::LaneAccount {
             kind: lane.kind,
             account: lane.account().clone(),
         };
-        let lanes: Vec<judge::Lane> = self.lanes.iter().map(lane).collect();
-        let verdict = Verdict::of(&lanes, &self.lives, &self.recorder.requests());
+        let lanes: Vec<judge::LaneAccount> = self.lanes.iter().map(lane).collect();
+        let verdict = CrashVerdict::of(&lanes, &self.lives, &self.recorder.requests());
         run.take(&verdict);
         run.looks = self.looks;
         run.dropped = self.dropped;

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
+use inrush_harness::measure::ScenarioCheck;
 use serde::{Deserialize, Serialize};
 
-use super::judge::{PROMISE, SETTLE_MAX, Verdict};
-use super::{CrashArgs, Durability, Load};
-use crate::results::Check;
+use super::judge::{CrashVerdict, PROMISE, SETTLE_MAX};
+use super::{CrashArgs, CrashLoad, Durability};
 
 /// Kills that the page asks for, over all its runs in `fsync` mode.
 const KILLS_WANTED: u64 = 1_000;
@@ -15,7 +15,7 @@ const KILLS_WANTED: u64 = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CrashRun {
     pub(crate) seed: u64,
-    pub(crate) load: Load,
+    pub(crate) load: CrashLoad,
     pub(crate) durability: Durability,
     pub(crate) kills: u64,
     /// Kills before the process was ready.
@@ -71,7 +71,7 @@ impl CrashRun {
         }
     }
 
-    pub(super) fn take(&mut self, verdict: &Verdict) {
+    pub(super) fn take(&mut self, verdict: &CrashVerdict) {
         let now = jiff::Timestamp::now();
         self.ended = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         self.sent = verdict.sent;
@@ -120,12 +120,13 @@ pub(super) fn add(runs: &mut Vec<CrashRun>, run: CrashRun) {
 }
 
 /// Checks of all runs together.
-fn checks(runs: &[CrashRun]) -> Vec<Check> {
+fn checks(runs: &[CrashRun]) -> Vec<ScenarioCheck> {
     let sum = |of: fn(&CrashRun) -> u64| runs.iter().map(of).sum::<u64>();
     let max = |of: fn(&CrashRun) -> f64| runs.iter().map(of).fold(0.0, f64::max);
     let (promise, settle) = (PROMISE.as_millis(), SETTLE_MAX.as_millis());
-    let none =
-        |what: &str, bad: u64, of: String| Check::new(what, format!("{bad} of {of}"), bad == 0);
+    let none = |what: &str, bad: u64, of: String| {
+        ScenarioCheck::new(what, format!("{bad} of {of}"), bad == 0)
+    };
     vec![
         none(
             "no acknowledged event is lost",
@@ -163,7 +164,7 @@ fn checks(runs: &[CrashRun]) -> Vec<Check> {
                 runs.iter().map(|r| r.per_kill_max).max().unwrap_or(0)
             ),
         ),
-        Check::new(
+        ScenarioCheck::new(
             "nothing else is odd",
             format!(
                 "{} arrivals of what nobody sent, {} refused, {} faults",
@@ -187,8 +188,8 @@ pub(crate) fn section(page: &mut String, runs: &[CrashRun]) {
         .filter(|run| run.durability == Durability::Fsync);
     let kills: u64 = fsync.map(|run| run.kills).sum();
     let found = format!("{kills} with `durability: fsync`");
-    let enough = Check::new("at least 1,000 kills", found, kills >= KILLS_WANTED);
-    let checks: Vec<Check> = std::iter::once(enough).chain(checks(runs)).collect();
+    let enough = ScenarioCheck::new("at least 1,000 kills", found, kills >= KILLS_WANTED);
+    let checks: Vec<ScenarioCheck> = std::iter::once(enough).chain(checks(runs)).collect();
     let passed = checks.iter().all(|check| check.passed);
     let verdict = if passed { "passed" } else { "failed" };
     let _ = writeln!(

@@ -6,17 +6,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use inrush_harness::child::ChildProcess;
 use serde_json::Value;
 
 use super::Durability;
-use super::stage::{Kind, Lane};
-use crate::child::Served;
+use super::stage::{EventLane, LaneProtocol};
 
 /// Time-out of the admin API: an answer that takes longer means that the process hangs.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Settings that stay the same in all lives.
-pub(super) struct House {
+pub(super) struct CrashSettings {
     pub(super) binary: PathBuf,
     pub(super) dir: PathBuf,
     pub(super) admin_port: u16,
@@ -26,7 +26,7 @@ pub(super) struct House {
 
 /// The ledger at one moment, as far as it is judged.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Look {
+pub(super) struct LedgerView {
     pub(super) balanced: bool,
     /// Of each source.
     pub(super) accepted: BTreeMap<String, u64>,
@@ -39,15 +39,15 @@ pub(super) struct Look {
 }
 
 /// One life.
-pub(super) struct Process {
-    served: Served,
+pub(super) struct CrashProcess {
+    served: ChildProcess,
     agent: ureq::Agent,
     ledger_url: String,
 }
 
-impl House {
+impl CrashSettings {
     /// Starts the process of `life`.
-    pub(super) fn start(&self, life: u32, lanes: &[impl AsRef<Lane>]) -> Result<Process> {
+    pub(super) fn start(&self, life: u32, lanes: &[impl AsRef<EventLane>]) -> Result<CrashProcess> {
         let config = self.dir.join("inrush.yaml");
         std::fs::write(&config, self.config(life, lanes))
             .with_context(|| config.display().to_string())?;
@@ -57,13 +57,13 @@ impl House {
             .arg("-c")
             .arg(&config)
             .current_dir(&self.dir);
-        let served = Served::start("inrush", &mut command)?;
+        let served = ChildProcess::start("inrush", &mut command)?;
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(ANSWER_MAX))
             .proxy(None)
             .build();
         let port = self.admin_port;
-        Ok(Process {
+        Ok(CrashProcess {
             served,
             agent: agent.into(),
             ledger_url: format!("http://127.0.0.1:{port}/api/v1/ledger"),
@@ -72,13 +72,13 @@ impl House {
 
     /// The endpoints' path tells the recorder which life a request is from. Two of them, so that
     /// one broken connection does not hold everything up.
-    fn config(&self, life: u32, lanes: &[impl AsRef<Lane>]) -> String {
+    fn config(&self, life: u32, lanes: &[impl AsRef<EventLane>]) -> String {
         let dir = quoted(&self.dir.join("data"));
         let (admin, sink, durability) = (self.admin_port, self.sink_port, self.durability.text());
-        let source = |lane: &Lane| {
+        let source = |lane: &EventLane| {
             let scheme = match lane.kind {
-                Kind::Relp => "relp",
-                Kind::Tcp => "tcp",
+                LaneProtocol::Relp => "relp",
+                LaneProtocol::Tcp => "tcp",
             };
             let (name, port) = (lane.source(), lane.port);
             format!("  {name}: {{ type: syslog, listen: [\"{scheme}://127.0.0.1:{port}\"] }}\n")
@@ -106,7 +106,7 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.display())
 }
 
-impl Process {
+impl CrashProcess {
     /// Waits until it listens everywhere.
     pub(super) fn ready(&mut self) -> Result<()> {
         let lines = self
@@ -116,12 +116,12 @@ impl Process {
     }
 
     /// Its ledger, and a moment at which all that it counts had been counted.
-    pub(super) fn look(&self) -> Result<(Instant, Look)> {
+    pub(super) fn look(&self) -> Result<(Instant, LedgerView)> {
         let mut answer = self.agent.get(&self.ledger_url).call().context("ledger")?;
         let text = answer.body_mut().read_to_string().context("ledger")?;
         let at = Instant::now();
         let ledger: Value = serde_json::from_str(&text).with_context(|| text.clone())?;
-        Ok((at, Look::of(&ledger, text)))
+        Ok((at, LedgerView::of(&ledger, text)))
     }
 
     /// Kills it; the moment just before, and what it said since it was ready.
@@ -137,7 +137,7 @@ impl Process {
     }
 }
 
-impl Look {
+impl LedgerView {
     fn of(ledger: &Value, text: String) -> Self {
         let mut look = Self {
             balanced: ledger["balanced"] == Value::Bool(true),
@@ -178,7 +178,7 @@ mod tests {
                 "b": {"pending": 3, "dropped": {}, "quarantined": {"too_large": 4}},
             },
         });
-        let look = Look::of(&ledger, String::new());
+        let look = LedgerView::of(&ledger, String::new());
         let sums = (look.pending, look.dropped, look.quarantined);
         assert_eq!((look.balanced, sums), (true, (4, 2, 4)));
         assert_eq!(look.accepted["tcp0"], 7);

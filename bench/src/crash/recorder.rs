@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use inrush_harness::child::wait;
 use memchr::memmem::Finder;
 
-use super::stage::{MARK, Stage};
-use crate::child::wait;
+use super::stage::{MARK, RunControl};
 
 /// Digits of lane and number, and what stands between and behind them.
 const MARK_BYTES: usize = 2 + 1 + 10 + 1;
@@ -25,7 +25,7 @@ const SUCCESS: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
 
 /// Outcome of a request of which the whole body came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum RequestOutcome {
     /// Not answered yet.
     Open,
     /// The answer was with the kernel at this time.
@@ -41,7 +41,7 @@ pub(super) struct Request {
     pub(super) life: u32,
     /// Lane and numbers of its events.
     pub(super) events: Vec<(u8, Range<u32>)>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: RequestOutcome,
     /// Another request came over the same connection: its worker was done with this one.
     pub(super) followed: bool,
 }
@@ -56,7 +56,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Listens, on threads that live as long as this process; gives the port.
-    pub(super) fn start(seed: u64, stage: &Arc<Stage>) -> Result<(Arc<Self>, u16)> {
+    pub(super) fn start(seed: u64, stage: &Arc<RunControl>) -> Result<(Arc<Self>, u16)> {
         let listener = TcpListener::bind("127.0.0.1:0").context("the recorder")?;
         let port = listener.local_addr()?.port();
         let recorder = Arc::new(Self::default());
@@ -80,7 +80,7 @@ impl Recorder {
         *self.odd.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn serve(&self, stream: TcpStream, mut chance: fastrand::Rng, stage: &Stage) {
+    fn serve(&self, stream: TcpStream, mut chance: fastrand::Rng, stage: &RunControl) {
         let Ok(mut out) = stream.try_clone() else {
             return;
         };
@@ -99,7 +99,7 @@ impl Recorder {
             before = Some(index);
             let outcome = self.answer(&mut out, &mut chance);
             self.requests()[index].outcome = outcome;
-            if outcome == Outcome::Broken {
+            if outcome == RequestOutcome::Broken {
                 return;
             }
         }
@@ -112,22 +112,22 @@ impl Recorder {
         requests.push(Request {
             life,
             events,
-            outcome: Outcome::Open,
+            outcome: RequestOutcome::Open,
             followed: false,
         });
         requests.len() - 1
     }
 
     /// Answers at once, after a while, or not at all.
-    fn answer(&self, out: &mut TcpStream, chance: &mut fastrand::Rng) -> Outcome {
+    fn answer(&self, out: &mut TcpStream, chance: &mut fastrand::Rng) -> RequestOutcome {
         match chance.u32(..100) {
-            0..2 => return Outcome::Broken,
+            0..2 => return RequestOutcome::Broken,
             2..16 => wait(Duration::from_millis(chance.u64(1..80))),
             _ => {}
         }
         match out.write_all(SUCCESS.as_bytes()) {
-            Ok(()) => Outcome::Answered(Instant::now()),
-            Err(_) => Outcome::Open,
+            Ok(()) => RequestOutcome::Answered(Instant::now()),
+            Err(_) => RequestOutcome::Open,
         }
     }
 }
@@ -192,11 +192,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::crash::stage::{Kind, Lane};
+    use crate::crash::stage::{EventLane, LaneProtocol};
 
     #[test]
     fn numbers_in_a_row_are_one_range_and_what_has_none_is_counted() {
-        let lane = Lane::new(3, Kind::Tcp, 0);
+        let lane = EventLane::new(3, LaneProtocol::Tcp, 0);
         let events = [7, 8, 4].map(|n| format!(r#"{{"event":"{}"}}"#, lane.message(n)));
         let body = events.concat() + r#"{"event":"crash=03-000000"}{"event":"x"}"#;
         let (found, odd) = marks(body.as_bytes());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::stage::{Lane, Pace, Stage};
+use super::stage::{EventLane, RunControl, TokenBucket};
 
 /// Messages without an answer.
 const WINDOW: usize = 1_000;
@@ -22,13 +22,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 const OFFERS: &str = "relp_version=0\nrelp_software=inrush-bench\ncommands=syslog";
 
 /// Sends until the last call, and until everything is answered.
-pub(crate) fn run(lane: &Lane, stage: &Stage) {
+pub(crate) fn run(lane: &EventLane, stage: &RunControl) {
     let mut pending = VecDeque::new();
     while !is_done(stage, &pending) {
         let Some((stream, _)) = lane.dial(stage) else {
             return;
         };
-        let mut session = Session {
+        let mut session = LaneSession {
             lane,
             stream,
             input: Vec::new(),
@@ -45,12 +45,12 @@ pub(crate) fn run(lane: &Lane, stage: &Stage) {
 }
 
 /// True if there is nothing more to send and nothing more to wait for.
-fn is_done(stage: &Stage, pending: &VecDeque<(u32, u32)>) -> bool {
+fn is_done(stage: &RunControl, pending: &VecDeque<(u32, u32)>) -> bool {
     stage.is_over() || (stage.is_last_call() && pending.is_empty())
 }
 
-struct Session<'a> {
-    lane: &'a Lane,
+struct LaneSession<'a> {
+    lane: &'a EventLane,
     stream: TcpStream,
     /// Bytes read and not yet understood.
     input: Vec<u8>,
@@ -60,19 +60,19 @@ struct Session<'a> {
 
 /// An answer.
 #[derive(PartialEq, Eq, Debug)]
-struct Answer {
+struct RelpResponse {
     txnr: u32,
     command: String,
     data: Vec<u8>,
 }
 
-impl Session<'_> {
-    fn run(&mut self, stage: &Stage, pending: &mut VecDeque<(u32, u32)>) -> Result<()> {
+impl LaneSession<'_> {
+    fn run(&mut self, stage: &RunControl, pending: &mut VecDeque<(u32, u32)>) -> Result<()> {
         self.stream.set_read_timeout(Some(PATIENCE))?;
         self.stream.set_write_timeout(Some(SILENCE_MAX))?;
         self.open()?;
         self.send_again(pending)?;
-        let mut pace = Pace::new();
+        let mut pace = TokenBucket::new();
         while !is_done(stage, pending) {
             if !stage.is_last_call() {
                 let room = WINDOW.saturating_sub(pending.len());
@@ -169,7 +169,7 @@ impl Session<'_> {
 }
 
 /// Takes the first whole frame off `input`, which must be an answer.
-fn next_answer(input: &mut Vec<u8>) -> Result<Option<Answer>> {
+fn next_answer(input: &mut Vec<u8>) -> Result<Option<RelpResponse>> {
     let Some((head, at)) = words(input) else {
         ensure!(input.len() < 64, "no frame: {:?}", &input[..64]);
         return Ok(None);
@@ -190,7 +190,7 @@ fn next_answer(input: &mut Vec<u8>) -> Result<Option<Answer>> {
     if command != "rsp" {
         bail!("the process said {command}");
     }
-    let answer = Answer {
+    let answer = RelpResponse {
         txnr,
         command,
         data,

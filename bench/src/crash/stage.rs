@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::child::wait;
+use inrush_harness::child::wait;
 
 /// Mark before lane and number in every message.
 pub(crate) const MARK: &str = "crash=";
@@ -21,7 +21,7 @@ const BURST_MAX: f64 = 200.0;
 
 /// Lives are numbered from 1; the process of a life is gone before the next number is given.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct RunControl {
     life: AtomicU32,
     /// No more events are to be made.
     last_call: AtomicBool,
@@ -31,7 +31,7 @@ pub(crate) struct Stage {
     over: AtomicBool,
 }
 
-impl Stage {
+impl RunControl {
     pub(crate) fn life(&self) -> u32 {
         self.life.load(SeqCst)
     }
@@ -67,15 +67,15 @@ impl Stage {
 
 /// By which protocol a lane sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum LaneProtocol {
     Relp,
     Tcp,
 }
 
 /// A numbered stream of events over one connection at a time.
-pub(crate) struct Lane {
+pub(crate) struct EventLane {
     pub(crate) id: u8,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LaneProtocol,
     pub(crate) port: u16,
     account: Mutex<Account>,
 }
@@ -93,8 +93,8 @@ pub(crate) struct Account {
     pub(crate) bases: Vec<(u32, u32)>,
 }
 
-impl Lane {
-    pub(crate) fn new(id: u8, kind: Kind, port: u16) -> Self {
+impl EventLane {
+    pub(crate) fn new(id: u8, kind: LaneProtocol, port: u16) -> Self {
         let account = Mutex::default();
         Self {
             id,
@@ -107,8 +107,8 @@ impl Lane {
     /// The source that listens for it.
     pub(crate) fn source(&self) -> String {
         match self.kind {
-            Kind::Relp => format!("relp{}", self.id),
-            Kind::Tcp => format!("tcp{}", self.id),
+            LaneProtocol::Relp => format!("relp{}", self.id),
+            LaneProtocol::Tcp => format!("tcp{}", self.id),
         }
     }
 
@@ -128,7 +128,7 @@ impl Lane {
     }
 
     /// Connects to the process, and says in which life; nothing once all is over.
-    pub(crate) fn dial(&self, stage: &Stage) -> Option<(std::net::TcpStream, u32)> {
+    pub(crate) fn dial(&self, stage: &RunControl) -> Option<(std::net::TcpStream, u32)> {
         while !stage.is_over() {
             let life = stage.life();
             let stream = std::net::TcpStream::connect(("127.0.0.1", self.port));
@@ -155,12 +155,12 @@ impl Account {
 }
 
 /// Token bucket of the events that may be sent now.
-pub(crate) struct Pace {
+pub(crate) struct TokenBucket {
     since: Instant,
     credit: f64,
 }
 
-impl Pace {
+impl TokenBucket {
     pub(crate) fn new() -> Self {
         let since = Instant::now();
         Self { since, credit: 1.0 }

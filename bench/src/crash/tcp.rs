@@ -4,8 +4,9 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::time::Duration;
 
-use super::stage::{Lane, Pace, Stage};
-use crate::child::wait;
+use inrush_harness::child::wait;
+
+use super::stage::{EventLane, RunControl, TokenBucket};
 
 /// Time-out of a write: one that takes longer means that the process does not read.
 const WRITE_MAX: Duration = Duration::from_secs(20);
@@ -13,7 +14,7 @@ const WRITE_MAX: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Sends until the last call; what a kill takes with it is not sent again.
-pub(super) fn run(lane: &Lane, stage: &Stage) {
+pub(super) fn run(lane: &EventLane, stage: &RunControl) {
     while !stage.is_last_call() && !stage.is_over() {
         let Some((mut stream, life)) = lane.dial(stage) else {
             return;
@@ -23,7 +24,7 @@ pub(super) fn run(lane: &Lane, stage: &Stage) {
         }
         let base = lane.account().sends.len() as u32;
         lane.account().bases.push((life, base));
-        let mut pace = Pace::new();
+        let mut pace = TokenBucket::new();
         while !stage.is_last_call() && !stage.is_over() {
             if stream.write_all(&due(lane, &mut pace)).is_err() {
                 break;
@@ -39,7 +40,7 @@ pub(super) fn run(lane: &Lane, stage: &Stage) {
     }
 }
 
-fn due(lane: &Lane, pace: &mut Pace) -> Vec<u8> {
+fn due(lane: &EventLane, pace: &mut TokenBucket) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut account = lane.account();
     for _ in 0..pace.due() {

@@ -5,10 +5,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::child::wait;
 
-use super::plan::Answers;
+use super::plan::AnswerPlan;
 use super::proxy::Proxy;
-use crate::child::wait;
 
 /// Time that the service may take to answer the first time.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -17,20 +17,20 @@ const START_MAX: Duration = Duration::from_secs(60);
 const BUCKET: &str = "logs";
 
 /// The service; one for all series of a run.
-pub(super) struct Service {
+pub(super) struct S3Service {
     child: Child,
     port: u16,
     agent: ureq::Agent,
 }
 
-impl Drop for Service {
+impl Drop for S3Service {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Service {
+impl S3Service {
     /// With an empty bucket.
     pub(super) fn start(program: &Path, dir: &Path, ports: &[u16; 8]) -> Result<Self> {
         let dir = dir.join("weed");
@@ -91,7 +91,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn new(service: &Service) -> Result<Self> {
+    pub(super) fn new(service: &S3Service) -> Result<Self> {
         Ok(Self {
             port: service.port,
             agent: service.agent.clone(),
@@ -110,7 +110,7 @@ impl Bucket {
     }
 
     /// From now on requests are answered as planned.
-    pub(super) fn begin(&self, answers: &Answers) {
+    pub(super) fn begin(&self, answers: &AnswerPlan) {
         self.proxy.set(Some(answers.clone()));
     }
 

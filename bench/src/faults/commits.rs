@@ -23,7 +23,7 @@ pub(super) struct Commits {
 
 /// The commits since the last look.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct CommitDelta {
     /// Events that retention deleted.
     pub(super) expired: u64,
     /// Files that were merged.
@@ -38,7 +38,7 @@ impl Commits {
     }
 
     /// Reads those that are new in a folder.
-    pub(super) fn read_folder(&mut self, log: &Path) -> Result<Taken> {
+    pub(super) fn read_folder(&mut self, log: &Path) -> Result<CommitDelta> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(log).with_context(|| log.display().to_string())? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
@@ -47,12 +47,16 @@ impl Commits {
     }
 
     /// Reads those that are new in a bucket.
-    pub(super) fn read_bucket(&mut self, bucket: &Bucket, store: &str) -> Result<Taken> {
+    pub(super) fn read_bucket(&mut self, bucket: &Bucket, store: &str) -> Result<CommitDelta> {
         let names = bucket.list(&format!("{store}/_log/"))?;
         self.read(names, |name| bucket.get(&format!("{store}/_log/{name}")))
     }
 
-    fn read(&mut self, names: Vec<String>, get: impl Fn(&str) -> Result<Vec<u8>>) -> Result<Taken> {
+    fn read(
+        &mut self,
+        names: Vec<String>,
+        get: impl Fn(&str) -> Result<Vec<u8>>,
+    ) -> Result<CommitDelta> {
         let number = |name: &str| name.strip_suffix(".commit")?.parse::<u64>().ok();
         let mut numbered: Vec<(u64, String)> = names
             .into_iter()
@@ -60,7 +64,7 @@ impl Commits {
             .filter(|(number, _)| *number > self.last)
             .collect();
         numbered.sort();
-        let mut taken = Taken::default();
+        let mut taken = CommitDelta::default();
         for (number, name) in numbered {
             anyhow::ensure!(
                 number == self.last + 1,
@@ -79,7 +83,7 @@ impl Commits {
         Ok(taken)
     }
 
-    fn apply(&mut self, commit: &Value, taken: &mut Taken) {
+    fn apply(&mut self, commit: &Value, taken: &mut CommitDelta) {
         taken.commits += 1;
         for file in commit["added"].as_array().into_iter().flatten() {
             let path = file["path"].as_str().unwrap_or_default().to_owned();

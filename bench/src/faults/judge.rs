@@ -10,12 +10,12 @@ use super::series::KEPT;
 use crate::crash::{Account, MARK, mark};
 
 /// Events of a lane that are there, by number, with how often.
-pub(super) struct Found {
+pub(super) struct LaneArrivals {
     pub(super) stored: BTreeMap<u32, u32>,
     pub(super) taped: BTreeMap<u32, u32>,
 }
 
-impl Found {
+impl LaneArrivals {
     /// Events in the store, repeats with them.
     pub(super) fn copies(&self) -> u64 {
         self.stored.values().map(|times| u64::from(*times)).sum()
@@ -30,7 +30,7 @@ pub(super) fn marks(bytes: &[u8]) -> impl Iterator<Item = (u8, u32)> {
 }
 
 /// Judges the events of a lane that went to this index.
-pub(super) fn lane(index: &str, account: &Account, found: &Found, run: &mut FaultsRun) {
+pub(super) fn lane(index: &str, account: &Account, found: &LaneArrivals, run: &mut FaultsRun) {
     let times = |of: &BTreeMap<u32, u32>, number: u32| of.get(&number).copied().unwrap_or(0);
     for (number, (acked, sends)) in (0..).zip(account.acked.iter().zip(&account.sends)) {
         let stored = times(&found.stored, number);
@@ -100,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::crash::{Kind, Lane};
+    use crate::crash::{EventLane, LaneProtocol};
     use crate::faults::series::BRIEF;
 
     fn judged(index: &str, stored: &[(u32, u32)], taped: &[u32]) -> FaultsRun {
@@ -109,7 +109,7 @@ mod tests {
             acked: vec![true, false, true],
             ..Account::default()
         };
-        let found = Found {
+        let found = LaneArrivals {
             stored: stored.iter().copied().collect(),
             taped: taped.iter().map(|number| (*number, 1)).collect(),
         };
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_line_has_its_text_twice_and_is_one_event() {
-        let lane = Lane::new(3, Kind::Relp, 0);
+        let lane = EventLane::new(3, LaneProtocol::Relp, 0);
         let line = |n| format!("{{\"raw\":\"{0}\",\"message\":\"{0}\"}}\n", lane.message(n));
         let text = [7, 8].map(line).concat();
         assert_eq!(marks(text.as_bytes()).collect::<Vec<_>>(), [(3, 7), (3, 8)]);

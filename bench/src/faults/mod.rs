@@ -31,16 +31,17 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use inrush_harness::subject::default_binary;
 use serde::{Deserialize, Serialize};
 
 use crate::crash::free_ports;
 use crate::results::Results;
-use crate::subject::default_binary;
-use bucket::{Bucket, Service};
+use bucket::{Bucket, S3Service};
+use plan::RoundPlan;
+use series::RoundSeries;
+
 pub(crate) use injected::{InjectedArgs, run as run_injected};
 pub(crate) use outcome::{FaultsRun, section};
-use plan::Plan;
-use series::Series;
 
 /// Ports to listen on: below those that the kernel gives to connections.
 const PORTS: std::ops::Range<u16> = 25_000..26_000;
@@ -65,7 +66,7 @@ pub(crate) struct FaultsArgs {
     workers: u64,
     /// Place of the store
     #[arg(long, default_value = "disk")]
-    on: On,
+    on: StoreMedium,
     /// SeaweedFS; the one that `make test` installs if not given
     #[arg(long, value_name = "PATH")]
     weed: Option<PathBuf>,
@@ -88,7 +89,7 @@ pub(crate) struct FaultsArgs {
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, ValueEnum, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum On {
+pub(crate) enum StoreMedium {
     /// On a disk.
     #[default]
     Disk,
@@ -96,7 +97,7 @@ pub(crate) enum On {
     S3,
 }
 
-impl On {
+impl StoreMedium {
     fn text(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -122,10 +123,10 @@ pub(crate) fn run(args: &FaultsArgs) -> Result<bool> {
     eprintln!("faults: seed {seed}, {rounds} rounds, in {}", dir.display());
     let begun = Instant::now();
     let service = match args.on {
-        On::Disk => None,
-        On::S3 => Some(service(args, &binary, &dir)?),
+        StoreMedium::Disk => None,
+        StoreMedium::S3 => Some(service(args, &binary, &dir)?),
     };
-    let work = Work {
+    let work = FaultsContext {
         seed,
         binary,
         dir,
@@ -153,7 +154,7 @@ pub(crate) fn run(args: &FaultsArgs) -> Result<bool> {
 fn report(args: &FaultsArgs, run: FaultsRun) -> Result<bool> {
     let passed = run.passed();
     if args.json {
-        crate::bare::say(&serde_json::to_string(&run)?)?;
+        inrush_harness::bare::say(&serde_json::to_string(&run)?)?;
     }
     if let Some(out) = &args.out {
         let mut results = Results::load(out)?;
@@ -167,13 +168,13 @@ fn report(args: &FaultsArgs, run: FaultsRun) -> Result<bool> {
     Ok(passed)
 }
 
-fn service(args: &FaultsArgs, binary: &Path, dir: &Path) -> Result<Service> {
+fn service(args: &FaultsArgs, binary: &Path, dir: &Path) -> Result<S3Service> {
     let program = args
         .weed
         .clone()
         .or_else(|| bucket::default_program(binary));
     let program = program.context("no SeaweedFS: `make test` installs it, or give --weed")?;
-    Service::start(&program, dir, &ports()?)
+    S3Service::start(&program, dir, &ports()?)
 }
 
 /// Ports that nobody listens on now.
@@ -183,17 +184,17 @@ fn ports<const N: usize>() -> Result<[u16; N]> {
 }
 
 /// State that the workers share.
-struct Work {
+struct FaultsContext {
     seed: u64,
     binary: PathBuf,
     dir: PathBuf,
-    service: Option<Service>,
+    service: Option<S3Service>,
     next: AtomicU64,
     end: u64,
     begun: Instant,
 }
 
-impl Work {
+impl FaultsContext {
     fn run(&self, workers: u64) -> FaultsRun {
         let mut all = FaultsRun::default();
         std::thread::scope(|scope| {
@@ -212,7 +213,7 @@ impl Work {
 
     fn work(&self, worker: u64) -> FaultsRun {
         let mut run = FaultsRun::default();
-        let mut series: Option<Series> = None;
+        let mut series: Option<RoundSeries> = None;
         let mut folders = 0;
         loop {
             let number = self.next.fetch_add(1, SeqCst);
@@ -244,8 +245,13 @@ impl Work {
 
     /// One round; the folder for the next one, if there is one. After a round that went wrong there
     /// is none, for what comes after it there would be wrong for the same reason.
-    fn round(&self, number: u64, open: Result<Series>, run: &mut FaultsRun) -> Option<Series> {
-        let plan = Plan::of(self.seed, number);
+    fn round(
+        &self,
+        number: u64,
+        open: Result<RoundSeries>,
+        run: &mut FaultsRun,
+    ) -> Option<RoundSeries> {
+        let plan = RoundPlan::of(self.seed, number);
         let told = run.wrong.len();
         run.rounds += 1;
         let done = open.and_then(|mut open| {
@@ -271,7 +277,7 @@ impl Work {
     }
 
     /// The folder for the next round, if it may serve for another.
-    fn go_on(&self, open: Series, run: &mut FaultsRun) -> Option<Series> {
+    fn go_on(&self, open: RoundSeries, run: &mut FaultsRun) -> Option<RoundSeries> {
         if open.rounds() < SERIES {
             return Some(open);
         }
@@ -279,7 +285,7 @@ impl Work {
         None
     }
 
-    fn finish(&self, open: &Series, run: &mut FaultsRun) {
+    fn finish(&self, open: &RoundSeries, run: &mut FaultsRun) {
         match open.verify() {
             Ok(()) => {
                 // It has served.
@@ -289,13 +295,13 @@ impl Work {
         }
     }
 
-    fn series(&self, name: &str) -> Result<Series> {
+    fn series(&self, name: &str) -> Result<RoundSeries> {
         let bucket = self
             .service
             .as_ref()
             .map(Bucket::new)
             .transpose()?
             .map(Arc::new);
-        Series::new(&self.binary, self.dir.join(name), ports()?, bucket)
+        RoundSeries::new(&self.binary, self.dir.join(name), ports()?, bucket)
     }
 }

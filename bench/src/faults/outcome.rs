@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use inrush_harness::measure::ScenarioCheck;
 use serde::{Deserialize, Serialize};
 
-use super::On;
+use super::StoreMedium;
 use super::injected::Traced;
 use super::plan::Injection;
-use crate::results::Check;
 
 /// Rounds that the page asks for.
 const ROUNDS_WANTED: u64 = 1_000;
@@ -20,7 +20,7 @@ const TOLD_MAX: usize = 40;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FaultsRun {
     pub(crate) seed: u64,
-    pub(crate) on: On,
+    pub(crate) on: StoreMedium,
     /// Rounds that were carried out.
     pub(crate) rounds: u64,
     pub(crate) seconds: f64,
@@ -156,10 +156,11 @@ pub(super) fn add(runs: &mut Vec<FaultsRun>, run: FaultsRun) {
 }
 
 /// Checks of all runs together.
-fn checks(runs: &[FaultsRun]) -> Vec<Check> {
+fn checks(runs: &[FaultsRun]) -> Vec<ScenarioCheck> {
     let sum = |of: fn(&FaultsRun) -> u64| runs.iter().map(of).sum::<u64>();
-    let none =
-        |what: &str, bad: u64, of: String| Check::new(what, format!("{bad} of {of}"), bad == 0);
+    let none = |what: &str, bad: u64, of: String| {
+        ScenarioCheck::new(what, format!("{bad} of {of}"), bad == 0)
+    };
     let acked = || format!("{} acknowledged over RELP", sum(|r| r.acked));
     vec![
         none(
@@ -192,7 +193,7 @@ fn checks(runs: &[FaultsRun]) -> Vec<Check> {
                 sum(|r| r.expired)
             ),
         ),
-        Check::new(
+        ScenarioCheck::new(
             "nothing else is odd",
             format!(
                 "{} rounds without an end, {} refused, {} things told",
@@ -212,12 +213,12 @@ pub(crate) fn section(page: &mut String, runs: &[FaultsRun]) {
         return;
     }
     let rounds: u64 = runs.iter().map(|run| run.rounds).sum();
-    let enough = Check::new(
+    let enough = ScenarioCheck::new(
         "at least 1,000 rounds",
         rounds.to_string(),
         rounds >= ROUNDS_WANTED,
     );
-    let checks: Vec<Check> = std::iter::once(enough).chain(checks(runs)).collect();
+    let checks: Vec<ScenarioCheck> = std::iter::once(enough).chain(checks(runs)).collect();
     let passed = checks.iter().all(|check| check.passed);
     let verdict = if passed { "passed" } else { "failed" };
     let _ = writeln!(

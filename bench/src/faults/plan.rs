@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// The error of a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub(crate) enum Failure {
+pub(crate) enum CallError {
     /// The device failed.
     Eio,
     /// The disk is full.
@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     Emfile,
 }
 
-impl Failure {
+impl CallError {
     pub(super) const ALL: [Self; 3] = [Self::Eio, Self::Enospc, Self::Emfile];
 
     /// As the manual calls it.
@@ -52,7 +52,7 @@ pub(crate) enum Moment {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Injection {
     pub(crate) call: String,
-    pub(crate) failure: Failure,
+    pub(crate) failure: CallError,
     pub(crate) moment: Moment,
     /// Beginning of the thread's name.
     pub(crate) thread: String,
@@ -81,16 +81,16 @@ impl Injection {
 
     pub(super) fn errno(&self) -> i32 {
         match self.failure {
-            Failure::Eio => libc::EIO,
-            Failure::Enospc => libc::ENOSPC,
-            Failure::Emfile => libc::EMFILE,
+            CallError::Eio => libc::EIO,
+            CallError::Enospc => libc::ENOSPC,
+            CallError::Emfile => libc::EMFILE,
         }
     }
 }
 
 /// Requests to a bucket that are answered badly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Target {
+pub(super) enum FaultyRequest {
     Any,
     /// The making of a commit.
     Commit,
@@ -104,7 +104,7 @@ pub(super) enum Target {
 
 /// The way in which they are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(super) enum BucketAnswer {
     Whole,
     Slow,
     /// 503, and nothing was done.
@@ -123,9 +123,9 @@ pub(super) enum Answer {
 
 /// Answers to the requests of one life.
 #[derive(Clone, Debug)]
-pub(super) struct Answers {
-    pub(super) target: Target,
-    pub(super) answer: Answer,
+pub(super) struct AnswerPlan {
+    pub(super) target: FaultyRequest,
+    pub(super) answer: BucketAnswer,
     /// Number of the first of these requests, counted from 1.
     nth: u32,
     /// Number of them in a row.
@@ -134,7 +134,7 @@ pub(super) struct Answers {
     well: u32,
 }
 
-impl Answers {
+impl AnswerPlan {
     pub(super) fn hits(&self, number: u32) -> bool {
         let Some(past) = number.checked_sub(self.nth) else {
             return false;
@@ -226,15 +226,15 @@ const UPKEEP_LIFE_MS_MAX: u64 = 2_600;
 
 /// A round.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct RoundPlan {
     pub(super) injection: Injection,
-    pub(super) answers: Answers,
+    pub(super) answers: AnswerPlan,
     pub(super) ending: Ending,
     /// Milliseconds that the life lasts after it is ready.
     pub(super) life_ms: u64,
 }
 
-impl Plan {
+impl RoundPlan {
     /// Round `number` of a seed. Calls and failures take turns, so that each comes up as often.
     pub(super) fn of(seed: u64, number: u64) -> Self {
         let mut chance = fastrand::Rng::with_seed(seed.wrapping_mul(1_000_003) ^ number);
@@ -244,7 +244,7 @@ impl Plan {
             .collect();
         let at = usize::try_from(number).unwrap_or(0);
         let (thread, call, calls) = pairs[at % pairs.len()];
-        let failure = Failure::ALL[at / pairs.len() % Failure::ALL.len()];
+        let failure = CallError::ALL[at / pairs.len() % CallError::ALL.len()];
         let ending = match chance.u32(..100) {
             0..60 => Ending::Kill,
             60..80 => Ending::Stop,
@@ -283,30 +283,30 @@ impl Plan {
     }
 }
 
-fn answers(chance: &mut fastrand::Rng) -> Answers {
+fn answers(chance: &mut fastrand::Rng) -> AnswerPlan {
     let targets = [
-        Target::Commit,
-        Target::Commit,
-        Target::File,
-        Target::Any,
-        Target::Put,
-        Target::Get,
-        Target::List,
-        Target::Delete,
+        FaultyRequest::Commit,
+        FaultyRequest::Commit,
+        FaultyRequest::File,
+        FaultyRequest::Any,
+        FaultyRequest::Put,
+        FaultyRequest::Get,
+        FaultyRequest::List,
+        FaultyRequest::Delete,
     ];
     let answers = [
-        Answer::Lost,
-        Answer::Lost,
-        Answer::DoneAndBusy,
-        Answer::Late,
-        Answer::Busy,
-        Answer::Cut,
-        Answer::Half,
-        Answer::Slow,
+        BucketAnswer::Lost,
+        BucketAnswer::Lost,
+        BucketAnswer::DoneAndBusy,
+        BucketAnswer::Late,
+        BucketAnswer::Busy,
+        BucketAnswer::Cut,
+        BucketAnswer::Half,
+        BucketAnswer::Slow,
     ];
-    Answers {
-        target: chance.choice(targets).unwrap_or(Target::Any),
-        answer: chance.choice(answers).unwrap_or(Answer::Lost),
+    AnswerPlan {
+        target: chance.choice(targets).unwrap_or(FaultyRequest::Any),
+        answer: chance.choice(answers).unwrap_or(BucketAnswer::Lost),
         nth: chance.u32(1..6),
         row: chance.choice([1, 1, 2, 4, 8]).unwrap_or(1),
         well: chance.choice([0, 1, 3]).unwrap_or(0),
@@ -320,7 +320,7 @@ mod tests {
     fn injection(nth: u32, every: u32, times: usize) -> Injection {
         Injection {
             call: String::new(),
-            failure: Failure::Eio,
+            failure: CallError::Eio,
             moment: Moment::Before,
             thread: String::new(),
             nth,
@@ -349,14 +349,14 @@ mod tests {
 
     #[test]
     fn answers_are_bad_in_rows() {
-        let of = |well| Answers {
-            target: Target::Any,
-            answer: Answer::Lost,
+        let of = |well| AnswerPlan {
+            target: FaultyRequest::Any,
+            answer: BucketAnswer::Lost,
             nth: 2,
             row: 2,
             well,
         };
-        let hits = |answers: &Answers| (1..9).filter(|n| answers.hits(*n)).collect::<Vec<u32>>();
+        let hits = |answers: &AnswerPlan| (1..9).filter(|n| answers.hits(*n)).collect::<Vec<u32>>();
         assert_eq!(hits(&of(0)), [2, 3]);
         assert_eq!(hits(&of(3)), [2, 3, 7, 8]);
     }
@@ -365,11 +365,11 @@ mod tests {
     #[test]
     fn every_call_of_every_thread_fails_with_every_error_within_a_thousand_rounds() {
         let pairs: usize = TARGETS.iter().map(|(_, calls)| calls.len()).sum();
-        let plans = (0..1_000).map(|number| Plan::of(1, number).injection);
+        let plans = (0..1_000).map(|number| RoundPlan::of(1, number).injection);
         let all: std::collections::BTreeSet<_> = plans
             .map(|plan| (plan.thread, plan.call, plan.failure))
             .collect();
-        assert_eq!(all.len(), pairs * Failure::ALL.len());
+        assert_eq!(all.len(), pairs * CallError::ALL.len());
         let known = |call: &&str| {
             super::super::calls::CALLS
                 .iter()

@@ -5,13 +5,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use inrush_harness::child::{ChildProcess, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::injected::{PID, Traced};
 use super::plan::Injection;
-use crate::child::{Served, wait};
 
 /// Time that the admin API may take to answer: a debug build searches slowly.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -23,8 +23,8 @@ const END_MAX: Duration = Duration::from_secs(40);
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// One life.
-pub(super) struct Process {
-    served: Served,
+pub(super) struct FaultsProcess {
+    served: ChildProcess,
     pid: Pid,
     agent: ureq::Agent,
     base: String,
@@ -33,13 +33,13 @@ pub(super) struct Process {
 }
 
 /// Things that stay the same in all lives of a series.
-pub(super) struct House {
+pub(super) struct SeriesSettings {
     pub(super) binary: PathBuf,
     pub(super) dir: PathBuf,
     pub(super) admin_port: u16,
 }
 
-impl House {
+impl SeriesSettings {
     fn command(&self) -> Vec<String> {
         let config = self.dir.join("inrush.yaml");
         let words = [&self.binary, Path::new("run"), Path::new("-c"), &config];
@@ -47,7 +47,7 @@ impl House {
     }
 
     /// Starts the process; with an injection, under our own eyes.
-    pub(super) fn start(&self, injection: Option<&Injection>) -> Result<Process> {
+    pub(super) fn start(&self, injection: Option<&Injection>) -> Result<FaultsProcess> {
         let words = self.command();
         let report = self.dir.join("injected.json");
         let mut command = match injection {
@@ -70,7 +70,7 @@ impl House {
         command
             .current_dir(&self.dir)
             .env("INRUSH_FAULTS_KEY", "hush");
-        let mut served = Served::start("inrush", &mut command)?;
+        let mut served = ChildProcess::start("inrush", &mut command)?;
         let pid = match injection {
             None => served.pid().to_string(),
             Some(_) => {
@@ -84,7 +84,7 @@ impl House {
             .http_status_as_error(false)
             .proxy(None)
             .build();
-        Ok(Process {
+        Ok(FaultsProcess {
             served,
             pid: Pid::from_raw(pid.parse()?),
             agent: agent.into(),
@@ -95,7 +95,7 @@ impl House {
     }
 }
 
-impl Process {
+impl FaultsProcess {
     /// Waits until it listens everywhere, or, killed by us at a fault, is gone.
     pub(super) fn ready(&mut self) -> Result<()> {
         loop {

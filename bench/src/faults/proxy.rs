@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use inrush_harness::child::wait;
 
-use super::plan::{Answer, Answers, Target};
-use crate::child::wait;
+use super::plan::{AnswerPlan, BucketAnswer, FaultyRequest};
 
 /// Time for which a connection to the service may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -21,8 +21,8 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: applicat
     Content-Length: 45\r\n\r\n<Error><Code>ServiceUnavailable</Code></Error>";
 
 #[derive(Default)]
-struct State {
-    answers: Option<Answers>,
+struct ProxyState {
+    answers: Option<AnswerPlan>,
     /// Requests so far that the plan is about.
     counted: u32,
     done: BTreeMap<String, u64>,
@@ -30,17 +30,17 @@ struct State {
 
 /// The proxy; its threads live as long as this process.
 pub(super) struct Proxy {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ProxyState>>,
     port: u16,
 }
 
 /// A request or an answer, as it came.
-struct Message {
+struct HttpMessage {
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<ProxyState>) -> MutexGuard<'_, ProxyState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -48,7 +48,7 @@ impl Proxy {
     pub(super) fn start(service: u16) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("the proxy")?;
         let port = listener.local_addr()?.port();
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(ProxyState::default()));
         let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -63,7 +63,7 @@ impl Proxy {
         self.port
     }
 
-    pub(super) fn set(&self, answers: Option<Answers>) {
+    pub(super) fn set(&self, answers: Option<AnswerPlan>) {
         let mut state = lock(&self.state);
         state.answers = answers;
         state.counted = 0;
@@ -78,24 +78,24 @@ impl Proxy {
 }
 
 /// The answer that a request is to get.
-fn decide(state: &Mutex<State>, line: &str) -> Answer {
+fn decide(state: &Mutex<ProxyState>, line: &str) -> BucketAnswer {
     let mut state = lock(state);
     let Some(answers) = state.answers.clone() else {
-        return Answer::Whole;
+        return BucketAnswer::Whole;
     };
     if !answers.target.is(line) {
-        return Answer::Whole;
+        return BucketAnswer::Whole;
     }
     state.counted += 1;
     if !answers.hits(state.counted) {
-        return Answer::Whole;
+        return BucketAnswer::Whole;
     }
     let name = format!("{:?} {:?}", answers.target, answers.answer);
     *state.done.entry(name).or_default() += 1;
     answers.answer
 }
 
-impl Target {
+impl FaultyRequest {
     /// True if a request with this first line is meant.
     fn is(self, line: &str) -> bool {
         let put = line.starts_with("PUT ");
@@ -111,7 +111,7 @@ impl Target {
     }
 }
 
-fn serve(stream: TcpStream, service: u16, state: &Mutex<State>) {
+fn serve(stream: TcpStream, service: u16, state: &Mutex<ProxyState>) {
     let Ok(mut out) = stream.try_clone() else {
         return;
     };
@@ -124,31 +124,31 @@ fn serve(stream: TcpStream, service: u16, state: &Mutex<State>) {
         let answer = decide(state, &line);
         let ask = || forward(service, &request, head_only);
         let told = match answer {
-            Answer::Whole => ask().map(|answer| answer.bytes()),
-            Answer::Slow => {
+            BucketAnswer::Whole => ask().map(|answer| answer.bytes()),
+            BucketAnswer::Slow => {
                 wait(Duration::from_millis(300));
                 ask().map(|answer| answer.bytes())
             }
-            Answer::Busy => Some(BUSY.to_vec()),
-            Answer::DoneAndBusy => ask().map(|_| BUSY.to_vec()),
-            Answer::Cut => None,
-            Answer::Lost => {
+            BucketAnswer::Busy => Some(BUSY.to_vec()),
+            BucketAnswer::DoneAndBusy => ask().map(|_| BUSY.to_vec()),
+            BucketAnswer::Cut => None,
+            BucketAnswer::Lost => {
                 ask();
                 None
             }
-            Answer::Late => {
+            BucketAnswer::Late => {
                 drop(out.shutdown(std::net::Shutdown::Both));
                 wait(Duration::from_millis(700));
                 ask();
                 None
             }
-            Answer::Half => ask().map(|answer| {
+            BucketAnswer::Half => ask().map(|answer| {
                 let bytes = answer.bytes();
                 bytes[..bytes.len() / 2].to_vec()
             }),
         };
         let Some(bytes) = told else { break };
-        if out.write_all(&bytes).is_err() || answer == Answer::Half {
+        if out.write_all(&bytes).is_err() || answer == BucketAnswer::Half {
             break;
         }
     }
@@ -156,7 +156,7 @@ fn serve(stream: TcpStream, service: u16, state: &Mutex<State>) {
     let _ = out.shutdown(std::net::Shutdown::Both);
 }
 
-impl Message {
+impl HttpMessage {
     fn bytes(self) -> Vec<u8> {
         let mut bytes = self.head;
         bytes.extend_from_slice(&self.body);
@@ -165,7 +165,7 @@ impl Message {
 }
 
 /// Has the service carry out a request; its answer.
-fn forward(service: u16, request: &Message, head_only: bool) -> Option<Message> {
+fn forward(service: u16, request: &HttpMessage, head_only: bool) -> Option<HttpMessage> {
     let mut stream = TcpStream::connect(("127.0.0.1", service)).ok()?;
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(SILENCE_MAX)).ok()?;
@@ -175,7 +175,7 @@ fn forward(service: u16, request: &Message, head_only: bool) -> Option<Message> 
 }
 
 /// Reads a request or an answer, its body as it is encoded; nothing if it is not whole.
-fn read(input: &mut impl BufRead, head_only: bool) -> Option<Message> {
+fn read(input: &mut impl BufRead, head_only: bool) -> Option<HttpMessage> {
     let (mut head, mut length, mut chunked) = (Vec::new(), 0, false);
     loop {
         let from = head.len();
@@ -195,7 +195,7 @@ fn read(input: &mut impl BufRead, head_only: bool) -> Option<Message> {
     }
     let mut body = Vec::new();
     if head_only {
-        return Some(Message { head, body });
+        return Some(HttpMessage { head, body });
     }
     if chunked {
         read_chunks(input, &mut body)?;
@@ -203,7 +203,7 @@ fn read(input: &mut impl BufRead, head_only: bool) -> Option<Message> {
         body = vec![0; length];
         input.read_exact(&mut body).ok()?;
     }
-    Some(Message { head, body })
+    Some(HttpMessage { head, body })
 }
 
 fn read_chunks(input: &mut impl BufRead, body: &mut Vec<u8>) -> Option<()> {

@@ -6,8 +6,8 @@
 //! * Every round has lane numbers of its own, so no event is mistaken for that of an earlier round.
 //!
 //! # States
-//! `Series::round` runs a life under faults, restarts unless that life heals, drains, compares and
-//! ends the process.
+//! `RoundSeries::round` runs a life under faults, restarts unless that life heals, drains, compares
+//! and ends the process.
 //!
 //! # Limits
 //! `DRAIN_MAX` bounds the drain, `SETTLE_MAX` the wait for sums that agree. Lane numbers have two
@@ -20,17 +20,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::child::{wait, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::bucket::Bucket;
 use super::commits::Commits;
-use super::judge::{self, Found};
+use super::judge::{self, LaneArrivals};
 use super::outcome::FaultsRun;
-use super::plan::{Ending, Plan};
-use super::process::{House, LOOK_EVERY, Process};
-use crate::child::{wait, wait_until};
-use crate::crash::{Kind, Lane, Stage, relp};
+use super::plan::{Ending, RoundPlan};
+use super::process::{FaultsProcess, LOOK_EVERY, SeriesSettings};
+use crate::crash::{EventLane, LaneProtocol, RunControl, relp};
 
 /// Time that all events may take to be delivered once nothing fails any more.
 const DRAIN_MAX: Duration = Duration::from_secs(90);
@@ -46,8 +46,8 @@ pub(super) const KEPT: &str = "main";
 pub(super) const BRIEF: &str = "brief";
 
 /// Rounds in one folder.
-pub(super) struct Series {
-    house: House,
+pub(super) struct RoundSeries {
+    house: SeriesSettings,
     ports: [u16; 2],
     bucket: Option<Arc<Bucket>>,
     /// Of the folder in the bucket.
@@ -66,8 +66,8 @@ pub(super) struct Series {
 
 /// The senders of one round; they end with it.
 struct Senders {
-    stage: Arc<Stage>,
-    lanes: [Arc<Lane>; 2],
+    stage: Arc<RunControl>,
+    lanes: [Arc<EventLane>; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -79,10 +79,16 @@ impl Drop for Senders {
 
 impl Senders {
     fn start(ids: u8, ports: [u16; 2]) -> Self {
-        let stage = Arc::new(Stage::default());
-        let lane = |at: u8| Arc::new(Lane::new(ids + at, Kind::Relp, ports[usize::from(at)]));
+        let stage = Arc::new(RunControl::default());
+        let lane = |at: u8| {
+            Arc::new(EventLane::new(
+                ids + at,
+                LaneProtocol::Relp,
+                ports[usize::from(at)],
+            ))
+        };
         let lanes = [lane(0), lane(1)];
-        let start = |lane: &Arc<Lane>| {
+        let start = |lane: &Arc<EventLane>| {
             let (lane, stage) = (Arc::clone(lane), Arc::clone(&stage));
             std::thread::spawn(move || relp::run(&lane, &stage))
         };
@@ -98,7 +104,7 @@ impl Senders {
     }
 }
 
-impl Series {
+impl RoundSeries {
     /// In a folder that is empty.
     pub(super) fn new(
         binary: &Path,
@@ -113,7 +119,7 @@ impl Series {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        let house = House {
+        let house = SeriesSettings {
             binary: binary.to_owned(),
             dir,
             admin_port: ports[0],
@@ -166,7 +172,7 @@ impl Series {
     }
 
     /// One round; what was wrong is in `run`.
-    pub(super) fn round(&mut self, plan: &Plan, run: &mut FaultsRun) -> Result<()> {
+    pub(super) fn round(&mut self, plan: &RoundPlan, run: &mut FaultsRun) -> Result<()> {
         let senders = Senders::start(2 * self.rounds, self.ports);
         self.rounds += 1;
         let mut process = self.under_faults(plan, &senders, run)?;
@@ -182,9 +188,9 @@ impl Series {
     /// Has everything delivered, and compares.
     fn settle(
         &mut self,
-        process: &mut Process,
+        process: &mut FaultsProcess,
         senders: &Senders,
-        plan: &Plan,
+        plan: &RoundPlan,
         run: &mut FaultsRun,
     ) -> Result<()> {
         senders.stage.call_last();
@@ -215,7 +221,12 @@ impl Series {
 
     /// The life in which something fails, and the start after it. Returns the process that is to
     /// deliver everything.
-    fn under_faults(&self, plan: &Plan, senders: &Senders, run: &mut FaultsRun) -> Result<Process> {
+    fn under_faults(
+        &self,
+        plan: &RoundPlan,
+        senders: &Senders,
+        run: &mut FaultsRun,
+    ) -> Result<FaultsProcess> {
         let traced = self.bucket.is_none();
         if let Some(bucket) = &self.bucket {
             bucket.begin(&plan.answers);
@@ -270,12 +281,17 @@ impl Series {
     }
 
     /// Compares what was acknowledged with what is there.
-    fn judge(&mut self, process: &Process, senders: &Senders, run: &mut FaultsRun) -> Result<()> {
+    fn judge(
+        &mut self,
+        process: &FaultsProcess,
+        senders: &Senders,
+        run: &mut FaultsRun,
+    ) -> Result<()> {
         let tape = self.tape()?;
         let mut copies_kept = 0;
         for (lane, index) in senders.lanes.iter().zip([KEPT, BRIEF]) {
             let account = lane.account().clone();
-            let found = Found {
+            let found = LaneArrivals {
                 stored: stored(process, lane.id)?,
                 taped: tape.get(&lane.id).cloned().unwrap_or_default(),
             };
@@ -299,7 +315,7 @@ impl Series {
     /// wrong stays wrong.
     fn judge_sums(
         &mut self,
-        process: &Process,
+        process: &FaultsProcess,
         copies_kept: u64,
         run: &mut FaultsRun,
     ) -> Result<()> {
@@ -322,7 +338,7 @@ impl Series {
 
     fn wrong_sums(
         &mut self,
-        process: &Process,
+        process: &FaultsProcess,
         kept_expected: u64,
         run: &mut FaultsRun,
     ) -> Result<Vec<String>> {
@@ -392,7 +408,7 @@ impl Series {
 }
 
 /// Waits until everything sent is answered and delivered.
-fn drained(process: &mut Process, senders: &Senders) -> Result<()> {
+fn drained(process: &mut FaultsProcess, senders: &Senders) -> Result<()> {
     let deadline = Instant::now() + DRAIN_MAX;
     loop {
         let ledger = process.ledger()?;
@@ -417,7 +433,7 @@ fn drained(process: &mut Process, senders: &Senders) -> Result<()> {
 }
 
 /// Events of a lane that the store has, with how often.
-fn stored(process: &Process, lane: u8) -> Result<BTreeMap<u32, u32>> {
+fn stored(process: &FaultsProcess, lane: u8) -> Result<BTreeMap<u32, u32>> {
     let mark = crate::crash::MARK;
     let rows = process.sql(&format!(
         "select substr(raw, strpos(raw, '{mark}') + {}, 10) as n, count(*) from events \

@@ -21,7 +21,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::calls::{self, At, Call};
+use super::calls::{self, FileArgument, SystemCall};
 use super::injected::{InjectedArgs, PID, Traced};
 use super::plan::{Injection, Moment};
 
@@ -39,14 +39,14 @@ enum Role {
     Left,
 }
 
-struct Thread {
+struct TracedThread {
     role: Role,
     /// Within a call: what is to be done at its end.
-    call: Option<End>,
+    call: Option<ExitAction>,
 }
 
 /// The deed that is due at the end of a call.
-enum End {
+enum ExitAction {
     Nothing,
     /// It failed with this: skipped, or told so after it was carried out.
     Fails {
@@ -61,7 +61,7 @@ struct Tracer {
     prefix: String,
     injection: Option<Injection>,
     leader: Pid,
-    threads: HashMap<Pid, Thread>,
+    threads: HashMap<Pid, TracedThread>,
     memory: Option<File>,
     /// Calls so far that the injection is about.
     counted: u32,
@@ -86,7 +86,7 @@ pub(super) fn run(args: &InjectedArgs) -> Result<bool> {
     let options =
         Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
     ptrace::seize(leader, options).context("ptrace")?;
-    crate::bare::say(&format!("{PID}{leader}"))?;
+    inrush_harness::bare::say(&format!("{PID}{leader}"))?;
     kill(leader, Signal::SIGCONT)?;
     let mut tracer = Tracer {
         root: args
@@ -102,7 +102,7 @@ pub(super) fn run(args: &InjectedArgs) -> Result<bool> {
         cut: None,
         traced: Traced::default(),
     };
-    tracer.threads.insert(leader, Thread::new(Role::Left));
+    tracer.threads.insert(leader, TracedThread::new(Role::Left));
     let code = tracer.follow()?;
     // It has been waited for; this only says so to the library.
     let _ = child.try_wait();
@@ -111,7 +111,7 @@ pub(super) fn run(args: &InjectedArgs) -> Result<bool> {
     Ok(code == Some(0))
 }
 
-impl Thread {
+impl TracedThread {
     fn new(role: Role) -> Self {
         Self { role, call: None }
     }
@@ -147,7 +147,7 @@ impl Tracer {
     /// Lets a thread go on, to its next call if it is watched. It may be dead by now.
     fn resume(&mut self, thread: Pid, signal: Option<Signal>) {
         let known = self.threads.entry(thread);
-        let state = known.or_insert_with(|| Thread::new(Role::Nameless(0)));
+        let state = known.or_insert_with(|| TracedThread::new(Role::Nameless(0)));
         let _ = match state.role {
             Role::Left => ptrace::cont(thread, signal),
             Role::Nameless(_) | Role::Watched(_) => ptrace::syscall(thread, signal),
@@ -174,42 +174,42 @@ impl Tracer {
         self.resume(thread, None);
     }
 
-    fn begin_call(&mut self, thread: Pid, registers: user_regs_struct) -> End {
+    fn begin_call(&mut self, thread: Pid, registers: user_regs_struct) -> ExitAction {
         let Some(state) = self.threads.get(&thread) else {
-            return End::Nothing;
+            return ExitAction::Nothing;
         };
         let name = match &state.role {
-            Role::Left => return End::Nothing,
+            Role::Left => return ExitAction::Nothing,
             Role::Nameless(calls) => {
                 let role = self.named(&registers, *calls);
                 if let Some(state) = self.threads.get_mut(&thread) {
                     state.role = role;
                 }
-                return End::Nothing;
+                return ExitAction::Nothing;
             }
             Role::Watched(name) => name.clone(),
         };
         let Some(call) = calls::of_number(registers.orig_rax) else {
-            return End::Nothing;
+            return ExitAction::Nothing;
         };
         let Some(path) = self.path_of(call, &registers) else {
-            return End::Nothing;
+            return ExitAction::Nothing;
         };
         let seen = format!("{name} {}", call.name);
         *self.traced.seen.entry(seen).or_default() += 1;
         let Some(injection) = self.injection.clone() else {
-            return End::Nothing;
+            return ExitAction::Nothing;
         };
         if call.writes && self.cut == Some(thread) {
             self.cut = None;
             return self.fail(thread, registers, &injection, false);
         }
         if call.name != injection.call || !name.starts_with(&injection.thread) {
-            return End::Nothing;
+            return ExitAction::Nothing;
         }
         self.counted += 1;
         if !injection.hits(self.counted, self.traced.hits.len()) {
-            return End::Nothing;
+            return ExitAction::Nothing;
         }
         self.traced
             .hits
@@ -221,24 +221,28 @@ impl Tracer {
         &mut self,
         thread: Pid,
         mut registers: user_regs_struct,
-        call: &Call,
+        call: &SystemCall,
         injection: &Injection,
-    ) -> End {
+    ) -> ExitAction {
         let kills = injection.kill_at == Some(self.traced.hits.len());
         match injection.moment {
             Moment::After if call.changes => match kills {
-                true => End::Kill,
+                true => ExitAction::Kill,
                 false => self.fail(thread, registers, injection, true),
             },
             Moment::Half if call.writes && registers.rdx > 1 => {
                 registers.rdx /= 2;
                 let _ = ptrace::setregs(thread, registers);
                 self.cut = Some(thread);
-                if kills { End::Kill } else { End::Nothing }
+                if kills {
+                    ExitAction::Kill
+                } else {
+                    ExitAction::Nothing
+                }
             }
             _ if kills => {
                 self.kill();
-                End::Nothing
+                ExitAction::Nothing
             }
             _ => self.fail(thread, registers, injection, false),
         }
@@ -251,21 +255,21 @@ impl Tracer {
         mut registers: user_regs_struct,
         injection: &Injection,
         after: bool,
-    ) -> End {
+    ) -> ExitAction {
         if !after {
             // No call has this number.
             registers.orig_rax = u64::MAX;
             let _ = ptrace::setregs(thread, registers);
         }
         let errno = injection.errno();
-        End::Fails { errno, after }
+        ExitAction::Fails { errno, after }
     }
 
-    fn end_call(&mut self, thread: Pid, mut registers: user_regs_struct, end: &End) {
+    fn end_call(&mut self, thread: Pid, mut registers: user_regs_struct, end: &ExitAction) {
         match end {
-            End::Nothing => {}
-            End::Kill => self.kill(),
-            End::Fails { errno, after } => {
+            ExitAction::Nothing => {}
+            ExitAction::Kill => self.kill(),
+            ExitAction::Fails { errno, after } => {
                 // A call that failed by itself has had no effect.
                 if !after || (registers.rax as i64) >= 0 {
                     registers.rax = i64::from(-errno) as u64;
@@ -297,12 +301,12 @@ impl Tracer {
     }
 
     /// The file below the folder that a call is for, relative to it.
-    fn path_of(&mut self, call: &Call, registers: &user_regs_struct) -> Option<String> {
+    fn path_of(&mut self, call: &SystemCall, registers: &user_regs_struct) -> Option<String> {
         let arguments = [registers.rdi, registers.rsi, registers.rdx];
         let path = match call.at {
-            At::Descriptor(at) => self.path_of_descriptor(arguments[at])?,
-            At::Path(at) => PathBuf::from(self.text_at(arguments[at], PATH_BYTES_MAX)?),
-            At::Either(at) => match self.text_at(arguments[at], PATH_BYTES_MAX)? {
+            FileArgument::Descriptor(at) => self.path_of_descriptor(arguments[at])?,
+            FileArgument::Path(at) => PathBuf::from(self.text_at(arguments[at], PATH_BYTES_MAX)?),
+            FileArgument::Either(at) => match self.text_at(arguments[at], PATH_BYTES_MAX)? {
                 text if text.is_empty() => self.path_of_descriptor(arguments[at - 1])?,
                 text => PathBuf::from(text),
             },

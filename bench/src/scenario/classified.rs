@@ -16,20 +16,20 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use inrush_classify::Pack;
-use inrush_classify::pack::{Part, When};
+use inrush_classify::pack::{EventPart, RuleCondition};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, LoadShape, MessageText, Wire};
+use inrush_harness::subject::{AcceptedSubject, BenchSubject, SinkProcess, SyslogNg, User};
 
 use super::cost::{bare_arm, pilot};
 use super::rounds::{Arm, limit, rounds};
 use super::{REFERENCE, tell};
 use crate::classify::synthetic;
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Shape, Text, Wire};
-use crate::subject::{Accepted, Sink, Subject, SyslogNg, User};
 
 /// Ten connections that repeat the file of messages.
-const MIXED: Shape = Shape {
-    text: Text::File,
+const MIXED: LoadShape = LoadShape {
+    text: MessageText::File,
     ..REFERENCE
 };
 
@@ -46,7 +46,7 @@ const MANY_RATIO: f64 = 1.10;
 
 /// Contender that is measured.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Who {
+pub(super) enum ClassifyContender {
     /// Inrush without packs.
     Off,
     /// With all of them.
@@ -61,7 +61,7 @@ pub(super) enum Who {
     PeerValues,
 }
 
-impl Who {
+impl ClassifyContender {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Off => "inrush, no packs",
@@ -74,7 +74,7 @@ impl Who {
     }
 
     /// True if it can be measured here.
-    pub(super) fn is_there(self, lab: &Lab) -> bool {
+    pub(super) fn is_there(self, lab: &BenchHarness) -> bool {
         match self {
             Self::Peer | Self::PeerRules | Self::PeerValues => {
                 lab.terms.peers && SyslogNg::installed()
@@ -86,22 +86,22 @@ impl Who {
 
 /// The destination.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum To {
+pub(super) enum ClassifyDestination {
     Nowhere,
     Hec,
     Store,
 }
 
 /// Messages that are sent, and the shape of the load.
-pub(super) struct Load {
-    pub(super) shape: Shape,
+pub(super) struct MessageLoad {
+    pub(super) shape: LoadShape,
     /// Messages, one a line.
     pub(super) file: PathBuf,
     /// Description of the messages, for the report.
     pub(super) words: String,
 }
 
-impl Load {
+impl MessageLoad {
     /// True if all messages have a header of RFC 5424: a version behind the PRI.
     fn is_rfc5424(&self) -> bool {
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Load {
     }
 
     /// The messages of the lab over ten connections.
-    fn of(lab: &Lab) -> Self {
+    fn of(lab: &BenchHarness) -> Self {
         Self {
             shape: MIXED,
             file: lab.messages.file.clone(),
@@ -123,10 +123,10 @@ impl Load {
 }
 
 /// Set-up of the contenders: load, destination and rules.
-pub(super) struct Bench<'a> {
-    lab: &'a Lab,
-    load: Load,
-    to: To,
+pub(super) struct ClassifySetup<'a> {
+    lab: &'a BenchHarness,
+    load: MessageLoad,
+    to: ClassifyDestination,
     rules: String,
     /// Rules in `rules` that are ours.
     pub(super) count: usize,
@@ -135,11 +135,17 @@ pub(super) struct Bench<'a> {
 }
 
 /// To a blackhole: what the packs cost.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
-    let arms = [Who::Packs, Who::Off, Who::Many, Who::Peer, Who::PeerRules];
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
+    let arms = [
+        ClassifyContender::Packs,
+        ClassifyContender::Off,
+        ClassifyContender::Many,
+        ClassifyContender::Peer,
+        ClassifyContender::PeerRules,
+    ];
     let shows = "a mixed load of real messages over TCP, 10 connections, to a blackhole, with and \
                  without the packs";
-    measure(lab, shows, To::Nowhere, &arms, |cells| {
+    measure(lab, shows, ClassifyDestination::Nowhere, &arms, |cells| {
         vec![
             limit(&cells[0], US),
             at_most("5,000 more rules cost", &cells[2], &cells[0], MANY_RATIO),
@@ -149,31 +155,41 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// To a HEC endpoint: the whole way.
-pub(super) fn run_hec(lab: &Lab) -> Result<Scenario> {
-    let arms = [Who::Packs, Who::Off, Who::PeerRules];
+pub(super) fn run_hec(lab: &BenchHarness) -> Result<ScenarioResult> {
+    let arms = [
+        ClassifyContender::Packs,
+        ClassifyContender::Off,
+        ClassifyContender::PeerRules,
+    ];
     let shows = "a mixed load of real messages over TCP, 10 connections, recognised, to a HEC \
                  endpoint without gzip";
-    measure(lab, shows, To::Hec, &arms, |cells| {
+    measure(lab, shows, ClassifyDestination::Hec, &arms, |cells| {
         vec![limit(&cells[0], HEC_US), cells[0].accounts()]
     })
 }
 
 /// Into the store: what its many indexes cost.
-pub(super) fn run_store(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run_store(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "a mixed load of real messages over TCP, 10 connections, into the store, with and \
                  without the packs";
-    measure(lab, shows, To::Store, &[Who::Packs, Who::Off], |cells| {
-        vec![
-            at_most("the packs cost", &cells[0], &cells[1], STORE_RATIO),
-            cells[0].accounts(),
-        ]
-    })
+    measure(
+        lab,
+        shows,
+        ClassifyDestination::Store,
+        &[ClassifyContender::Packs, ClassifyContender::Off],
+        |cells| {
+            vec![
+                at_most("the packs cost", &cells[0], &cells[1], STORE_RATIO),
+                cells[0].accounts(),
+            ]
+        },
+    )
 }
 
 /// The check that one costs so many times what the other does.
-fn at_most(what: &str, one: &Cell, other: &Cell, times: f64) -> Check {
+fn at_most(what: &str, one: &Cell, other: &Cell, times: f64) -> ScenarioCheck {
     let ratio = of_rounds(one, other);
-    Check::new(
+    ScenarioCheck::new(
         format!("{what} at most {times} × as much"),
         ratio.map_or("no figure".into(), |ratio| format!("{ratio:.3}")),
         ratio.is_some_and(|ratio| ratio <= times),
@@ -192,14 +208,14 @@ fn of_rounds(one: &Cell, other: &Cell) -> Option<f64> {
 }
 
 fn measure(
-    lab: &Lab,
+    lab: &BenchHarness,
     shows: &str,
-    to: To,
-    arms: &[Who],
-    checks: impl Fn(&[Cell]) -> Vec<Check>,
-) -> Result<Scenario> {
+    to: ClassifyDestination,
+    arms: &[ClassifyContender],
+    checks: impl Fn(&[Cell]) -> Vec<ScenarioCheck>,
+) -> Result<ScenarioResult> {
     tell(shows);
-    let bench = Bench::new(lab, Load::of(lab), to)?;
+    let bench = ClassifySetup::new(lab, MessageLoad::of(lab), to)?;
     let mut all = Vec::new();
     for who in arms.iter().copied().filter(|who| who.is_there(lab)) {
         all.push(bench.arm(who)?);
@@ -215,8 +231,12 @@ fn measure(
     Ok(scenario)
 }
 
-impl<'a> Bench<'a> {
-    pub(super) fn new(lab: &'a Lab, load: Load, to: To) -> Result<Self> {
+impl<'a> ClassifySetup<'a> {
+    pub(super) fn new(
+        lab: &'a BenchHarness,
+        load: MessageLoad,
+        to: ClassifyDestination,
+    ) -> Result<Self> {
         let packs = inrush_packs::builtin(&[("fallback".to_owned(), "sc4s".to_owned())].into())?;
         let (rules, count) = peer_rules(&packs);
         Ok(Self {
@@ -229,18 +249,22 @@ impl<'a> Bench<'a> {
         })
     }
 
-    pub(super) fn arm<'b>(&'b self, who: Who) -> Result<Arm<'b>> {
+    pub(super) fn arm<'b>(&'b self, who: ClassifyContender) -> Result<Arm<'b>> {
         let number = pilot(self.lab, |number| self.one(who, number))?;
         let once = move || self.one(who, number);
         Ok(Arm::new(who.name(), self.load.words.clone(), once))
     }
 
     /// One run of a fresh process.
-    fn one(&self, who: Who, number: u64) -> Result<Run> {
-        let sink = (self.to == To::Hec).then(|| Sink::start(&[])).transpose()?;
+    fn one(&self, who: ClassifyContender, number: u64) -> Result<RunResult> {
+        let sink = (self.to == ClassifyDestination::Hec)
+            .then(|| SinkProcess::start(&[]))
+            .transpose()?;
         let sink = sink.as_ref();
-        let mut subject: Box<dyn Subject> = match who {
-            Who::Peer | Who::PeerRules | Who::PeerValues => {
+        let mut subject: Box<dyn BenchSubject> = match who {
+            ClassifyContender::Peer
+            | ClassifyContender::PeerRules
+            | ClassifyContender::PeerValues => {
                 let template = self.peer(who);
                 let dir = self.lab.dir("syslog-ng")?;
                 Box::new(SyslogNg::start(
@@ -253,7 +277,7 @@ impl<'a> Bench<'a> {
             }
             _ => {
                 let template = self.inrush(who);
-                Box::new(Accepted(self.lab.start_inrush(
+                Box::new(AcceptedSubject(self.lab.start_inrush(
                     &template,
                     sink,
                     User::Ours,
@@ -266,15 +290,15 @@ impl<'a> Bench<'a> {
             .measure_with(subject.as_mut(), None, what, amount, None)
     }
 
-    fn inrush(&self, who: Who) -> String {
+    fn inrush(&self, who: ClassifyContender) -> String {
         let template = match self.to {
-            To::Nowhere => include_str!("../../inrush/tcp-blackhole.yaml"),
-            To::Hec => include_str!("../../inrush/tcp-hec.yaml"),
-            To::Store => include_str!("../../inrush/ordinary-store.yaml"),
+            ClassifyDestination::Nowhere => include_str!("../../inrush/tcp-blackhole.yaml"),
+            ClassifyDestination::Hec => include_str!("../../inrush/tcp-hec.yaml"),
+            ClassifyDestination::Store => include_str!("../../inrush/ordinary-store.yaml"),
         };
         let packs = match who {
-            Who::Off => String::new(),
-            Who::Many => format!(
+            ClassifyContender::Off => String::new(),
+            ClassifyContender::Many => format!(
                 "packs: {{ enabled: true, fallback: sc4s, files: [\"{}\"] }}\n",
                 self.many.display()
             ),
@@ -283,19 +307,19 @@ impl<'a> Bench<'a> {
         format!("{template}{packs}")
     }
 
-    fn peer(&self, who: Who) -> String {
+    fn peer(&self, who: ClassifyContender) -> String {
         let template = match self.to {
-            To::Hec => include_str!("../../peers/syslog-ng-hec.conf"),
+            ClassifyDestination::Hec => include_str!("../../peers/syslog-ng-hec.conf"),
             _ => include_str!("../../peers/syslog-ng-tcp.conf"),
         };
         let values = match who {
             // With rules its own parser reads such a header, among what it does by them.
-            Who::Peer if self.load.is_rfc5424() => {
+            ClassifyContender::Peer if self.load.is_rfc5424() => {
                 let tcp = r#"transport("tcp")"#;
                 return template.replace(tcp, &format!("{tcp} flags(syslog-protocol)"));
             }
-            Who::Peer => return template.to_owned(),
-            Who::PeerValues => include_str!("../../peers/syslog-ng-values.conf"),
+            ClassifyContender::Peer => return template.to_owned(),
+            ClassifyContender::PeerValues => include_str!("../../peers/syslog-ng-values.conf"),
             _ => "",
         };
         // Right behind the source, as SC4S has it.
@@ -307,7 +331,7 @@ impl<'a> Bench<'a> {
 }
 
 /// The folder of packs with made-up rules that no message meets.
-fn many(lab: &Lab) -> Result<PathBuf> {
+fn many(lab: &BenchHarness) -> Result<PathBuf> {
     const STEP: usize = 500;
     let dir = lab.dir("many-packs")?;
     for from in (0..MANY).step_by(STEP) {
@@ -340,24 +364,24 @@ fn peer_rules(packs: &[Pack]) -> (String, usize) {
 }
 
 /// A condition in syslog-ng's words; `None`: it asks for something that syslog-ng has no word for.
-fn peer_filter(when: &When) -> Option<String> {
-    let list = |all: &[When], joint: &str| {
+fn peer_filter(when: &RuleCondition) -> Option<String> {
+    let list = |all: &[RuleCondition], joint: &str| {
         let known: Vec<String> = all.iter().filter_map(peer_filter).collect();
         (!known.is_empty()).then(|| format!("({})", known.join(joint)))
     };
     match when {
-        When::All(all) => list(all, " and "),
-        When::Any(any) => list(any, " or "),
-        When::Part(test) => peer_match(&test.part, &test.written),
+        RuleCondition::All(all) => list(all, " and "),
+        RuleCondition::Any(any) => list(any, " or "),
+        RuleCondition::Part(test) => peer_match(&test.part, &test.written),
         _ => None,
     }
 }
 
-fn peer_match(part: &Part, written: &str) -> Option<String> {
+fn peer_match(part: &EventPart, written: &str) -> Option<String> {
     let value = match part {
-        Part::Program => "PROGRAM",
-        Part::Message | Part::Text => "MESSAGE",
-        Part::Host => "HOST",
+        EventPart::Program => "PROGRAM",
+        EventPart::Message | EventPart::Text => "MESSAGE",
+        EventPart::Host => "HOST",
         _ => return None,
     };
     let (flag, body) = match written.strip_prefix("i:") {
@@ -396,31 +420,31 @@ mod tests {
 
     #[test]
     fn patterns_are_said_in_the_peers_words() {
-        let said = |part: &Part, written: &str| peer_match(part, written).unwrap_or_default();
+        let said = |part: &EventPart, written: &str| peer_match(part, written).unwrap_or_default();
         assert_eq!(
-            said(&Part::Program, "sshd*"),
+            said(&EventPart::Program, "sshd*"),
             "program('sshd' type(string) flags(prefix))"
         );
         assert_eq!(
-            said(&Part::Message, "i:*x y*"),
+            said(&EventPart::Message, "i:*x y*"),
             "match('x y' value(\"MESSAGE\") type(string) flags(ignore-case, substring))"
         );
         assert_eq!(
-            said(&Part::Host, r"/^a\d/"),
+            said(&EventPart::Host, r"/^a\d/"),
             r#"match('^a\d' value("HOST") type(pcre))"#
         );
-        assert_eq!(said(&Part::Message, "a*b"), "");
-        assert_eq!(said(&Part::Sdata, "a"), "");
+        assert_eq!(said(&EventPart::Message, "a*b"), "");
+        assert_eq!(said(&EventPart::Sdata, "a"), "");
     }
 
     #[test]
     fn rounds_are_compared_one_by_one() {
         let (one, other) = (
-            Cell::costing(&[1.0, 4.0, 9.0]),
-            Cell::costing(&[1.0, 2.0, 3.0]),
+            super::super::costing(&[1.0, 4.0, 9.0]),
+            super::super::costing(&[1.0, 2.0, 3.0]),
         );
         assert_eq!(of_rounds(&one, &other), Some(2.0));
-        assert_eq!(of_rounds(&one, &Cell::costing(&[])), None);
+        assert_eq!(of_rounds(&one, &super::super::costing(&[])), None);
     }
 
     #[test]

@@ -5,20 +5,20 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{LoadShape, MessageText};
 
-use super::classified::{Bench, Load, To, Who};
+use super::classified::{ClassifyContender, ClassifyDestination, ClassifySetup, MessageLoad};
 use super::cost::bare_arm;
 use super::rounds::{limit, rounds};
 use super::{REFERENCE, tell};
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Scenario};
-use crate::sender::{Shape, Text};
 
 /// A product, and made-up messages of it, one a line.
-type Product = (&'static str, &'static str);
+type ProductMessages = (&'static str, &'static str);
 
 /// The three that fill most networks.
-const THREE: [Product; 3] = [
+const THREE: [ProductMessages; 3] = [
     ("cisco-asa", include_str!("../../products/cisco-asa.txt")),
     (
         "fortinet-fortigate",
@@ -31,7 +31,7 @@ const THREE: [Product; 3] = [
 ];
 
 /// Five more.
-const FIVE: [Product; 5] = [
+const FIVE: [ProductMessages; 5] = [
     (
         "checkpoint-firewall",
         include_str!("../../products/checkpoint-firewall.txt"),
@@ -49,7 +49,7 @@ const FIVE: [Product; 5] = [
 ];
 
 /// The rest of the twelve.
-const OTHERS: [Product; 4] = [
+const OTHERS: [ProductMessages; 4] = [
     ("isc-bind", include_str!("../../products/isc-bind.txt")),
     ("isc-dhcpd", include_str!("../../products/isc-dhcpd.txt")),
     (
@@ -78,7 +78,7 @@ const PEER_TIMES: [f64; 2] = [1.0, 10.0];
 const SENDERS: [u64; 2] = [4, 20];
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "80 % of three firewalls, 15 % of five products more, 5 % of everything, TCP to \
                  a blackhole, recognised; and twelve products alone over 4 connections";
     tell(shows);
@@ -93,10 +93,14 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     }
     let benches = loads
         .into_iter()
-        .map(|load| Bench::new(lab, load, To::Nowhere))
+        .map(|load| ClassifySetup::new(lab, load, ClassifyDestination::Nowhere))
         .collect::<Result<Vec<_>>>()?;
-    let mut arms = vec![benches[0].arm(Who::Off)?];
-    for who in [Who::Packs, Who::Peer, Who::PeerValues] {
+    let mut arms = vec![benches[0].arm(ClassifyContender::Off)?];
+    for who in [
+        ClassifyContender::Packs,
+        ClassifyContender::Peer,
+        ClassifyContender::PeerValues,
+    ] {
         if who.is_there(lab) {
             for bench in &benches {
                 arms.push(bench.arm(who)?);
@@ -118,13 +122,13 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 
 /// Checks that the first cell keeps to its limit and to the shares of the others that are there: of
 /// the peer without rules, and of the peer that does the same.
-fn judge(cells: &[&Cell], limit_us: f64) -> Vec<Check> {
+fn judge(cells: &[&Cell], limit_us: f64) -> Vec<ScenarioCheck> {
     let median = |cell: &Cell| cell.scaled().map(|spread| spread.median);
     let ours = cells[0];
     let mut checks = vec![limit(ours, limit_us)];
     for (peer, times) in cells[1..].iter().zip(PEER_TIMES) {
         let ratio = median(peer).zip(median(ours)).map(|(peer, us)| peer / us);
-        checks.push(Check::new(
+        checks.push(ScenarioCheck::new(
             format!("{} costs at least {times} × as much", peer.subject),
             ratio.map_or("no figure".to_owned(), |ratio| format!("{ratio:.1} ×")),
             ratio.is_some_and(|ratio| ratio >= times),
@@ -138,12 +142,12 @@ fn judge(cells: &[&Cell], limit_us: f64) -> Vec<Check> {
 }
 
 /// The lines of the mix: the same each time.
-fn mix(lab: &Lab) -> Result<Vec<String>> {
+fn mix(lab: &BenchHarness) -> Result<Vec<String>> {
     let path = &lab.messages.file;
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let everything: Vec<&str> = text.lines().collect();
-    let of = |products: &[Product]| -> Vec<Vec<&'static str>> {
-        let lines = |(_, texts): &Product| texts.lines().collect();
+    let of = |products: &[ProductMessages]| -> Vec<Vec<&'static str>> {
+        let lines = |(_, texts): &ProductMessages| texts.lines().collect();
         products.iter().map(lines).collect()
     };
     let (three, five) = (of(&THREE), of(&FIVE));
@@ -162,7 +166,12 @@ fn mix(lab: &Lab) -> Result<Vec<String>> {
     Ok((0..MIX_LINES).map(|at| at * 37).map(line).collect())
 }
 
-fn load(lab: &Lab, name: &str, lines: &[impl AsRef<str>], connections: u64) -> Result<Load> {
+fn load(
+    lab: &BenchHarness,
+    name: &str,
+    lines: &[impl AsRef<str>],
+    connections: u64,
+) -> Result<MessageLoad> {
     let dir = lab.dir(&format!(
         "messages-{}-{connections}",
         name.replace(' ', "-")
@@ -175,10 +184,10 @@ fn load(lab: &Lab, name: &str, lines: &[impl AsRef<str>], connections: u64) -> R
     }
     let mean = text.len() / lines.len().max(1) - 1;
     write(&file, &text)?;
-    Ok(Load {
-        shape: Shape {
+    Ok(MessageLoad {
+        shape: LoadShape {
             connections,
-            text: Text::File,
+            text: MessageText::File,
             ..REFERENCE
         },
         file,

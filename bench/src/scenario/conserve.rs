@@ -6,16 +6,16 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use inrush_harness::child::wait;
+use inrush_harness::lab::{BenchHarness, PeriodicTask};
+use inrush_harness::measure::{RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::meter::is_root;
+use inrush_harness::sender::{Amount, LoadShape, Wire};
+use inrush_harness::subject::{BenchSubject, User};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{REFERENCE, tell};
-use crate::child::wait;
-use crate::lab::{Lab, Meanwhile};
-use crate::meter::is_root;
-use crate::results::{Check, Run, Scenario};
-use crate::sender::{Amount, Shape, Wire};
-use crate::subject::{Subject, User};
 
 const RUNS: usize = 20;
 
@@ -25,7 +25,7 @@ const NUMBER: u64 = 2_000_000;
 /// Time for which the receiver is stopped.
 const STOPPED: Duration = Duration::from_millis(150);
 
-const SHAPE: Shape = Shape {
+const SHAPE: LoadShape = LoadShape {
     wire: Wire::Udp,
     connections: 1,
     rate: 0,
@@ -34,7 +34,7 @@ const SHAPE: Shape = Shape {
 };
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "UDP overload as an ordinary user, queue in memory: sent = accepted + kernel_dropped, exactly";
     tell(shows);
     let mut runs = Vec::new();
@@ -50,19 +50,19 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let mut scenario = lab.scenario(shows);
     let of = |n: usize| format!("{n} of {RUNS} runs");
     scenario.checks = vec![
-        Check::new(
+        ScenarioCheck::new(
             "the kernel dropped something",
             of(overloaded),
             overloaded == RUNS,
         ),
-        Check::new("sent = accepted + kernel_dropped", of(exact), exact == RUNS),
+        ScenarioCheck::new("sent = accepted + kernel_dropped", of(exact), exact == RUNS),
     ];
     let load = "unlimited, bursts of 64, receiver stopped for 150 ms";
     scenario.add_inrush(load, runs);
     Ok(scenario)
 }
 
-fn one(lab: &Lab) -> Result<Run> {
+fn one(lab: &BenchHarness) -> Result<RunResult> {
     let user = if is_root() { User::Nobody } else { User::Ours };
     let template = include_str!("../../inrush/udp-blackhole.yaml");
     let mut inrush = lab.start_inrush(template, None, user)?;
@@ -77,7 +77,7 @@ fn one(lab: &Lab) -> Result<Run> {
         }
         Ok(())
     };
-    let meanwhile = Meanwhile {
+    let meanwhile = PeriodicTask {
         every: Duration::from_millis(100),
         act: &mut stop_once,
     };

@@ -1,30 +1,30 @@
 //! CPU-µs per event over TCP: Inrush and the peers by turns beside the bare loop.
 
 use anyhow::Result;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{RunResult, ScenarioResult};
+use inrush_harness::sender::{Amount, HeaderStyle, LoadShape, Wire};
+use inrush_harness::subject::SinkProcess;
 
 use super::rounds::{Arm, limit, rounds};
-use super::turns::{Setup, Who};
+use super::turns::{PeerKind, PeerTemplates};
 use super::{REFERENCE, tell};
-use crate::lab::Lab;
-use crate::results::{Run, Scenario};
-use crate::sender::{Amount, Header, Shape, Wire};
-use crate::subject::Sink;
 
 /// One such experiment.
-pub(super) struct Cost {
+pub(super) struct CostExperiment {
     shows: &'static str,
-    shape: Shape,
+    shape: LoadShape,
     /// CPU-µs per event in the reference state.
     limit_us: f64,
-    setup: Setup,
+    setup: PeerTemplates,
     hec: bool,
 }
 
-pub(super) const TCP10: Cost = Cost {
+pub(super) const TCP10: CostExperiment = CostExperiment {
     shows: "full parse of TCP, 10 connections, 800 B, queue in memory, to a blackhole",
     shape: REFERENCE,
     limit_us: 0.40,
-    setup: Setup {
+    setup: PeerTemplates {
         wire: Wire::Tcp,
         inrush: include_str!("../../inrush/tcp-blackhole.yaml"),
         syslog_ng: include_str!("../../peers/syslog-ng-tcp.conf"),
@@ -33,22 +33,22 @@ pub(super) const TCP10: Cost = Cost {
     hec: false,
 };
 
-pub(super) const TCP1: Cost = Cost {
+pub(super) const TCP1: CostExperiment = CostExperiment {
     shows: "full parse of TCP, one connection, 800 B, queue in memory, to a blackhole",
-    shape: Shape {
+    shape: LoadShape {
         connections: 1,
         ..REFERENCE
     },
     ..TCP10
 };
 
-pub(super) const TCP5424: Cost = Cost {
+pub(super) const TCP5424: CostExperiment = CostExperiment {
     shows: "full parse of TCP, 10 connections, octet-counted RFC 5424, 800 B, queue in memory, to a blackhole",
-    shape: Shape {
-        header: Header::Rfc5424,
+    shape: LoadShape {
+        header: HeaderStyle::Rfc5424,
         ..REFERENCE
     },
-    setup: Setup {
+    setup: PeerTemplates {
         syslog_ng: include_str!("../../peers/syslog-ng-rfc5424.conf"),
         rsyslog: Some(include_str!("../../peers/rsyslog-rfc5424.conf")),
         ..TCP10.setup
@@ -56,9 +56,9 @@ pub(super) const TCP5424: Cost = Cost {
     ..TCP10
 };
 
-pub(super) const TCP250: Cost = Cost {
+pub(super) const TCP250: CostExperiment = CostExperiment {
     shows: "full parse of TCP, 10 connections, 250 B, queue in memory, to a blackhole",
-    shape: Shape {
+    shape: LoadShape {
         size: 250,
         ..REFERENCE
     },
@@ -67,9 +67,9 @@ pub(super) const TCP250: Cost = Cost {
 };
 
 /// The record of Fluent Bit's published figures.
-pub(super) const TCP209: Cost = Cost {
+pub(super) const TCP209: CostExperiment = CostExperiment {
     shows: "full parse of TCP, 10 connections, 209 B, queue in memory, to a blackhole",
-    shape: Shape {
+    shape: LoadShape {
         size: 209,
         ..REFERENCE
     },
@@ -78,14 +78,14 @@ pub(super) const TCP209: Cost = Cost {
 };
 
 /// TLS 1.3: what a faster way through TLS could save lies between this and [`TCP10`].
-pub(super) const TLS10: Cost = Cost {
+pub(super) const TLS10: CostExperiment = CostExperiment {
     shows: "full parse of TLS 1.3, 10 connections, 800 B, queue in memory, to a blackhole",
-    shape: Shape {
+    shape: LoadShape {
         wire: Wire::Tls,
         ..REFERENCE
     },
     limit_us: 1.0,
-    setup: Setup {
+    setup: PeerTemplates {
         wire: Wire::Tls,
         inrush: include_str!("../../inrush/tls-blackhole.yaml"),
         syslog_ng: include_str!("../../peers/syslog-ng-tls.conf"),
@@ -94,10 +94,10 @@ pub(super) const TLS10: Cost = Cost {
     ..TCP10
 };
 
-pub(super) const HEC: Cost = Cost {
+pub(super) const HEC: CostExperiment = CostExperiment {
     shows: "TCP, 10 connections, 800 B, queue in memory, to a HEC endpoint without gzip",
     limit_us: 1.3,
-    setup: Setup {
+    setup: PeerTemplates {
         inrush: include_str!("../../inrush/tcp-hec.yaml"),
         syslog_ng: include_str!("../../peers/syslog-ng-hec.conf"),
         rsyslog: None,
@@ -111,13 +111,13 @@ pub(super) const HEC: Cost = Cost {
 const PILOT: u64 = 300_000;
 
 /// Runs it.
-pub(super) fn run(lab: &Lab, cost: &Cost) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness, cost: &CostExperiment) -> Result<ScenarioResult> {
     tell(cost.shows);
     let mut arms = Vec::new();
     for who in cost.setup.subjects(lab) {
         arms.push(arm(lab, cost, who)?);
     }
-    let (bare, cells) = rounds(lab, arm(lab, cost, Who::Bare)?, arms, 1)?;
+    let (bare, cells) = rounds(lab, arm(lab, cost, PeerKind::Bare)?, arms, 1)?;
     let mut scenario = lab.scenario(cost.shows);
     scenario.checks = vec![limit(&cells[0], cost.limit_us), cells[0].accounts()];
     scenario.cells.push(bare);
@@ -125,7 +125,7 @@ pub(super) fn run(lab: &Lab, cost: &Cost) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn arm<'a>(lab: &'a Lab, cost: &'a Cost, who: Who) -> Result<Arm<'a>> {
+fn arm<'a>(lab: &'a BenchHarness, cost: &'a CostExperiment, who: PeerKind) -> Result<Arm<'a>> {
     let shape = shape_of(cost, who);
     let number = pilot(lab, |number| one(lab, cost, who, number))?;
     let once = move || one(lab, cost, who, number);
@@ -133,24 +133,24 @@ fn arm<'a>(lab: &'a Lab, cost: &'a Cost, who: Who) -> Result<Arm<'a>> {
 }
 
 /// Number of messages that make a run of the wanted length, found out by a short run.
-pub(super) fn pilot(lab: &Lab, one: impl Fn(u64) -> Result<Run>) -> Result<u64> {
+pub(super) fn pilot(lab: &BenchHarness, one: impl Fn(u64) -> Result<RunResult>) -> Result<u64> {
     let pilot = one(PILOT)?;
     Ok((pilot.delivered as f64 / pilot.seconds * lab.terms.seconds).max(1.0) as u64)
 }
 
 /// A shape in words.
-pub(super) fn load_of(shape: &Shape) -> String {
+pub(super) fn load_of(shape: &LoadShape) -> String {
     let header = match shape.header {
-        Header::Rfc3164 => "RFC 3164, newline",
-        Header::Rfc3164Iso => "RFC 3164 with ISO time, newline",
-        Header::Rfc5424 => "RFC 5424, octet counted",
+        HeaderStyle::Rfc3164 => "RFC 3164, newline",
+        HeaderStyle::Rfc3164Iso => "RFC 3164 with ISO time, newline",
+        HeaderStyle::Rfc5424 => "RFC 5424, octet counted",
     };
     format!("{} conn, {} B, {header}", shape.connections, shape.size)
 }
 
 /// The bare loop always takes the load that defines the reference state.
-fn shape_of(cost: &Cost, who: Who) -> Shape {
-    if who == Who::Bare {
+fn shape_of(cost: &CostExperiment, who: PeerKind) -> LoadShape {
+    if who == PeerKind::Bare {
         REFERENCE
     } else {
         cost.shape
@@ -158,14 +158,14 @@ fn shape_of(cost: &Cost, who: Who) -> Shape {
 }
 
 /// The bare loop under the load that defines the reference state.
-pub(super) fn bare_arm(lab: &Lab) -> Result<Arm<'_>> {
-    arm(lab, &TCP10, Who::Bare)
+pub(super) fn bare_arm(lab: &BenchHarness) -> Result<Arm<'_>> {
+    arm(lab, &TCP10, PeerKind::Bare)
 }
 
 /// One run of a fresh process.
-fn one(lab: &Lab, cost: &Cost, who: Who, number: u64) -> Result<Run> {
-    let sink = (cost.hec && who != Who::Bare)
-        .then(|| Sink::start(&[]))
+fn one(lab: &BenchHarness, cost: &CostExperiment, who: PeerKind, number: u64) -> Result<RunResult> {
+    let sink = (cost.hec && who != PeerKind::Bare)
+        .then(|| SinkProcess::start(&[]))
         .transpose()?;
     let sink = sink.as_ref();
     let mut subject = cost.setup.start(lab, who, sink)?;

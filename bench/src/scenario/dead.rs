@@ -6,19 +6,19 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::child::{free_port, wait_until};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{self, Amount, LoadShape, Wire};
+use inrush_harness::stats::{Spread, median};
+use inrush_harness::subject::{BenchSubject, Inrush, SinkProcess, User};
 use serde_json::Value;
 
 use super::{REFERENCE, tell};
-use crate::child::{free_port, wait_until};
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{self, Amount, Shape, Wire};
-use crate::stats::{Spread, median};
-use crate::subject::{Inrush, Sink, Subject, User};
 
 pub(super) const RATE: u64 = 100_000;
 
-const SHAPE: Shape = Shape {
+const SHAPE: LoadShape = LoadShape {
     rate: RATE,
     ..REFERENCE
 };
@@ -48,7 +48,7 @@ const LIVING: &str = "splunk";
 const DYING: &str = "dead";
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "one HEC destination at 100,000/s beside one that is dead, default queue (fsync)";
     tell(shows);
     let (mut alone, mut beside) = (vec![one(lab, false)?], Vec::new());
@@ -56,11 +56,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         beside.push(one(lab, true)?);
         alone.push(one(lab, false)?);
     }
-    let cell = |subject: &str, runs| Cell {
-        subject: subject.to_owned(),
-        load: "100,000/s, 10 conn, 800 B, to HEC".to_owned(),
-        runs,
-    };
+    let cell = |subject: &str, runs| Cell::new(subject, "100,000/s, 10 conn, 800 B, to HEC", runs);
     let (alone, beside) = (
         cell("inrush, alone", alone),
         cell("inrush, beside a dead one", beside),
@@ -83,8 +79,8 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn one(lab: &Lab, with_dead: bool) -> Result<Run> {
-    let sink = Sink::start(&["--latency"])?;
+fn one(lab: &BenchHarness, with_dead: bool) -> Result<RunResult> {
+    let sink = SinkProcess::start(&["--latency"])?;
     let template = if with_dead { BESIDE } else { ALONE };
     let template = template.replace("@DEAD@", &free_port()?.to_string());
     let mut inrush = lab
@@ -112,14 +108,14 @@ pub(super) fn more(
     apart: usize,
     alone: &Cell,
     beside: &Cell,
-    value: fn(&Run) -> Option<f64>,
-) -> Check {
+    value: fn(&RunResult) -> Option<f64>,
+) -> ScenarioCheck {
     let without: Vec<f64> = alone.runs.iter().filter_map(value).collect();
     let neighbours = without.windows(2).step_by(apart).filter_map(median);
     let with = beside.runs.iter().filter_map(value);
     let parts: Vec<f64> = with.zip(neighbours).map(|(a, b)| a / b - 1.0).collect();
     let part = Spread::of(&parts);
-    Check::new(
+    ScenarioCheck::new(
         format!(
             "{what}: at most {:.0} % more than without it",
             100.0 * more_max
@@ -139,7 +135,7 @@ pub(super) fn more(
 
 /// The queue at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Sample {
+struct QueueSample {
     /// Since the load began.
     seconds: f64,
     accepted: u64,
@@ -149,8 +145,8 @@ struct Sample {
     disk_bytes: u64,
 }
 
-impl Sample {
-    fn of(lab: &Lab, inrush: &Inrush, begun: Instant) -> Result<Self> {
+impl QueueSample {
+    fn of(lab: &BenchHarness, inrush: &Inrush, begun: Instant) -> Result<Self> {
         let ledger = inrush.ledger()?;
         let account = &ledger["destinations"][DYING];
         let count = |value: &Value| value.as_u64().context("the ledger lacks a count");
@@ -170,22 +166,22 @@ impl Sample {
 }
 
 /// True if a sample is the last one wanted.
-type Ends = fn(&Sample) -> bool;
+type StopCondition = fn(&QueueSample) -> bool;
 
 /// A backlog that grew and shrank.
-struct Backlog {
+struct BacklogHistory {
     /// While it was dead.
-    dead: Vec<Sample>,
+    dead: Vec<QueueSample>,
     /// From when it was back until it had caught up.
-    back: Vec<Sample>,
+    back: Vec<QueueSample>,
     /// The sample at which all had been delivered.
-    end: Sample,
+    end: QueueSample,
     arrived: u64,
 }
 
-fn backlog(lab: &Lab) -> Result<Backlog> {
+fn backlog(lab: &BenchHarness) -> Result<BacklogHistory> {
     let port = free_port()?;
-    let living = Sink::start(&[])?;
+    let living = SinkProcess::start(&[])?;
     let template = BESIDE.replace("@DEAD@", &port.to_string());
     let mut inrush = lab
         .start_inrush(&template, Some(&living), User::Ours)?
@@ -194,24 +190,24 @@ fn backlog(lab: &Lab) -> Result<Backlog> {
     let amount = Amount::Seconds((DEAD + BACK_MAX).as_secs());
     let sending = sender::start(&lab.inrush, &address, &SHAPE, amount, None)?;
     let begun = sending.begun;
-    let samples = |until: Instant, ends: Ends| -> Result<Vec<Sample>> {
+    let samples = |until: Instant, ends: StopCondition| -> Result<Vec<QueueSample>> {
         let mut samples = Vec::new();
         loop {
             wait_until(Instant::now() + EVERY);
-            samples.push(Sample::of(lab, &inrush, begun)?);
+            samples.push(QueueSample::of(lab, &inrush, begun)?);
             if Instant::now() >= until || samples.last().is_some_and(ends) {
                 return Ok(samples);
             }
         }
     };
     let dead = samples(begun + DEAD, |_| false)?;
-    let back_again = Sink::start(&[&format!("--listen=127.0.0.1:{port}")])?;
+    let back_again = SinkProcess::start(&[&format!("--listen=127.0.0.1:{port}")])?;
     let back = samples(begun + DEAD + BACK_MAX, |sample| sample.pending < RATE / 2)?;
     let sent = sending.finish()?;
-    crate::subject::drain(&mut inrush, sent.events)?;
+    inrush_harness::subject::drain(&mut inrush, sent.events)?;
     // Segments are looked for twice a second.
     wait_until(Instant::now() + Duration::from_secs(2));
-    let end = Sample::of(lab, &inrush, begun)?;
+    let end = QueueSample::of(lab, &inrush, begun)?;
     ensure!(
         end.accepted == sent.events,
         "{} of {} accepted",
@@ -219,7 +215,7 @@ fn backlog(lab: &Lab) -> Result<Backlog> {
         sent.events
     );
     let arrived = back_again.counts()?.events;
-    Ok(Backlog {
+    Ok(BacklogHistory {
         dead,
         back,
         end,
@@ -227,7 +223,7 @@ fn backlog(lab: &Lab) -> Result<Backlog> {
     })
 }
 
-fn returned(backlog: &Backlog) -> Result<Vec<Check>> {
+fn returned(backlog: &BacklogHistory) -> Result<Vec<ScenarioCheck>> {
     let (first, last) = backlog
         .back
         .first()
@@ -237,8 +233,8 @@ fn returned(backlog: &Backlog) -> Result<Vec<Check>> {
     let seconds = (last.seconds - filled.seconds).max(1e-9);
     let out = (last.delivered - filled.delivered) as f64 / seconds;
     let into = (last.accepted - filled.accepted) as f64 / seconds;
-    let worst = |samples: &[Sample]| {
-        let excess = samples.iter().map(Sample::excess);
+    let worst = |samples: &[QueueSample]| {
+        let excess = samples.iter().map(QueueSample::excess);
         excess
             .max_by(|a, b| a.abs().total_cmp(&b.abs()))
             .unwrap_or(0.0)
@@ -248,7 +244,7 @@ fn returned(backlog: &Backlog) -> Result<Vec<Check>> {
     tell(&format!("  back: {first:?} … {last:?}"));
     let end = &backlog.end;
     Ok(vec![
-        Check::new(
+        ScenarioCheck::new(
             "disk use is the backlog ± one segment (67 MB) while it is dead",
             format!(
                 "{:.0} MB for {:.0} MB of events, at worst {:+.0} MB; while it drains {:+.0} MB",
@@ -259,12 +255,12 @@ fn returned(backlog: &Backlog) -> Result<Vec<Check>> {
             ),
             dead.abs() <= SEGMENT_BYTES,
         ),
-        Check::new(
+        ScenarioCheck::new(
             "back again, it drains faster than the load fills",
             format!("{out:.0}/s out, {into:.0}/s in, {seconds:.1} s to catch up"),
             caught_up && out > into,
         ),
-        Check::new(
+        ScenarioCheck::new(
             "all of it arrived, once, and the disk is free again but for a segment",
             format!(
                 "{} of {}, {:.0} MB left",
@@ -288,8 +284,8 @@ mod tests {
     #[test]
     fn each_run_is_held_against_both_neighbours_without_the_dead_one() {
         let check = |alone: &[f64], beside: &[f64]| {
-            let cost = |run: &Run| Some(run.us_per_event);
-            let (alone, beside) = (Cell::costing(alone), Cell::costing(beside));
+            let cost = |run: &RunResult| Some(run.us_per_event);
+            let (alone, beside) = (super::super::costing(alone), super::super::costing(beside));
             more("x", MORE_MAX, 1, &alone, &beside, cost)
         };
         assert!(check(&[1.0, 1.2, 1.4], &[1.12, 1.32]).passed);
@@ -299,20 +295,20 @@ mod tests {
 
     #[test]
     fn disk_that_is_not_given_back_is_seen() {
-        let at = |seconds: f64, delivered, pending, disk_bytes| Sample {
+        let at = |seconds: f64, delivered, pending, disk_bytes| QueueSample {
             seconds,
             accepted: delivered + pending,
             delivered,
             pending,
             disk_bytes,
         };
-        let mut backlog = Backlog {
+        let mut backlog = BacklogHistory {
             dead: vec![at(15.0, 0, 1_500_000, 1_500_000 * EVENT_BYTES)],
             back: vec![at(20.0, 1_960_000, 40_000, 80 << 20)],
             end: at(30.0, 3_000_000, 0, 64 << 20),
             arrived: 3_000_000,
         };
-        let passed = |backlog: &Backlog| {
+        let passed = |backlog: &BacklogHistory| {
             let checks = returned(backlog).unwrap();
             checks.iter().map(|check| check.passed).collect::<Vec<_>>()
         };

@@ -9,15 +9,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use inrush_harness::child::free_port;
+use inrush_harness::lab::{BenchHarness, PeriodicTask};
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, LoadShape};
+use inrush_harness::stats::Spread;
+use inrush_harness::subject::{Inrush, SinkProcess, User, ledger_at};
 
 use super::dead::RATE;
 use super::{REFERENCE, tell};
-use crate::child::free_port;
-use crate::lab::{Lab, Meanwhile};
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Shape};
-use crate::stats::Spread;
-use crate::subject::{Inrush, Sink, User, ledger_at};
 
 /// The living one may be this part slower.
 const SLOWER_MAX: f64 = 0.05;
@@ -48,7 +48,7 @@ const DYING: &str = "dead";
 const POLICIES: [&str; 2] = ["drop_oldest", "drop_newest"];
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = format!(
         "one HEC destination beside one that is dead and whose backlog (128 MiB) is full, \
          {} s at 100,000/s, and as fast as it goes",
@@ -66,7 +66,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// Minutes at a fixed rate with the dead one, between two windows without it.
-fn held(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
+fn held(lab: &BenchHarness, scenario: &mut ScenarioResult) -> Result<()> {
     let load = |seconds| format!("100,000/s, 10 conn, 800 B, to HEC, {seconds} s");
     let seconds = lab.terms.full_seconds;
     let window = window_seconds(lab).max(seconds / ALONE_PART);
@@ -84,7 +84,7 @@ fn held(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
 }
 
 /// As fast as it goes, in windows that take turns.
-fn unlimited(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
+fn unlimited(lab: &BenchHarness, scenario: &mut ScenarioResult) -> Result<()> {
     let window = window_seconds(lab);
     let mut alone = vec![one(lab, None, 0, window)?.0];
     let mut beside = POLICIES.map(|_| Vec::new());
@@ -107,22 +107,18 @@ fn unlimited(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
     Ok(())
 }
 
-fn window_seconds(lab: &Lab) -> u64 {
+fn window_seconds(lab: &BenchHarness) -> u64 {
     WINDOW_SECONDS_MIN.max(lab.terms.seconds as u64)
 }
 
-fn cell(subject: &str, load: String, runs: Vec<Run>) -> Cell {
-    Cell {
-        subject: subject.to_owned(),
-        load,
-        runs,
-    }
+fn cell(subject: &str, load: String, runs: Vec<RunResult>) -> Cell {
+    Cell::new(subject, load, runs)
 }
 
 /// The check that the median of events a second beside the dead one is near that without it.
-fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> Check {
+fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> ScenarioCheck {
     let rates = |cell: &Cell| {
-        let rate = |run: &Run| run.delivered as f64 / run.seconds.max(1e-9);
+        let rate = |run: &RunResult| run.delivered as f64 / run.seconds.max(1e-9);
         Spread::of(&cell.runs.iter().map(rate).collect::<Vec<_>>())
     };
     let both = rates(alone).zip(rates(beside));
@@ -141,7 +137,7 @@ fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> Check {
             text(alone)
         )
     });
-    Check::new(
+    ScenarioCheck::new(
         format!(
             "delivered to the living one, {what}: at most {:.0} % less than without the dead one",
             100.0 * SLOWER_MAX
@@ -152,9 +148,9 @@ fn as_fast(what: &str, alone: &Cell, beside: &Cell) -> Check {
 }
 
 /// The check that the backlog was full for nearly all of a run of so many seconds.
-fn full_early(after_s: Option<f64>, seconds: u64) -> Check {
+fn full_early(after_s: Option<f64>, seconds: u64) -> ScenarioCheck {
     let within = FULL_WITHIN * seconds as f64;
-    Check::new(
+    ScenarioCheck::new(
         format!("the dead one's backlog is full within {within:.0} s"),
         after_s.map_or("never seen full".to_owned(), |after| {
             format!("seen full after {after:.0} s")
@@ -164,8 +160,13 @@ fn full_early(after_s: Option<f64>, seconds: u64) -> Check {
 }
 
 /// A fresh process under a load, and when its backlog was first seen full, in seconds.
-fn one(lab: &Lab, policy: Option<&str>, rate: u64, seconds: u64) -> Result<(Run, Option<f64>)> {
-    let sink = Sink::start(&["--latency"])?;
+fn one(
+    lab: &BenchHarness,
+    policy: Option<&str>,
+    rate: u64,
+    seconds: u64,
+) -> Result<(RunResult, Option<f64>)> {
+    let sink = SinkProcess::start(&["--latency"])?;
     let template = match policy {
         Some(policy) => BESIDE
             .replace("@DEAD@", &free_port()?.to_string())
@@ -195,11 +196,11 @@ fn one(lab: &Lab, policy: Option<&str>, rate: u64, seconds: u64) -> Result<(Run,
         }
         Ok(())
     };
-    let meanwhile = (rate > 0).then_some(Meanwhile {
+    let meanwhile = (rate > 0).then_some(PeriodicTask {
         every: EVERY,
         act: &mut look,
     });
-    let shape = Shape { rate, ..REFERENCE };
+    let shape = LoadShape { rate, ..REFERENCE };
     let amount = Amount::Seconds(seconds);
     let mut run = lab.measure(&mut inrush, Some(&sink), &shape, amount, meanwhile)?;
     if policy.is_some() {
@@ -237,10 +238,10 @@ mod tests {
     use super::*;
 
     fn rates(rates: &[u64]) -> Cell {
-        let run = |rate: &u64| Run {
+        let run = |rate: &u64| RunResult {
             delivered: rate * 20,
             seconds: 20.0,
-            ..Run::default()
+            ..RunResult::default()
         };
         cell("x", String::new(), rates.iter().map(run).collect())
     }

@@ -2,15 +2,15 @@
 //! to a HEC endpoint.
 
 use anyhow::{Context, Result};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, LoadShape};
+use inrush_harness::stats::{Spread, clean_or_all};
+use inrush_harness::subject::{SinkProcess, User};
 
 use super::cost::{bare_arm, load_of, pilot};
 use super::rounds::{Arm, limit, rounds};
 use super::{REFERENCE, tell};
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Shape};
-use crate::stats::{Spread, clean_or_all};
-use crate::subject::{Sink, User};
 
 /// The rate at which throughput and price are compared.
 const RATE: u64 = 100_000;
@@ -28,18 +28,18 @@ const KEPT_MIN: f64 = 0.90;
 /// CPU-µs per event to a HEC endpoint.
 const HEC_MAX_US: f64 = 1.5;
 
-const PACED: Shape = Shape {
+const PACED: LoadShape = LoadShape {
     rate: RATE,
     ..REFERENCE
 };
 
-const ONE: Shape = Shape {
+const ONE: LoadShape = LoadShape {
     connections: 1,
     ..REFERENCE
 };
 
 /// The price of durability, to a blackhole.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "TCP, 800 B, to a blackhole: what fsync and os cost beside memory";
     tell(shows);
     let number = (RATE as f64 * lab.terms.seconds) as u64;
@@ -48,7 +48,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         let once = move || one(lab, durability, &PACED, number);
         Arm::new(subject(durability), load, once)
     };
-    let unlimited = |shape: &'static Shape| -> Result<Arm<'_>> {
+    let unlimited = |shape: &'static LoadShape| -> Result<Arm<'_>> {
         let number = pilot(lab, |number| one(lab, "fsync", shape, number))?;
         let load = format!("unlimited, {}", load_of(shape));
         let once = move || one(lab, "fsync", shape, number);
@@ -75,7 +75,7 @@ fn subject(durability: &str) -> String {
     format!("inrush, {durability}")
 }
 
-fn checks(cells: &[Cell]) -> Result<Vec<Check>> {
+fn checks(cells: &[Cell]) -> Result<Vec<ScenarioCheck>> {
     // `os` has no limit: its figure stands beside the others so that nobody takes it for cheaper.
     let [memory, fsync, _os, unlimited @ ..] = cells else {
         anyhow::bail!("a cell is missing");
@@ -89,10 +89,10 @@ fn checks(cells: &[Cell]) -> Result<Vec<Check>> {
     Ok(checks)
 }
 
-fn kept(memory: &Cell, fsync: &Cell) -> Result<Check> {
+fn kept(memory: &Cell, fsync: &Cell) -> Result<ScenarioCheck> {
     let rate = |cell: &Cell| cell.rate().context("no rate").map(|rate| rate.median);
     let part = rate(fsync)? / rate(memory)?;
-    Ok(Check::new(
+    Ok(ScenarioCheck::new(
         format!(
             "at 100,000/s, fsync keeps {:.0} % of memory's rate",
             100.0 * KEPT_MIN
@@ -105,10 +105,10 @@ fn kept(memory: &Cell, fsync: &Cell) -> Result<Check> {
 /// Cost of `other` beyond `memory`, by pairs of runs of the same round, which follow each other.
 /// Both are scaled alike: the noise of the bare loops beside each, on a figure that is five times
 /// the limit, would be as large as the limit.
-fn price(memory: &Cell, other: &Cell) -> Result<Check> {
-    let pairs: Vec<(&Run, &Run)> = memory.runs.iter().zip(&other.runs).collect();
+fn price(memory: &Cell, other: &Cell) -> Result<ScenarioCheck> {
+    let pairs: Vec<(&RunResult, &RunResult)> = memory.runs.iter().zip(&other.runs).collect();
     let pairs = clean_or_all(&pairs, |(a, b)| a.noisy || b.noisy);
-    let state = |run: &Run| run.scaled_us.map(|scaled| scaled / run.us_per_event);
+    let state = |run: &RunResult| run.scaled_us.map(|scaled| scaled / run.us_per_event);
     let states: Vec<f64> = pairs
         .iter()
         .flat_map(|(a, b)| [state(a), state(b)])
@@ -119,7 +119,7 @@ fn price(memory: &Cell, other: &Cell) -> Result<Check> {
         .iter()
         .map(|(a, b)| state * (b.us_per_event - a.us_per_event));
     let price = Spread::of(&prices.collect::<Vec<_>>()).context("no figure")?;
-    Ok(Check::new(
+    Ok(ScenarioCheck::new(
         format!(
             "{} costs at most {PRICE_MAX_US:.2} CPU-µs more than memory",
             other.subject
@@ -132,14 +132,14 @@ fn price(memory: &Cell, other: &Cell) -> Result<Check> {
     ))
 }
 
-fn one(lab: &Lab, durability: &str, shape: &Shape, number: u64) -> Result<Run> {
+fn one(lab: &BenchHarness, durability: &str, shape: &LoadShape, number: u64) -> Result<RunResult> {
     let template = include_str!("../../inrush/durability.yaml").replace("@DURABILITY@", durability);
     let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
     lab.measure(&mut inrush, None, shape, Amount::Number(number), None)
 }
 
 /// The default queue, to a HEC endpoint.
-pub(super) fn run_hec(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run_hec(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "TCP, 10 connections, 800 B, default queue (fsync), to a HEC endpoint without gzip";
     tell(shows);
     let number = pilot(lab, |number| one_hec(lab, number))?;
@@ -154,8 +154,8 @@ pub(super) fn run_hec(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn one_hec(lab: &Lab, number: u64) -> Result<Run> {
-    let sink = Sink::start(&[])?;
+fn one_hec(lab: &BenchHarness, number: u64) -> Result<RunResult> {
+    let sink = SinkProcess::start(&[])?;
     let template = include_str!("../../inrush/durable-hec.yaml");
     let mut inrush = lab.start_inrush(template, Some(&sink), User::Ours)?;
     let amount = Amount::Number(number);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn cell(seconds: f64) -> Cell {
-        let mut cell = Cell::costing(&[9.0]);
+        let mut cell = super::super::costing(&[9.0]);
         cell.runs[0].delivered = 1000;
         cell.runs[0].seconds = seconds;
         cell
@@ -177,7 +177,7 @@ mod tests {
 
     /// Runs on a host that is slower than the reference state by a half.
     fn slow(figures: &[f64]) -> Cell {
-        let mut cell = Cell::costing(figures);
+        let mut cell = super::super::costing(figures);
         for run in &mut cell.runs {
             run.scaled_us = Some(run.us_per_event / 1.5);
         }
@@ -189,7 +189,7 @@ mod tests {
         let memory = slow(&[1.5, 2.0, 1.0]);
         assert!(price(&memory, &slow(&[1.94, 2.44, 9.0])).unwrap().passed);
         assert!(!price(&memory, &slow(&[1.96, 2.46, 1.0])).unwrap().passed);
-        let unscaled = Cell::costing(&[1.0]);
+        let unscaled = super::super::costing(&[1.0]);
         assert!(price(&unscaled, &unscaled).is_err());
     }
 

@@ -9,14 +9,14 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use inrush_harness::child::wait_until;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{self, Amount, LoadShape};
+use inrush_harness::stats::{Spread, median};
+use inrush_harness::subject::{BenchSubject, SinkProcess, User};
 
 use super::{REFERENCE, tell};
-use crate::child::wait_until;
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{self, Amount, Shape};
-use crate::stats::{Spread, median};
-use crate::subject::{Sink, Subject, User};
 
 /// Part of the best point's figure that the default must reach.
 pub(super) const PART_MIN: f64 = 0.95;
@@ -35,7 +35,7 @@ const TCP: &str = include_str!("../../inrush/tcp-packs.yaml");
 const HEC: &str = include_str!("../../inrush/grid-hec.yaml");
 
 /// One configuration.
-struct Point {
+struct GridPoint {
     name: String,
     template: String,
     /// Time until it is as fast as it gets.
@@ -45,14 +45,14 @@ struct Point {
 /// One load, and the configurations for it: the default first.
 struct Grid {
     load: String,
-    shape: Shape,
+    shape: LoadShape,
     /// Milliseconds after which the collector answers, where there is one.
     delay_ms: Option<u64>,
-    points: Vec<Point>,
+    points: Vec<GridPoint>,
 }
 
-fn point(name: String, template: String) -> Point {
-    Point {
+fn point(name: String, template: String) -> GridPoint {
+    GridPoint {
         name,
         template,
         settles: Duration::from_secs(1),
@@ -70,7 +70,7 @@ fn tcp(connections: u64) -> Grid {
     }
     Grid {
         load: format!("tcp, {connections} connections"),
-        shape: Shape {
+        shape: LoadShape {
             connections,
             ..REFERENCE
         },
@@ -102,16 +102,16 @@ fn hec(delay_ms: u64) -> Grid {
 }
 
 /// Runs it over TCP.
-pub(super) fn run_tcp(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run_tcp(lab: &BenchHarness) -> Result<ScenarioResult> {
     run(lab, &[tcp(1), tcp(10)])
 }
 
 /// Runs it with a collector that answers after so many milliseconds.
-pub(super) fn run_hec(lab: &Lab, delay_ms: u64) -> Result<Scenario> {
+pub(super) fn run_hec(lab: &BenchHarness, delay_ms: u64) -> Result<ScenarioResult> {
     run(lab, &[hec(delay_ms)])
 }
 
-fn run(lab: &Lab, grids: &[Grid]) -> Result<Scenario> {
+fn run(lab: &BenchHarness, grids: &[Grid]) -> Result<ScenarioResult> {
     let shows = "the default configuration beside the best that a grid search finds, 800 B";
     tell(shows);
     let mut scenario = lab.scenario(shows);
@@ -125,7 +125,7 @@ fn run(lab: &Lab, grids: &[Grid]) -> Result<Scenario> {
 }
 
 impl Grid {
-    fn search(&self, lab: &Lab) -> Result<(Vec<Cell>, Check)> {
+    fn search(&self, lab: &BenchHarness) -> Result<(Vec<Cell>, ScenarioCheck)> {
         let mut cells: Vec<Cell> = Vec::new();
         for point in &self.points {
             let run = self.once(lab, point, point.settles)?;
@@ -135,11 +135,7 @@ impl Grid {
                 point.name,
                 self.load
             ));
-            cells.push(Cell {
-                subject: point.name.clone(),
-                load: self.load.clone(),
-                runs: vec![run],
-            });
+            cells.push(Cell::new(point.name.clone(), self.load.clone(), vec![run]));
         }
         let best = self.best(lab, &mut cells)?;
         let mut parts = Vec::new();
@@ -157,7 +153,7 @@ impl Grid {
             parts.push(last(0) / last(best));
         }
         let part = Spread::of(&parts);
-        let check = Check::new(
+        let check = ScenarioCheck::new(
             format!("the default reaches {PART_MIN} of the best ({})", self.load),
             part.as_ref().map_or("no figure".to_owned(), |part| {
                 format!(
@@ -178,7 +174,7 @@ impl Grid {
 
     /// The best point but the default: of those that were best at once, the one with the best
     /// median of as many rounds again.
-    fn best(&self, lab: &Lab, cells: &mut [Cell]) -> Result<usize> {
+    fn best(&self, lab: &BenchHarness, cells: &mut [Cell]) -> Result<usize> {
         let mut order: Vec<usize> = (1..cells.len()).collect();
         order.sort_by(|a, b| rate(&cells[*b].runs[0]).total_cmp(&rate(&cells[*a].runs[0])));
         order.truncate(FINALISTS);
@@ -196,7 +192,7 @@ impl Grid {
         best.context("a grid of one point")
     }
 
-    fn once(&self, lab: &Lab, point: &Point, settles: Duration) -> Result<Run> {
+    fn once(&self, lab: &BenchHarness, point: &GridPoint, settles: Duration) -> Result<RunResult> {
         match self.delay_ms {
             None => {
                 let mut inrush = lab.start_inrush(&point.template, None, User::Ours)?;
@@ -208,8 +204,14 @@ impl Grid {
     }
 
     /// Events that arrive at a collector, once the number of requests has settled.
-    fn delivering(&self, lab: &Lab, point: &Point, delay: u64, settles: Duration) -> Result<Run> {
-        let sink = Sink::start(&[&format!("--delay={delay}")])?;
+    fn delivering(
+        &self,
+        lab: &BenchHarness,
+        point: &GridPoint,
+        delay: u64,
+        settles: Duration,
+    ) -> Result<RunResult> {
+        let sink = SinkProcess::start(&[&format!("--delay={delay}")])?;
         let inrush = lab.start_inrush(&point.template, Some(&sink), User::Ours)?;
         let address = inrush.address(self.shape.wire)?;
         let lasts = Duration::from_secs_f64(lab.terms.seconds.ceil());
@@ -222,16 +224,16 @@ impl Grid {
         // It is started anew for each run: what waits in its memory need not be delivered.
         inrush.kill();
         let sent = sending.finish();
-        Ok(Run {
+        Ok(RunResult {
             sent: sent.map_or(0, |sent| sent.events),
             delivered: after - before,
             seconds: took.as_secs_f64(),
-            ..Run::default()
+            ..RunResult::default()
         })
     }
 }
 
-fn rate(run: &Run) -> f64 {
+fn rate(run: &RunResult) -> f64 {
     run.delivered as f64 / run.seconds
 }
 
@@ -243,7 +245,7 @@ mod tests {
     fn the_default_is_the_first_point_and_sets_nothing() {
         for grid in [tcp(1), hec(5)] {
             assert_eq!(grid.points[0].name, DEFAULT);
-            let left = |point: &Point| point.template.contains("@WORKERS@");
+            let left = |point: &GridPoint| point.template.contains("@WORKERS@");
             assert!(!grid.points.iter().any(left));
         }
         assert_eq!(hec(0).points.len(), 19);

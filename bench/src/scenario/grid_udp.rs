@@ -13,16 +13,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use inrush_harness::child::wait_until;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::meter::{Cpu, calibrate_ms, process_cpu, process_rss_peak_mib};
+use inrush_harness::sender::{self, Amount, LoadShape, Sending, Wire};
+use inrush_harness::stats::{Spread, median, per_event};
+use inrush_harness::subject::{BenchSubject, Inrush, SubjectProgress, drain};
 
 use super::grid::{DEFAULT, FINALISTS, PART_MIN};
 use super::{REFERENCE, tell};
-use crate::child::wait_until;
-use crate::lab::Lab;
-use crate::meter::{Cpu, calibrate_ms, process_cpu, process_rss_peak_mib};
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{self, Amount, Sending, Shape, Wire};
-use crate::stats::{Spread, median, per_event};
-use crate::subject::{Inrush, Progress, Subject, drain};
 
 /// Senders, and messages a second that they send together to each of the two: as many as two cores
 /// bear, senders included. Many sockets cost the generator more.
@@ -37,14 +37,14 @@ const LASTS_MIN: Duration = Duration::from_secs(4);
 const TEMPLATE: &str = include_str!("../../inrush/grid-udp.yaml");
 
 /// One configuration.
-struct Point {
+struct UdpPoint {
     name: String,
     template: String,
 }
 
 /// The grid: the default first.
-fn points() -> Vec<Point> {
-    let point = |name: String, workers: &str, udp: &str| Point {
+fn points() -> Vec<UdpPoint> {
+    let point = |name: String, workers: &str, udp: &str| UdpPoint {
         name,
         template: TEMPLATE.replace("@WORKERS@", workers).replace("@UDP@", udp),
     };
@@ -64,14 +64,14 @@ fn points() -> Vec<Point> {
 }
 
 /// Runs it with one sender and with 64.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "the default configuration beside the best that a grid search finds, both at once, \
                  UDP, 800 B, packs on";
     tell(shows);
     let mut scenario = lab.scenario(shows);
     let points = points();
     for (senders, rate) in LOADS {
-        let search = Search {
+        let search = UdpGrid {
             lab,
             points: &points,
             senders,
@@ -86,22 +86,22 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// One load.
-struct Search<'a> {
-    lab: &'a Lab,
-    points: &'a [Point],
+struct UdpGrid<'a> {
+    lab: &'a BenchHarness,
+    points: &'a [UdpPoint],
     senders: u64,
     rate: u64,
 }
 
 /// Runs of a point, and their CPU beside the default's.
 #[derive(Default)]
-struct Found {
-    runs: Vec<Run>,
+struct PointRuns {
+    runs: Vec<RunResult>,
     /// CPU of the point as a part of the default's beside it, a round each.
     parts: Vec<f64>,
 }
 
-impl Found {
+impl PointRuns {
     /// Median part of the rounds from number `from` on; a point that loses events is no better.
     fn part(&self, from: usize) -> f64 {
         let lost = self.runs.iter().any(|run| run.kernel_dropped > 0);
@@ -110,9 +110,9 @@ impl Found {
     }
 }
 
-impl Search<'_> {
-    fn run(&self) -> Result<(Vec<Cell>, [Check; 2])> {
-        let mut found: Vec<Found> = self.points.iter().map(|_| Found::default()).collect();
+impl UdpGrid<'_> {
+    fn run(&self) -> Result<(Vec<Cell>, [ScenarioCheck; 2])> {
+        let mut found: Vec<PointRuns> = self.points.iter().map(|_| PointRuns::default()).collect();
         for at in 1..self.points.len() {
             self.round(at, &mut found)?;
         }
@@ -132,11 +132,11 @@ impl Search<'_> {
             self.round(best, &mut found)?;
         }
         let checks = self.checks(best, &found, tried);
-        let cells = self.points.iter().zip(found).map(|(point, found)| Cell {
-            subject: point.name.clone(),
-            load: self.load(),
-            runs: found.runs,
-        });
+        let cells = self
+            .points
+            .iter()
+            .zip(found)
+            .map(|(point, found)| Cell::new(point.name.clone(), self.load(), found.runs));
         Ok((cells.collect(), checks))
     }
 
@@ -145,7 +145,7 @@ impl Search<'_> {
     }
 
     /// Checks of the rounds of the best point from number `from` on.
-    fn checks(&self, best: usize, found: &[Found], from: usize) -> [Check; 2] {
+    fn checks(&self, best: usize, found: &[PointRuns], from: usize) -> [ScenarioCheck; 2] {
         let parts = Spread::of(&found[best].parts[from..]);
         let name = &self.points[best].name;
         let words = |part: &Spread| {
@@ -158,7 +158,7 @@ impl Search<'_> {
                 self.points.len()
             )
         };
-        let reaches = Check::new(
+        let reaches = ScenarioCheck::new(
             format!(
                 "the default reaches {PART_MIN} of the best, in events for each CPU-µs ({})",
                 self.load()
@@ -168,7 +168,7 @@ impl Search<'_> {
         );
         let default = &found[0].runs;
         let lost: u64 = default.iter().map(|run| run.kernel_dropped).sum();
-        let lossless = Check::new(
+        let lossless = ScenarioCheck::new(
             format!("the default loses nothing ({})", self.load()),
             format!("{lost} lost in {} runs", default.len()),
             lost == 0,
@@ -179,7 +179,7 @@ impl Search<'_> {
     }
 
     /// The default and a point beside each other.
-    fn round(&self, at: usize, found: &mut [Found]) -> Result<()> {
+    fn round(&self, at: usize, found: &mut [PointRuns]) -> Result<()> {
         // Who is started first changes.
         let default_first = found[at].parts.len().is_multiple_of(2);
         let order = if default_first { [0, at] } else { [at, 0] };
@@ -200,7 +200,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn both(&self, points: [&Point; 2]) -> Result<[Run; 2]> {
+    fn both(&self, points: [&UdpPoint; 2]) -> Result<[RunResult; 2]> {
         let calibration_ms = calibrate_ms();
         let lasts = Duration::from_secs_f64(self.lab.terms.seconds).max(LASTS_MIN);
         let [one, two] = points;
@@ -218,14 +218,14 @@ impl Search<'_> {
         let after = [one.look()?, two.look()?];
         let [one, two] = sides;
         let [now_one, now_two] = after;
-        let run = |side: Side, now| side.run(now, calibration_ms);
+        let run = |side: PairedProcess, now| side.run(now, calibration_ms);
         Ok([run(one, now_one)?, run(two, now_two)?])
     }
 
-    fn start(&self, name: &str, point: &Point, lasts: Duration) -> Result<Side> {
+    fn start(&self, name: &str, point: &UdpPoint, lasts: Duration) -> Result<PairedProcess> {
         let inrush = self.lab.start_inrush_in(name, &point.template)?;
         let address = inrush.address(Wire::Udp)?;
-        let shape = Shape {
+        let shape = LoadShape {
             wire: Wire::Udp,
             connections: self.senders,
             rate: self.rate,
@@ -234,7 +234,7 @@ impl Search<'_> {
         };
         let amount = Amount::Seconds((SETTLES + lasts).as_secs() + 2);
         let sending = sender::start(&self.lab.inrush, &address, &shape, amount, None)?;
-        Ok(Side {
+        Ok(PairedProcess {
             inrush,
             sending,
             before: None,
@@ -243,22 +243,22 @@ impl Search<'_> {
 }
 
 /// One of the two processes, and its sender.
-struct Side {
+struct PairedProcess {
     inrush: Inrush,
     sending: Sending,
-    before: Option<Look>,
+    before: Option<ProgressSample>,
 }
 
 /// CPU time and progress of a process at a moment.
-struct Look {
+struct ProgressSample {
     at: Instant,
     cpu: Cpu,
-    progress: Progress,
+    progress: SubjectProgress,
 }
 
-impl Side {
-    fn look(&mut self) -> Result<Look> {
-        Ok(Look {
+impl PairedProcess {
+    fn look(&mut self) -> Result<ProgressSample> {
+        Ok(ProgressSample {
             at: Instant::now(),
             progress: self.inrush.progress()?,
             cpu: process_cpu(self.inrush.pid())?,
@@ -266,14 +266,14 @@ impl Side {
     }
 
     /// Run from the look before until `now`. It ends once all that was sent has come to its end.
-    fn run(mut self, now: Look, calibration_ms: f64) -> Result<Run> {
+    fn run(mut self, now: ProgressSample, calibration_ms: f64) -> Result<RunResult> {
         let before = self.before.take().context("it was not looked at")?;
         let sent = self.sending.finish()?;
         let last = drain(&mut self.inrush, sent.events)?;
         let wrong = self.inrush.wrong(&last, sent.events);
         let cpu = now.cpu.since(before.cpu);
         let delivered = now.progress.delivered - before.progress.delivered;
-        Ok(Run {
+        Ok(RunResult {
             sent: sent.events,
             offered_rate: sent.rate,
             delivered,
@@ -286,7 +286,7 @@ impl Side {
             rss_peak_mib: process_rss_peak_mib(self.inrush.pid())?,
             calibration_ms,
             wrong,
-            ..Run::default()
+            ..RunResult::default()
         })
     }
 }
@@ -301,19 +301,19 @@ mod tests {
         let points = points();
         assert_eq!((points.len(), points[0].name.as_str()), (25, DEFAULT));
         assert!(points[0].template.contains("udp: {  }"));
-        let left = |point: &Point| point.template.contains("@UDP@");
+        let left = |point: &UdpPoint| point.template.contains("@UDP@");
         assert!(!points.iter().any(left));
     }
 
     #[test]
     fn a_point_that_loses_events_is_no_better() {
-        let mut found = Found {
-            runs: vec![Run::default(), Run::default()],
+        let mut found = PointRuns {
+            runs: vec![RunResult::default(), RunResult::default()],
             parts: vec![1.0, 0.5],
         };
         assert_eq!((found.part(0), found.part(1)), (0.75, 0.5));
         found.runs[0].kernel_dropped = 1;
         assert_eq!(found.part(1), f64::INFINITY);
-        assert_eq!(Found::default().part(0), f64::INFINITY);
+        assert_eq!(PointRuns::default().part(0), f64::INFINITY);
     }
 }

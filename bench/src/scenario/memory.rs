@@ -11,22 +11,22 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::child::{free_port, wait};
+use inrush_harness::group::ControlGroup;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::meter::{
+    Metered, Window, calibrate_ms, process_rss_mib, process_rss_peak_mib, softnet_dropped,
+};
+use inrush_harness::probe;
+use inrush_harness::sender::{self, Amount, LoadShape, Wire};
+use inrush_harness::stats::per_event;
+use inrush_harness::subject::{BenchSubject, Inrush, SubjectProgress, drain};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::Value;
 
 use super::store::MIXED;
 use super::tell;
-use crate::child::{free_port, wait};
-use crate::group::Group;
-use crate::lab::Lab;
-use crate::meter::{
-    Metered, Window, calibrate_ms, process_rss_mib, process_rss_peak_mib, softnet_dropped,
-};
-use crate::probe;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{self, Amount, Shape, Wire};
-use crate::stats::per_event;
-use crate::subject::{Inrush, Progress, Subject, drain};
 
 /// Limits of memory, MiB.
 const LIMITS_MIB: [u64; 3] = [128, 256, 512];
@@ -55,7 +55,7 @@ const SEARCHES: [&str; 4] = [
 ];
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let seconds = lab.terms.memory_seconds;
     let shows = format!(
         "control groups of 128, 256 and 512 MiB for {seconds} s each: packs, store, a dead \
@@ -82,15 +82,15 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 
 /// Peaks that were seen while the load ran.
 #[derive(Default)]
-struct Seen {
+struct MemoryPeaks {
     lives: bool,
     rss_mib: f64,
     /// Answers by how they ended.
     answers: BTreeMap<String, u64>,
 }
 
-fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
-    let group = Group::new(mib << 20)?;
+fn one(lab: &BenchHarness, mib: u64, seconds: u64) -> Result<(Cell, Vec<ScenarioCheck>)> {
+    let group = ControlGroup::new(mib << 20)?;
     let template = TEMPLATE.replace("@DEAD@", &free_port()?.to_string());
     let mut inrush = lab.start_inrush_within(&template, &group)?.watching(STORE);
     let pid = inrush.pid();
@@ -101,7 +101,7 @@ fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
     let (seen, sent, offered_rate) = load(lab, &mut inrush, seconds)?;
     let killed = group.killed()?;
     let what = |what: &str| format!("{mib} MiB: {what}");
-    let lives = Check::new(
+    let lives = ScenarioCheck::new(
         what("the same process lives, and the kernel has killed none in the group"),
         match seen.lives {
             true => format!("process {pid}, {killed} killed"),
@@ -109,11 +109,11 @@ fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
         },
         seen.lives && killed == 0,
     );
-    let mut cell = Cell {
-        subject: "inrush".to_owned(),
-        load: format!("{mib} MiB, TCP 4 conn full rate, UDP {UDP_RATE}/s, 300 B, {seconds} s"),
-        runs: Vec::new(),
-    };
+    let mut cell = Cell::new(
+        "inrush",
+        format!("{mib} MiB, TCP 4 conn full rate, UDP {UDP_RATE}/s, 300 B, {seconds} s"),
+        Vec::new(),
+    );
     if !seen.lives {
         return Ok((cell, vec![lives]));
     }
@@ -142,8 +142,8 @@ fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
     );
     let checks = vec![
         lives,
-        Check::new(what("memory at most"), memory, peak_mib <= mib),
-        Check::new(
+        ScenarioCheck::new(what("memory at most"), memory, peak_mib <= mib),
+        ScenarioCheck::new(
             what("searches are answered"),
             words.join(", "),
             answered > 0,
@@ -153,8 +153,8 @@ fn one(lab: &Lab, mib: u64, seconds: u64) -> Result<(Cell, Vec<Check>)> {
 }
 
 /// The measurement until all of `sent` events were drained.
-fn accounted(metered: &Metered, last: &Progress, sent: u64) -> Run {
-    Run {
+fn accounted(metered: &Metered, last: &SubjectProgress, sent: u64) -> RunResult {
+    RunResult {
         sent,
         delivered: last.delivered,
         kernel_dropped: last.kernel_dropped,
@@ -166,7 +166,7 @@ fn accounted(metered: &Metered, last: &Progress, sent: u64) -> Run {
         others_pct: metered.others_pct,
         steal_pct: metered.steal_pct,
         disk_bytes: metered.disk_bytes,
-        ..Run::default()
+        ..RunResult::default()
     }
 }
 
@@ -182,10 +182,10 @@ fn unfinished(address: &str) -> Result<Vec<TcpStream>> {
 }
 
 /// Sends over TCP and UDP while searches are asked; how many events, and how many a second.
-fn load(lab: &Lab, inrush: &mut Inrush, seconds: u64) -> Result<(Seen, u64, f64)> {
+fn load(lab: &BenchHarness, inrush: &mut Inrush, seconds: u64) -> Result<(MemoryPeaks, u64, f64)> {
     let shapes = [
-        Shape { rate: 0, ..MIXED },
-        Shape {
+        LoadShape { rate: 0, ..MIXED },
+        LoadShape {
             wire: Wire::Udp,
             connections: 1,
             rate: UDP_RATE,
@@ -200,7 +200,7 @@ fn load(lab: &Lab, inrush: &mut Inrush, seconds: u64) -> Result<(Seen, u64, f64)
     }
     let over = AtomicBool::new(false);
     let admin = inrush.admin().to_owned();
-    let mut seen = Seen::default();
+    let mut seen = MemoryPeaks::default();
     thread::scope(|scope| {
         let (over, admin) = (&over, admin.as_str());
         let asking = SEARCHES.map(|path| scope.spawn(move || ask(admin, path, over)));
@@ -225,7 +225,7 @@ fn load(lab: &Lab, inrush: &mut Inrush, seconds: u64) -> Result<(Seen, u64, f64)
     Ok((seen, events, rate))
 }
 
-fn watch(inrush: &mut Inrush, seen: &mut Seen, seconds: u64) -> Result<()> {
+fn watch(inrush: &mut Inrush, seen: &mut MemoryPeaks, seconds: u64) -> Result<()> {
     let begun = Instant::now();
     seen.lives = inrush.runs();
     while seen.lives && begun.elapsed() < Duration::from_secs(seconds) {
@@ -238,11 +238,11 @@ fn watch(inrush: &mut Inrush, seen: &mut Seen, seconds: u64) -> Result<()> {
     Ok(())
 }
 
-type Answers = BTreeMap<String, u64>;
+type AnswerCounts = BTreeMap<String, u64>;
 
 /// Asks again and again; how the answers ended.
-fn ask(admin: &str, path: &str, over: &AtomicBool) -> Answers {
-    let mut answers = Answers::new();
+fn ask(admin: &str, path: &str, over: &AtomicBool) -> AnswerCounts {
+    let mut answers = AnswerCounts::new();
     while !over.load(Relaxed) {
         let how = match probe::end(admin, path) {
             Ok(end) => match end["stopped"].as_str() {
@@ -259,12 +259,12 @@ fn ask(admin: &str, path: &str, over: &AtomicBool) -> Answers {
 
 const ANSWERED: &str = "answered";
 
-fn answered(answers: &Answers) -> u64 {
+fn answered(answers: &AnswerCounts) -> u64 {
     let whole = [ANSWERED, "ended at limit"];
     whole.iter().filter_map(|how| answers.get(*how)).sum()
 }
 
-fn add(all: &mut Answers, thread: ScopedJoinHandle<'_, Answers>) -> Result<()> {
+fn add(all: &mut AnswerCounts, thread: ScopedJoinHandle<'_, AnswerCounts>) -> Result<()> {
     let answers = thread
         .join()
         .map_err(|_| anyhow::anyhow!("a search panicked"))?;
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn only_whole_answers_count() {
-        let answers = |how: &str| Answers::from([(how.to_owned(), 3)]);
+        let answers = |how: &str| AnswerCounts::from([(how.to_owned(), 3)]);
         assert_eq!(answered(&answers("answered")), 3);
         assert_eq!(answered(&answers("ended at limit")), 3);
         assert_eq!(answered(&answers("ended at memory")), 0);

@@ -27,18 +27,19 @@ mod store;
 mod turns;
 mod udp;
 
-pub(crate) use store::MIXED;
-
 use anyhow::Result;
 use clap::ValueEnum;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::ScenarioResult;
+#[cfg(test)]
+use inrush_harness::measure::{Cell, RunResult};
+use inrush_harness::sender::{HeaderStyle, LoadShape, MessageText, Wire};
 
-use crate::lab::Lab;
-use crate::results::Scenario;
-use crate::sender::{Header, Shape, Text, Wire};
+pub(crate) use store::MIXED;
 
 /// The experiments by name, in the order in which `all` runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Name {
+pub(crate) enum ScenarioName {
     /// All of them.
     All,
     /// TCP, 10 connections, 800 B, to a blackhole.
@@ -123,7 +124,7 @@ pub(crate) enum Name {
     Sc4sAnswers,
 }
 
-impl Name {
+impl ScenarioName {
     /// Those that `names` stand for, each once.
     pub(crate) fn expand(names: &[Self]) -> Vec<Self> {
         let all = || {
@@ -153,7 +154,7 @@ impl Name {
     }
 
     /// Runs it.
-    pub(crate) fn run(self, lab: &Lab) -> Result<Scenario> {
+    pub(crate) fn run(self, lab: &BenchHarness) -> Result<ScenarioResult> {
         match self {
             Self::All => anyhow::bail!("`all` is expanded before it is run"),
             Self::Tcp10 => cost::run(lab, &cost::TCP10),
@@ -201,12 +202,12 @@ impl Name {
 }
 
 /// The load of the reference loop: TCP, 10 connections, 800 B, as fast as it goes.
-pub(crate) const REFERENCE: Shape = Shape {
+pub(crate) const REFERENCE: LoadShape = LoadShape {
     wire: Wire::Tcp,
     connections: 10,
     size: 800,
-    header: Header::Rfc3164Iso,
-    text: Text::Padding,
+    header: HeaderStyle::Rfc3164Iso,
+    text: MessageText::Padding,
     backdate_hours: 0,
     rate: 0,
     burst: 0,
@@ -217,23 +218,36 @@ fn tell(text: &str) {
     eprintln!("{text}");
 }
 
+/// A cell that has only what its runs cost, CPU-µs per event.
+#[cfg(test)]
+fn costing(figures: &[f64]) -> Cell {
+    let run = |us: &f64| RunResult {
+        us_per_event: *us,
+        ..RunResult::default()
+    };
+    Cell {
+        runs: figures.iter().map(run).collect(),
+        ..Cell::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn all_is_every_scenario_but_itself() {
-        let all = Name::expand(&[Name::All]);
-        assert_eq!(all.len(), Name::value_variants().len() - 1);
-        assert_eq!(Name::expand(&[]), all);
+        let all = ScenarioName::expand(&[ScenarioName::All]);
+        assert_eq!(all.len(), ScenarioName::value_variants().len() - 1);
+        assert_eq!(ScenarioName::expand(&[]), all);
     }
 
     #[test]
     fn a_scenario_named_twice_runs_once() {
         assert_eq!(
-            Name::expand(&[Name::Hec, Name::Tcp1, Name::Hec]),
-            [Name::Tcp1, Name::Hec]
+            ScenarioName::expand(&[ScenarioName::Hec, ScenarioName::Tcp1, ScenarioName::Hec]),
+            [ScenarioName::Tcp1, ScenarioName::Hec]
         );
-        assert_eq!(Name::UdpNoloss.text(), "udp-noloss");
+        assert_eq!(ScenarioName::UdpNoloss.text(), "udp-noloss");
     }
 }

@@ -1,16 +1,16 @@
 //! 150,000 datagrams a second for a minute, in bursts: none may be lost.
 
 use anyhow::Result;
+use inrush_harness::lab::{BenchHarness, INRUSH_DIR};
+use inrush_harness::measure::{ScenarioCheck, ScenarioResult};
+use inrush_harness::meter::is_root;
+use inrush_harness::sender::{Amount, LoadShape, Wire};
+use inrush_harness::subject::{Inrush, User};
 
 use super::{REFERENCE, tell};
-use crate::lab::{INRUSH_DIR, Lab};
-use crate::meter::is_root;
-use crate::results::{Check, Scenario};
-use crate::sender::{Amount, Shape, Wire};
-use crate::subject::{Inrush, User};
 
 const SECONDS: u64 = 60;
-const SHAPE: Shape = Shape {
+const SHAPE: LoadShape = LoadShape {
     wire: Wire::Udp,
     connections: 1,
     rate: 150_000,
@@ -28,7 +28,7 @@ pub(super) enum Configuration {
 }
 
 /// Runs it.
-pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness, configuration: Configuration) -> Result<ScenarioResult> {
     let shows = match configuration {
         Configuration::Blackhole => {
             "UDP at 150,000/s in bursts of 8 for 60 s, default socket options, queue in memory, to a blackhole"
@@ -61,7 +61,7 @@ pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
     let mut scenario = lab.scenario(shows);
     scenario
         .checks
-        .push(Check::new("it runs as root", "", is_root()));
+        .push(ScenarioCheck::new("it runs as root", "", is_root()));
     scenario
         .checks
         .push(rate_held(run.offered_rate, SHAPE.rate));
@@ -69,7 +69,7 @@ pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
         "{lost} of {} ({} in the kernel)",
         run.sent, run.kernel_dropped
     );
-    scenario.checks.push(Check::new(
+    scenario.checks.push(ScenarioCheck::new(
         "0 lost",
         found,
         lost == 0 && run.kernel_dropped == 0,
@@ -80,8 +80,8 @@ pub(super) fn run(lab: &Lab, configuration: Configuration) -> Result<Scenario> {
 }
 
 /// A promise at a rate is only shown if the generator held the rate.
-pub(super) fn rate_held(rate: f64, wanted: u64) -> Check {
-    Check::new(
+pub(super) fn rate_held(rate: f64, wanted: u64) -> ScenarioCheck {
+    ScenarioCheck::new(
         format!("the generator held {wanted}/s"),
         format!("{rate:.0}/s"),
         rate >= 0.97 * wanted as f64,

@@ -4,17 +4,17 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use inrush_harness::http;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, LoadShape, Wire};
+use inrush_harness::stats::{Spread, median};
+use inrush_harness::subject::{BenchSubject, Inrush, User};
 use serde_json::Value;
 
-use super::rates::{Limit, RMEM_MAX_DEFAULT};
+use super::rates::{RMEM_MAX_DEFAULT, SysctlGuard};
 use super::turns::go_on;
 use super::{REFERENCE, tell};
-use crate::http;
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Shape, Wire};
-use crate::stats::{Spread, median};
-use crate::subject::{Inrush, Subject, User};
 
 /// Times the throughput of one worker that two must have.
 const GAIN_MIN: f64 = 1.7;
@@ -36,13 +36,13 @@ const LATE_MAX: f64 = 0.01;
 const TEMPLATE: &str = include_str!("../../inrush/one-sender.yaml");
 const ORDER: &str = include_str!("../../inrush/one-sender-order.yaml");
 
-const SHAPE: Shape = Shape {
+const SHAPE: LoadShape = LoadShape {
     connections: 1,
     ..REFERENCE
 };
 
 /// Runs it: two workers beside one, TCP and UDP.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "one sender, packs and expressions, to a blackhole: two workers beside one";
     tell(shows);
     let mut scenario = lab.scenario(shows);
@@ -53,7 +53,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
             Wire::Udp => (tcp_rate * OFFERED) as u64,
         };
         let burst = if wire == Wire::Udp { 32 } else { 0 };
-        let shape = Shape {
+        let shape = LoadShape {
             wire,
             rate,
             burst,
@@ -86,13 +86,10 @@ fn heavy(template: &str) -> String {
 }
 
 /// One worker and two by turns, and the part of the lent batches that were late with two.
-fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
+fn pair(lab: &BenchHarness, shape: &LoadShape) -> Result<([Cell; 2], Vec<f64>)> {
     let load = format!("{}, one sender, 800 B", shape.wire.scheme());
-    let mut cells = [1, 2].map(|workers| Cell {
-        subject: format!("inrush, workers: {workers}"),
-        load: load.clone(),
-        runs: vec![],
-    });
+    let mut cells = [1, 2]
+        .map(|workers| Cell::new(format!("inrush, workers: {workers}"), load.clone(), vec![]));
     let (mut rounds, mut late) = (0, Vec::new());
     while go_on(lab, rounds, rounds) {
         rounds += 1;
@@ -102,7 +99,7 @@ fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
             let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
             let seconds = Amount::Seconds(lab.terms.seconds.ceil() as u64);
             let run = lab.measure(&mut inrush, None, shape, seconds, None)?;
-            let shared = Shared::of(&inrush)?;
+            let shared = OffloadMetrics::of(&inrush)?;
             tell(&format!(
                 "  workers {workers}  {:>9.0} events/s  {:>7.3} µs/event  {} of {} lent batches late  ({load})",
                 rate(&run),
@@ -119,16 +116,16 @@ fn pair(lab: &Lab, shape: &Shape) -> Result<([Cell; 2], Vec<f64>)> {
     Ok((cells, late))
 }
 
-fn rate(run: &Run) -> f64 {
+fn rate(run: &RunResult) -> f64 {
     run.delivered as f64 / run.seconds
 }
 
 /// Each run with two workers beside the run with one that came before it.
-fn gain(cells: &[Cell; 2], wire: Wire) -> Check {
+fn gain(cells: &[Cell; 2], wire: Wire) -> ScenarioCheck {
     let pairs = cells[0].runs.iter().zip(&cells[1].runs);
     let gains: Vec<f64> = pairs.map(|(one, two)| rate(two) / rate(one)).collect();
     let spread = Spread::of(&gains);
-    Check::new(
+    ScenarioCheck::new(
         format!(
             "two workers take {GAIN_MIN} × what one does ({})",
             wire.scheme()
@@ -143,9 +140,9 @@ fn gain(cells: &[Cell; 2], wire: Wire) -> Check {
     )
 }
 
-fn late_check(late: &[f64], wire: Wire) -> Check {
+fn late_check(late: &[f64], wire: Wire) -> ScenarioCheck {
     let part = median(late);
-    Check::new(
+    ScenarioCheck::new(
         format!("p99 of the delay by it under 5 ms ({})", wire.scheme()),
         part.map_or("nothing was lent".to_owned(), |part| {
             format!("{:.2} % of the batches later", part * 100.0)
@@ -155,12 +152,12 @@ fn late_check(late: &[f64], wire: Wire) -> Check {
 }
 
 /// Metrics of the work that was shared.
-struct Shared {
+struct OffloadMetrics {
     batches: u64,
     late: u64,
 }
 
-impl Shared {
+impl OffloadMetrics {
     fn of(inrush: &Inrush) -> Result<Self> {
         let page = http::get(&format!("{}/metrics", inrush.admin()))?;
         let read = |name: &str| {
@@ -177,7 +174,7 @@ impl Shared {
 }
 
 /// Runs it: the order of a hundred million events, over UDP and over TCP.
-pub(super) fn run_order(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run_order(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "the order of one sender's events, packs on, to a file";
     tell(shows);
     let mut scenario = lab.scenario(shows);
@@ -188,16 +185,16 @@ pub(super) fn run_order(lab: &Lab) -> Result<Scenario> {
 }
 
 /// Runs it: the same over UDP as an ordinary user, whose sockets are many, read as one.
-pub(super) fn run_order_user(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run_order_user(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "the order of one sender's events over UDP, an ordinary user, packs on, to a file";
     tell(shows);
     let mut scenario = lab.scenario(shows);
-    let _limit = Limit::set(RMEM_MAX_DEFAULT)?;
+    let _limit = SysctlGuard::set(RMEM_MAX_DEFAULT)?;
     scenario.checks = order(lab, Wire::Udp, User::Nobody)?;
     Ok(scenario)
 }
 
-fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
+fn order(lab: &BenchHarness, wire: Wire, user: User) -> Result<Vec<ScenarioCheck>> {
     let scheme = wire.scheme();
     let offered = match wire {
         Wire::Udp => ORDER_OFFERED_UDP,
@@ -230,7 +227,7 @@ fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
         .with_context(|| format!("inrush load: {}", String::from_utf8_lossy(&out.stderr)))?;
     let markers = &report["verify"]["markers"];
     let count = |name: &str| markers[name].as_u64();
-    let shared = Shared::of(&inrush)?;
+    let shared = OffloadMetrics::of(&inrush)?;
     let ledger = inrush.ledger()?;
     let received = count("received").unwrap_or(0);
     let dropped = ledger["sources"]["syslog"]["kernel_dropped"].as_u64();
@@ -249,12 +246,12 @@ fn order(lab: &Lab, wire: Wire, user: User) -> Result<Vec<Check>> {
     drop(inrush);
     lab.clear_inrush_dir()?;
     Ok(vec![
-        Check::new(
+        ScenarioCheck::new(
             format!("0 of {least} events out of order ({scheme})"),
             found,
             clean && received + dropped == events && received >= least && shared.batches > 0,
         ),
-        Check::new(
+        ScenarioCheck::new(
             format!("ledger balanced ({scheme})"),
             ledger["balanced"].to_string(),
             ledger["balanced"] == true,
@@ -272,11 +269,11 @@ const ORDER_OFFERED_TCP: f64 = 1.25;
 const ORDER_OFFERED_UDP: f64 = 0.8;
 
 /// Events a second that one worker recognises and changes.
-fn one_worker(lab: &Lab) -> Result<f64> {
+fn one_worker(lab: &BenchHarness) -> Result<f64> {
     let template = ORDER.replace("@LISTEN@", Wire::Tcp.scheme());
     let template = template.replace("@WORKERS@", "1");
     let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
-    let shape = Shape {
+    let shape = LoadShape {
         size: ORDER_BYTES,
         ..SHAPE
     };

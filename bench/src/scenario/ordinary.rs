@@ -2,17 +2,17 @@
 //! event costs what waking up for it costs.
 
 use anyhow::Result;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, LoadShape, MessageText};
+use inrush_harness::stats::Spread;
+use inrush_harness::subject::{SinkProcess, User};
 
 use super::cost::bare_arm;
 use super::rounds::{Arm, limit, rounds};
 use super::{REFERENCE, tell};
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Shape, Text};
-use crate::stats::Spread;
-use crate::subject::{Sink, User};
 
-const SHAPE: Shape = Shape {
+const SHAPE: LoadShape = LoadShape {
     connections: 4,
     size: 400,
     ..REFERENCE
@@ -38,13 +38,13 @@ const P99_MS: f64 = 100.0;
 
 /// Destination of the events.
 #[derive(Clone, Copy, PartialEq)]
-enum To {
+enum OrdinaryDestination {
     Nowhere,
     Hec,
     Store,
 }
 
-impl To {
+impl OrdinaryDestination {
     fn name(self) -> &'static str {
         match self {
             Self::Nowhere => "to nowhere",
@@ -66,46 +66,50 @@ impl To {
 
 /// One thing that is measured.
 #[derive(Clone, Copy, PartialEq)]
-struct Kind {
-    to: To,
+struct OrdinaryCase {
+    to: OrdinaryDestination,
     rate: u64,
     /// Padding, or what made-up devices say.
-    text: Text,
+    text: MessageText,
     packs: bool,
 }
 
-impl Kind {
+impl OrdinaryCase {
     /// All rates to all places; then devices' messages at the judged one, without packs and with
     /// them.
     fn all() -> Vec<Self> {
         let plain = |to, rate| Self {
             to,
             rate,
-            text: Text::Padding,
+            text: MessageText::Padding,
             packs: false,
         };
         let mut all = Vec::new();
-        for to in [To::Nowhere, To::Hec, To::Store] {
+        for to in [
+            OrdinaryDestination::Nowhere,
+            OrdinaryDestination::Hec,
+            OrdinaryDestination::Store,
+        ] {
             all.extend(RATES.map(|rate| plain(to, rate)));
         }
-        for to in [To::Hec, To::Store] {
+        for to in [OrdinaryDestination::Hec, OrdinaryDestination::Store] {
             all.extend([false, true].map(|packs| Self::devices(to, packs)));
         }
         all
     }
 
-    fn devices(to: To, packs: bool) -> Self {
+    fn devices(to: OrdinaryDestination, packs: bool) -> Self {
         Self {
             to,
             rate: JUDGED,
-            text: Text::Mixed,
+            text: MessageText::Mixed,
             packs,
         }
     }
 
-    fn arm(self, lab: &Lab) -> Arm<'_> {
+    fn arm(self, lab: &BenchHarness) -> Arm<'_> {
         let what = match self.text {
-            Text::Padding => "400 B",
+            MessageText::Padding => "400 B",
             _ => "messages of devices",
         };
         let load = format!("{}/s {}, 4 conn, {what}", self.rate, self.to.name());
@@ -117,9 +121,9 @@ impl Kind {
     }
 
     /// One run of a fresh process.
-    fn once(self, lab: &Lab) -> Result<Run> {
+    fn once(self, lab: &BenchHarness) -> Result<RunResult> {
         let sink = match self.to {
-            To::Hec => Some(Sink::start(&["--latency"])?),
+            OrdinaryDestination::Hec => Some(SinkProcess::start(&["--latency"])?),
             _ => None,
         };
         let template = format!(
@@ -128,7 +132,7 @@ impl Kind {
             self.packs
         );
         let mut inrush = lab.start_inrush(&template, sink.as_ref(), User::Ours)?;
-        let shape = Shape {
+        let shape = LoadShape {
             rate: self.rate,
             text: self.text,
             ..SHAPE
@@ -140,32 +144,35 @@ impl Kind {
 }
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "TCP, 4 connections, 400 B, one event at a time at 1,000, 5,000, 50,000/s, queue \
                  on disk; at 5,000/s messages of devices too, without packs and with them";
     tell(shows);
-    let kinds = Kind::all();
+    let kinds = OrdinaryCase::all();
     let arms = kinds.iter().map(|kind| kind.arm(lab)).collect();
     let (bare, cells) = rounds(lab, bare_arm(lab)?, arms, kinds.len())?;
     let mut scenario = lab.scenario(shows);
-    let of = |wanted: Kind| {
+    let of = |wanted: OrdinaryCase| {
         let place = kinds.iter().position(|kind| *kind == wanted);
         place.and_then(|place| cells.get(place))
     };
-    for (to, limit_us) in [(To::Hec, HEC_US), (To::Store, STORE_US)] {
-        let plain = Kind {
-            text: Text::Padding,
-            ..Kind::devices(to, false)
+    for (to, limit_us) in [
+        (OrdinaryDestination::Hec, HEC_US),
+        (OrdinaryDestination::Store, STORE_US),
+    ] {
+        let plain = OrdinaryCase {
+            text: MessageText::Padding,
+            ..OrdinaryCase::devices(to, false)
         };
         if let Some(cell) = of(plain) {
             let check = limit(cell, limit_us);
             let what = format!("{JUDGED}/s {}: {}", to.name(), check.what);
-            scenario.checks.push(Check { what, ..check });
-            if to == To::Hec {
+            scenario.checks.push(ScenarioCheck { what, ..check });
+            if to == OrdinaryDestination::Hec {
                 scenario.checks.push(soon(cell));
             }
         }
-        let both = of(Kind::devices(to, false)).zip(of(Kind::devices(to, true)));
+        let both = of(OrdinaryCase::devices(to, false)).zip(of(OrdinaryCase::devices(to, true)));
         if let Some((off, on)) = both {
             scenario.checks.push(dearer(to, off, on));
         }
@@ -177,10 +184,10 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// The check that recognition costs little more, in the reference state.
-fn dearer(to: To, off: &Cell, on: &Cell) -> Check {
+fn dearer(to: OrdinaryDestination, off: &Cell, on: &Cell) -> ScenarioCheck {
     let median = |cell: &Cell| cell.scaled().map(|spread| spread.median);
     let more = median(on).zip(median(off)).map(|(on, off)| on - off);
-    Check::new(
+    ScenarioCheck::new(
         format!(
             "{JUDGED}/s {}: packs cost at most {PACKS_US:.1} CPU-µs more",
             to.name()
@@ -191,14 +198,14 @@ fn dearer(to: To, off: &Cell, on: &Cell) -> Check {
 }
 
 /// The check that 99 of 100 events are sent within the time.
-fn soon(cell: &Cell) -> Check {
+fn soon(cell: &Cell) -> ScenarioCheck {
     let late: Vec<f64> = cell
         .runs
         .iter()
         .filter_map(|run| Some(run.latency?.p99_us / 1e3))
         .collect();
     let found = Spread::of(&late);
-    Check::new(
+    ScenarioCheck::new(
         format!("{JUDGED}/s to HEC: 99 of 100 within {P99_MS:.0} ms"),
         found.map_or("no figure".to_owned(), |late| {
             format!("{:.1} ms ({:.1}–{:.1})", late.median, late.min, late.max)

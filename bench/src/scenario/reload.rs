@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use inrush_harness::lab::{BenchHarness, PeriodicTask};
+use inrush_harness::measure::{ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::Amount;
+use inrush_harness::sink::SinkCounts;
+use inrush_harness::subject::{Inrush, SinkProcess, User};
 
 use super::{REFERENCE, tell};
-use crate::lab::{Lab, Meanwhile};
-use crate::results::{Check, Scenario};
-use crate::sender::Amount;
-use crate::sink::Counts;
-use crate::subject::{Inrush, Sink, User};
 
 const SECONDS: u64 = 60;
 
@@ -29,24 +29,24 @@ const DESTINATION: &str = "splunk";
 const SPARE: &str = "spare";
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows =
         "a reload each second for 60 s under full TCP load, queue in memory, to a HEC endpoint";
     tell(shows);
-    let sink = Sink::start(&["--verify"])?;
+    let sink = SinkProcess::start(&["--verify"])?;
     let mut inrush = started(lab, &sink)?;
     let (mut done, mut failed) = (0_u64, Vec::new());
     let (url, config) = (inrush.reload_url(), lab.inrush_config());
     let mut reload = || {
         let template = if done % 2 == 0 { OTHER } else { ONE };
         lab.write_inrush_config(&config, template, Some(&sink))?;
-        match crate::http::post(&url) {
+        match inrush_harness::http::post(&url) {
             Ok(()) => done += 1,
             Err(error) => failed.push(format!("{error:#}")),
         }
         Ok(())
     };
-    let meanwhile = Meanwhile {
+    let meanwhile = PeriodicTask {
         every: Duration::from_secs(1),
         act: &mut reload,
     };
@@ -60,22 +60,24 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let (counts, swapped) = (sink.counts()?, spare_accepted(&inrush)?);
     let mut scenario = lab.scenario(shows);
     let found = format!("{done}, {} refused{}", failed.len(), first(&failed));
-    scenario.checks = vec![Check::new(
+    scenario.checks = vec![ScenarioCheck::new(
         "reloads under load",
         found,
         failed.is_empty() && done + MISSED_MAX >= SECONDS,
     )];
     let found = format!("{swapped} events went to the destination that comes and goes");
-    scenario
-        .checks
-        .push(Check::new("the graph was swapped", found, swapped > 0));
+    scenario.checks.push(ScenarioCheck::new(
+        "the graph was swapped",
+        found,
+        swapped > 0,
+    ));
     scenario.checks.push(arrived(&counts, run.sent));
     let load = "unlimited, 10 conn, 800 B, a reload each second";
     scenario.add_inrush(load, vec![run]);
     Ok(scenario)
 }
 
-fn started(lab: &Lab, sink: &Sink) -> Result<Inrush> {
+fn started(lab: &BenchHarness, sink: &SinkProcess) -> Result<Inrush> {
     Ok(lab
         .start_inrush(ONE, Some(sink), User::Ours)?
         .watching(DESTINATION))
@@ -94,9 +96,9 @@ fn first(failed: &[String]) -> String {
         .map_or(String::new(), |error| format!(" ({error})"))
 }
 
-fn arrived(counts: &Counts, sent: u64) -> Check {
+fn arrived(counts: &SinkCounts, sent: u64) -> ScenarioCheck {
     let lost = sent.saturating_sub(counts.distinct);
-    Check::new(
+    ScenarioCheck::new(
         "nothing lost, nothing twice, by sequence number",
         format!(
             "{lost} lost, {} twice, {} without a number, of {sent}",
@@ -108,21 +110,21 @@ fn arrived(counts: &Counts, sent: u64) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, arrived};
+    use super::{SinkCounts, arrived};
 
     #[test]
     fn one_lost_and_one_twice_do_not_cancel() {
-        let right = Counts {
+        let right = SinkCounts {
             events: 10,
             distinct: 10,
-            ..Counts::default()
+            ..SinkCounts::default()
         };
         assert!(arrived(&right, 10).passed);
-        let cancelled = Counts {
+        let cancelled = SinkCounts {
             events: 10,
             distinct: 9,
             duplicates: 1,
-            ..Counts::default()
+            ..SinkCounts::default()
         };
         assert!(!arrived(&cancelled, 10).passed);
     }

@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::lab::{BenchHarness, INRUSH_DIR};
+use inrush_harness::measure::{RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, HeaderStyle, LoadShape, MessageText, Wire};
+use inrush_harness::stats::Spread;
+use inrush_harness::subject::{AcceptedSubject, Inrush, SinkProcess, User};
 use serde::Deserialize;
 
 use super::tell;
-use crate::lab::{INRUSH_DIR, Lab};
-use crate::results::{Check, Run, Scenario};
-use crate::sender::{Amount, Header, Shape, Text, Wire};
-use crate::stats::Spread;
-use crate::subject::{Accepted, Inrush, Sink, User};
 
 /// Largest distance of the two, as a part of the rate taken.
 const APART_MAX: f64 = 0.15;
@@ -37,12 +37,12 @@ const LAG_MAX: f64 = 0.05;
 const TEMPLATE: &str = include_str!("../../inrush/safe-rate.yaml");
 
 /// Load with which the doctor measures.
-const SHAPE: Shape = Shape {
+const SHAPE: LoadShape = LoadShape {
     wire: Wire::Tcp,
     connections: 4,
     size: 800,
-    header: Header::Rfc3164,
-    text: Text::Mixed,
+    header: HeaderStyle::Rfc3164,
+    text: MessageText::Mixed,
     backdate_hours: 0,
     rate: 0,
     burst: 0,
@@ -50,7 +50,7 @@ const SHAPE: Shape = Shape {
 
 /// The part of the doctor's report that is used here.
 #[derive(Deserialize)]
-struct Report {
+struct SafeRateReport {
     safe_rate: Option<Stated>,
 }
 
@@ -62,12 +62,12 @@ struct Stated {
 }
 
 /// One round: what was stated, and what was taken.
-struct Round {
+struct RateRound {
     stated: Stated,
-    taken: Run,
+    taken: RunResult,
 }
 
-impl Round {
+impl RateRound {
     /// Error of the statement, as a part of the rate taken; positive: too much.
     fn apart(&self) -> f64 {
         self.stated.events_per_second as f64 / self.taken.offered_rate - 1.0
@@ -75,7 +75,7 @@ impl Round {
 }
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "What `inrush doctor` states as the safe rate, against the highest rate at which \
                  `inrush run` lets nothing pile up: packs, default queue, HEC, mixed messages of \
                  800 B";
@@ -108,8 +108,8 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn true_within(rounds: &[Round]) -> Check {
-    let apart: Vec<f64> = rounds.iter().map(Round::apart).collect();
+fn true_within(rounds: &[RateRound]) -> ScenarioCheck {
+    let apart: Vec<f64> = rounds.iter().map(RateRound::apart).collect();
     let stated: Vec<f64> = rounds
         .iter()
         .map(|round| round.stated.events_per_second as f64)
@@ -128,7 +128,7 @@ fn true_within(rounds: &[Round]) -> Check {
         APART_MAX * 100.0
     );
     let (Some(apart), Some(stated), Some(taken)) = spreads else {
-        return Check::new(what, "no round", false);
+        return ScenarioCheck::new(what, "no round", false);
     };
     let found = format!(
         "{:+.1} % ({:+.1} to {:+.1}): {:.0}/s stated, limited by {}; {:.0}/s taken; {} rounds",
@@ -140,10 +140,10 @@ fn true_within(rounds: &[Round]) -> Check {
         taken.median,
         apart.n
     );
-    Check::new(what, found, apart.median.abs() <= APART_MAX)
+    ScenarioCheck::new(what, found, apart.median.abs() <= APART_MAX)
 }
 
-fn round(lab: &Lab, pinned: &Path) -> Result<Round> {
+fn round(lab: &BenchHarness, pinned: &Path) -> Result<RateRound> {
     let stated = state(lab, pinned)?;
     let rate = stated.events_per_second as f64;
     let (mut low, mut high) = (SEARCHED.0 * rate, SEARCHED.1 * rate);
@@ -164,11 +164,11 @@ fn round(lab: &Lab, pinned: &Path) -> Result<Round> {
             high = middle;
         }
     }
-    Ok(Round { stated, taken })
+    Ok(RateRound { stated, taken })
 }
 
 /// Has the doctor state the rate with the configuration that is then run.
-fn state(lab: &Lab, pinned: &Path) -> Result<Stated> {
+fn state(lab: &BenchHarness, pinned: &Path) -> Result<Stated> {
     lab.dir(INRUSH_DIR)?;
     let config = lab.inrush_config();
     // An endpoint that nobody is at: what the doctor measures does not go there.
@@ -178,7 +178,7 @@ fn state(lab: &Lab, pinned: &Path) -> Result<Stated> {
         .args(["doctor", "--rate", "--json", "-c"])
         .arg(&config);
     let output = command.output().context("inrush doctor")?;
-    let report: Report = serde_json::from_slice(&output.stdout)
+    let report: SafeRateReport = serde_json::from_slice(&output.stdout)
         .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
     report.safe_rate.with_context(|| {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -187,26 +187,32 @@ fn state(lab: &Lab, pinned: &Path) -> Result<Stated> {
 }
 
 /// A fresh process under a steady rate.
-fn one(lab: &Lab, pinned: &Path, rate: f64) -> Result<Run> {
-    let sink = Sink::start(&[])?;
+fn one(lab: &BenchHarness, pinned: &Path, rate: f64) -> Result<RunResult> {
+    let sink = SinkProcess::start(&[])?;
     let dir = lab.dir(INRUSH_DIR)?;
     let config = lab.inrush_config();
     lab.write_inrush_config(&config, TEMPLATE, Some(&sink))?;
     let inrush = Inrush::start(pinned, Some(&config), &dir, User::Ours)?;
-    let shape = Shape {
+    let shape = LoadShape {
         rate: rate as u64,
         ..SHAPE
     };
     let amount = Amount::Number((rate * 2.0 * lab.terms.seconds) as u64);
-    lab.measure(&mut Accepted(inrush), Some(&sink), &shape, amount, None)
+    lab.measure(
+        &mut AcceptedSubject(inrush),
+        Some(&sink),
+        &shape,
+        amount,
+        None,
+    )
 }
 
 /// Seconds that a run took beyond what it takes to send at `rate`.
-fn lag(run: &Run, rate: f64) -> f64 {
+fn lag(run: &RunResult, rate: f64) -> f64 {
     run.seconds - run.sent as f64 / rate
 }
 
-fn keeps_pace(run: &Run, rate: f64, ease: f64) -> bool {
+fn keeps_pace(run: &RunResult, rate: f64, ease: f64) -> bool {
     lag(run, rate) <= ease + LAG_MAX * run.sent as f64 / rate
 }
 
@@ -243,17 +249,17 @@ impl Halves {
     }
 
     /// Has this process, and what it starts from now on, leave our half until the end.
-    fn step_aside(&self) -> Result<Aside> {
+    fn step_aside(&self) -> Result<AffinityGuard> {
         pin(&self.others)?;
         let all = self.ours.iter().chain(&self.others).copied();
-        Ok(Aside(all.collect()))
+        Ok(AffinityGuard(all.collect()))
     }
 }
 
 /// Comes back to all CPUs.
-struct Aside(Vec<usize>);
+struct AffinityGuard(Vec<usize>);
 
-impl Drop for Aside {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Err(error) = pin(&self.0) {
             tell(&format!(
@@ -294,15 +300,15 @@ mod tests {
 
     use super::*;
 
-    fn round(stated: u64, taken: f64) -> Round {
-        Round {
+    fn round(stated: u64, taken: f64) -> RateRound {
+        RateRound {
             stated: Stated {
                 events_per_second: stated,
                 limited_by: "send".to_owned(),
             },
-            taken: Run {
+            taken: RunResult {
                 offered_rate: taken,
-                ..Run::default()
+                ..RunResult::default()
             },
         }
     }
@@ -319,10 +325,10 @@ mod tests {
 
     #[test]
     fn what_piles_up_is_not_taken() {
-        let run = |seconds| Run {
+        let run = |seconds| RunResult {
             sent: 80_000,
             seconds,
-            ..Run::default()
+            ..RunResult::default()
         };
         assert!(keeps_pace(&run(8.3), 10_000.0, 0.3));
         assert!(!keeps_pace(&run(8.8), 10_000.0, 0.3));

@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::Amount;
+use inrush_harness::stats::{Spread, median};
+use inrush_harness::subject::User;
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 
 use super::cost::pilot;
 use super::{REFERENCE, tell};
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::Amount;
-use crate::stats::{Spread, median};
-use crate::subject::User;
 
 /// The part of the speed of `dd` that is to be reached.
 const PART_MIN: f64 = 0.80;
@@ -25,7 +25,7 @@ const DD_BLOCKS: u64 = 96;
 const BLOCK_BYTES: u64 = 8 << 20;
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "TCP as fast as it goes to a blackhole, fsync, beside dd oflag=dsync bs=8M";
     tell(shows);
     let dir = lab.dir("dd")?;
@@ -43,17 +43,13 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         tell_of(runs.last(), disk.last());
     }
     let mut scenario = lab.scenario(shows);
-    let cell = Cell {
-        subject: "inrush, fsync".to_owned(),
-        load: "unlimited, 10 conn, 800 B".to_owned(),
-        runs,
-    };
+    let cell = Cell::new("inrush, fsync", "unlimited, 10 conn, 800 B", runs);
     scenario.checks = vec![reached(&cell, &disk), limited_by(&cell), cell.accounts()];
     scenario.cells.push(cell);
     Ok(scenario)
 }
 
-fn one(lab: &Lab, number: u64) -> Result<Run> {
+fn one(lab: &BenchHarness, number: u64) -> Result<RunResult> {
     let template = include_str!("../../inrush/durability.yaml").replace("@DURABILITY@", "fsync");
     let mut inrush = lab.start_inrush(&template, None, User::Ours)?;
     let amount = Amount::Number(number);
@@ -77,7 +73,7 @@ fn dd(dir: &Path) -> Result<f64> {
     Ok((DD_BLOCKS * BLOCK_BYTES) as f64 / seconds)
 }
 
-fn tell_of(run: Option<&Run>, dd: Option<&f64>) {
+fn tell_of(run: Option<&RunResult>, dd: Option<&f64>) {
     if let (Some(run), Some(dd)) = (run, dd) {
         tell(&format!(
             "  {:>5.0} MB/s, dd {:>5.0} MB/s, {:.3} µs/event, {:.0} % + sender {:.0} % of a core",
@@ -90,17 +86,17 @@ fn tell_of(run: Option<&Run>, dd: Option<&f64>) {
     }
 }
 
-fn disk_rate(run: &Run) -> f64 {
+fn disk_rate(run: &RunResult) -> f64 {
     run.disk_bytes as f64 / run.seconds
 }
 
 /// The share of one core of the receiver, per cent.
-fn own_pct(run: &Run) -> f64 {
+fn own_pct(run: &RunResult) -> f64 {
     (run.user_us + run.sys_us) / run.seconds / 1e4
 }
 
 /// Each run against the `dd` before it and the one after it.
-fn reached(cell: &Cell, dd: &[f64]) -> Check {
+fn reached(cell: &Cell, dd: &[f64]) -> ScenarioCheck {
     let beside = dd.windows(2).filter_map(median);
     let parts: Vec<f64> = cell
         .runs
@@ -122,7 +118,7 @@ fn reached(cell: &Cell, dd: &[f64]) -> Check {
                 dd.median / 1e6,
             )
         });
-    Check::new(
+    ScenarioCheck::new(
         format!("at least {:.0} % of dd's bytes a second", 100.0 * PART_MIN),
         found.unwrap_or_default(),
         part.is_some_and(|part| part.median >= PART_MIN),
@@ -130,8 +126,8 @@ fn reached(cell: &Cell, dd: &[f64]) -> Check {
 }
 
 /// Says whether there were cores left: then the disk was the limit.
-fn limited_by(cell: &Cell) -> Check {
-    let of = |value: fn(&Run) -> f64| {
+fn limited_by(cell: &Cell) -> ScenarioCheck {
+    let of = |value: fn(&RunResult) -> f64| {
         let values: Vec<f64> = cell.runs.iter().map(value).collect();
         median(&values).unwrap_or(0.0)
     };
@@ -140,7 +136,7 @@ fn limited_by(cell: &Cell) -> Check {
         of(|run| run.sender_pct),
         of(|run| run.others_pct),
     );
-    Check::new(
+    ScenarioCheck::new(
         "for the record: shares of one core",
         format!("receiver {own:.0} %, sender {sender:.0} %, others {others:.0} %"),
         true,
@@ -153,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_run_is_held_against_the_dd_on_both_sides() {
-        let run = |bytes| Run {
+        let run = |bytes| RunResult {
             disk_bytes: bytes,
             seconds: 1.0,
-            ..Run::default()
+            ..RunResult::default()
         };
         let cell = |bytes: &[u64]| Cell {
             runs: bytes.iter().copied().map(run).collect(),

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::lab::{BenchHarness, INRUSH_DIR};
+use inrush_harness::measure::{ScenarioCheck, ScenarioResult};
 use serde_json::{Value, json};
 
 use super::tell;
-use crate::lab::{INRUSH_DIR, Lab};
-use crate::results::{Check, Scenario};
 
 /// Folder of the recorded answers, seen from the repository.
 const CORPUS: &str = "../shared/corpus/sc4s";
@@ -31,13 +31,13 @@ const RECEIVED_AT: &str = "1714979289.123456";
 
 /// Messages that are told apart in the report.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum MessageCategory {
     Plain,
     Hints,
     Options,
 }
 
-impl Part {
+impl MessageCategory {
     fn of(answer: &Value) -> Self {
         match (answer.get("options"), answer.get("hint")) {
             (Some(_), _) => Self::Options,
@@ -79,7 +79,7 @@ impl Shares {
         }
     }
 
-    fn check(&self, what: &str) -> Check {
+    fn check(&self, what: &str) -> ScenarioCheck {
         let pct = |count: u64| 100.0 * count as f64 / self.recognised.max(1) as f64;
         let share = |[same, by_choice]: [u64; 2]| {
             let all = pct(same + by_choice);
@@ -91,7 +91,7 @@ impl Shares {
         let reached = pct(self.place.iter().sum()) >= PLACE_PCT
             && pct(self.six.iter().sum()) >= SIX_PCT
             && self.recognised > 0;
-        Check::new(
+        ScenarioCheck::new(
             format!("{what}: index and sourcetype ≥ {PLACE_PCT} %, all six keys ≥ {SIX_PCT} %"),
             format!(
                 "{} recognised by SC4S; index and sourcetype {}; all six keys {}",
@@ -105,20 +105,22 @@ impl Shares {
 }
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "SC4S's own recorded answers, compared by `inrush explain --against`; six keys are \
                  index, sourcetype, source, host, time and text";
     tell(shows);
     let answers = answers(Path::new(CORPUS))?;
-    let mut groups: BTreeMap<(Part, String), Vec<&Value>> = BTreeMap::new();
+    let mut groups: BTreeMap<(MessageCategory, String), Vec<&Value>> = BTreeMap::new();
     for answer in &answers {
         let options = answer["options"].to_string();
-        let group = groups.entry((Part::of(answer), options)).or_default();
+        let group = groups
+            .entry((MessageCategory::of(answer), options))
+            .or_default();
         group.push(answer);
     }
     let dir = lab.dir(INRUSH_DIR)?;
     fs::write(dir.join("hints.yaml"), HINTS)?;
-    let mut shares: BTreeMap<Part, Shares> = BTreeMap::new();
+    let mut shares: BTreeMap<MessageCategory, Shares> = BTreeMap::new();
     for ((part, _), group) in &groups {
         fs::write(dir.join("inrush.yaml"), configuration(group))?;
         let summary = against(&lab.inrush, &dir, group)?;

@@ -6,15 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::lab::{BenchHarness, INRUSH_DIR, PeriodicTask};
+use inrush_harness::measure::{RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::probe::{self, SearchProbe};
+use inrush_harness::sender::{Amount, LoadShape, Wire};
+use inrush_harness::stats::Spread;
+use inrush_harness::subject::{BenchSubject, Inrush, User, drain};
 
 use super::store::{MIXED, file_bytes, lag_seconds, lag_within, start};
 use super::tell;
-use crate::lab::{INRUSH_DIR, Lab, Meanwhile};
-use crate::probe::{self, Probe};
-use crate::results::{Check, Run, Scenario};
-use crate::sender::{Amount, Shape, Wire};
-use crate::stats::Spread;
-use crate::subject::{Inrush, Subject, User, drain};
 
 /// Hours over which the events are dated.
 const HOURS: u64 = 20;
@@ -26,7 +26,7 @@ const RUNS: usize = 5;
 const SIZE: u64 = 200;
 
 /// One search, the seconds that it may take, and the number of events or rows that it must find.
-struct Question {
+struct SearchCase {
     name: &'static str,
     query: &'static str,
     since: &'static str,
@@ -34,50 +34,50 @@ struct Question {
     found: RangeInclusive<usize>,
 }
 
-const QUESTIONS: [Question; 7] = [
-    Question {
+const QUESTIONS: [SearchCase; 7] = [
+    SearchCase {
         name: "a phrase that one event has, in the last hour",
         query: r#""for needlelate in""#,
         since: "1h",
         most: Some(0.3),
         found: 1..=1,
     },
-    Question {
+    SearchCase {
         name: "a phrase that one event has, in everything",
         query: r#""for needleearly in""#,
         since: "all",
         most: Some(5.0),
         found: 1..=1,
     },
-    Question {
+    SearchCase {
         name: "a phrase that no event has, in everything",
         query: r#""for needlenever in""#,
         since: "all",
         most: Some(5.0),
         found: 0..=0,
     },
-    Question {
+    SearchCase {
         name: "count by sourcetype, in everything",
         query: "| count by sourcetype",
         since: "all",
         most: Some(2.0),
         found: 1..=1000,
     },
-    Question {
+    SearchCase {
         name: "count by host, in everything",
         query: "| count by host",
         since: "all",
         most: None,
         found: 20..=1000,
     },
-    Question {
+    SearchCase {
         name: "the newest 200 of many, in everything",
         query: "denied",
         since: "all",
         most: None,
         found: 200..=200,
     },
-    Question {
+    SearchCase {
         name: "a word with a host, in the last hour",
         query: "host=fw-edge-1 Deny",
         since: "1h",
@@ -98,7 +98,7 @@ const BUSY: [(&str, &str); 4] = [
 const LAG_MAX: f64 = 2.0;
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let events = lab.terms.events;
     let shows = format!(
         "{:.0} million mixed events of {SIZE} B, dated over {HOURS} hours, in the built-in store, \
@@ -110,7 +110,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     let filled = fill(lab, &mut inrush)?;
     let bytes = file_bytes(&lab.inrush_dir().join("store"))?;
     let mut scenario = lab.scenario(&shows);
-    scenario.checks.push(Check::new(
+    scenario.checks.push(ScenarioCheck::new(
         "the store",
         format!(
             "{} events in {:.2} GB of files ({:.1} B each), taken at {:.0}/s",
@@ -141,15 +141,15 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// Fills the store, with a needle in the first hour of its time and one in the last.
-fn fill(lab: &Lab, inrush: &mut Inrush) -> Result<Run> {
-    let shape = Shape {
+fn fill(lab: &BenchHarness, inrush: &mut Inrush) -> Result<RunResult> {
+    let shape = LoadShape {
         size: SIZE,
         rate: 0,
         backdate_hours: HOURS,
         ..MIXED
     };
     let address = inrush.address(Wire::Tcp)?;
-    let mut probe = Probe::new(&address, inrush.admin())?;
+    let mut probe = SearchProbe::new(&address, inrush.admin())?;
     probe.send("needleearly", Duration::from_secs(HOURS * 3600 - 600))?;
     let begun = Instant::now();
     let mut told = begun;
@@ -163,7 +163,7 @@ fn fill(lab: &Lab, inrush: &mut Inrush) -> Result<Run> {
         }
         Ok(())
     };
-    let meanwhile = Meanwhile {
+    let meanwhile = PeriodicTask {
         every: Duration::from_secs(1),
         act: &mut say,
     };
@@ -177,7 +177,7 @@ fn fill(lab: &Lab, inrush: &mut Inrush) -> Result<Run> {
     Ok(run)
 }
 
-fn answer(inrush: &Inrush, question: &Question) -> Result<Check> {
+fn answer(inrush: &Inrush, question: &SearchCase) -> Result<ScenarioCheck> {
     let path = probe::search(question.query, question.since);
     let mut took = Vec::new();
     let mut right = true;
@@ -191,7 +191,7 @@ fn answer(inrush: &Inrush, question: &Question) -> Result<Check> {
         .most
         .map_or(String::new(), |most| format!(" within {most} s"));
     let wrong = if right { "" } else { "; the ANSWER IS WRONG" };
-    Ok(Check::new(
+    Ok(ScenarioCheck::new(
         format!("{}{limit}", question.name),
         format!(
             "{:.3} s ({:.3}–{:.3}){wrong}",
@@ -202,10 +202,10 @@ fn answer(inrush: &Inrush, question: &Question) -> Result<Check> {
 }
 
 /// Half the rate on what is stored already, while four people search without a pause.
-fn beside_searches(lab: &Lab) -> Result<(Run, Vec<f64>, u64)> {
+fn beside_searches(lab: &BenchHarness) -> Result<(RunResult, Vec<f64>, u64)> {
     let mut inrush = Inrush::start(&lab.inrush, None, &lab.inrush_dir(), User::Ours)?;
     let admin = inrush.admin().to_owned();
-    let mut probe = Probe::new(&inrush.address(Wire::Tcp)?, &admin)?;
+    let mut probe = SearchProbe::new(&inrush.address(Wire::Tcp)?, &admin)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let busy: Vec<_> = BUSY
@@ -224,11 +224,11 @@ fn beside_searches(lab: &Lab) -> Result<(Run, Vec<f64>, u64)> {
             })
             .collect();
         let mut look = || probe.lag().map(|_| ());
-        let meanwhile = Meanwhile {
+        let meanwhile = PeriodicTask {
             every: Duration::from_secs(1),
             act: &mut look,
         };
-        let shape = Shape {
+        let shape = LoadShape {
             rate: MIXED.rate / 2,
             ..MIXED
         };

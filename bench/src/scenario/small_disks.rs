@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::child::{free_port, wait};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{self, Amount, HeaderStyle, LoadShape, MessageText, Wire};
+use inrush_harness::subject::{BenchSubject, Inrush, User, write_config};
 use serde_json::Value;
 
 use super::tell;
-use crate::child::{free_port, wait};
-use crate::disk::Disk;
-use crate::lab::Lab;
-use crate::results::{Check, Scenario};
-use crate::sender::{self, Amount, Header, Shape, Text, Wire};
-use crate::subject::{Inrush, Subject, User, write_config};
+use crate::disk::LoopDisk;
 
 /// One disk, and what is configured for it.
-struct Plan {
+struct DiskCase {
     gib: u64,
     /// The difference from the built-in default, for the report.
     words: &'static str,
@@ -38,7 +38,7 @@ struct Plan {
 }
 
 /// The configuration that nobody has changed.
-const DEFAULT: Plan = Plan {
+const DEFAULT: DiskCase = DiskCase {
     gib: 1,
     words: "default",
     store: "",
@@ -48,18 +48,18 @@ const DEFAULT: Plan = Plan {
     alarm: None,
 };
 
-const PLANS: [Plan; 5] = [
+const PLANS: [DiskCase; 5] = [
     DEFAULT,
-    Plan { gib: 3, ..DEFAULT },
-    Plan { gib: 10, ..DEFAULT },
-    Plan {
+    DiskCase { gib: 3, ..DEFAULT },
+    DiskCase { gib: 10, ..DEFAULT },
+    DiskCase {
         words: "the dead one drops its oldest",
         policy: "when_full: drop_oldest",
         holders: &[STORE, DEAD],
         alarm: Some("store-short-of-room:local"),
         ..DEFAULT
     },
-    Plan {
+    DiskCase {
         words: "the dead one drops its oldest, min_age 10 s",
         store: ", min_age: 10s",
         policy: "when_full: drop_oldest",
@@ -99,7 +99,7 @@ const STILL: Duration = Duration::from_secs(12);
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = "ext4 of 1, 3 and 10 GiB, a store and a dead HEC destination, TCP as fast as it \
                  goes (1,500 B of random text) until something holds: what was delivered is found, \
                  or was taken by a stated, alarmed and counted policy";
@@ -210,7 +210,7 @@ fn dropped(account: &Value) -> u64 {
 
 /// An alarm as it was seen last; where it was critical at any time, as it was critical last.
 #[derive(Clone, Debug, PartialEq)]
-struct Alarm {
+struct SeenAlarm {
     is_critical: bool,
     /// All that it says.
     text: String,
@@ -218,8 +218,8 @@ struct Alarm {
 
 /// Things that were seen while the load ran.
 #[derive(Default)]
-struct Seen {
-    alarms: BTreeMap<String, Alarm>,
+struct LoadObservations {
+    alarms: BTreeMap<String, SeenAlarm>,
     /// Accepted events, each with the moment before they were asked for.
     accepted: Vec<(Instant, u64)>,
     /// Events deleted for room that may have been younger than is stated.
@@ -228,7 +228,7 @@ struct Seen {
     held: bool,
 }
 
-impl Seen {
+impl LoadObservations {
     fn look(&mut self, inrush: &mut Inrush, min_age: Duration) -> Result<Fates> {
         ensure!(inrush.runs(), "it has ended: {}", inrush.last_words());
         let before = Instant::now();
@@ -241,7 +241,7 @@ impl Seen {
         self.held = !flow["queue"]["stall"].is_null() || !sources_run(&flow);
         for alarm in flow["alarms"].as_array().into_iter().flatten() {
             let id = alarm["id"].as_str().context("an alarm without an id")?;
-            let new = Alarm {
+            let new = SeenAlarm {
                 is_critical: alarm["severity"] == "critical",
                 text: alarm.to_string(),
             };
@@ -275,12 +275,12 @@ fn sources_run(flow: &Value) -> bool {
 }
 
 /// All that one plan has shown.
-struct Outcome {
+struct DiskOutcome {
     disk_mib: u64,
     free_mib: u64,
     sent: u64,
     seconds: f64,
-    seen: Seen,
+    seen: LoadObservations,
     /// The fates when nothing moved any more, and the events that a search counted then.
     fates: Fates,
     counted: u64,
@@ -294,8 +294,8 @@ struct Outcome {
     again_distinct: u64,
 }
 
-fn one(lab: &Lab, plan: &Plan, lines: &Path) -> Result<Outcome> {
-    let disk = Disk::mount(&lab.dir("small-disks")?, plan.gib)?;
+fn one(lab: &BenchHarness, plan: &DiskCase, lines: &Path) -> Result<DiskOutcome> {
+    let disk = LoopDisk::mount(&lab.dir("small-disks")?, plan.gib)?;
     let config = lab.dir("small-disks-config")?.join("inrush.yaml");
     let values = [
         ("@DATA@", disk.folder().join("data").display().to_string()),
@@ -307,7 +307,7 @@ fn one(lab: &Lab, plan: &Plan, lines: &Path) -> Result<Outcome> {
     write_config(&config, TEMPLATE, &values)?;
     let start = || Inrush::start(&lab.inrush, Some(&config), disk.folder(), User::Ours);
     let mut inrush = start()?;
-    let mut seen = Seen::default();
+    let mut seen = LoadObservations::default();
     let begun = Instant::now();
     let sent = load(lab, plan, lines, &mut inrush, &mut seen)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -319,8 +319,8 @@ fn one(lab: &Lab, plan: &Plan, lines: &Path) -> Result<Outcome> {
     let stopped = stopped.with_context(|| format!("no last line: {said:?}"))?;
     let warned = said.iter().any(|line| line.contains("room on the disk"));
     let mut inrush = start().context("another start")?;
-    let again = settle(&mut inrush, &mut Seen::default(), plan.min_age)?;
-    Ok(Outcome {
+    let again = settle(&mut inrush, &mut LoadObservations::default(), plan.min_age)?;
+    Ok(DiskOutcome {
         disk_mib: all >> 20,
         free_mib: free >> 20,
         sent,
@@ -341,13 +341,19 @@ const DISTINCT: &str = "select count(distinct seq) from events";
 const STOPPED: &str = "inrush: stopped, ";
 
 /// Sends in turns until something holds, or enough was sent; how many events.
-fn load(lab: &Lab, plan: &Plan, lines: &Path, inrush: &mut Inrush, seen: &mut Seen) -> Result<u64> {
-    let shape = Shape {
+fn load(
+    lab: &BenchHarness,
+    plan: &DiskCase,
+    lines: &Path,
+    inrush: &mut Inrush,
+    seen: &mut LoadObservations,
+) -> Result<u64> {
+    let shape = LoadShape {
         wire: Wire::Tcp,
         connections: 4,
         size: SIZE as u64,
-        header: Header::Rfc5424,
-        text: Text::File,
+        header: HeaderStyle::Rfc5424,
+        text: MessageText::File,
         backdate_hours: 0,
         rate: 0,
         burst: 0,
@@ -375,7 +381,7 @@ fn load(lab: &Lab, plan: &Plan, lines: &Path, inrush: &mut Inrush, seen: &mut Se
 }
 
 /// Waits until nothing moves any more.
-fn settle(inrush: &mut Inrush, seen: &mut Seen, min_age: Duration) -> Result<Fates> {
+fn settle(inrush: &mut Inrush, seen: &mut LoadObservations, min_age: Duration) -> Result<Fates> {
     let begun = Instant::now();
     let mut last = seen.look(inrush, min_age)?;
     let mut moved = Instant::now();
@@ -389,7 +395,7 @@ fn settle(inrush: &mut Inrush, seen: &mut Seen, min_age: Duration) -> Result<Fat
     Ok(last)
 }
 
-fn checks(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<Check> {
+fn checks(name: &str, plan: &DiskCase, outcome: &DiskOutcome) -> Vec<ScenarioCheck> {
     let what = |what: &str| format!("{name}: {what}");
     let fates = &outcome.fates;
     let is_kept = fates.balanced
@@ -403,12 +409,12 @@ fn checks(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<Check> {
         .alarm
         .is_none_or(|id| outcome.seen.alarms.contains_key(id));
     vec![
-        Check::new(
+        ScenarioCheck::new(
             what("what was delivered is found, or was taken by policy"),
             became(outcome),
             is_kept,
         ),
-        Check::new(
+        ScenarioCheck::new(
             what("nothing younger than the stated age was deleted"),
             format!(
                 "{} of {} deleted events may have been younger than {:?}",
@@ -427,7 +433,7 @@ fn checks(name: &str, plan: &Plan, outcome: &Outcome) -> Vec<Check> {
 }
 
 /// The row of one plan.
-fn became(outcome: &Outcome) -> String {
+fn became(outcome: &DiskOutcome) -> String {
     let fates = &outcome.fates;
     format!(
         "{} MiB, {} free at the end; {:.0} s; sent {}, not read {}, accepted {}; store: delivered \
@@ -451,7 +457,7 @@ fn became(outcome: &Outcome) -> String {
 }
 
 /// Whatever held or took events must have been said.
-fn alarmed(what: String, plan: &Plan, outcome: &Outcome, reached: bool) -> Check {
+fn alarmed(what: String, plan: &DiskCase, outcome: &DiskOutcome, reached: bool) -> ScenarioCheck {
     let alarms = &outcome.seen.alarms;
     let mut found = String::new();
     for (id, alarm) in alarms {
@@ -469,7 +475,7 @@ fn alarmed(what: String, plan: &Plan, outcome: &Outcome, reached: bool) -> Check
         true => write!(found, "sources wait, for {named:?} in the critical ones"),
         false => write!(found, "nothing held at the end"),
     };
-    Check::new(
+    ScenarioCheck::new(
         what,
         found,
         reached && (!outcome.seen.held || !named.is_empty()) && (!took || said_taken),
@@ -477,7 +483,7 @@ fn alarmed(what: String, plan: &Plan, outcome: &Outcome, reached: bool) -> Check
 }
 
 /// The last line of the process against what the next one found.
-fn stopped(what: String, outcome: &Outcome) -> Check {
+fn stopped(what: String, outcome: &DiskOutcome) -> ScenarioCheck {
     let (line, again) = (&outcome.stopped, &outcome.again);
     let accepted = number_after(line, " accepted ").unwrap_or(0);
     let kept = number_after(line, "local keeps ");
@@ -514,7 +520,7 @@ fn stopped(what: String, outcome: &Outcome) -> Check {
         true => found,
         false => format!("{found}; it said: {line}; then: {again:?}"),
     };
-    Check::new(what, found, is_exact)
+    ScenarioCheck::new(what, found, is_exact)
 }
 
 /// The number behind the first of these words.
@@ -533,7 +539,7 @@ mod tests {
     use super::*;
 
     /// 100 events: 30 deleted for room, 60 in files, 10 in memory.
-    fn outcome() -> Outcome {
+    fn outcome() -> DiskOutcome {
         let ledger = json!({
             "balanced": true,
             "sources": {"syslog": {"received": 100, "accepted": 100}},
@@ -546,7 +552,7 @@ mod tests {
             },
         });
         let fates = Fates::of(&ledger).unwrap();
-        let alarm = |is_critical, text: &str| Alarm {
+        let alarm = |is_critical, text: &str| SeenAlarm {
             is_critical,
             text: text.to_owned(),
         };
@@ -554,15 +560,15 @@ mod tests {
             ("store-deletes-for-room:local", alarm(false, "30 events")),
             ("queue-stalled", alarm(true, "kept for destination local")),
         ];
-        Outcome {
+        DiskOutcome {
             disk_mib: 1000,
             free_mib: 100,
             sent: 120,
             seconds: 1.0,
-            seen: Seen {
+            seen: LoadObservations {
                 alarms: alarms.map(|(id, alarm)| (id.to_owned(), alarm)).into(),
                 held: true,
-                ..Seen::default()
+                ..LoadObservations::default()
             },
             counted: 70,
             stopped: "inrush: stopped, ledger balanced: syslog received 100 accepted 100 \
@@ -589,7 +595,7 @@ mod tests {
         }
     }
 
-    fn passed(change: impl FnOnce(&mut Outcome)) -> Vec<bool> {
+    fn passed(change: impl FnOnce(&mut DiskOutcome)) -> Vec<bool> {
         let mut outcome = outcome();
         change(&mut outcome);
         let plan = PLANS.last().unwrap();
@@ -601,23 +607,23 @@ mod tests {
     fn each_violation_is_seen() {
         assert_eq!(passed(|_| {}), [true, true, true, true]);
         assert_eq!(passed(|o| o.counted = 69), [false, true, true, true]);
-        let lost = |o: &mut Outcome| (o.fates.searchable, o.counted) = (50, 60);
+        let lost = |o: &mut DiskOutcome| (o.fates.searchable, o.counted) = (50, 60);
         assert_eq!(passed(lost), [false, true, true, true]);
         assert_eq!(passed(|o| o.seen.young = 1), [true, false, true, true]);
         assert_eq!(passed(|o| o.warned = false), [true, true, false, true]);
-        let unnamed = |o: &mut Outcome| {
+        let unnamed = |o: &mut DiskOutcome| {
             let alarm = o.seen.alarms.get_mut("queue-stalled").unwrap();
             alarm.text = "kept for destination x".to_owned();
         };
         assert_eq!(passed(unnamed), [true, true, false, true]);
-        let none = |o: &mut Outcome| o.seen.alarms.clear();
+        let none = |o: &mut DiskOutcome| o.seen.alarms.clear();
         assert_eq!(passed(none), [true, true, false, true]);
-        let fewer = |o: &mut Outcome| {
+        let fewer = |o: &mut DiskOutcome| {
             (o.again.searchable, o.again_counted, o.again_distinct) = (69, 69, 69);
         };
         assert_eq!(passed(fewer), [true, true, true, false]);
         assert_eq!(passed(|o| o.again_distinct = 69), [true, true, true, false]);
-        let forgotten = |o: &mut Outcome| o.again.dead_pending = 79;
+        let forgotten = |o: &mut DiskOutcome| o.again.dead_pending = 79;
         assert_eq!(passed(forgotten), [true, true, true, false]);
     }
 
@@ -625,9 +631,9 @@ mod tests {
     fn only_what_was_accepted_before_the_age_may_go() {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
-        let seen = Seen {
+        let seen = LoadObservations {
             accepted: vec![(at(0), 10), (at(5), 20), (at(10), 30)],
-            ..Seen::default()
+            ..LoadObservations::default()
         };
         let old = |at_s, age_s| seen.old_enough(at(at_s), Duration::from_secs(age_s));
         assert_eq!((old(10, 10), old(12, 9), old(15, 5)), (10, 20, 30));

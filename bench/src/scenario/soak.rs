@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use inrush_harness::lab::{BenchHarness, PeriodicTask};
+use inrush_harness::measure::{ScenarioCheck, ScenarioResult};
+use inrush_harness::meter::process_rss_mib;
+use inrush_harness::sender::{Amount, LoadShape};
+use inrush_harness::stats::{Spread, growth};
+use inrush_harness::subject::{BenchSubject, User};
 
 use super::noloss::rate_held;
 use super::{REFERENCE, tell};
-use crate::lab::{Lab, Meanwhile};
-use crate::meter::process_rss_mib;
-use crate::results::{Check, Scenario};
-use crate::sender::{Amount, Shape};
-use crate::stats::{Spread, growth};
-use crate::subject::{Subject, User};
 
 const RATE: u64 = 500_000;
 
@@ -23,7 +23,7 @@ const RSS_MAX_MIB: f64 = 150.0;
 const GROWTH_MAX: f64 = 0.05;
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let seconds = lab.terms.soak_minutes * 60;
     let shows = format!(
         "TCP at 500,000/s for {} minutes, queue in memory: memory",
@@ -45,11 +45,11 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         }
         Ok(())
     };
-    let meanwhile = Meanwhile {
+    let meanwhile = PeriodicTask {
         every: Duration::from_secs(1),
         act: &mut sample,
     };
-    let shape = Shape {
+    let shape = LoadShape {
         rate: RATE,
         ..REFERENCE
     };
@@ -68,7 +68,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
     Ok(scenario)
 }
 
-fn checks(rss: &[f64]) -> Vec<Check> {
+fn checks(rss: &[f64]) -> Vec<ScenarioCheck> {
     let spread = Spread::of(rss);
     let most = spread.map_or(f64::INFINITY, |spread| spread.max);
     let levels = spread.map_or("no sample".to_owned(), |s| {
@@ -79,12 +79,12 @@ fn checks(rss: &[f64]) -> Vec<Check> {
         format!("{:+.1} %", part * 100.0)
     });
     vec![
-        Check::new(
+        ScenarioCheck::new(
             format!("resident memory under {RSS_MAX_MIB} MiB"),
             levels,
             most < RSS_MAX_MIB,
         ),
-        Check::new(
+        ScenarioCheck::new(
             "flat: the last quarter against the second",
             rise,
             grown.is_some_and(|part| part <= GROWTH_MAX),

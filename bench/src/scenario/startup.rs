@@ -6,16 +6,16 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::child::{free_port, wait};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{self, Amount, Wire};
+use inrush_harness::subject::{BenchSubject, Inrush, SinkProcess, SubjectProgress, User, drain};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::statvfs::statvfs;
 
 use super::dead::EVENT_BYTES;
 use super::{REFERENCE, tell};
-use crate::child::{free_port, wait};
-use crate::lab::Lab;
-use crate::results::{Check, Scenario};
-use crate::sender::{self, Amount, Wire};
-use crate::subject::{Inrush, Progress, Sink, Subject, User, drain};
 
 /// Within so many seconds it must have accepted an event.
 const SECONDS_MAX: f64 = 2.0;
@@ -30,7 +30,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows = format!(
         "killed with {} GiB of backlog, started again",
         lab.terms.gib
@@ -54,14 +54,14 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
         "  ready after {ready:.3} s, accepted after {accepted:.3} s"
     ));
     let begun = Instant::now();
-    let sink = Sink::start(&[&format!("--listen=127.0.0.1:{port}")])?;
+    let sink = SinkProcess::start(&[&format!("--listen=127.0.0.1:{port}")])?;
     let all = sent + 1;
     let last = drain(&mut inrush, all)?;
     let seconds = begun.elapsed().as_secs_f64();
     let arrived = sink.counts()?.events;
     let mut scenario = lab.scenario(&shows);
     scenario.checks = vec![
-        Check::new(
+        ScenarioCheck::new(
             format!("ready, and an event accepted, within {SECONDS_MAX:.0} s"),
             format!(
                 "{ready:.2} s and {accepted:.2} s, {:.2} GB in the queue, out of the page cache",
@@ -77,7 +77,7 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// Leaves a backlog behind, and a process that was killed. Returns how many events it took.
-fn fill(lab: &Lab, template: &str) -> Result<u64> {
+fn fill(lab: &BenchHarness, template: &str) -> Result<u64> {
     let bytes = lab.terms.gib << 30;
     let free = statvfs(lab.inrush_dir().parent().context("scratch")?)?;
     let free = free.blocks_available() * free.fragment_size();
@@ -110,7 +110,7 @@ fn fill(lab: &Lab, template: &str) -> Result<u64> {
 }
 
 /// Has the kernel forget what it has cached of the queue, as after a power cut.
-fn forget_cached(lab: &Lab) -> Result<()> {
+fn forget_cached(lab: &BenchHarness) -> Result<()> {
     for file in lab.queue_files()? {
         let file = File::open(&file).with_context(|| file.display().to_string())?;
         file.sync_all()?;
@@ -138,9 +138,9 @@ fn first_accepted(inrush: &Inrush, begun: Instant) -> Result<f64> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn drained(last: &Progress, all: u64, arrived: u64, seconds: f64) -> Check {
+fn drained(last: &SubjectProgress, all: u64, arrived: u64, seconds: f64) -> ScenarioCheck {
     let balanced = last.ledger.as_ref().is_some_and(|l| l["balanced"] == true);
-    Check::new(
+    ScenarioCheck::new(
         "the backlog arrived, once, and the ledger balances",
         format!(
             "{arrived} of {all} in {seconds:.1} s: {:.0}/s, {:.0} MB/s of the queue",
@@ -158,14 +158,14 @@ mod tests {
     #[test]
     fn a_backlog_that_came_twice_or_not_at_all_is_seen() {
         let ledger = Some(serde_json::json!({ "balanced": true }));
-        let last = Progress {
+        let last = SubjectProgress {
             delivered: 10,
             ledger,
-            ..Progress::default()
+            ..SubjectProgress::default()
         };
         assert!(drained(&last, 10, 10, 1.0).passed);
         assert!(!drained(&last, 10, 11, 1.0).passed);
         assert!(!drained(&last, 11, 11, 1.0).passed);
-        assert!(!drained(&Progress::default(), 0, 0, 1.0).passed);
+        assert!(!drained(&SubjectProgress::default(), 0, 0, 1.0).passed);
     }
 }

@@ -5,15 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use inrush_harness::lab::{BenchHarness, INRUSH_DIR, PeriodicTask};
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::probe::SearchProbe;
+use inrush_harness::sender::{Amount, HeaderStyle, LoadShape, MessageText, Wire};
+use inrush_harness::stats::Spread;
+use inrush_harness::subject::{BenchSubject, Inrush, OpenSearch, User, recorded};
 
 use super::noloss::rate_held;
 use super::tell;
-use crate::lab::{INRUSH_DIR, Lab, Meanwhile};
-use crate::probe::Probe;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Header, Shape, Text, Wire};
-use crate::stats::Spread;
-use crate::subject::{Inrush, OpenSearch, Subject, User, recorded};
 
 /// Events a second that two cores must take, the sender on them too.
 const RATE: u64 = 250_000;
@@ -31,19 +31,19 @@ const LAG_MAX: f64 = 1.0;
 const RSS_MAX_MIB: f64 = 1024.0;
 
 /// Mixed messages of 300 B.
-pub(crate) const MIXED: Shape = Shape {
+pub(crate) const MIXED: LoadShape = LoadShape {
     wire: Wire::Tcp,
     connections: 4,
     size: 300,
-    header: Header::Rfc3164Iso,
-    text: Text::Mixed,
+    header: HeaderStyle::Rfc3164Iso,
+    text: MessageText::Mixed,
     backdate_hours: 0,
     rate: RATE,
     burst: 0,
 };
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let seconds = lab.terms.store_seconds;
     let shows = format!(
         "TCP at 250,000/s of 300 B for {seconds} s into the store, the built-in configuration; then \
@@ -78,17 +78,17 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// Seconds for which the half rate is held.
-pub(super) fn lag_seconds(lab: &Lab) -> u64 {
+pub(super) fn lag_seconds(lab: &BenchHarness) -> u64 {
     LAG_SECONDS.min(lab.terms.store_seconds)
 }
 
 /// Starts the built-in configuration with nothing stored.
-pub(super) fn start(lab: &Lab) -> Result<Inrush> {
+pub(super) fn start(lab: &BenchHarness) -> Result<Inrush> {
     Inrush::start(&lab.inrush, None, &lab.dir(INRUSH_DIR)?, User::Ours)
 }
 
 /// The same messages into OpenSearch by its bulk API.
-fn beside_opensearch(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
+fn beside_opensearch(lab: &BenchHarness, scenario: &mut ScenarioResult) -> Result<()> {
     tell("  OpenSearch");
     let lines = recorded(&lab.inrush, &MIXED, PEER_EVENTS)?;
     let indexed = OpenSearch::start(&lab.dir("opensearch")?)?.index(&lines)?;
@@ -96,7 +96,7 @@ fn beside_opensearch(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
     let ours = scenario.cells.first().and_then(|cell| cell.runs.first());
     let ours = ours.map_or(f64::INFINITY, |run| run.us_per_event);
     let peer = indexed.run.us_per_event;
-    scenario.checks.push(Check::new(
+    scenario.checks.push(ScenarioCheck::new(
         "CPU beside OpenSearch, which gets the events parsed, in bulk",
         format!(
             "{ours:.2} against {peer:.2} µs an event; its index has {:.1} bytes for one",
@@ -104,23 +104,23 @@ fn beside_opensearch(lab: &Lab, scenario: &mut Scenario) -> Result<()> {
         ),
         ours < peer && indexed.run.wrong.is_none(),
     ));
-    scenario.cells.push(Cell {
-        subject: "OpenSearch".to_owned(),
-        load: "bulk of 5,000, 2 at once, as fast as it goes".to_owned(),
-        runs: vec![indexed.run],
-    });
+    scenario.cells.push(Cell::new(
+        "OpenSearch",
+        "bulk of 5,000, 2 at once, as fast as it goes",
+        vec![indexed.run],
+    ));
     lab.dir("opensearch").map(|_| ())
 }
 
-fn half_rate(lab: &Lab) -> Result<(Run, Vec<f64>)> {
+fn half_rate(lab: &BenchHarness) -> Result<(RunResult, Vec<f64>)> {
     let mut inrush = start(lab)?;
-    let mut probe = Probe::new(&inrush.address(Wire::Tcp)?, inrush.admin())?;
+    let mut probe = SearchProbe::new(&inrush.address(Wire::Tcp)?, inrush.admin())?;
     let mut look = || probe.lag().map(|_| ());
-    let meanwhile = Meanwhile {
+    let meanwhile = PeriodicTask {
         every: Duration::from_secs(1),
         act: &mut look,
     };
-    let shape = Shape {
+    let shape = LoadShape {
         rate: RATE / 2,
         ..MIXED
     };
@@ -131,21 +131,21 @@ fn half_rate(lab: &Lab) -> Result<(Run, Vec<f64>)> {
     Ok((run, probe.lags))
 }
 
-fn checks(run: &Run, files: u64) -> Vec<Check> {
+fn checks(run: &RunResult, files: u64) -> Vec<ScenarioCheck> {
     let sending = run.sent as f64 / run.offered_rate;
     vec![
         rate_held(run.offered_rate, RATE),
-        Check::new(
+        ScenarioCheck::new(
             "taken as fast as it came: all in files, committed, soon after the last event",
             format!("{:.1} s for {sending:.1} s of sending", run.seconds),
             run.seconds < run.sent as f64 / RATE as f64 * 1.03 + COMMIT_SECONDS,
         ),
-        Check::new(
+        ScenarioCheck::new(
             format!("resident memory under {RSS_MAX_MIB:.0} MiB"),
             format!("{:.0} MiB at most", run.rss_peak_mib),
             run.rss_peak_mib < RSS_MAX_MIB,
         ),
-        Check::new(
+        ScenarioCheck::new(
             "bytes of files for an event of 300 B",
             format!("{:.1}", files as f64 / run.delivered as f64),
             files > 0,
@@ -157,7 +157,7 @@ fn checks(run: &Run, files: u64) -> Vec<Check> {
 const COMMIT_SECONDS: f64 = 13.0;
 
 /// Check that 99 of 100 events were found within `most` seconds.
-pub(super) fn lag_within(lags: &[f64], most: f64, when: &str) -> Check {
+pub(super) fn lag_within(lags: &[f64], most: f64, when: &str) -> ScenarioCheck {
     let mut sorted = lags.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (sorted.len() * 99).div_ceil(100).saturating_sub(1);
@@ -171,7 +171,7 @@ pub(super) fn lag_within(lags: &[f64], most: f64, when: &str) -> Check {
             s.n
         )
     });
-    Check::new(
+    ScenarioCheck::new(
         format!("99 of 100 events are found within {most:.0} s {when}"),
         spread,
         p99.is_some_and(|p99| p99 < most),
@@ -209,22 +209,22 @@ mod tests {
 
     #[test]
     fn a_store_that_falls_behind_or_swells_is_seen() {
-        let run = Run {
+        let run = RunResult {
             sent: 75_000_000,
             delivered: 75_000_000,
             offered_rate: 250_000.0,
             seconds: 309.0,
             rss_peak_mib: 600.0,
-            ..Run::default()
+            ..RunResult::default()
         };
-        let passed = |run: &Run| checks(run, 1).iter().all(|check| check.passed);
+        let passed = |run: &RunResult| checks(run, 1).iter().all(|check| check.passed);
         assert!(passed(&run));
-        let late = Run {
+        let late = RunResult {
             seconds: 330.0,
             ..run.clone()
         };
         assert!(!passed(&late));
-        let fat = Run {
+        let fat = RunResult {
             rss_peak_mib: 1100.0,
             ..run
         };

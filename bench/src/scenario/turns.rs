@@ -1,21 +1,22 @@
 //! Subjects that take turns under one load: the bare loop, Inrush, and the peers that are there.
 
 use anyhow::Result;
-
-use crate::lab::Lab;
-use crate::sender::Wire;
-use crate::subject::{BareTcp, BareUdp, Rsyslog, Sink, Subject, SyslogNg, User};
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::sender::Wire;
+use inrush_harness::subject::{
+    BareTcp, BareUdp, BenchSubject, Rsyslog, SinkProcess, SyslogNg, User,
+};
 
 /// Subject whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Who {
+pub(super) enum PeerKind {
     Bare,
     Inrush,
     SyslogNg,
     Rsyslog,
 }
 
-impl Who {
+impl PeerKind {
     /// As the results have it.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -29,7 +30,7 @@ impl Who {
 
 /// The configurations that do the same work, as templates.
 #[derive(Clone, Copy)]
-pub(super) struct Setup {
+pub(super) struct PeerTemplates {
     pub(super) wire: Wire,
     pub(super) inrush: &'static str,
     pub(super) syslog_ng: &'static str,
@@ -37,15 +38,15 @@ pub(super) struct Setup {
     pub(super) rsyslog: Option<&'static str>,
 }
 
-impl Setup {
+impl PeerTemplates {
     /// Subjects measured beside the bare loop: Inrush first, then the peers that are there.
-    pub(super) fn subjects(&self, lab: &Lab) -> Vec<Who> {
-        let mut subjects = vec![Who::Inrush];
+    pub(super) fn subjects(&self, lab: &BenchHarness) -> Vec<PeerKind> {
+        let mut subjects = vec![PeerKind::Inrush];
         if lab.terms.peers && SyslogNg::installed() {
-            subjects.push(Who::SyslogNg);
+            subjects.push(PeerKind::SyslogNg);
         }
         if lab.terms.peers && self.rsyslog.is_some() && Rsyslog::program().is_some() {
-            subjects.push(Who::Rsyslog);
+            subjects.push(PeerKind::Rsyslog);
         }
         subjects
     }
@@ -53,31 +54,31 @@ impl Setup {
     /// A fresh process.
     pub(super) fn start(
         &self,
-        lab: &Lab,
-        who: Who,
-        sink: Option<&Sink>,
-    ) -> Result<Box<dyn Subject>> {
+        lab: &BenchHarness,
+        who: PeerKind,
+        sink: Option<&SinkProcess>,
+    ) -> Result<Box<dyn BenchSubject>> {
         self.start_as(lab, who, sink, User::Ours)
     }
 
     /// A fresh process of this user; a bare loop is always ours.
     pub(super) fn start_as(
         &self,
-        lab: &Lab,
-        who: Who,
-        sink: Option<&Sink>,
+        lab: &BenchHarness,
+        who: PeerKind,
+        sink: Option<&SinkProcess>,
         user: User,
-    ) -> Result<Box<dyn Subject>> {
+    ) -> Result<Box<dyn BenchSubject>> {
         let dir = || lab.dir(who.name());
         Ok(match who {
-            Who::Bare if self.wire == Wire::Udp => Box::new(BareUdp::start()?),
-            Who::Bare => Box::new(BareTcp::start()?),
-            Who::Inrush => Box::new(lab.start_inrush(self.inrush, sink, user)?),
-            Who::SyslogNg => {
+            PeerKind::Bare if self.wire == Wire::Udp => Box::new(BareUdp::start()?),
+            PeerKind::Bare => Box::new(BareTcp::start()?),
+            PeerKind::Inrush => Box::new(lab.start_inrush(self.inrush, sink, user)?),
+            PeerKind::SyslogNg => {
                 let started = SyslogNg::start(self.syslog_ng, self.wire, &dir()?, sink, user)?;
                 Box::new(started)
             }
-            Who::Rsyslog => {
+            PeerKind::Rsyslog => {
                 let template = self.rsyslog.unwrap_or_default();
                 Box::new(Rsyslog::start(template, self.wire, &dir()?, user)?)
             }
@@ -86,6 +87,6 @@ impl Setup {
 }
 
 /// True if another round is due: until there are enough `clean` runs, or twice as many as that.
-pub(super) fn go_on(lab: &Lab, rounds: usize, clean: usize) -> bool {
+pub(super) fn go_on(lab: &BenchHarness, rounds: usize, clean: usize) -> bool {
     rounds < lab.terms.runs || (rounds < 2 * lab.terms.runs && clean < lab.terms.runs)
 }

@@ -1,18 +1,18 @@
 //! CPU over UDP: Inrush beside a bare recvmmsg-and-discard loop, at several loads.
 
 use anyhow::Result;
+use inrush_harness::lab::BenchHarness;
+use inrush_harness::measure::{Cell, RunResult, ScenarioCheck, ScenarioResult};
+use inrush_harness::sender::{Amount, LoadShape, Wire};
+use inrush_harness::stats::bare_ratio;
 
-use super::turns::{Setup, Who, go_on};
+use super::turns::{PeerKind, PeerTemplates, go_on};
 use super::{REFERENCE, tell};
-use crate::lab::Lab;
-use crate::results::{Cell, Check, Run, Scenario};
-use crate::sender::{Amount, Shape, Wire};
-use crate::stats::bare_ratio;
 
 /// Times the CPU of the bare loop that are allowed.
 const RATIO_MAX: f64 = 1.15;
 
-const SETUP: Setup = Setup {
+const SETUP: PeerTemplates = PeerTemplates {
     wire: Wire::Udp,
     inrush: include_str!("../../inrush/udp-blackhole.yaml"),
     syslog_ng: include_str!("../../peers/syslog-ng-udp.conf"),
@@ -20,7 +20,7 @@ const SETUP: Setup = Setup {
 };
 
 /// A datagram a call; the rate is what one sender can hold on two shared cores.
-const PLAIN: Shape = Shape {
+const PLAIN: LoadShape = LoadShape {
     wire: Wire::Udp,
     connections: 1,
     rate: 100_000,
@@ -28,19 +28,19 @@ const PLAIN: Shape = Shape {
 };
 
 /// Bursts of 8 at the rate of the promise that nothing is lost.
-const BURSTS: Shape = Shape {
+const BURSTS: LoadShape = LoadShape {
     rate: 150_000,
     burst: 8,
     ..PLAIN
 };
 
-const LOADS: [(&str, Shape); 2] = [
+const LOADS: [(&str, LoadShape); 2] = [
     ("100,000/s, single datagrams", PLAIN),
     ("150,000/s, bursts of 8", BURSTS),
 ];
 
 /// Runs it.
-pub(super) fn run(lab: &Lab) -> Result<Scenario> {
+pub(super) fn run(lab: &BenchHarness) -> Result<ScenarioResult> {
     let shows =
         "UDP, 800 B, queue in memory, to a blackhole, beside a bare recvmmsg-and-discard loop";
     tell(shows);
@@ -56,14 +56,10 @@ pub(super) fn run(lab: &Lab) -> Result<Scenario> {
 }
 
 /// The cells of one load: the bare loop first, then Inrush, then the peers that are there.
-fn load_cells(lab: &Lab, load: &str, shape: &Shape) -> Result<Vec<Cell>> {
+fn load_cells(lab: &BenchHarness, load: &str, shape: &LoadShape) -> Result<Vec<Cell>> {
     let mut subjects = SETUP.subjects(lab);
-    subjects.insert(0, Who::Bare);
-    let cell = |who: &Who| Cell {
-        subject: who.name().to_owned(),
-        load: load.to_owned(),
-        runs: vec![],
-    };
+    subjects.insert(0, PeerKind::Bare);
+    let cell = |who: &PeerKind| Cell::new(who.name(), load, vec![]);
     let mut cells: Vec<Cell> = subjects.iter().map(cell).collect();
     let number = (shape.rate as f64 * lab.terms.seconds) as u64;
     let mut rounds = 0;
@@ -82,7 +78,7 @@ fn load_cells(lab: &Lab, load: &str, shape: &Shape) -> Result<Vec<Cell>> {
         }
     }
     // One bare run more, so that the last round too has one on either side.
-    let last = one(lab, Who::Bare, shape, number)?;
+    let last = one(lab, PeerKind::Bare, shape, number)?;
     cells[0].runs.push(last);
     compare(&mut cells);
     Ok(cells)
@@ -101,14 +97,14 @@ fn compare(cells: &mut [Cell]) {
     }
 }
 
-fn one(lab: &Lab, who: Who, shape: &Shape, number: u64) -> Result<Run> {
+fn one(lab: &BenchHarness, who: PeerKind, shape: &LoadShape, number: u64) -> Result<RunResult> {
     let mut subject = SETUP.start(lab, who, None)?;
     lab.measure(subject.as_mut(), None, shape, Amount::Number(number), None)
 }
 
-fn limit(cell: &Cell) -> Check {
+fn limit(cell: &Cell) -> ScenarioCheck {
     let median = cell.ratio().map(|spread| spread.median);
-    Check::new(
+    ScenarioCheck::new(
         format!(
             "at most {RATIO_MAX} × the CPU of the bare loop ({})",
             cell.load
@@ -126,7 +122,10 @@ mod tests {
 
     #[test]
     fn a_run_stands_between_two_bare_runs() {
-        let mut cells = [Cell::costing(&[1.0, 3.0, 5.0]), Cell::costing(&[2.2, 4.0])];
+        let mut cells = [
+            super::super::costing(&[1.0, 3.0, 5.0]),
+            super::super::costing(&[2.2, 4.0]),
+        ];
         compare(&mut cells);
         let ratios: Vec<f64> = cells[1]
             .runs

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use inrush_harness::lab::{BenchHarness, INRUSH_DIR};
+use inrush_harness::sender::{self, Amount, LoadShape, Wire};
+use inrush_harness::subject::{BenchSubject, Inrush, SinkProcess, User, drain, write_config};
 
-use super::Row;
-use crate::lab::{INRUSH_DIR, Lab};
+use super::VersusRow;
 use crate::scenario::{MIXED, REFERENCE};
-use crate::sender::{self, Amount, Shape, Wire};
-use crate::subject::{Inrush, Sink, Subject, User, drain, write_config};
 
 /// Events of the short run: what starting and stopping cost is in it as in the long one.
 const FEW: u64 = 20_000;
@@ -23,7 +23,7 @@ const UDP_RATE: u64 = 4_000;
 
 /// A way from the wire to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum DeliveryPath {
     Tcp,
     Udp,
     Hec,
@@ -31,7 +31,7 @@ pub(super) enum Way {
     Store,
 }
 
-impl Way {
+impl DeliveryPath {
     pub(super) const ALL: [Self; 5] = [Self::Tcp, Self::Udp, Self::Hec, Self::Fsync, Self::Store];
 
     const fn name(self) -> &'static str {
@@ -55,15 +55,15 @@ impl Way {
         }
     }
 
-    const fn shape(self) -> Shape {
+    const fn shape(self) -> LoadShape {
         match self {
-            Self::Udp => Shape {
+            Self::Udp => LoadShape {
                 wire: Wire::Udp,
                 connections: 1,
                 rate: UDP_RATE,
                 ..REFERENCE
             },
-            Self::Store => Shape { rate: 0, ..MIXED },
+            Self::Store => LoadShape { rate: 0, ..MIXED },
             Self::Tcp | Self::Hec | Self::Fsync => REFERENCE,
         }
     }
@@ -71,7 +71,12 @@ impl Way {
 
 /// Both builds, by round: the old one, the new one, the old one again. The load is cut into batches
 /// a little differently each time, which moves a count by some percent.
-pub(super) fn compare(before: &Lab, now: &Lab, way: Way, rounds: usize) -> Result<Row> {
+pub(super) fn compare(
+    before: &BenchHarness,
+    now: &BenchHarness,
+    way: DeliveryPath,
+    rounds: usize,
+) -> Result<VersusRow> {
     let mut counted = Vec::new();
     for round in 1..=rounds {
         eprintln!("{}: counting, round {round} of {rounds}", way.name());
@@ -82,23 +87,23 @@ pub(super) fn compare(before: &Lab, now: &Lab, way: Way, rounds: usize) -> Resul
         ]);
     }
     let load = format!("{MANY} events less {FEW}");
-    Row::instructions(way.name(), &load, &counted).context("nothing was counted")
+    VersusRow::instructions(way.name(), &load, &counted).context("nothing was counted")
 }
 
-fn per_event(lab: &Lab, way: Way) -> Result<f64> {
+fn per_event(lab: &BenchHarness, way: DeliveryPath) -> Result<f64> {
     let few = total(lab, way, FEW)?;
     let many = total(lab, way, MANY)?;
     Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
 }
 
 /// Instructions of a process from its start to its end, with `events` in between.
-fn total(lab: &Lab, way: Way, events: u64) -> Result<u64> {
+fn total(lab: &BenchHarness, way: DeliveryPath, events: u64) -> Result<u64> {
     let dir = lab.dir(INRUSH_DIR)?;
     let counts = dir.join("callgrind");
     let watched = dir.join("inrush-under-valgrind");
     under_valgrind(&watched, &lab.inrush, &counts)?;
-    let sink = matches!(way, Way::Hec)
-        .then(|| Sink::start(&[]))
+    let sink = matches!(way, DeliveryPath::Hec)
+        .then(|| SinkProcess::start(&[]))
         .transpose()?;
     let config = way.config().map(|template| {
         let file = lab.inrush_config();

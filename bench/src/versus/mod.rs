@@ -12,23 +12,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use inrush_harness::files::write;
+use inrush_harness::lab::{BenchHarness, RunParameters};
+use inrush_harness::measure::{Cell, ScenarioResult};
+use inrush_harness::stats::median;
+use inrush_harness::subject::default_binary;
 
-pub(crate) use outcome::{Row, section};
-
-use crate::experiments::{PAGE, write};
-use crate::lab::{Lab, Terms};
+use crate::experiments::PAGE;
 use crate::report;
-use crate::results::{Cell, Results, Scenario};
-use crate::scenario::Name;
-use crate::stats::median;
-use crate::subject::default_binary;
+use crate::results::Results;
+use crate::scenario::ScenarioName;
+
+pub(crate) use outcome::{VersusRow, section};
 
 /// Arguments of a comparison.
 #[derive(Args)]
 pub(crate) struct VersusArgs {
     /// Scenarios whose CPU is compared
     #[arg(required_unless_present = "instructions")]
-    scenarios: Vec<Name>,
+    scenarios: Vec<ScenarioName>,
     /// The build of before
     #[arg(long, value_name = "PATH")]
     before: PathBuf,
@@ -67,7 +69,7 @@ pub(crate) fn run(args: &VersusArgs) -> Result<bool> {
     let now = args.inrush.clone().map_or_else(default_binary, Ok)?;
     let mut results = Results::load(&args.out)?;
     let mut good = true;
-    let mut keep = |rows: Vec<Row>| -> Result<()> {
+    let mut keep = |rows: Vec<VersusRow>| -> Result<()> {
         for row in rows {
             eprintln!("{}", row.line());
             good &= row.passes();
@@ -77,13 +79,13 @@ pub(crate) fn run(args: &VersusArgs) -> Result<bool> {
         results.save(&args.out)?;
         write(&args.out.with_file_name(PAGE), &report::render(&results))
     };
-    for name in Name::expand_named(&args.scenarios) {
+    for name in ScenarioName::expand_named(&args.scenarios) {
         keep(compare(args, &now, name)?)?;
     }
     if args.instructions {
         let before = args.lab(&args.before)?;
         let now = args.lab(&now)?;
-        for way in counted::Way::ALL {
+        for way in counted::DeliveryPath::ALL {
             keep(vec![counted::compare(&before, &now, way, args.rounds)?])?;
         }
     }
@@ -91,20 +93,20 @@ pub(crate) fn run(args: &VersusArgs) -> Result<bool> {
 }
 
 impl VersusArgs {
-    fn lab(&self, binary: &Path) -> Result<Lab> {
-        let terms = Terms {
+    fn lab(&self, binary: &Path) -> Result<BenchHarness> {
+        let terms = RunParameters {
             runs: 1,
             seconds: self.seconds,
             store_seconds: self.store_seconds,
             events: self.events,
-            ..Terms::default()
+            ..RunParameters::default()
         };
-        Lab::new(binary, terms, &self.scratch, None)
+        BenchHarness::new(binary, terms, &self.scratch, None)
     }
 }
 
 /// The rounds of one scenario.
-fn compare(args: &VersusArgs, now: &Path, name: Name) -> Result<Vec<Row>> {
+fn compare(args: &VersusArgs, now: &Path, name: ScenarioName) -> Result<Vec<VersusRow>> {
     let mut rounds = Vec::new();
     for round in 1..=args.rounds {
         eprintln!("{}: round {round} of {}", name.text(), args.rounds);
@@ -118,7 +120,7 @@ fn compare(args: &VersusArgs, now: &Path, name: Name) -> Result<Vec<Row>> {
             .iter()
             .filter_map(|round| costs(round, cell))
             .collect();
-        Row::cpu(&name.text(), &cell.subject, &cell.load, &costs).context("not in every run")
+        VersusRow::cpu(&name.text(), &cell.subject, &cell.load, &costs).context("not in every run")
     });
     rows.collect()
 }
@@ -129,8 +131,8 @@ fn ours(cell: &Cell) -> bool {
 }
 
 /// CPU-µs an event of the same cell in the three runs of a round.
-fn costs(round: &[Scenario; 3], cell: &Cell) -> Option<[f64; 3]> {
-    let cost = |scenario: &Scenario| {
+fn costs(round: &[ScenarioResult; 3], cell: &Cell) -> Option<[f64; 3]> {
+    let cost = |scenario: &ScenarioResult| {
         let same = |other: &&Cell| other.subject == cell.subject && other.load == cell.load;
         let found = scenario.cells.iter().find(same)?;
         let runs: Vec<f64> = found.runs.iter().map(|run| run.us_per_event).collect();

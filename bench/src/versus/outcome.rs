@@ -2,16 +2,15 @@
 
 use std::fmt::Write;
 
+use inrush_harness::stats::{Spread, median};
 use serde::{Deserialize, Serialize};
-
-use crate::stats::{Spread, median};
 
 /// Ratio of instructions an event that is allowed.
 const INSTRUCTIONS_MAX: f64 = 1.02;
 
 /// One load under both builds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct VersusRow {
     scenario: String,
     subject: String,
     load: String,
@@ -35,7 +34,7 @@ pub(crate) enum Unit {
     Instructions,
 }
 
-impl Row {
+impl VersusRow {
     /// CPU-µs an event: of the old build, the new one and the old one again, by round.
     pub(super) fn cpu(
         scenario: &str,
@@ -117,7 +116,7 @@ impl Unit {
 }
 
 /// The section of the page; nothing if nothing was compared.
-pub(crate) fn section(page: &mut String, rows: &[Row]) {
+pub(crate) fn section(page: &mut String, rows: &[VersusRow]) {
     if rows.is_empty() {
         return;
     }
@@ -131,7 +130,7 @@ pub(crate) fn section(page: &mut String, rows: &[Row]) {
          |---|---|---|---|---|---|---|---|---|\n"
     );
     for row in rows {
-        let Row {
+        let VersusRow {
             scenario,
             subject,
             load,
@@ -160,15 +159,16 @@ mod tests {
 
     #[test]
     fn more_than_the_old_build_differs_from_itself_fails() {
-        let row =
-            |now| Row::cpu("a", "inrush", "b", &[[1.0, now, 1.04], [1.0, now, 0.99]]).unwrap();
+        let row = |now| {
+            VersusRow::cpu("a", "inrush", "b", &[[1.0, now, 1.04], [1.0, now, 0.99]]).unwrap()
+        };
         assert!(row(1.03).passes());
         assert!(!row(1.08).passes());
-        let counted = |now| Row::instructions("a", "b", &[[100.0, now, 104.0]]).unwrap();
+        let counted = |now| VersusRow::instructions("a", "b", &[[100.0, now, 104.0]]).unwrap();
         assert!(counted(104.0).passes());
         assert!(!counted(105.0).passes());
         assert_eq!(
-            Row::instructions("a", "b", &[]),
+            VersusRow::instructions("a", "b", &[]),
             None,
             "nothing was counted"
         );

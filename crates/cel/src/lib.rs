@@ -6,7 +6,7 @@
 //!   exists, and, tried on a plain event, gave the type that was asked for.
 //! * It ends: the language has no loops but those over the event's own lists. A pattern is compiled
 //!   once and runs in time linear in the text.
-//! * What goes wrong with an event is an [`Error`]; the event is as it was.
+//! * What goes wrong with an event is an [`EvaluationError`]; the event is as it was.
 //!
 //! It does no I/O and changes nothing: what follows from a value is up to who asks.
 #![forbid(unsafe_code)]
@@ -15,5 +15,5 @@ mod pattern;
 mod program;
 mod view;
 
-pub use program::{CompileError, Error, Kind, Program, Value};
-pub use view::{VARIABLES, View};
+pub use program::{CelValue, CompileError, EvaluationError, Program, ResultKind};
+pub use view::{EventView, VARIABLES};

@@ -22,9 +22,9 @@ thread_local! {
 /// A pattern, and a copy of it for each thread that runs. A search writes to what the pattern
 /// keeps for searches: shared by two cores it would be fetched from the other one each time, which
 /// costs more than the search of a short text.
-pub(crate) struct Pattern(Box<[Regex]>);
+pub(crate) struct RegexPool(Box<[Regex]>);
 
-impl Pattern {
+impl RegexPool {
     pub(crate) fn new(regex: &Regex) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let copies = (COPIES_PER_CORE * cores).min(COPIES_MAX);
@@ -44,8 +44,8 @@ mod tests {
     #[test]
     fn threads_have_copies_of_their_own_as_far_as_there_are_some() {
         let regex = Regex::new("a+").expect("a pattern");
-        let pattern = Pattern(vec![regex; 2].into());
-        let place = |pattern: &Pattern| std::ptr::from_ref(pattern.here()).addr();
+        let pattern = RegexPool(vec![regex; 2].into());
+        let place = |pattern: &RegexPool| std::ptr::from_ref(pattern.here()).addr();
         assert_eq!(place(&pattern), place(&pattern), "the same each time");
         let begin = NEXT.load(Ordering::Relaxed);
         let places: Vec<usize> = (0..16)

@@ -23,8 +23,8 @@ use cel::{Context, Env, ExecutionError, extensions};
 use inrush_event::{Anomalies, EventNames, Record, SourceInfo, Span, Timestamp};
 use regex::Regex;
 
-use crate::pattern::Pattern;
-use crate::view::{OF_CLASS, VARIABLES, View};
+use crate::pattern::RegexPool;
+use crate::view::{EventView, OF_CLASS, VARIABLES};
 
 /// Bytes of an expression, at most.
 const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
@@ -43,7 +43,7 @@ const PARSER_STACK_BYTES: usize = 16 * 1024 * 1024;
 
 /// Kind of value that an expression is to give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ResultKind {
     /// True or false.
     Condition,
     /// A text or a number.
@@ -52,7 +52,7 @@ pub enum Kind {
 
 /// Value that an expression gave.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Value {
+pub enum CelValue {
     /// True or false.
     Bool(bool),
     /// A text, or a number as one.
@@ -70,14 +70,14 @@ pub struct CompileError {
 /// Error of an expression on an event.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Error(String);
+pub struct EvaluationError(String);
 
 /// A compiled expression; shared by all workers.
 pub struct Program {
     written: String,
     expression: Expression,
     context: Context<'static, 'static>,
-    kind: Kind,
+    kind: ResultKind,
     of_class: bool,
 }
 
@@ -98,7 +98,7 @@ impl Program {
     ///
     /// # Errors
     /// It is none, names what an event does not have, or gives something else than `kind`.
-    pub fn compile(written: &str, kind: Kind) -> Result<Self, CompileError> {
+    pub fn compile(written: &str, kind: ResultKind) -> Result<Self, CompileError> {
         if written.len() > EXPRESSION_BYTES_MAX {
             let words = format!("an expression has at most {EXPRESSION_BYTES_MAX} bytes");
             return Err(error(words));
@@ -142,10 +142,12 @@ impl Program {
     ///
     /// # Errors
     /// The expression asked for what the event does not have, or its types do not fit.
-    pub fn holds(&self, event: &View<'_>) -> Result<bool, Error> {
+    pub fn holds(&self, event: &EventView<'_>) -> Result<bool, EvaluationError> {
         match self.value(event)? {
-            Value::Bool(holds) => Ok(holds),
-            Value::Text(text) => Err(Error(format!("gives {text:?}, not true or false"))),
+            CelValue::Bool(holds) => Ok(holds),
+            CelValue::Text(text) => Err(EvaluationError(format!(
+                "gives {text:?}, not true or false"
+            ))),
         }
     }
 
@@ -153,16 +155,17 @@ impl Program {
     ///
     /// # Errors
     /// The expression asked for what the event does not have, or its types do not fit.
-    pub fn value(&self, event: &View<'_>) -> Result<Value, Error> {
-        self.run(event).map_err(|failed| Error(failed.to_string()))
+    pub fn value(&self, event: &EventView<'_>) -> Result<CelValue, EvaluationError> {
+        self.run(event)
+            .map_err(|failed| EvaluationError(failed.to_string()))
     }
 
-    fn run(&self, event: &View<'_>) -> Result<Value, ExecutionError> {
+    fn run(&self, event: &EventView<'_>) -> Result<CelValue, ExecutionError> {
         let mut context = self.context.new_inner_scope();
         context.set_variable_resolver(event);
         let value = context.resolve(&self.expression)?;
         let text = match value {
-            cel::Value::Bool(holds) => return Ok(Value::Bool(holds)),
+            cel::Value::Bool(holds) => return Ok(CelValue::Bool(holds)),
             cel::Value::String(text) => text.as_ref().clone(),
             cel::Value::Int(number) => number.to_string(),
             cel::Value::UInt(number) => number.to_string(),
@@ -175,7 +178,7 @@ impl Program {
                 });
             }
         };
-        Ok(Value::Text(text))
+        Ok(CelValue::Text(text))
     }
 
     /// Tries the expression on a plain event: what does not fit there fits nowhere, unless it is a
@@ -195,7 +198,7 @@ impl Program {
             index: "main".to_owned(),
             sourcetype: "syslog".to_owned(),
         };
-        let event = View {
+        let event = EventView {
             arena: raw,
             record: &record,
             names: EventNames::default(),
@@ -205,7 +208,7 @@ impl Program {
             client: None,
         };
         match (self.run(&event), self.kind) {
-            (Ok(Value::Text(_)), Kind::Condition) => Err(error(
+            (Ok(CelValue::Text(_)), ResultKind::Condition) => Err(error(
                 "gives no true or false; compare, as in `severity <= 3`",
             )),
             (Err(ExecutionError::NoSuchKey(_)), _) | (Ok(_), _) => Ok(()),
@@ -376,7 +379,7 @@ fn patterns(
         call.func_name = format!("matches_{count}");
         call.args.clear();
         *count += 1;
-        let pattern = Pattern::new(&regex);
+        let pattern = RegexPool::new(&regex);
         let matches = move |This(text): This<Arc<String>>| pattern.here().is_match(&text);
         context
             .add_function(&call.func_name, matches)
@@ -393,7 +396,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(written: &str, kind: Kind) -> String {
+    fn refused(written: &str, kind: ResultKind) -> String {
         match Program::compile(written, kind) {
             Ok(_) => panic!("`{written}` was taken"),
             Err(refused) => refused.to_string(),
@@ -401,7 +404,7 @@ mod tests {
     }
 
     /// What an expression gives for an event of a firewall.
-    fn given(written: &str) -> Result<Value, Error> {
+    fn given(written: &str) -> Result<CelValue, EvaluationError> {
         let raw = br#"<166>1 2024-05-06T07:08:09Z fw1 asa 7 302013 [x@1 a="1" b="q\"q"][y c="2"] Built it"#;
         let at = |text: &str| {
             let whole = String::from_utf8_lossy(raw);
@@ -442,7 +445,7 @@ mod tests {
             index: "main".to_owned(),
             sourcetype: "syslog".to_owned(),
         };
-        let view = View {
+        let view = EventView {
             arena: &arena,
             record: &record,
             names,
@@ -451,7 +454,7 @@ mod tests {
             sender: Some([192, 0, 2, 9].into()),
             client: Some("relay.example.com"),
         };
-        Program::compile(written, Kind::Value)
+        Program::compile(written, ResultKind::Value)
             .expect(written)
             .value(&view)
     }
@@ -459,8 +462,8 @@ mod tests {
     #[track_caller]
     fn gives(written: &str, wanted: &str) {
         let found = match given(written).expect(written) {
-            Value::Bool(holds) => holds.to_string(),
-            Value::Text(text) => text,
+            CelValue::Bool(holds) => holds.to_string(),
+            CelValue::Text(text) => text,
         };
         assert_eq!(found, wanted, "{written}");
     }
@@ -504,26 +507,26 @@ mod tests {
 
     #[test]
     fn an_expression_that_cannot_be_used_says_why() {
-        let unknown = refused(r#"sourcetypes == "x""#, Kind::Condition);
+        let unknown = refused(r#"sourcetypes == "x""#, ResultKind::Condition);
         assert!(unknown.contains("did you mean `sourcetype`?"), "{unknown}");
-        let bare = refused("netops", Kind::Value);
+        let bare = refused("netops", ResultKind::Value);
         assert!(
             bare.contains("A text stands in quotes: \"netops\""),
             "{bare}"
         );
-        let type_of_it = refused("severity", Kind::Condition);
+        let type_of_it = refused("severity", ResultKind::Condition);
         assert!(type_of_it.contains("no true or false"), "{type_of_it}");
-        let types = refused(r#"severity > "6""#, Kind::Condition);
+        let types = refused(r#"severity > "6""#, ResultKind::Condition);
         assert!(types.contains("no matching overload"), "{types}");
-        let syntax = refused("severity >", Kind::Condition);
+        let syntax = refused("severity >", ResultKind::Condition);
         assert!(syntax.contains("is no expression"), "{syntax}");
-        let pattern = refused(r#"message.matches("(")"#, Kind::Condition);
+        let pattern = refused(r#"message.matches("(")"#, ResultKind::Condition);
         assert!(pattern.contains("the pattern of `matches`"), "{pattern}");
-        let call = refused("shout(message)", Kind::Value);
+        let call = refused("shout(message)", ResultKind::Value);
         assert!(call.contains("shout"), "{call}");
         let brackets = |n: usize| format!("{}1{}", "(".repeat(n), ")".repeat(n));
-        assert!(refused(&brackets(500), Kind::Value).contains("at most"));
-        assert!(Program::compile(&brackets(DEPTH_MAX), Kind::Value).is_ok());
+        assert!(refused(&brackets(500), ResultKind::Value).contains("at most"));
+        assert!(Program::compile(&brackets(DEPTH_MAX), ResultKind::Value).is_ok());
         for chain in [
             "!",
             "-",
@@ -534,22 +537,25 @@ mod tests {
             "fields.a.",
         ] {
             let long = format!("{}1", chain.repeat(500));
-            assert!(refused(&long, Kind::Value).contains("at most"), "{chain}");
+            assert!(
+                refused(&long, ResultKind::Value).contains("at most"),
+                "{chain}"
+            );
             let most = OPERATORS_MAX / chain.chars().filter(|c| !c.is_alphanumeric()).count();
             // Whether it is sound does not matter: it ends.
             drop(Program::compile(
                 &format!("{}1", chain.repeat(most)),
-                Kind::Value,
+                ResultKind::Value,
             ));
         }
         let long = format!("'{}'", "x".repeat(EXPRESSION_BYTES_MAX));
-        assert!(refused(&long, Kind::Value).contains("at most"));
+        assert!(refused(&long, ResultKind::Value).contains("at most"));
     }
 
     #[test]
     fn what_depends_on_the_class_alone_is_known() {
         let of_class = |written| {
-            let program = Program::compile(written, Kind::Condition).expect(written);
+            let program = Program::compile(written, ResultKind::Condition).expect(written);
             program.is_of_class()
         };
         assert!(of_class(r#"index == "a" || vendor == "b""#));

@@ -56,7 +56,7 @@ pub(crate) const OF_CLASS: [&str; 8] = [
 ];
 
 /// One event.
-pub struct View<'a> {
+pub struct EventView<'a> {
     /// The bytes that its spans lie in.
     pub arena: &'a [u8],
     /// The event.
@@ -86,7 +86,7 @@ fn seconds(time: Timestamp) -> CelDouble {
     CelDouble::from(time.0 as f64 / 1e9)
 }
 
-impl View<'_> {
+impl EventView<'_> {
     fn part(&self, span: Span) -> &[u8] {
         span.of(self.arena)
     }
@@ -167,7 +167,7 @@ fn map<'v>(map: HashMap<String, String>) -> Option<CowVal<'v, 'v>> {
     Some(CowVal::Owned(value))
 }
 
-impl VariableResolver for View<'_> {
+impl VariableResolver for EventView<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         let record = self.record;
         let bytes = match variable {

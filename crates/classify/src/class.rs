@@ -5,9 +5,9 @@
 //! * An event of a plain class gets no extra texts, unless its time stayed unread.
 //!
 //! # States
-//! `Classes::number` makes a class at the first event of its chain. `Classes::of_program` makes a
-//! variant for one program, once that program is frequent. A full cache is emptied: the generation
-//! then grows, older numbers become invalid, and the plans are emptied too.
+//! `ClassCache::number` makes a class at the first event of its chain. `ClassCache::of_program`
+//! makes a variant for one program, once that program is frequent. A full cache is emptied: the
+//! generation then grows, older numbers become invalid, and the plans are emptied too.
 //!
 //! # Limits
 //! At most `CLASSES_MAX` classes are cached; variants are made below half of that. An event has at
@@ -20,25 +20,25 @@ use std::sync::Arc;
 use inrush_event::{ClassInfo, EventText, Extra, ExtraKey, Record, Span};
 use smallvec::SmallVec;
 
-use crate::compile::{Override, Packs};
-use crate::event::{Event, Slot};
-use crate::pack::{Branch, Rule, Set, Stage, Template};
-use crate::plan::Plans;
+use crate::compile::{CompiledPacks, Override};
+use crate::event::{Event, PropertyText};
+use crate::pack::{Branch, BranchSettings, OutputTemplate, Rule, RuleStage};
+use crate::plan::PlanCache;
 use crate::render;
-use crate::template::Text;
+use crate::template::TextTemplate;
 
 /// Ways through the packs that are remembered; far more than packs have.
 const CLASSES_MAX: usize = 16_384;
 
 /// The branches that were taken, in order, and the number of their class.
-type Way = (Vec<u32>, u32);
+type BranchChain = (Vec<u32>, u32);
 
 /// The classes that one worker has met.
 #[derive(Debug, Default)]
-pub(crate) struct Classes {
-    by_chain: HashMap<u64, Vec<Way>, BuildHasherDefault<Own>>,
+pub(crate) struct ClassCache {
+    by_chain: HashMap<u64, Vec<BranchChain>, BuildHasherDefault<IdentityHasher>>,
     /// The chain of the last event, for runs of events of one kind.
-    last: Option<Way>,
+    last: Option<BranchChain>,
     all: Vec<Class>,
     /// Of each of them, whether events have nothing beyond it but a time that was not read.
     plain: Vec<bool>,
@@ -49,22 +49,27 @@ pub(crate) struct Classes {
 struct Class {
     info: Arc<ClassInfo>,
     /// The texts that differ from event to event.
-    dynamic: Vec<(ExtraKey, Text)>,
-    fields: Vec<(String, Text)>,
-    template: Option<Template>,
+    dynamic: Vec<(ExtraKey, TextTemplate)>,
+    fields: Vec<(String, TextTemplate)>,
+    template: Option<OutputTemplate>,
     /// True if overrides must be looked up for each event, since its key differs.
     looks_up: bool,
     /// True if some of its texts follow from the program alone.
     by_program: bool,
 }
 
-impl Classes {
+impl ClassCache {
     pub(crate) fn info(&self, number: u32) -> &Arc<ClassInfo> {
         &self.all[number as usize].info
     }
 
     /// The number of the class of this way through the packs.
-    pub(crate) fn number(&mut self, packs: &Packs, chain: &[u32], plans: &mut Plans) -> u32 {
+    pub(crate) fn number(
+        &mut self,
+        packs: &CompiledPacks,
+        chain: &[u32],
+        plans: &mut PlanCache,
+    ) -> u32 {
         if let Some((last, number)) = &self.last
             && last == chain
         {
@@ -85,7 +90,13 @@ impl Classes {
     }
 
     #[cold]
-    fn make(&mut self, packs: &Packs, chain: &[u32], key: u64, plans: &mut Plans) -> u32 {
+    fn make(
+        &mut self,
+        packs: &CompiledPacks,
+        chain: &[u32],
+        key: u64,
+        plans: &mut PlanCache,
+    ) -> u32 {
         if self.all.len() >= CLASSES_MAX {
             self.all.clear();
             self.plain.clear();
@@ -118,7 +129,7 @@ impl Classes {
         &mut self,
         number: u32,
         plan: Option<u32>,
-        plans: &mut Plans,
+        plans: &mut PlanCache,
         event: &mut Event<'_>,
     ) -> (u32, bool) {
         let Some(plan) = plan.filter(|_| self.all[number as usize].by_program) else {
@@ -144,7 +155,7 @@ impl Classes {
     pub(crate) fn stamp(
         &self,
         number: u32,
-        packs: &Packs,
+        packs: &CompiledPacks,
         event: &mut Event<'_>,
         whole: bool,
     ) -> Option<usize> {
@@ -208,9 +219,9 @@ pub(crate) fn hash(chain: &[u32], seed: u32) -> u64 {
 
 /// Takes a key that is a hash already for its own.
 #[derive(Default)]
-pub(crate) struct Own(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for Own {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -227,18 +238,18 @@ impl Hasher for Own {
 }
 
 /// Indexed fields: what is fixed goes to the class, the rest is returned.
-fn fields(branches: &[(&Rule, &Branch)], info: &mut ClassInfo) -> Vec<(String, Text)> {
-    let mut fields: Vec<(String, Text)> = Vec::new();
+fn fields(branches: &[(&Rule, &Branch)], info: &mut ClassInfo) -> Vec<(String, TextTemplate)> {
+    let mut fields: Vec<(String, TextTemplate)> = Vec::new();
     for (name, text) in branches.iter().flat_map(|(_, branch)| &branch.set.fields) {
         fields.retain(|(known, _)| known != name);
         fields.push((name.clone(), text.clone()));
     }
     fields.retain(|(name, text)| match text {
-        Text::Fixed(value) => {
+        TextTemplate::Fixed(value) => {
             info.fields.push((name.clone(), value.clone()));
             false
         }
-        Text::Pieces(_) => true,
+        TextTemplate::Pieces(_) => true,
     });
     fields
 }
@@ -251,15 +262,15 @@ fn is_late(key: ExtraKey) -> bool {
     )
 }
 
-fn fixed(text: &Text) -> Option<String> {
+fn fixed(text: &TextTemplate) -> Option<String> {
     match text {
-        Text::Fixed(text) => Some(text.clone()),
-        Text::Pieces(_) => None,
+        TextTemplate::Fixed(text) => Some(text.clone()),
+        TextTemplate::Pieces(_) => None,
     }
 }
 
 impl Class {
-    fn new(packs: &Packs, chain: &[u32]) -> Self {
+    fn new(packs: &CompiledPacks, chain: &[u32]) -> Self {
         let branches: Vec<_> = chain.iter().filter_map(|id| packs.branch(*id)).collect();
         let sets = || branches.iter().rev().map(|(_, branch)| &branch.set);
         let mut rules: Vec<&str> = Vec::new();
@@ -269,7 +280,7 @@ impl Class {
             }
         }
         let mut dynamic = Vec::new();
-        let mut text = |key: ExtraKey, of: fn(&Set) -> Option<&Text>| {
+        let mut text = |key: ExtraKey, of: fn(&BranchSettings) -> Option<&TextTemplate>| {
             let text = sets().find_map(of)?;
             if text.is_dynamic() {
                 dynamic.push((key, text.clone()));
@@ -290,7 +301,7 @@ impl Class {
         let template = sets().find_map(|set| set.template.clone());
         info.text = match &template {
             None => EventText::ByFormat,
-            Some(Template::Fixed(text)) => *text,
+            Some(OutputTemplate::Fixed(text)) => *text,
             Some(_) => EventText::Own,
         };
         let fields = fields(&branches, &mut info);
@@ -308,8 +319,8 @@ impl Class {
         // What the last rules set goes before what is configured for a product.
         let late = branches
             .iter()
-            .filter(|(rule, _)| rule.stage == Stage::After);
-        let late: Vec<&Set> = late.map(|(_, branch)| &branch.set).collect();
+            .filter(|(rule, _)| rule.stage == RuleStage::After);
+        let late: Vec<&BranchSettings> = late.map(|(_, branch)| &branch.set).collect();
         if !looks_up {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             let (vendor, product) = (text(&info.vendor), text(&info.product));
@@ -318,7 +329,7 @@ impl Class {
                 class.overlay(one, &late, &mut info);
             }
         }
-        let of_program = |(_, text): &(ExtraKey, Text)| text.is_of_program();
+        let of_program = |(_, text): &(ExtraKey, TextTemplate)| text.is_of_program();
         class.by_program = !looks_up
             && (class
                 .dynamic
@@ -341,7 +352,7 @@ impl Class {
             looks_up: false,
             by_program: false,
         };
-        let mut value = |text: &Text| {
+        let mut value = |text: &TextTemplate| {
             let span = event.eval(text);
             String::from_utf8(event.bytes(span).to_vec()).ok()
         };
@@ -373,8 +384,8 @@ impl Class {
     }
 
     /// Puts the texts of the configuration in place of those that packs set.
-    fn overlay(&mut self, one: &Override, late: &[&Set], info: &mut ClassInfo) {
-        let is_set = |of: fn(&Set) -> bool| late.iter().any(|set| of(set));
+    fn overlay(&mut self, one: &Override, late: &[&BranchSettings], info: &mut ClassInfo) {
+        let is_set = |of: fn(&BranchSettings) -> bool| late.iter().any(|set| of(set));
         let index = is_set(|set| set.index.is_some());
         let sourcetype = is_set(|set| set.sourcetype.is_some());
         let source = is_set(|set| set.source.is_some());
@@ -407,7 +418,7 @@ impl Class {
 
     /// Writes what this event has beyond its class.
     #[inline(never)]
-    fn extra(&self, packs: &Packs, event: &mut Event<'_>) -> Span {
+    fn extra(&self, packs: &CompiledPacks, event: &mut Event<'_>) -> Span {
         // Each text is put together first, then copied behind its key.
         let mut texts = SmallVec::<[(ExtraKey, Span); 12]>::new();
         let mut push = |key, span| texts.push((key, span));
@@ -416,10 +427,10 @@ impl Class {
                 ExtraKey::Vendor => event.vendor,
                 ExtraKey::Product => event.product,
                 ExtraKey::Class => event.class,
-                _ => Slot::Unset,
+                _ => PropertyText::Unset,
             };
             let span = match slot {
-                Slot::Own(span) => span,
+                PropertyText::Own(span) => span,
                 _ => event.eval(text),
             };
             push(*key, span);
@@ -428,16 +439,16 @@ impl Class {
             self.look_up(packs, event, &mut push);
         }
         match &self.template {
-            Some(Template::JsonValues) if !event.object.is_empty() => {
+            Some(OutputTemplate::JsonValues) if !event.object.is_empty() => {
                 push(ExtraKey::Json, event.object);
             }
-            Some(Template::JsonValues) => push(ExtraKey::Json, render::json_values(event)),
-            Some(Template::KvValues) => push(ExtraKey::Event, render::kv_values(event)),
-            Some(Template::Text(text)) => {
+            Some(OutputTemplate::JsonValues) => push(ExtraKey::Json, render::json_values(event)),
+            Some(OutputTemplate::KvValues) => push(ExtraKey::Event, render::kv_values(event)),
+            Some(OutputTemplate::Text(text)) => {
                 let span = event.eval(text);
                 push(ExtraKey::Event, span);
             }
-            Some(Template::Fixed(_)) | None => {}
+            Some(OutputTemplate::Fixed(_)) | None => {}
         }
         if !self.fields.is_empty() || event.unread.is_some() {
             push(ExtraKey::Fields, render::fields(&self.fields, event));
@@ -457,10 +468,19 @@ impl Class {
     /// packs say, and the last of a kind counts... so the packs' texts are given up by the reader
     /// of the first: see [`Extra::get`].
     #[cold]
-    fn look_up(&self, packs: &Packs, event: &mut Event<'_>, push: &mut impl FnMut(ExtraKey, Span)) {
-        use crate::pack::Part;
-        let text = |part: Part| String::from_utf8_lossy(event.part(&part)).into_owned();
-        let (vendor, product, class) = (text(Part::Vendor), text(Part::Product), text(Part::Class));
+    fn look_up(
+        &self,
+        packs: &CompiledPacks,
+        event: &mut Event<'_>,
+        push: &mut impl FnMut(ExtraKey, Span),
+    ) {
+        use crate::pack::EventPart;
+        let text = |part: EventPart| String::from_utf8_lossy(event.part(&part)).into_owned();
+        let (vendor, product, class) = (
+            text(EventPart::Vendor),
+            text(EventPart::Product),
+            text(EventPart::Class),
+        );
         let found = packs.overrides().of(&vendor, &product, &class);
         for one in found.into_iter().flatten() {
             let texts = [

@@ -2,42 +2,42 @@
 
 use std::collections::HashMap;
 
-use crate::engine::Act;
-use crate::index::Index;
+use crate::engine::EventChange;
+use crate::index::RuleIndex;
 use crate::needs;
-use crate::pack::{Branch, Pack, Place, Rule, Stage, When};
+use crate::pack::{Branch, Pack, PackLocation, Rule, RuleCondition, RuleStage};
 use crate::plan::OWN_STAGES;
-use crate::read::Action;
+use crate::read::StepAction;
 
 /// Compiled packs: shared by all workers, never changed.
 #[derive(Debug)]
-pub struct Packs {
-    stages: Vec<Table>,
+pub struct CompiledPacks {
+    stages: Vec<StageRules>,
     overrides: Overrides,
     rules: usize,
     /// True if a rule of a user's own could be passed over by one that is known by a beginning.
     has_own: bool,
     /// The number of each rule's first branch, with its stage and its place there; ascending.
-    starts: Vec<(u32, Stage, u32)>,
+    starts: Vec<(u32, RuleStage, u32)>,
 }
 
 /// The rules of one stage, in the order in which they are asked.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct StageRules {
     pub(crate) rules: Vec<Rule>,
-    pub(crate) index: Index,
+    pub(crate) index: RuleIndex,
     /// The same for the rules that are asked even if an event was recognised.
-    pub(crate) over: Index,
+    pub(crate) over: RuleIndex,
     /// The same for rules that do not come with Inrush: those are not to be passed over by one that
     /// does and is known by a beginning.
-    pub(crate) own: Index,
+    pub(crate) own: RuleIndex,
 }
 
-impl Table {
+impl StageRules {
     fn new(rules: Vec<Rule>) -> Self {
         let of = |is_one: fn(&Rule) -> bool| {
             let rules = rules.iter();
-            Index::new(rules.map(|rule| is_one(rule).then_some(&rule.branch)))
+            RuleIndex::new(rules.map(|rule| is_one(rule).then_some(&rule.branch)))
         };
         let (index, over, own) = (of(|_| true), of(|rule| rule.over), of(|rule| rule.own));
         Self {
@@ -51,17 +51,17 @@ impl Table {
 
 /// Something in packs that is probably not meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Warning {
+pub struct PackWarning {
     /// The file.
     pub file: String,
     /// Place in the file.
-    pub at: Place,
+    pub at: PackLocation,
     /// In words.
     pub words: String,
 }
 
 /// Two rules of which the second is never taken.
-pub type Shadow = (String, String);
+pub type ShadowedRule = (String, String);
 
 /// Texts that a configuration sets in place of what packs set, by `vendor_product` or
 /// `vendor_product_class` in lower case.
@@ -114,15 +114,16 @@ impl Overrides {
     }
 }
 
-impl Packs {
+impl CompiledPacks {
     /// Compiles packs; those that come first are asked first among rules of the same order. What
     /// is not right but does no harm is returned beside them.
-    pub fn compile(packs: Vec<Pack>, overrides: Overrides) -> (Self, Vec<Warning>) {
+    pub fn compile(packs: Vec<Pack>, overrides: Overrides) -> (Self, Vec<PackWarning>) {
         let mut warnings = Vec::new();
         let disabled = disabled(&packs, &mut warnings);
         // The number of the pack that each rule was met in.
         let mut seen: HashMap<String, usize> = HashMap::new();
-        let mut stages: Vec<Vec<(String, Rule)>> = Stage::ALL.iter().map(|_| Vec::new()).collect();
+        let mut stages: Vec<Vec<(String, Rule)>> =
+            RuleStage::ALL.iter().map(|_| Vec::new()).collect();
         for (number, pack) in packs.into_iter().enumerate() {
             for mut rule in pack.rules {
                 rule.own = !pack.builtin;
@@ -132,7 +133,7 @@ impl Packs {
                 // A rule of the same name in an earlier pack stands in for it.
                 if let Some(first) = seen.get(&rule.name) {
                     if *first == number {
-                        warnings.push(Warning {
+                        warnings.push(PackWarning {
                             file: pack.file.clone(),
                             at: rule.at,
                             words: format!(
@@ -146,18 +147,18 @@ impl Packs {
                 seen.insert(rule.name.clone(), number);
                 if let Some(when) = &rule.begins {
                     let early = rule.early(when.clone());
-                    stages[Stage::Begins as usize].push((pack.file.clone(), early));
+                    stages[RuleStage::Begins as usize].push((pack.file.clone(), early));
                 }
                 stages[rule.stage as usize].push((pack.file.clone(), rule));
             }
         }
         let rules = seen.len();
         let mut sorted = Vec::new();
-        for (stage, mut rules) in Stage::ALL.into_iter().zip(stages) {
+        for (stage, mut rules) in RuleStage::ALL.into_iter().zip(stages) {
             rules.sort_by_key(|(_, rule)| rule.order);
             shadows(&rules, &mut warnings);
             let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
-            rules.retain(|rule| !matches!(rule.branch.when, When::Never));
+            rules.retain(|rule| !matches!(rule.branch.when, RuleCondition::Never));
             sorted.push((stage, rules));
         }
         needs::prune(&mut sorted);
@@ -167,15 +168,15 @@ impl Packs {
                 number(&mut rule.branch, &mut next, &mut groups);
                 rule.branch.then = rule.then;
             }
-            Table::new(rules)
+            StageRules::new(rules)
         });
-        let stages: Vec<Table> = stages.collect();
+        let stages: Vec<StageRules> = stages.collect();
         let mut starts = Vec::new();
-        for (stage, table) in Stage::ALL.into_iter().zip(&stages) {
+        for (stage, table) in RuleStage::ALL.into_iter().zip(&stages) {
             let rules = table.rules.iter().enumerate();
             starts.extend(rules.map(|(at, rule)| (rule.branch.id, stage, at as u32)));
         }
-        let own = |stage: &Stage| !stages[*stage as usize].own.is_empty();
+        let own = |stage: &RuleStage| !stages[*stage as usize].own.is_empty();
         let packs = Self {
             has_own: OWN_STAGES.iter().any(own),
             stages,
@@ -211,7 +212,7 @@ impl Packs {
         self.stages.iter().flat_map(|table| &table.rules)
     }
 
-    pub(crate) fn table(&self, stage: Stage) -> &Table {
+    pub(crate) fn table(&self, stage: RuleStage) -> &StageRules {
         &self.stages[stage as usize]
     }
 
@@ -228,7 +229,7 @@ impl Packs {
     }
 }
 
-fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
+fn disabled(packs: &[Pack], warnings: &mut Vec<PackWarning>) -> Vec<String> {
     let names: Vec<&String> = packs
         .iter()
         .flat_map(|p| &p.rules)
@@ -238,7 +239,7 @@ fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
     for pack in packs {
         for (name, at) in &pack.disable {
             if !names.contains(&name) {
-                warnings.push(Warning {
+                warnings.push(PackWarning {
                     file: pack.file.clone(),
                     at: *at,
                     words: format!("there is no rule `{name}` that could be disabled"),
@@ -253,15 +254,15 @@ fn disabled(packs: &[Pack], warnings: &mut Vec<Warning>) -> Vec<String> {
 /// Numbers branches and expressions with groups, and makes branches ready to be taken. Cases that
 /// options rule out go.
 fn number(branch: &mut Branch, next: &mut u32, groups: &mut usize) {
-    let possible = |case: &Branch| !matches!(case.when, When::Never);
+    let possible = |case: &Branch| !matches!(case.when, RuleCondition::Never);
     branch.cases.retain(possible);
     branch.id = *next;
     *next += 1;
-    branch.acts = Act::all(&branch.set);
+    branch.acts = EventChange::all(&branch.set);
     branch.has_cases = !branch.cases.is_empty();
     branch.says = branch.set.sourcetype.is_some() || branch.set.vendor.is_some();
     for step in &mut branch.read {
-        if let Action::Regex(regex) = &mut step.action {
+        if let StepAction::Regex(regex) = &mut step.action {
             regex.id = *groups;
             *groups += 1;
         }
@@ -280,7 +281,7 @@ fn find(branch: &Branch, id: u32) -> Option<&Branch> {
 }
 
 /// Warns of rules that are never taken, since an earlier one takes all that they could.
-fn shadows(rules: &[(String, Rule)], warnings: &mut Vec<Warning>) {
+fn shadows(rules: &[(String, Rule)], warnings: &mut Vec<PackWarning>) {
     for (at, (file, rule)) in rules.iter().enumerate() {
         let Some(wanted) = alternatives(&rule.branch.when) else {
             continue;
@@ -297,7 +298,7 @@ fn shadows(rules: &[(String, Rule)], warnings: &mut Vec<Warning>) {
                 })
         });
         if let Some((other, earlier)) = covering {
-            warnings.push(Warning {
+            warnings.push(PackWarning {
                 file: file.clone(),
                 at: rule.at,
                 words: format!(
@@ -310,27 +311,29 @@ fn shadows(rules: &[(String, Rule)], warnings: &mut Vec<Warning>) {
 }
 
 /// The conditions of which each alone is enough.
-fn alternatives(when: &When) -> Option<Vec<&When>> {
+fn alternatives(when: &RuleCondition) -> Option<Vec<&RuleCondition>> {
     match when {
-        When::Any(any) => {
+        RuleCondition::Any(any) => {
             let lists: Option<Vec<_>> = any.iter().map(alternatives).collect();
             lists.map(|lists| lists.into_iter().flatten().collect())
         }
-        When::Part(..) | When::Hint(..) | When::All(_) => Some(vec![when]),
+        RuleCondition::Part(..) | RuleCondition::Hint(..) | RuleCondition::All(_) => {
+            Some(vec![when])
+        }
         _ => None,
     }
 }
 
 /// True if `other` takes everything that `one` takes.
-fn is_covered(one: &When, other: &When) -> bool {
+fn is_covered(one: &RuleCondition, other: &RuleCondition) -> bool {
     match (one, other) {
-        (When::All(all), other) if !matches!(other, When::All(_)) => {
+        (RuleCondition::All(all), other) if !matches!(other, RuleCondition::All(_)) => {
             all.iter().any(|part| is_covered(part, other))
         }
-        (When::Part(test), When::Part(wider)) => {
+        (RuleCondition::Part(test), RuleCondition::Part(wider)) => {
             test.part == wider.part && wider.pattern.covers(&test.pattern)
         }
-        (When::Hint(v, p), When::Hint(w, q)) => (v, p) == (w, q),
+        (RuleCondition::Hint(v, p), RuleCondition::Hint(w, q)) => (v, p) == (w, q),
         _ => false,
     }
 }

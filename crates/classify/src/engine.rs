@@ -17,45 +17,29 @@ mod act;
 mod beginning;
 mod undo;
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use inrush_event::{Anomalies, ClassInfo, Format, Record, Span};
-use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 
-use crate::class::{Classes, Own, hash};
-use crate::compile::{Packs, Table};
-use crate::event::{Event, Scratch, Slot};
-use crate::group::{Group, GroupPart, PartSpans};
-use crate::hints::Hints;
-use crate::index::{Found, Index, Parts};
-use crate::pack::{Branch, Part, Rule, Stage, Test, When};
-use crate::pattern::Bytes;
-use crate::plan::{Candidate, Known, Left, OVER, Plans};
-use crate::trace::{Considered, Outcome, describe};
+use crate::class::{ClassCache, IdentityHasher, hash};
+use crate::compile::{CompiledPacks, StageRules};
+use crate::event::{Event, EventOrigin, PropertyText, Scratch};
+use crate::group::{GroupPart, GroupRule, PartSpans};
+use crate::hints::HostProducts;
+use crate::index::{CandidateSet, PartMask, RuleIndex};
+use crate::pack::{Branch, EventPart, PatternTest, Rule, RuleCondition, RuleStage};
+use crate::pattern::ByteMask;
+use crate::plan::{Candidate, KnownFacts, OVER, PlanCache, ResidualCondition};
+use crate::trace::{RuleOutcome, RuleTrace, describe};
 
-pub(crate) use act::Act;
-
-/// Where an event came from.
-#[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    /// The sender's address.
-    pub sender: Option<IpAddr>,
-    /// The name of the listener.
-    pub listener: &'a str,
-    /// The vendor and product that the listener stands for.
-    pub hint: Option<(&'a str, &'a str)>,
-    /// The zone of times without one: that in which the record's time was read, if it had none.
-    pub zone: &'a TimeZone,
-}
+pub(crate) use act::EventChange;
 
 /// What becomes of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ClassifierVerdict {
     /// It goes on, as that class; the number is that of [`Classifier::class`].
     Class(u32),
     /// It is a part of an event ([`Classifier::part`]); by itself it would be of that class.
@@ -67,11 +51,11 @@ pub enum Verdict {
 /// Classifies events. It keeps memory between them, so each worker has its own.
 #[derive(Debug)]
 pub struct Classifier {
-    packs: Arc<Packs>,
-    classes: Classes,
-    hints: Option<Arc<Hints>>,
+    packs: Arc<CompiledPacks>,
+    classes: ClassCache,
+    hints: Option<Arc<HostProducts>>,
     scratch: Scratch,
-    work: Work,
+    work: ClassifierState,
     dropped: Vec<String>,
     /// What the last event says of the group that it is a part of.
     part: Option<PartSpans>,
@@ -80,20 +64,20 @@ pub struct Classifier {
     /// Whether no rule recognised the last event.
     fell: bool,
     /// What was considered for the last event, if that is wanted.
-    trace: Option<Vec<Considered>>,
+    trace: Option<Vec<RuleTrace>>,
 }
 
 /// Lists that are used again for each event.
 #[derive(Debug, Default)]
-struct Work {
+struct ClassifierState {
     /// The branches that were taken, in order.
     chain: Vec<u32>,
     candidates: Vec<Candidate>,
-    found: Found,
-    plans: Plans,
+    found: CandidateSet,
+    plans: PlanCache,
     /// Rules of the last stage that are asked for events of a way through the packs with one
     /// program, by the hash of both.
-    after: HashMap<u64, Possible, BuildHasherDefault<Own>>,
+    after: HashMap<u64, AfterStageEntry, BuildHasherDefault<IdentityHasher>>,
     /// The generation of the plans that they are of.
     after_of: u32,
 }
@@ -101,7 +85,7 @@ struct Work {
 /// The rules of the last stage that can hold for a way through the packs and a program, and its
 /// class if none of them is taken.
 #[derive(Debug)]
-struct Possible {
+struct AfterStageEntry {
     chain: SmallVec<[u32; 8]>,
     plan: u32,
     /// `None`: not known yet.
@@ -116,15 +100,15 @@ const AFTER_MAX: usize = 16_384;
 const INSERTED_MAX: usize = 4;
 
 /// One event's way through the stages.
-struct Run<'r, 'a> {
-    packs: &'a Packs,
+struct ClassifierRun<'r, 'a> {
+    packs: &'a CompiledPacks,
     event: Event<'a>,
-    work: &'r mut Work,
-    trace: Option<&'r mut Vec<Considered>>,
+    work: &'r mut ClassifierState,
+    trace: Option<&'r mut Vec<RuleTrace>>,
     recognised: bool,
     dropped: Option<&'a str>,
     /// The rule of the last stage whose groups it is a part of; the first one counts.
-    group: Option<(u32, &'a Group)>,
+    group: Option<(u32, &'a GroupRule)>,
     /// Whether a rule said what the sender is: the first one counts.
     hinted: bool,
     /// Whether only the fallback knew it.
@@ -140,13 +124,13 @@ struct Run<'r, 'a> {
 impl Classifier {
     /// A classifier by these packs. With `hints`, what a host was recognised as counts for its
     /// other events.
-    pub fn new(packs: Arc<Packs>, hints: Option<Arc<Hints>>) -> Self {
+    pub fn new(packs: Arc<CompiledPacks>, hints: Option<Arc<HostProducts>>) -> Self {
         Self {
             packs,
-            classes: Classes::default(),
+            classes: ClassCache::default(),
             hints,
             scratch: Scratch::default(),
-            work: Work::default(),
+            work: ClassifierState::default(),
             dropped: Vec::new(),
             part: None,
             tail_from: 0,
@@ -161,7 +145,7 @@ impl Classifier {
     }
 
     /// What was considered for the last event, in order.
-    pub fn considered(&self) -> &[Considered] {
+    pub fn considered(&self) -> &[RuleTrace] {
         self.trace.as_deref().unwrap_or_default()
     }
 
@@ -187,9 +171,9 @@ impl Classifier {
 
     /// What the last event says of the group that it is a part of, and how that group is put
     /// together. `arena` is the one that the event was classified in, with or without its tail.
-    pub fn part<'c>(&'c self, arena: &'c [u8]) -> Option<(&'c Arc<Group>, GroupPart<'c>)> {
+    pub fn part<'c>(&'c self, arena: &'c [u8]) -> Option<(&'c Arc<GroupRule>, GroupPart<'c>)> {
         let part = self.part.as_ref()?;
-        let rules = &self.packs.table(Stage::After).rules;
+        let rules = &self.packs.table(RuleStage::After).rules;
         let group = rules.get(part.rule as usize)?.group.as_ref()?;
         Some((group, part.resolve(arena, self.tail())))
     }
@@ -207,34 +191,15 @@ impl Classifier {
         &mut self,
         arena: &[u8],
         record: &mut Record,
-        place: Place<'_>,
-    ) -> (Verdict, bool) {
+        place: EventOrigin<'_>,
+    ) -> (ClassifierVerdict, bool) {
         self.begin(place.listener);
         let learnt = self.learnt(arena, record, place);
-        let packs: &Packs = &self.packs;
+        let packs: &CompiledPacks = &self.packs;
         let hint = learnt.as_ref().map(|(v, p)| (v.as_str(), p.as_str()));
         let hint = place.hint.or(hint);
-        let event = Event {
-            arena,
-            record: *record,
-            sender: place.sender,
-            sender_text: OnceCell::new(),
-            listener: place.listener,
-            text: text_of(arena, record),
-            hint_vendor: hint.map_or(Slot::Unset, |(vendor, _)| Slot::Fixed(vendor)),
-            hint_product: hint.map_or(Slot::Unset, |(_, product)| Slot::Fixed(product)),
-            vendor: Slot::Unset,
-            product: Slot::Unset,
-            class: Slot::Unset,
-            only: None,
-            object: Span::EMPTY,
-            pairs: None,
-            unread: None,
-            zone: None,
-            source_zone: place.zone,
-            scratch: &mut self.scratch,
-        };
-        let mut run = Run {
+        let event = Event::new(arena, record, place, hint, &mut self.scratch);
+        let mut run = ClassifierRun {
             packs,
             event,
             work: &mut self.work,
@@ -251,7 +216,10 @@ impl Classifier {
         run.stages(place.hint.is_some());
         self.fell = run.fell;
         if let Some(rule) = run.dropped {
-            return (Verdict::Dropped(number_of(&mut self.dropped, rule)), false);
+            return (
+                ClassifierVerdict::Dropped(number_of(&mut self.dropped, rule)),
+                false,
+            );
         }
         if let Some(hints) = &self.hints {
             run.teach(hints);
@@ -266,8 +234,8 @@ impl Classifier {
         *record = event.record;
         self.tail_from = tail.unwrap_or_default();
         match whole {
-            true => (Verdict::Part(number), tail.is_some()),
-            false => (Verdict::Class(number), tail.is_some()),
+            true => (ClassifierVerdict::Part(number), tail.is_some()),
+            false => (ClassifierVerdict::Class(number), tail.is_some()),
         }
     }
 
@@ -284,25 +252,15 @@ impl Classifier {
     }
 
     /// What the host is known as, if hosts are remembered and the listener does not say it.
-    fn learnt(&self, arena: &[u8], record: &Record, place: Place<'_>) -> Option<(String, String)> {
+    fn learnt(
+        &self,
+        arena: &[u8],
+        record: &Record,
+        place: EventOrigin<'_>,
+    ) -> Option<(String, String)> {
         let hints = self.hints.as_ref().filter(|_| place.hint.is_none())?;
         hints.get(record.host.of(arena))
     }
-}
-
-/// The record behind its PRI and the blanks after it.
-fn text_of(arena: &[u8], record: &Record) -> Span {
-    let bytes = record.raw.of(arena);
-    let mut at = 0;
-    if record.pri != Record::PRI_NONE && bytes.first() == Some(&b'<') {
-        at = bytes
-            .iter()
-            .take(6)
-            .position(|byte| *byte == b'>')
-            .map_or(0, |n| n + 1);
-    }
-    at += bytes[at..].iter().take_while(|byte| **byte == b' ').count();
-    Span::new(record.raw.start() + at, record.raw.end())
 }
 
 /// The number of a rule that filters.
@@ -316,8 +274,8 @@ fn number_of(dropped: &mut Vec<String>, rule: &str) -> u32 {
 }
 
 #[cold]
-fn remember(trace: &mut Vec<Considered>, rule: &Rule, stage: Stage, outcome: Outcome) {
-    trace.push(Considered {
+fn remember(trace: &mut Vec<RuleTrace>, rule: &Rule, stage: RuleStage, outcome: RuleOutcome) {
+    trace.push(RuleTrace {
         rule: rule.name.clone(),
         stage: stage.name(),
         outcome,
@@ -339,12 +297,15 @@ fn merge(found: &[Candidate], candidates: &mut Vec<Candidate>, base: usize) {
     }
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'a> ClassifierRun<'_, 'a> {
     /// Has what the host was recognised as count for its other events.
     #[inline(never)]
-    fn teach(&self, hints: &Hints) {
+    fn teach(&self, hints: &HostProducts) {
         let event = &self.event;
-        let (vendor, product) = (event.part(&Part::Vendor), event.part(&Part::Product));
+        let (vendor, product) = (
+            event.part(&EventPart::Vendor),
+            event.part(&EventPart::Product),
+        );
         let host = event.bytes(event.record.host);
         if !self.fell && !host.is_empty() && !vendor.is_empty() && !product.is_empty() {
             hints.learn(host, vendor, product);
@@ -359,24 +320,24 @@ impl<'a> Run<'_, 'a> {
         let known = !strict && self.event.record.pri != Record::PRI_NONE && self.begins();
         if !strict && !known {
             if self.event.record.pri == Record::PRI_NONE {
-                self.stage(Stage::Raw);
+                self.stage(RuleStage::Raw);
             } else if !self.is_plain() {
-                self.stage(Stage::Header);
+                self.stage(RuleStage::Header);
             }
             if self.event.record.format != Format::Unparsed && !self.has_plain_program() {
-                self.stage(Stage::Repair);
+                self.stage(RuleStage::Repair);
             }
         }
         if !own_listener {
-            self.stage(Stage::Hint);
+            self.stage(RuleStage::Hint);
         }
         if !self.recognised {
             self.main();
         }
-        self.stage(Stage::Listener);
+        self.stage(RuleStage::Listener);
         if !self.recognised {
             self.fell = true;
-            self.stage(Stage::Fallback);
+            self.stage(RuleStage::Fallback);
         }
         self.after();
     }
@@ -413,7 +374,7 @@ impl<'a> Run<'_, 'a> {
     /// Asks the rules for every event. Most want a vendor, a product or a program, which all events
     /// of one way through the packs share: which of them can hold is found out once.
     fn after(&mut self) {
-        let table = self.packs.table(Stage::After);
+        let table = self.packs.table(RuleStage::After);
         if table.rules.is_empty() || self.dropped.is_some() {
             return;
         }
@@ -425,7 +386,8 @@ impl<'a> Run<'_, 'a> {
             work.after_of = work.plans.generation();
             work.after.clear();
         }
-        let same = |known: &&Possible| Some(known.plan) == plan && *known.chain == *work.chain;
+        let same =
+            |known: &&AfterStageEntry| Some(known.plan) == plan && *known.chain == *work.chain;
         let mut class = None;
         match work.after.get(&key).filter(same) {
             Some(known) => {
@@ -438,7 +400,7 @@ impl<'a> Run<'_, 'a> {
         for at in base..self.work.candidates.len() {
             let candidate = self.work.candidates[at];
             let rule = &table.rules[candidate.rule()];
-            if self.ask(rule, Stage::After, candidate)
+            if self.ask(rule, RuleStage::After, candidate)
                 && let Some(group) = &rule.group
             {
                 let place = candidate.rule() as u32;
@@ -452,7 +414,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// The number of the event's class.
-    fn class(&mut self, classes: &mut Classes) -> u32 {
+    fn class(&mut self, classes: &mut ClassCache) -> u32 {
         if let Some((_, Some(class))) = self.way {
             return class;
         }
@@ -472,12 +434,12 @@ impl<'a> Run<'_, 'a> {
     #[cold]
     fn possible(&mut self, key: Option<(u64, u32)>) {
         let event = &self.event;
-        let fixed = |slot: Slot<'a>| match slot {
-            Slot::Unset => Some(&b""[..]),
-            Slot::Fixed(text) => Some(text.as_bytes()),
-            Slot::Own(_) => None,
+        let fixed = |slot: PropertyText<'a>| match slot {
+            PropertyText::Unset => Some(&b""[..]),
+            PropertyText::Fixed(text) => Some(text.as_bytes()),
+            PropertyText::Own(_) => None,
         };
-        let known = Known {
+        let known = KnownFacts {
             program: event.bytes(event.record.app),
             listener: event.listener.as_bytes(),
             format: event.record.format,
@@ -485,7 +447,7 @@ impl<'a> Run<'_, 'a> {
         };
         let work = &mut *self.work;
         let base = work.candidates.len();
-        for (at, rule) in self.packs.table(Stage::After).rules.iter().enumerate() {
+        for (at, rule) in self.packs.table(RuleStage::After).rules.iter().enumerate() {
             if key.is_none() {
                 work.candidates.push(Candidate::open(at as u32));
             } else {
@@ -498,7 +460,7 @@ impl<'a> Run<'_, 'a> {
                 work.after.clear();
                 work.plans.forget();
             }
-            let possible = Possible {
+            let possible = AfterStageEntry {
                 chain: work.chain.as_slice().into(),
                 plan,
                 class: None,
@@ -511,10 +473,10 @@ impl<'a> Run<'_, 'a> {
     fn main(&mut self) {
         let record = &self.event.record;
         let (sdata, program) = (!record.sdata.is_empty(), !record.app.is_empty());
-        let found = sdata && self.stage(Stage::Sdata);
-        let found = found || program && self.stage(Stage::Program);
+        let found = sdata && self.stage(RuleStage::Sdata);
+        let found = found || program && self.stage(RuleStage::Program);
         if !found {
-            self.stage(Stage::Message);
+            self.stage(RuleStage::Message);
         }
     }
 
@@ -547,8 +509,8 @@ impl<'a> Run<'_, 'a> {
 
     /// Asks a stage's rules; whether one was taken. In place, since no rule can hold in most.
     #[inline]
-    fn stage(&mut self, stage: Stage) -> bool {
-        let over = stage == Stage::Listener && self.recognised;
+    fn stage(&mut self, stage: RuleStage) -> bool {
+        let over = stage == RuleStage::Listener && self.recognised;
         let slot = if over { OVER } else { stage as usize };
         let closed = self.closed >> slot & 1 == 1;
         // A hint can bring rules whatever the program is.
@@ -564,7 +526,7 @@ impl<'a> Run<'_, 'a> {
     /// Asks the rules of a stage that can hold; whether one was taken. Never inlined, or it would
     /// stand in `classify` once for each stage.
     #[inline(never)]
-    fn ask_all(&mut self, stage: Stage, slot: usize, closed: bool) -> bool {
+    fn ask_all(&mut self, stage: RuleStage, slot: usize, closed: bool) -> bool {
         let table = self.packs.table(stage);
         let index = if slot == OVER {
             &table.over
@@ -587,7 +549,7 @@ impl<'a> Run<'_, 'a> {
             if self.ask(&table.rules[candidate.rule()], stage, candidate) {
                 found = true;
                 // Of a sender several things can be known.
-                if stage != Stage::Hint {
+                if stage != RuleStage::Hint {
                     break;
                 }
             }
@@ -600,7 +562,13 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Adds the rules of a stage that can hold, in their order.
-    fn candidates(&mut self, plan: Option<u32>, slot: usize, table: &Table, index: &Index) {
+    fn candidates(
+        &mut self,
+        plan: Option<u32>,
+        slot: usize,
+        table: &StageRules,
+        index: &RuleIndex,
+    ) {
         let work = &mut *self.work;
         let base = work.candidates.len();
         let live = match plan {
@@ -615,7 +583,7 @@ impl<'a> Run<'_, 'a> {
                 index.by_program(program, listener, &mut work.found);
                 let rules = work.found.fixed.iter().copied();
                 work.candidates.extend(rules.map(Candidate::open));
-                Parts::MAX
+                PartMask::MAX
             }
         };
         if index.open(live, &self.event, &mut work.found) {
@@ -624,19 +592,23 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// What of a rule's condition does not hold, as far as that must still be asked.
-    fn open_condition<'w>(&'w self, rule: &'w Rule, candidate: Candidate) -> Option<&'w When> {
+    fn open_condition<'w>(
+        &'w self,
+        rule: &'w Rule,
+        candidate: Candidate,
+    ) -> Option<&'w RuleCondition> {
         match self.work.plans.left(candidate) {
-            Left::Nothing => None,
-            Left::Part(when) => self.failing(when),
-            Left::All => self.failing(&rule.branch.when),
+            ResidualCondition::Nothing => None,
+            ResidualCondition::Part(when) => self.failing(when),
+            ResidualCondition::All => self.failing(&rule.branch.when),
         }
     }
 
     /// Asks a rule for what is left of its condition, and takes it if that holds.
-    fn ask(&mut self, rule: &'a Rule, stage: Stage, candidate: Candidate) -> bool {
+    fn ask(&mut self, rule: &'a Rule, stage: RuleStage, candidate: Candidate) -> bool {
         if let Some(failed) = self.open_condition(rule, candidate) {
             if self.trace.is_some() {
-                let outcome = Outcome::Condition(describe(failed));
+                let outcome = RuleOutcome::Condition(describe(failed));
                 self.note(rule, stage, outcome);
             }
             return false;
@@ -646,10 +618,10 @@ impl<'a> Run<'_, 'a> {
 
     /// Takes a rule whose condition holds, unless one of its steps cannot be done.
     #[inline(never)]
-    fn try_rule(&mut self, rule: &'a Rule, stage: Stage) -> bool {
+    fn try_rule(&mut self, rule: &'a Rule, stage: RuleStage) -> bool {
         let before = self.before();
         let outcome = self.take(&rule.branch);
-        let taken = outcome == Outcome::Taken;
+        let taken = outcome == RuleOutcome::Taken;
         self.note(rule, stage, outcome);
         if !taken {
             // What a rule read that was not taken after all is forgotten.
@@ -662,9 +634,9 @@ impl<'a> Run<'_, 'a> {
         }
         let names = !matches!(
             stage,
-            Stage::Header | Stage::Raw | Stage::Repair | Stage::Hint
+            RuleStage::Header | RuleStage::Raw | RuleStage::Repair | RuleStage::Hint
         );
-        self.recognised |= (names || rule.branch.says) && stage != Stage::After;
+        self.recognised |= (names || rule.branch.says) && stage != RuleStage::After;
         if let Some(then) = rule.branch.then {
             self.renew();
             self.stage(then);
@@ -673,17 +645,17 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Remembers what came of a rule, for those who ask.
-    fn note(&mut self, rule: &Rule, stage: Stage, outcome: Outcome) {
+    fn note(&mut self, rule: &Rule, stage: RuleStage, outcome: RuleOutcome) {
         if let Some(trace) = self.trace.as_deref_mut() {
             remember(trace, rule, stage, outcome);
         }
     }
 
     /// Reads and sets what a branch says whose condition holds.
-    fn take(&mut self, branch: &'a Branch) -> Outcome {
+    fn take(&mut self, branch: &'a Branch) -> RuleOutcome {
         for (index, step) in branch.read.iter().enumerate() {
             if !step.apply(&mut self.event) && !step.optional {
-                return Outcome::Step(index);
+                return RuleOutcome::Step(index);
             }
         }
         self.act(&branch.acts);
@@ -692,14 +664,14 @@ impl<'a> Run<'_, 'a> {
             self.dropped = Some("");
         }
         if !branch.has_cases {
-            return Outcome::Taken;
+            return RuleOutcome::Taken;
         }
         for case in &branch.cases {
             if self.failing(&case.when).is_some() {
                 continue;
             }
             let before = self.before();
-            if self.take(case) == Outcome::Taken {
+            if self.take(case) == RuleOutcome::Taken {
                 if !case.go_on {
                     break;
                 }
@@ -707,31 +679,31 @@ impl<'a> Run<'_, 'a> {
                 self.undo(&before);
             }
         }
-        Outcome::Taken
+        RuleOutcome::Taken
     }
 
     /// The condition that does not hold.
     #[inline]
-    fn failing<'w>(&self, when: &'w When) -> Option<&'w When> {
+    fn failing<'w>(&self, when: &'w RuleCondition) -> Option<&'w RuleCondition> {
         match when {
-            When::Part(test) => (!self.meets(test)).then_some(when),
+            RuleCondition::Part(test) => (!self.meets(test)).then_some(when),
             when => self.failing_of(when),
         }
     }
 
     /// The same for a condition that is not about one part.
-    fn failing_of<'w>(&self, when: &'w When) -> Option<&'w When> {
+    fn failing_of<'w>(&self, when: &'w RuleCondition) -> Option<&'w RuleCondition> {
         match when {
             // Most are about a part: they are asked here, since calls cost more than answers.
-            When::All(all) => all.iter().find_map(|one| match one {
-                When::Part(test) => (!self.meets(test)).then_some(one),
+            RuleCondition::All(all) => all.iter().find_map(|one| match one {
+                RuleCondition::Part(test) => (!self.meets(test)).then_some(one),
                 one => self.failing(one),
             }),
-            When::Any(any) => (!self.holds_one(any)).then_some(when),
-            When::Not(other) => {
+            RuleCondition::Any(any) => (!self.holds_one(any)).then_some(when),
+            RuleCondition::Not(other) => {
                 let holds = match &**other {
-                    When::Part(test) => self.meets(test),
-                    When::Any(any) => self.holds_one(any),
+                    RuleCondition::Part(test) => self.meets(test),
+                    RuleCondition::Any(any) => self.holds_one(any),
                     other => self.failing(other).is_none(),
                 };
                 holds.then_some(when)
@@ -741,18 +713,18 @@ impl<'a> Run<'_, 'a> {
     }
 
     #[inline]
-    fn meets(&self, test: &Test) -> bool {
+    fn meets(&self, test: &PatternTest) -> bool {
         test.pattern.matches(self.event.part(&test.part))
     }
 
     /// Whether one of the conditions holds. Often they ask for one part, which is found once.
-    fn holds_one(&self, any: &[When]) -> bool {
-        let mut known: Option<(&Part, &[u8], Bytes)> = None;
+    fn holds_one(&self, any: &[RuleCondition]) -> bool {
+        let mut known: Option<(&EventPart, &[u8], ByteMask)> = None;
         any.iter().any(|one| match one {
-            When::Part(test) => {
+            RuleCondition::Part(test) => {
                 let (part, text, mut bytes) = match known {
                     Some(known) if *known.0 == test.part => known,
-                    _ => (&test.part, self.event.part(&test.part), Bytes::UNKNOWN),
+                    _ => (&test.part, self.event.part(&test.part), ByteMask::UNKNOWN),
                 };
                 let holds = test.pattern.matches_of(text, &mut bytes);
                 known = Some((part, text, bytes));
@@ -762,19 +734,21 @@ impl<'a> Run<'_, 'a> {
         })
     }
 
-    fn holds(&self, when: &When) -> bool {
+    fn holds(&self, when: &RuleCondition) -> bool {
         let event = &self.event;
         match when {
-            When::Always => true,
-            When::Never => false,
-            When::Part(test) => self.meets(test),
-            When::Format(header) => header.is(event.record.format),
-            When::Hint(vendor, product) => {
-                *event.part(&Part::HintVendor) == *vendor.as_bytes()
-                    && *event.part(&Part::HintProduct) == *product.as_bytes()
+            RuleCondition::Always => true,
+            RuleCondition::Never => false,
+            RuleCondition::Part(test) => self.meets(test),
+            RuleCondition::Format(header) => header.is(event.record.format),
+            RuleCondition::Hint(vendor, product) => {
+                *event.part(&EventPart::HintVendor) == *vendor.as_bytes()
+                    && *event.part(&EventPart::HintProduct) == *product.as_bytes()
             }
-            When::Sender(network) => event.sender.is_some_and(|ip| network.contains(ip)),
-            When::All(_) | When::Any(_) | When::Not(_) => self.failing(when).is_none(),
+            RuleCondition::Sender(network) => event.sender.is_some_and(|ip| network.contains(ip)),
+            RuleCondition::All(_) | RuleCondition::Any(_) | RuleCondition::Not(_) => {
+                self.failing(when).is_none()
+            }
         }
     }
 }

@@ -11,24 +11,11 @@ impl PackError {
     pub fn new(words: impl Into<String>) -> Self {
         Self(words.into())
     }
+}
 
-    /// An expression that does not compile; the last line of the parser's message says why.
-    pub(crate) fn regex(expression: &str, error: &regex::Error) -> Self {
-        let text = error.to_string();
-        let why = match error {
-            regex::Error::CompiledTooBig(bytes) => {
-                return Self(format!(
-                    "the regular expression `{expression}` is too large: it takes more than \
-                     {bytes} bytes of memory; bound its repetitions more closely"
-                ));
-            }
-            _ => text.lines().last().unwrap_or_default(),
-        };
-        let why = why.strip_prefix("error: ").unwrap_or(why);
-        Self(format!(
-            "`{expression}` is no regular expression: {why} (look-around and back-references are \
-             not supported: they have no bound on time)"
-        ))
+impl From<inrush_multipattern::RegexError> for PackError {
+    fn from(error: inrush_multipattern::RegexError) -> Self {
+        Self(error.to_string())
     }
 }
 

@@ -6,8 +6,8 @@
 //! * The last of several values with one name counts.
 //!
 //! # States
-//! The scratch memory is cleared before each event and keeps its capacity. A `Slot` is unset, a
-//! fixed text, or a text of this event alone.
+//! The scratch memory is cleared before each event and keeps its capacity. A `PropertyText` is
+//! unset, a fixed text, or a text of this event alone.
 //!
 //! # Limits
 //! An event has at most `VALUES_MAX` values; further values are dropped. A name is cut to
@@ -22,13 +22,13 @@ use inrush_event::{Record, Span, header_span};
 
 use regex::bytes::CaptureLocations;
 
-use crate::expression::Slots;
-use crate::mark::Mark;
-use crate::needs::Names;
-use crate::pack::Part;
-use crate::read::{Equals, Formats, Pairs};
-use crate::same::same;
-use crate::template::{Filter, Piece, Text};
+use crate::mark::NameFingerprint;
+use crate::needs::NeededNames;
+use crate::pack::EventPart;
+use crate::read::{EqualsSign, LazyPairs, TimeFormats};
+use crate::template::{TemplateFilter, TemplatePiece, TextTemplate};
+use inrush_multipattern::CaptureSlots;
+use inrush_multipattern::same;
 
 /// Values of one event; further ones are not kept, so that a hostile event costs no more.
 pub(crate) const VALUES_MAX: usize = 4096;
@@ -39,10 +39,10 @@ const NAME_BYTES_MAX: usize = 256;
 /// Value that was read out of an event. All spans point into the batch's arena or, from its end on,
 /// into the scratch bytes of the event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Value {
+pub(crate) struct ExtractedValue {
     pub(crate) name: Span,
-    /// Tells most names apart: see [`Mark`].
-    pub(crate) mark: Mark,
+    /// Tells most names apart: see [`NameFingerprint`].
+    pub(crate) mark: NameFingerprint,
     pub(crate) text: Span,
     /// True if it counts among the event's values.
     pub(crate) keep: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Value {
 
 /// A text that was set.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Slot<'p> {
+pub(crate) enum PropertyText<'p> {
     #[default]
     Unset,
     /// The same for every event of the class.
@@ -61,7 +61,7 @@ pub(crate) enum Slot<'p> {
     Own(Span),
 }
 
-impl Slot<'_> {
+impl PropertyText<'_> {
     pub(crate) fn is_set(&self) -> bool {
         !matches!(self, Self::Unset)
     }
@@ -71,15 +71,15 @@ impl Slot<'_> {
 #[derive(Default, Debug)]
 pub(crate) struct Scratch {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) values: Vec<Value>,
-    /// The signs of [`Pairs`].
-    pub(crate) equals: Vec<Equals>,
+    pub(crate) values: Vec<ExtractedValue>,
+    /// The signs of [`LazyPairs`].
+    pub(crate) equals: Vec<EqualsSign>,
     /// Room for the texts of fields.
     pub(crate) spans: Vec<Span>,
     /// Room for the values that count.
-    pub(crate) kept: Vec<Value>,
+    pub(crate) kept: Vec<ExtractedValue>,
     /// Offsets of the groups of an expression.
-    pub(crate) slots: Slots,
+    pub(crate) slots: CaptureSlots,
     /// Room for the groups of each expression that has no program.
     pub(crate) rooms: Vec<Option<CaptureLocations>>,
 }
@@ -89,6 +89,19 @@ impl Scratch {
         self.bytes.clear();
         self.values.clear();
     }
+}
+
+/// Origin of an event, as rules ask for it.
+#[derive(Clone, Copy, Debug)]
+pub struct EventOrigin<'a> {
+    /// The sender's address.
+    pub sender: Option<IpAddr>,
+    /// The name of the listener.
+    pub listener: &'a str,
+    /// The vendor and product that the listener stands for.
+    pub hint: Option<(&'a str, &'a str)>,
+    /// The zone of times without one: that in which the record's time was read, if it had none.
+    pub zone: &'a jiff::tz::TimeZone,
 }
 
 /// One event while it is classified.
@@ -101,19 +114,19 @@ pub(crate) struct Event<'a> {
     pub(crate) listener: &'a str,
     /// The record behind its PRI and the blanks after it.
     pub(crate) text: Span,
-    pub(crate) hint_vendor: Slot<'a>,
-    pub(crate) hint_product: Slot<'a>,
-    pub(crate) vendor: Slot<'a>,
-    pub(crate) product: Slot<'a>,
-    pub(crate) class: Slot<'a>,
+    pub(crate) hint_vendor: PropertyText<'a>,
+    pub(crate) hint_product: PropertyText<'a>,
+    pub(crate) vendor: PropertyText<'a>,
+    pub(crate) product: PropertyText<'a>,
+    pub(crate) class: PropertyText<'a>,
     /// The names that the step at work is asked for; `None`: all.
-    pub(crate) only: Option<&'a Names>,
+    pub(crate) only: Option<&'a NeededNames>,
     /// The JSON object that is all that the event's values are.
     pub(crate) object: Span,
     /// Pairs that were not taken apart: they are looked through when one is asked for.
-    pub(crate) pairs: Option<Pairs>,
+    pub(crate) pairs: Option<LazyPairs>,
     /// The time that a rule could not read last, and what it tried.
-    pub(crate) unread: Option<(&'a Formats, Span)>,
+    pub(crate) unread: Option<(&'a TimeFormats, Span)>,
     /// The zone of times without one, if a rule set it.
     pub(crate) zone: Option<&'a jiff::tz::TimeZone>,
     /// The zone of the source.
@@ -121,7 +134,55 @@ pub(crate) struct Event<'a> {
     pub(crate) scratch: &'a mut Scratch,
 }
 
+/// The record behind its PRI and the blanks after it.
+fn text_of(arena: &[u8], record: &Record) -> Span {
+    let bytes = record.raw.of(arena);
+    let mut at = 0;
+    if record.pri != Record::PRI_NONE && bytes.first() == Some(&b'<') {
+        at = bytes
+            .iter()
+            .take(6)
+            .position(|byte| *byte == b'>')
+            .map_or(0, |n| n + 1);
+    }
+    at += bytes[at..].iter().take_while(|byte| **byte == b' ').count();
+    Span::new(record.raw.start() + at, record.raw.end())
+}
+
 impl<'a> Event<'a> {
+    /// An event of which no rule has said anything; `hint`: vendor and product of its source.
+    #[inline]
+    pub(crate) fn new(
+        arena: &'a [u8],
+        record: &Record,
+        origin: EventOrigin<'a>,
+        hint: Option<(&'a str, &'a str)>,
+        scratch: &'a mut Scratch,
+    ) -> Self {
+        let unset = PropertyText::Unset;
+        let fixed = |text| PropertyText::Fixed(text);
+        Self {
+            arena,
+            record: *record,
+            sender: origin.sender,
+            sender_text: OnceCell::new(),
+            listener: origin.listener,
+            text: text_of(arena, record),
+            hint_vendor: hint.map_or(unset, |(vendor, _)| fixed(vendor)),
+            hint_product: hint.map_or(unset, |(_, product)| fixed(product)),
+            vendor: unset,
+            product: unset,
+            class: unset,
+            only: None,
+            object: Span::EMPTY,
+            pairs: None,
+            unread: None,
+            zone: None,
+            source_zone: origin.zone,
+            scratch,
+        }
+    }
+
     /// The bytes of a span, wherever it lies.
     #[inline]
     pub(crate) fn bytes(&self, span: Span) -> &[u8] {
@@ -146,40 +207,40 @@ impl<'a> Event<'a> {
         Span::new(start, self.here())
     }
 
-    fn slot(&self, slot: Slot<'a>) -> &[u8] {
+    fn slot(&self, slot: PropertyText<'a>) -> &[u8] {
         match slot {
-            Slot::Unset => b"",
-            Slot::Fixed(text) => text.as_bytes(),
-            Slot::Own(span) => self.bytes(span),
+            PropertyText::Unset => b"",
+            PropertyText::Fixed(text) => text.as_bytes(),
+            PropertyText::Own(span) => self.bytes(span),
         }
     }
 
     /// The bytes of a part; empty where it is absent.
     #[inline]
-    pub(crate) fn part(&self, part: &Part) -> &[u8] {
+    pub(crate) fn part(&self, part: &EventPart) -> &[u8] {
         let record = &self.record;
         let span = match part {
-            Part::Message => record.message,
-            Part::Text => self.text,
-            Part::Host => record.host,
-            Part::Program => record.app,
-            Part::Pid => record.proc_id,
-            Part::MsgId => record.msg_id,
-            Part::Sdata => record.sdata,
+            EventPart::Message => record.message,
+            EventPart::Text => self.text,
+            EventPart::Host => record.host,
+            EventPart::Program => record.app,
+            EventPart::Pid => record.proc_id,
+            EventPart::MsgId => record.msg_id,
+            EventPart::Sdata => record.sdata,
             _ => return self.rare_part(part),
         };
         self.bytes(span)
     }
 
-    fn rare_part(&self, part: &Part) -> &[u8] {
+    fn rare_part(&self, part: &EventPart) -> &[u8] {
         let slot = match part {
-            Part::Vendor => self.vendor,
-            Part::Product => self.product,
-            Part::Class => self.class,
-            Part::HintVendor => self.hint_vendor,
-            Part::HintProduct => self.hint_product,
-            Part::Listener => Slot::Fixed(self.listener),
-            Part::Sender => {
+            EventPart::Vendor => self.vendor,
+            EventPart::Product => self.product,
+            EventPart::Class => self.class,
+            EventPart::HintVendor => self.hint_vendor,
+            EventPart::HintProduct => self.hint_product,
+            EventPart::Listener => PropertyText::Fixed(self.listener),
+            EventPart::Sender => {
                 return self
                     .sender_text
                     .get_or_init(|| self.sender.map_or_else(String::new, |ip| ip.to_string()))
@@ -191,28 +252,31 @@ impl<'a> Event<'a> {
     }
 
     /// Span of a part of the record, or of a value; empty for what has no place.
-    pub(crate) fn span(&self, part: &Part) -> Span {
+    pub(crate) fn span(&self, part: &EventPart) -> Span {
         let record = &self.record;
         match part {
-            Part::Program => record.app,
-            Part::Pid => record.proc_id,
-            Part::MsgId => record.msg_id,
-            Part::Host => record.host,
-            Part::Message => record.message,
-            Part::Sdata => record.sdata,
-            Part::Text => self.text,
-            Part::Raw => record.raw,
-            Part::Header => header_span(self.arena, record.app, record.proc_id, record.message)
-                .unwrap_or_default(),
-            Part::Value(mark, name) => self.value(*mark, name.as_bytes()),
+            EventPart::Program => record.app,
+            EventPart::Pid => record.proc_id,
+            EventPart::MsgId => record.msg_id,
+            EventPart::Host => record.host,
+            EventPart::Message => record.message,
+            EventPart::Sdata => record.sdata,
+            EventPart::Text => self.text,
+            EventPart::Raw => record.raw,
+            EventPart::Header => {
+                header_span(self.arena, record.app, record.proc_id, record.message)
+                    .unwrap_or_default()
+            }
+            EventPart::Value(mark, name) => self.value(*mark, name.as_bytes()),
             _ => Span::EMPTY,
         }
     }
 
     /// Span of the value of that name; the last one counts. Empty if there is none.
     #[inline(never)]
-    fn value(&self, mark: Mark, name: &[u8]) -> Span {
-        let is_it = |value: &&Value| value.mark == mark && same(self.bytes(value.name), name);
+    fn value(&self, mark: NameFingerprint, name: &[u8]) -> Span {
+        let is_it =
+            |value: &&ExtractedValue| value.mark == mark && same(self.bytes(value.name), name);
         let found = self.scratch.values.iter().rev().find(is_it);
         match (found, &self.pairs) {
             (Some(value), _) => value.text,
@@ -223,7 +287,7 @@ impl<'a> Event<'a> {
 
     /// Puts pairs back that were read before others.
     #[cold]
-    pub(crate) fn set_pairs(&mut self, pairs: Option<Pairs>) {
+    pub(crate) fn set_pairs(&mut self, pairs: Option<LazyPairs>) {
         self.pairs = pairs;
         if let Some(pairs) = pairs {
             let mut equals = std::mem::take(&mut self.scratch.equals);
@@ -248,9 +312,9 @@ impl<'a> Event<'a> {
     pub(crate) fn add_wanted(&mut self, name: &[u8], text: Span, keep: bool, json: bool) {
         if self.scratch.values.len() < VALUES_MAX {
             let name = &name[..name.len().min(NAME_BYTES_MAX)];
-            let value = Value {
+            let value = ExtractedValue {
                 name: self.keep(name),
-                mark: Mark::of(name),
+                mark: NameFingerprint::of(name),
                 text,
                 keep,
                 json,
@@ -264,9 +328,9 @@ impl<'a> Event<'a> {
         let wanted = self.scratch.values.len() < VALUES_MAX && self.wants(name);
         if wanted {
             let name = &name[..name.len().min(NAME_BYTES_MAX)];
-            let value = Value {
+            let value = ExtractedValue {
                 name: Span::new(at, at + name.len()),
-                mark: Mark::of(name),
+                mark: NameFingerprint::of(name),
                 text,
                 keep,
                 json: false,
@@ -278,7 +342,7 @@ impl<'a> Event<'a> {
 
     /// Input of a step: a slice of the arena, or a copy of what lies in the scratch bytes, which
     /// the step will write to.
-    pub(crate) fn input(&mut self, part: &Part) -> (Cow<'a, [u8]>, Span) {
+    pub(crate) fn input(&mut self, part: &EventPart) -> (Cow<'a, [u8]>, Span) {
         let mut span = self.span(part);
         if span.is_empty() {
             // What has no place of its own is given one.
@@ -292,15 +356,15 @@ impl<'a> Event<'a> {
     }
 
     /// Puts a part of the record in another place.
-    pub(crate) fn set_part(&mut self, part: &Part, span: Span) {
+    pub(crate) fn set_part(&mut self, part: &EventPart, span: Span) {
         match part {
-            Part::Program => self.record.app = span,
-            Part::Pid => self.record.proc_id = span,
-            Part::MsgId => self.record.msg_id = span,
-            Part::Host => self.record.host = span,
-            Part::Message => self.record.message = span,
-            Part::Sdata => self.record.sdata = span,
-            Part::Value(_, name) => {
+            EventPart::Program => self.record.app = span,
+            EventPart::Pid => self.record.proc_id = span,
+            EventPart::MsgId => self.record.msg_id = span,
+            EventPart::Host => self.record.host = span,
+            EventPart::Message => self.record.message = span,
+            EventPart::Sdata => self.record.sdata = span,
+            EventPart::Value(_, name) => {
                 self.add(name.as_bytes(), span, false, false);
             }
             _ => {}
@@ -308,7 +372,7 @@ impl<'a> Event<'a> {
     }
 
     /// The text for this event. One that is nothing but a part stays where that lies.
-    pub(crate) fn eval(&mut self, text: &Text) -> Span {
+    pub(crate) fn eval(&mut self, text: &TextTemplate) -> Span {
         if let Some(part) = text.as_part() {
             let span = self.span(part);
             if !span.is_empty() {
@@ -316,8 +380,8 @@ impl<'a> Event<'a> {
             }
         }
         let pieces = match text {
-            Text::Fixed(text) => return self.keep(text.as_bytes()),
-            Text::Pieces(pieces) => pieces,
+            TextTemplate::Fixed(text) => return self.keep(text.as_bytes()),
+            TextTemplate::Pieces(pieces) => pieces,
         };
         if let Some(span) = self.together(pieces) {
             return span;
@@ -329,10 +393,10 @@ impl<'a> Event<'a> {
 
     /// Span of the pieces if they are parts that stand one behind the other, as `program[pid]: `
     /// and the message do: nothing need be copied then.
-    fn together(&self, pieces: &[Piece]) -> Option<Span> {
+    fn together(&self, pieces: &[TemplatePiece]) -> Option<Span> {
         let mut all: Option<Span> = None;
         for piece in pieces {
-            let Piece::Part {
+            let TemplatePiece::Part {
                 part,
                 filters,
                 default,
@@ -358,11 +422,13 @@ impl<'a> Event<'a> {
         all
     }
 
-    fn write(&mut self, pieces: &[Piece]) {
+    fn write(&mut self, pieces: &[TemplatePiece]) {
         for piece in pieces {
             match piece {
-                Piece::Literal(text) => self.scratch.bytes.extend_from_slice(text.as_bytes()),
-                Piece::Part {
+                TemplatePiece::Literal(text) => {
+                    self.scratch.bytes.extend_from_slice(text.as_bytes())
+                }
+                TemplatePiece::Part {
                     part,
                     filters,
                     default,
@@ -380,27 +446,27 @@ impl<'a> Event<'a> {
         }
     }
 
-    fn write_part(&mut self, part: &Part) {
+    fn write_part(&mut self, part: &EventPart) {
         let slot = match part {
-            Part::Vendor => self.vendor,
-            Part::Product => self.product,
-            Part::Class => self.class,
-            Part::HintVendor => self.hint_vendor,
-            Part::HintProduct => self.hint_product,
-            Part::Listener => Slot::Fixed(self.listener),
-            Part::Sender => {
+            EventPart::Vendor => self.vendor,
+            EventPart::Product => self.product,
+            EventPart::Class => self.class,
+            EventPart::HintVendor => self.hint_vendor,
+            EventPart::HintProduct => self.hint_product,
+            EventPart::Listener => PropertyText::Fixed(self.listener),
+            EventPart::Sender => {
                 if let Some(ip) = self.sender {
                     // Writing an address into a Vec cannot fail.
                     let _ = write!(self.scratch.bytes, "{ip}");
                 }
                 return;
             }
-            other => Slot::Own(self.span(other)),
+            other => PropertyText::Own(self.span(other)),
         };
         match slot {
-            Slot::Unset => {}
-            Slot::Fixed(text) => self.scratch.bytes.extend_from_slice(text.as_bytes()),
-            Slot::Own(span) => self.copy(span),
+            PropertyText::Unset => {}
+            PropertyText::Fixed(text) => self.scratch.bytes.extend_from_slice(text.as_bytes()),
+            PropertyText::Own(span) => self.copy(span),
         }
     }
 
@@ -417,21 +483,21 @@ impl<'a> Event<'a> {
 }
 
 #[inline(never)]
-fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
+fn apply(filter: TemplateFilter, bytes: &mut Vec<u8>, start: usize) {
     match filter {
-        Filter::Lower => bytes[start..].make_ascii_lowercase(),
-        Filter::Upper => bytes[start..].make_ascii_uppercase(),
-        Filter::Trim => {
+        TemplateFilter::Lower => bytes[start..].make_ascii_lowercase(),
+        TemplateFilter::Upper => bytes[start..].make_ascii_uppercase(),
+        TemplateFilter::Trim => {
             let end = bytes.trim_ascii_end().len().max(start);
             bytes.truncate(end);
             let blank = bytes[start..].len() - bytes[start..].trim_ascii_start().len();
             bytes.drain(start..start + blank);
         }
-        Filter::Snake => {
+        TemplateFilter::Snake => {
             let blanks = bytes[start..].iter_mut().filter(|byte| **byte == b' ');
             blanks.for_each(|byte| *byte = b'_');
         }
-        Filter::Crlf => {
+        TemplateFilter::Crlf => {
             let text = bytes.split_off(start);
             let mut rest = text.as_slice();
             while let Some(found) = memchr::memmem::find(rest, br"\r\n") {
@@ -441,8 +507,8 @@ fn apply(filter: Filter, bytes: &mut Vec<u8>, start: usize) {
             }
             bytes.extend_from_slice(rest);
         }
-        Filter::Quoted => quote_values(bytes, start),
-        Filter::Basename => {
+        TemplateFilter::Quoted => quote_values(bytes, start),
+        TemplateFilter::Basename => {
             let path = &bytes[start..];
             if path.first() == Some(&b'/')
                 && let Some(slash) = memchr::memrchr(b'/', path)

@@ -5,87 +5,94 @@ use std::time::Duration;
 use inrush_event::Span;
 
 use crate::event::Event;
-use crate::pack::Part;
-use crate::template::{Piece, Text};
+use crate::pack::EventPart;
+use crate::template::{TemplatePiece, TextTemplate};
 
 /// Name of the placeholder for the texts of the parts in a group's event.
 pub const JOINED: &str = "joined";
 
 /// Rule by which parts of events are put together.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct GroupRule {
     /// The name of the rule.
     pub rule: String,
     /// Key texts that parts of one event have in common.
-    pub by: Vec<Text>,
+    pub by: Vec<TextTemplate>,
     /// Time for which the first part waits for the others.
     pub wait: Duration,
     /// Number of parts; `None`: as many as come in time.
-    pub parts: Option<Text>,
+    pub parts: Option<TextTemplate>,
     /// The number of a part; `None`: they stand in the order in which they come.
-    pub order: Option<Text>,
+    pub order: Option<TextTemplate>,
     /// Text between two parts.
     pub join: String,
     /// Event that comes out.
-    pub event: Whole,
+    pub event: GroupOutput,
 }
 
 /// Event that comes out of a group.
 #[derive(Clone, Debug)]
-pub enum Whole {
+pub enum GroupOutput {
     /// The texts of all parts, with a text before and behind them that the last one to come says.
     Joined {
         /// Text of each part.
-        part: Text,
+        part: TextTemplate,
         /// Text before them.
-        before: Text,
+        before: TextTemplate,
         /// Text behind them.
-        after: Text,
+        after: TextTemplate,
     },
     /// The last one to come stands for all; its event's text, if that differs.
-    Last(Option<Text>),
+    Last(Option<TextTemplate>),
 }
 
-impl Group {
+impl GroupRule {
     /// True if the last part to come stands for all.
     pub fn is_last(&self) -> bool {
-        matches!(self.event, Whole::Last(_))
+        matches!(self.event, GroupOutput::Last(_))
     }
 
     /// All texts, for who wants to know what they ask for.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = &Text> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &TextTemplate> {
         let [a, b, c] = match &self.event {
-            Whole::Joined {
+            GroupOutput::Joined {
                 part,
                 before,
                 after,
             } => [Some(part), Some(before), Some(after)],
-            Whole::Last(text) => [text.as_ref(), None, None],
+            GroupOutput::Last(text) => [text.as_ref(), None, None],
         };
         let others = [self.parts.as_ref(), self.order.as_ref(), a, b, c];
         self.by.iter().chain(others.into_iter().flatten())
     }
 }
 
-impl Text {
+impl TextTemplate {
     /// Texts before and behind `${name}`; `None` unless it stands there once and bare.
     pub fn around(&self, name: &str) -> Option<(Self, Self)> {
         let Self::Pieces(pieces) = self else {
             return None;
         };
-        let is_it = |piece: &Piece| {
-            matches!(piece, Piece::Part { part: Part::Value(_, value), filters, default }
-                if &**value == name && filters.is_empty() && default.is_empty())
+        let is_it = |piece: &TemplatePiece| {
+            let TemplatePiece::Part {
+                part: EventPart::Value(_, value),
+                filters,
+                default,
+            } = piece
+            else {
+                return false;
+            };
+            &**value == name && filters.is_empty() && default.is_empty()
         };
         let at = pieces.iter().position(is_it)?;
         let (before, after) = (&pieces[..at], &pieces[at + 1..]);
         (!after.iter().any(is_it)).then(|| (Self::of(before), Self::of(after)))
     }
 
-    fn of(pieces: &[Piece]) -> Self {
+    fn of(pieces: &[TemplatePiece]) -> Self {
         match pieces {
             [] => Self::Fixed(String::new()),
-            [Piece::Literal(text)] => Self::Fixed(text.clone()),
+            [TemplatePiece::Literal(text)] => Self::Fixed(text.clone()),
             _ => Self::Pieces(pieces.to_vec()),
         }
     }
@@ -107,7 +114,7 @@ pub(crate) struct PartSpans {
 
 impl PartSpans {
     /// Reads what `event` says of its group.
-    pub(crate) fn read(rule: u32, group: &Group, event: &mut Event<'_>) -> Self {
+    pub(crate) fn read(rule: u32, group: &GroupRule, event: &mut Event<'_>) -> Self {
         let keys: Vec<Span> = group.by.iter().map(|text| event.eval(text)).collect();
         let start = event.here();
         for span in keys {
@@ -118,7 +125,7 @@ impl PartSpans {
             event.copy(span);
         }
         let by = Span::new(start, event.here());
-        let mut number = |text: &Option<Text>| {
+        let mut number = |text: &Option<TextTemplate>| {
             let span = event.eval(text.as_ref()?);
             std::str::from_utf8(event.bytes(span))
                 .ok()?
@@ -127,14 +134,15 @@ impl PartSpans {
                 .ok()
         };
         let (parts, order) = (number(&group.parts), number(&group.order));
-        let mut eval = |text: Option<&Text>| text.map_or(Span::EMPTY, |text| event.eval(text));
+        let mut eval =
+            |text: Option<&TextTemplate>| text.map_or(Span::EMPTY, |text| event.eval(text));
         let [text, before, after] = match &group.event {
-            Whole::Joined {
+            GroupOutput::Joined {
                 part,
                 before,
                 after,
             } => [eval(Some(part)), eval(Some(before)), eval(Some(after))],
-            Whole::Last(text) => [Span::EMPTY, eval(text.as_ref()), Span::EMPTY],
+            GroupOutput::Last(text) => [Span::EMPTY, eval(text.as_ref()), Span::EMPTY],
         };
         Self {
             rule,
@@ -172,7 +180,7 @@ pub fn resolve<'c>(span: Span, arena: &'c [u8], tail: &'c [u8]) -> &'c [u8] {
 /// A part of a group's event.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupPart<'c> {
-    /// Key that it has in common with the others: the texts of [`Group::by`], each behind its
+    /// Key that it has in common with the others: the texts of [`GroupRule::by`], each behind its
     /// length.
     pub by: &'c [u8],
     /// Text of the part.
@@ -193,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_where_the_parts_stand() {
-        let parse = |text| Text::parse(text, &|_| String::new()).expect("a text");
+        let parse = |text| TextTemplate::parse(text, &|_| String::new()).expect("a text");
         let (before, after) = parse("${program} 1 ${joined}.")
             .around(JOINED)
             .expect("cut");

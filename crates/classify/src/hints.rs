@@ -9,9 +9,9 @@ const HINTS_MAX: usize = 65_536;
 /// Product that a host was last known to be, shared by all workers. Bounded: when it is full, it
 /// is emptied and learns anew.
 #[derive(Debug, Default)]
-pub struct Hints(Mutex<HashMap<Vec<u8>, (String, String)>>);
+pub struct HostProducts(Mutex<HashMap<Vec<u8>, (String, String)>>);
 
-impl Hints {
+impl HostProducts {
     /// An empty one.
     pub fn new() -> Arc<Self> {
         Arc::new(Self::default())

@@ -9,25 +9,22 @@ use std::collections::HashMap;
 
 use aho_corasick::packed::{Config, MatchKind, Searcher};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use inrush_multipattern::{self as multipattern, Anchor, GramSearcher, Trie, TrieBuilder};
 use memchr::memmem::Finder;
 
-use crate::buckets;
 use crate::event::Event;
-use crate::grams::{self, Grams};
-use crate::pack::{Branch, Part, When};
-use crate::pattern::Anchor;
+use crate::pack::{Branch, EventPart, RuleCondition};
 use crate::plan::Candidate;
-use crate::read::Action;
-use crate::trie::{Branches, Trie};
+use crate::read::StepAction;
 
 /// The candidates of a stage.
 #[derive(Default, Debug)]
-pub(crate) struct Index {
+pub(crate) struct RuleIndex {
     /// By the program and by the listener.
-    fixed: Vec<(Part, Texts)>,
+    fixed: Vec<(EventPart, PartIndex)>,
     /// By other parts, and what is looked at first of each.
-    parts: Vec<Texts>,
-    gates: Vec<Gate>,
+    parts: Vec<PartIndex>,
+    gates: Vec<FirstByteFilter>,
     /// The rules that are filed under each of `parts`.
     rules_of: Vec<Vec<u32>>,
     /// By `vendor/product`.
@@ -37,7 +34,7 @@ pub(crate) struct Index {
 
 /// Rules that can hold for an event, and room for its hint.
 #[derive(Default, Debug)]
-pub(crate) struct Found {
+pub(crate) struct CandidateSet {
     pub(crate) rules: Vec<Candidate>,
     /// Those that can hold by the program and the listener, or for every event.
     pub(crate) fixed: Vec<u32>,
@@ -46,30 +43,30 @@ pub(crate) struct Found {
 
 /// The rules that ask for a text in one part of the event.
 #[derive(Default, Debug)]
-struct Texts {
-    begins: Trie,
+struct PartIndex {
+    begins: Trie<Candidate>,
     /// By what the text ends with, read backwards.
-    ends: Trie,
-    contains: Option<Box<Contains>>,
+    ends: Trie<Candidate>,
+    contains: Option<Box<SubstringIndex>>,
     /// Rules that the empty text can meet.
     of_nothing: Vec<Candidate>,
     /// Collected until all is built.
-    collected: Collected,
+    collected: PartIndexBuilder,
 }
 
 /// True if rules can be found by a part at all, as far as its first byte says.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Gate {
-    part: Part,
+struct FirstByteFilter {
+    part: EventPart,
     /// A bit for each byte.
     firsts: [u64; 4],
     /// True if rules can be found by the empty text.
     empty: bool,
 }
 
-impl Gate {
-    fn new(part: &Part) -> Self {
+impl FirstByteFilter {
+    fn new(part: &EventPart) -> Self {
         Self {
             part: part.clone(),
             firsts: [0; 4],
@@ -87,26 +84,26 @@ impl Gate {
 
 /// A bit for each part of an event by which rules of a stage can be found; parts beyond the last
 /// bit are always looked at.
-pub(crate) type Parts = u32;
+pub(crate) type PartMask = u32;
 
 #[derive(Default, Debug)]
-struct Collected {
-    begins: Branches,
-    ends: Branches,
+struct PartIndexBuilder {
+    begins: TrieBuilder<Candidate>,
+    ends: TrieBuilder<Candidate>,
     /// The text, whether its case counts, the rule.
     literals: Vec<(Vec<u8>, bool, Candidate)>,
 }
 
 /// Rules by a text that stands anywhere.
 #[derive(Default, Debug)]
-struct Contains {
+struct SubstringIndex {
     /// A few texts whose case counts, each by itself.
     few: Vec<(Finder<'static>, Candidate)>,
     /// More of them, all at once. It finds the longest at a place, so each text brings the rules
     /// of those that it begins with.
     packed: Option<(Searcher, Vec<Vec<Candidate>>)>,
     /// Very many of some length.
-    grams: Option<Grams>,
+    grams: Option<GramSearcher<Candidate>>,
     /// Very many short ones, or such whose case does not count.
     automaton: Option<(AhoCorasick, Vec<Candidate>)>,
 }
@@ -128,26 +125,27 @@ const FASTEST_MAX: usize = 32;
 const ALIKE: usize = 6;
 
 /// Key that a rule is filed under.
-enum File<'w> {
-    Text(&'w Part, Anchor<'w>, bool),
+enum IndexKey<'w> {
+    Text(&'w EventPart, Anchor<'w>, bool),
     Hint(&'w str, &'w str),
 }
 
-impl File<'_> {
+impl IndexKey<'_> {
     /// True if the case of the text counts.
     fn counts_case(&self) -> bool {
         matches!(self, Self::Text(_, _, true))
     }
 }
 
-impl Collected {
+impl PartIndexBuilder {
     /// `proves`: a text that is found is all that the rule's condition asks for.
-    fn add(&mut self, anchor: &Anchor<'_>, rule: u32, file: &File<'_>, proves: bool) {
+    fn add(&mut self, anchor: &Anchor<'_>, rule: u32, file: &IndexKey<'_>, proves: bool) {
+        let open = Candidate::open(rule);
         match anchor {
-            Anchor::Exact(text) => self.begins.insert(text.iter().copied(), rule, true),
-            Anchor::Prefix(text) => self.begins.insert(text.iter().copied(), rule, false),
+            Anchor::Exact(text) => self.begins.insert(text.iter().copied(), open, true),
+            Anchor::Prefix(text) => self.begins.insert(text.iter().copied(), open, false),
             Anchor::Suffix(text) => {
-                self.ends.insert(text.iter().rev().copied(), rule, false);
+                self.ends.insert(text.iter().rev().copied(), open, false);
             }
             Anchor::First(bytes) => {
                 // In whatever case: the condition is asked all the same.
@@ -158,13 +156,13 @@ impl Collected {
                 firsts.sort_unstable();
                 firsts.dedup();
                 for byte in firsts {
-                    self.begins.insert([byte].into_iter(), rule, false);
+                    self.begins.insert([byte].into_iter(), open, false);
                 }
             }
             Anchor::Contains(text) => {
                 let candidate = match proves && file.counts_case() {
                     true => Candidate::sure(rule),
-                    false => Candidate::open(rule),
+                    false => open,
                 };
                 let literal = (text.to_vec(), file.counts_case(), candidate);
                 self.literals.push(literal);
@@ -173,7 +171,7 @@ impl Collected {
     }
 }
 
-impl Index {
+impl RuleIndex {
     /// Files the rules' conditions, in order; a rule without one is none of the candidates.
     pub(crate) fn new<'w>(branches: impl Iterator<Item = Option<&'w Branch>>) -> Self {
         let mut index = Self::default();
@@ -203,15 +201,15 @@ impl Index {
     }
 
     /// Files a rule; `proves`: a text that is found is all that its condition asks for.
-    fn file(&mut self, file: &File<'_>, rule: u32, proves: bool) {
+    fn file(&mut self, file: &IndexKey<'_>, rule: u32, proves: bool) {
         match file {
-            File::Hint(vendor, product) => {
+            IndexKey::Hint(vendor, product) => {
                 let key = format!("{vendor}/{product}").into_bytes();
                 self.hints.entry(key).or_default().push(rule);
             }
-            File::Text(part, anchor, _) => {
+            IndexKey::Text(part, anchor, _) => {
                 let texts = match part {
-                    Part::Program | Part::Listener => self.fixed(part),
+                    EventPart::Program | EventPart::Listener => self.fixed(part),
                     part => self.part(part, rule),
                 };
                 texts.collected.add(anchor, rule, file, proves);
@@ -220,21 +218,21 @@ impl Index {
     }
 
     /// Entries that are filed under the program or the listener.
-    fn fixed(&mut self, part: &Part) -> &mut Texts {
+    fn fixed(&mut self, part: &EventPart) -> &mut PartIndex {
         let known = self.fixed.iter().position(|(known, _)| known == part);
         let at = known.unwrap_or_else(|| {
-            self.fixed.push((part.clone(), Texts::default()));
+            self.fixed.push((part.clone(), PartIndex::default()));
             self.fixed.len() - 1
         });
         &mut self.fixed[at].1
     }
 
     /// Entries that are filed under another part, with that rule among its own.
-    fn part(&mut self, part: &Part, rule: u32) -> &mut Texts {
+    fn part(&mut self, part: &EventPart, rule: u32) -> &mut PartIndex {
         let known = self.gates.iter().position(|gate| gate.part == *part);
         let at = known.unwrap_or_else(|| {
-            self.gates.push(Gate::new(part));
-            self.parts.push(Texts::default());
+            self.gates.push(FirstByteFilter::new(part));
+            self.parts.push(PartIndex::default());
             self.rules_of.push(Vec::new());
             self.gates.len() - 1
         });
@@ -243,18 +241,18 @@ impl Index {
     }
 
     /// The parts of an event under which a rule is filed that can hold.
-    pub(crate) fn live(&self, mut can_hold: impl FnMut(u32) -> bool) -> Parts {
+    pub(crate) fn live(&self, mut can_hold: impl FnMut(u32) -> bool) -> PartMask {
         let rules_of = self.rules_of.iter().enumerate();
         rules_of.fold(0, |live, (at, rules)| {
             let can = rules.iter().any(|rule| can_hold(*rule));
-            live | Parts::from(can).checked_shl(at as u32).unwrap_or(0)
+            live | PartMask::from(can).checked_shl(at as u32).unwrap_or(0)
         })
     }
 
     /// True if rules can be found by program, listener and hint alone: none can by a part of
     /// `live`.
-    pub(crate) fn is_closed(&self, live: Parts) -> bool {
-        live == 0 && self.parts.len() <= Parts::BITS as usize
+    pub(crate) fn is_closed(&self, live: PartMask) -> bool {
+        live == 0 && self.parts.len() <= PartMask::BITS as usize
     }
 
     /// True if rules are filed under hints.
@@ -272,10 +270,10 @@ impl Index {
 
     /// Finds the rules that can hold by their program and listener, or for every event, in order,
     /// each once.
-    pub(crate) fn by_program(&self, program: &[u8], listener: &[u8], found: &mut Found) {
+    pub(crate) fn by_program(&self, program: &[u8], listener: &[u8], found: &mut CandidateSet) {
         found.rules.clear();
         for (part, texts) in &self.fixed {
-            let text = if *part == Part::Program {
+            let text = if *part == EventPart::Program {
                 program
             } else {
                 listener
@@ -305,22 +303,22 @@ impl Index {
 
     /// Adds the rules that can hold by another part of the event, if it is one of `live`; whether
     /// there are any.
-    pub(crate) fn open(&self, live: Parts, event: &Event<'_>, found: &mut Found) -> bool {
+    pub(crate) fn open(&self, live: PartMask, event: &Event<'_>, found: &mut CandidateSet) -> bool {
         found.rules.clear();
         let mut left = live;
         while left != 0 {
             self.look(left.trailing_zeros() as usize, event, &mut found.rules);
             left &= left - 1;
         }
-        for at in Parts::BITS as usize..self.parts.len() {
+        for at in PartMask::BITS as usize..self.parts.len() {
             self.look(at, event, &mut found.rules);
         }
         if !self.hints.is_empty() && event.hint_vendor.is_set() {
             let hint = &mut found.hint;
             hint.clear();
-            hint.extend_from_slice(event.part(&Part::HintVendor));
+            hint.extend_from_slice(event.part(&EventPart::HintVendor));
             hint.push(b'/');
-            hint.extend_from_slice(event.part(&Part::HintProduct));
+            hint.extend_from_slice(event.part(&EventPart::HintProduct));
             if let Some(rules) = self.hints.get(hint.as_slice()) {
                 let rules = rules.iter().copied();
                 found.rules.extend(rules.map(Candidate::open));
@@ -331,27 +329,32 @@ impl Index {
 }
 
 /// Keys of a rule by the first expression that it must read with.
-fn files_of_step(branch: &Branch) -> Option<Vec<File<'_>>> {
+fn files_of_step(branch: &Branch) -> Option<Vec<IndexKey<'_>>> {
     let step = branch.read.first().filter(|step| !step.optional)?;
     let original = matches!(
         step.input,
-        Part::Text | Part::Message | Part::Raw | Part::Program
+        EventPart::Text | EventPart::Message | EventPart::Raw | EventPart::Program
     );
     match &step.action {
-        Action::Regex(groups) if original => {
+        StepAction::Regex(groups) if original => {
             let anchor = useful(groups.anchor()?)?;
-            Some(vec![File::Text(&step.input, anchor, true)])
+            Some(vec![IndexKey::Text(&step.input, anchor, true)])
         }
         _ => None,
     }
 }
 
-impl When {
+impl RuleCondition {
     /// True if it can hold only for events whose program, message or text begins in one of some
     /// ways: those are found with one look at the beginning.
     pub fn is_beginning(&self) -> bool {
-        let begins = |file: &File<'_>| {
-            let File::Text(Part::Program | Part::Message | Part::Text, anchor, _) = file else {
+        let begins = |file: &IndexKey<'_>| {
+            let IndexKey::Text(
+                EventPart::Program | EventPart::Message | EventPart::Text,
+                anchor,
+                _,
+            ) = file
+            else {
                 return false;
             };
             match anchor {
@@ -366,11 +369,11 @@ impl When {
 
 /// True if any text that a condition is filed under proves it. The text must be one that is found
 /// anywhere, and its case must count.
-fn proves(when: &When) -> bool {
+fn proves(when: &RuleCondition) -> bool {
     match when {
-        When::Part(test) => test.pattern.is_contained(),
+        RuleCondition::Part(test) => test.pattern.is_contained(),
         // Of others only some are filed under all that they ask for.
-        When::Any(any) => any.iter().all(proves),
+        RuleCondition::Any(any) => any.iter().all(proves),
         _ => false,
     }
 }
@@ -387,55 +390,61 @@ fn useful(anchor: Anchor<'_>) -> Option<Anchor<'_>> {
 }
 
 /// Keys of a condition, which is filed under each of them; `None`: it has none.
-fn files(when: &When) -> Option<Vec<File<'_>>> {
+fn files(when: &RuleCondition) -> Option<Vec<IndexKey<'_>>> {
     match when {
-        When::Part(test) => {
+        RuleCondition::Part(test) => {
             let anchor = useful(test.pattern.anchor()?)?;
             let counts_case = !test.pattern.ignores_case();
-            Some(vec![File::Text(&test.part, anchor, counts_case)])
+            Some(vec![IndexKey::Text(&test.part, anchor, counts_case)])
         }
-        When::Hint(vendor, product) => Some(vec![File::Hint(vendor, product)]),
-        When::All(all) => all
+        RuleCondition::Hint(vendor, product) => Some(vec![IndexKey::Hint(vendor, product)]),
+        RuleCondition::All(all) => all
             .iter()
             .filter_map(files)
             .max_by_key(|files| score(files)),
-        When::Any(any) => {
+        RuleCondition::Any(any) => {
             let mut out = Vec::new();
             for one in any {
                 out.extend(files(one)?);
             }
             Some(out)
         }
-        When::Always | When::Not(_) | When::Format(_) | When::Sender(_) | When::Never => None,
+        RuleCondition::Always
+        | RuleCondition::Not(_)
+        | RuleCondition::Format(_)
+        | RuleCondition::Sender(_)
+        | RuleCondition::Never => None,
     }
 }
 
 /// Score of a set of keys: how few events they let through, and how cheap they are to ask. The
 /// worst of them counts.
-fn score(files: &[File<'_>]) -> usize {
-    let one = |file: &File<'_>| match file {
-        File::Hint(..) => 900,
-        File::Text(Part::Vendor | Part::Product, Anchor::Exact(_), _) => 950,
+fn score(files: &[IndexKey<'_>]) -> usize {
+    let one = |file: &IndexKey<'_>| match file {
+        IndexKey::Hint(..) => 900,
+        IndexKey::Text(EventPart::Vendor | EventPart::Product, Anchor::Exact(_), _) => 950,
         // Of many events the program could not be read.
-        File::Text(Part::Program, Anchor::Exact([]), _) => 20,
+        IndexKey::Text(EventPart::Program, Anchor::Exact([]), _) => 20,
         // Most events that meet other rules have no number there.
-        File::Text(Part::Pid, Anchor::First(_), _) => 400,
-        File::Text(Part::Program | Part::Value(..) | Part::MsgId | Part::Host, anchor, _) => {
-            match anchor {
-                Anchor::Exact(_) if matches!(file, File::Text(Part::Program, ..)) => 1001,
-                Anchor::Exact(_) => 1000,
-                Anchor::Prefix(text) => 800 + text.len(),
-                Anchor::Suffix(text) => 600 + text.len(),
-                Anchor::Contains(text) => 300 + text.len(),
-                Anchor::First(_) => 50,
-            }
-        }
-        File::Text(_, Anchor::Exact(_), _) => 850,
-        File::Text(_, Anchor::Prefix(text), _) if text.len() > 1 => 700 + text.len(),
-        File::Text(_, Anchor::Prefix(_), _) => 200,
-        File::Text(_, Anchor::Suffix(text), _) => 400 + text.len(),
-        File::Text(_, Anchor::Contains(text), _) => 100 + text.len().min(50),
-        File::Text(_, Anchor::First(bytes), _) => {
+        IndexKey::Text(EventPart::Pid, Anchor::First(_), _) => 400,
+        IndexKey::Text(
+            EventPart::Program | EventPart::Value(..) | EventPart::MsgId | EventPart::Host,
+            anchor,
+            _,
+        ) => match anchor {
+            Anchor::Exact(_) if matches!(file, IndexKey::Text(EventPart::Program, ..)) => 1001,
+            Anchor::Exact(_) => 1000,
+            Anchor::Prefix(text) => 800 + text.len(),
+            Anchor::Suffix(text) => 600 + text.len(),
+            Anchor::Contains(text) => 300 + text.len(),
+            Anchor::First(_) => 50,
+        },
+        IndexKey::Text(_, Anchor::Exact(_), _) => 850,
+        IndexKey::Text(_, Anchor::Prefix(text), _) if text.len() > 1 => 700 + text.len(),
+        IndexKey::Text(_, Anchor::Prefix(_), _) => 200,
+        IndexKey::Text(_, Anchor::Suffix(text), _) => 400 + text.len(),
+        IndexKey::Text(_, Anchor::Contains(text), _) => 100 + text.len().min(50),
+        IndexKey::Text(_, Anchor::First(bytes), _) => {
             // The fewer bytes, the better; still worse than any text.
             (256 - bytes.iter().filter(|is_first| **is_first).count()) / 4
         }
@@ -443,7 +452,7 @@ fn score(files: &[File<'_>]) -> usize {
     files.iter().map(one).min().unwrap_or(0)
 }
 
-impl Texts {
+impl PartIndex {
     fn find(&self, text: &[u8], out: &mut Vec<Candidate>) {
         // Most parts that few events have are empty, and nothing stands in them.
         if text.is_empty() {
@@ -462,12 +471,12 @@ impl Texts {
     }
 
     /// Tells a gate what passes it.
-    fn tell(&self, gate: &mut Gate) {
+    fn tell(&self, gate: &mut FirstByteFilter) {
         gate.empty = !self.of_nothing.is_empty();
-        if self.contains.is_some() || !self.ends.is_empty() || !self.begins.any.is_empty() {
+        if self.contains.is_some() || !self.ends.is_empty() || self.begins.has_any() {
             gate.firsts = [u64::MAX; 4];
         }
-        for (byte, node) in self.begins.roots.iter().enumerate() {
+        for (byte, node) in self.begins.roots().iter().enumerate() {
             gate.firsts[byte >> 6] |= u64::from(*node != 0) << (byte & 63);
         }
     }
@@ -479,8 +488,7 @@ impl Texts {
         self.begins = Trie::new(&collected.begins);
         self.ends = Trie::new(&collected.ends);
         for trie in [&self.begins, &self.ends] {
-            let rules = trie.any.iter().chain(&trie.empty);
-            self.of_nothing.extend(rules);
+            self.of_nothing.extend(trie.of_empty());
         }
         let (exact, mut any): (Vec<_>, Vec<_>) = collected
             .literals
@@ -498,15 +506,19 @@ impl Texts {
         let contains = self.contains.insert(Box::default());
         let mut exact = fewer(uncovered(exact));
         if distinct(&exact).len() > PACKED_MAX {
-            let (long, short) = exact
+            let (long, short): (Vec<_>, _) = exact
                 .into_iter()
-                .partition(|(text, ..)| text.len() >= grams::LEAST);
+                .partition(|(text, ..)| text.len() >= multipattern::LEAST);
             exact = short;
-            contains.grams = Some(Grams::new(&long));
+            let open = |rule: &Candidate| Candidate::open(rule.rule() as u32);
+            let long = long
+                .iter()
+                .map(|(text, _, rule)| (text.as_slice(), open(rule)));
+            contains.grams = Some(GramSearcher::new(long));
         }
         let mut distinct = distinct(&exact);
         if distinct.len() <= PACKED_MAX {
-            buckets::arrange(&mut distinct);
+            multipattern::arrange(&mut distinct);
         }
         let mut automaton = any;
         if distinct.len() <= FEW {
@@ -597,7 +609,7 @@ fn packed(texts: &[&[u8]]) -> Option<Searcher> {
     builder.build()
 }
 
-impl Contains {
+impl SubstringIndex {
     fn find(&self, text: &[u8], out: &mut Vec<Candidate>) {
         for (finder, rule) in &self.few {
             if finder.find(text).is_some() {

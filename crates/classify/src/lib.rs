@@ -14,14 +14,11 @@
 //! It does no I/O and knows nothing of YAML: [`Pack`] is what a reader makes of a file.
 #![forbid(unsafe_code)]
 
-mod buckets;
 mod class;
 mod compile;
 mod engine;
 mod error;
 mod event;
-mod expression;
-mod grams;
 pub mod group;
 mod hints;
 mod index;
@@ -32,18 +29,17 @@ mod pattern;
 mod plan;
 pub mod read;
 mod render;
-mod same;
 mod template;
 mod trace;
-mod trie;
 
-pub use compile::{Overrides, Packs, Shadow, Warning};
-pub use engine::{Classifier, Place as SenderPlace, Verdict};
+pub use compile::{CompiledPacks, Overrides, PackWarning, ShadowedRule};
+pub use engine::{Classifier, ClassifierVerdict};
 pub use error::PackError;
-pub use group::{Group, GroupPart};
-pub use hints::Hints;
-pub use mark::Mark;
+pub use event::EventOrigin;
+pub use group::{GroupPart, GroupRule};
+pub use hints::HostProducts;
+pub use mark::NameFingerprint;
 pub use pack::Pack;
-pub use pattern::Pattern;
-pub use template::Text;
-pub use trace::{Considered, Outcome};
+pub use pattern::TextPattern;
+pub use template::TextTemplate;
+pub use trace::{RuleOutcome, RuleTrace};

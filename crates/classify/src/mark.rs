@@ -2,9 +2,9 @@
 
 /// The length of a name, its first, middle and last byte: what differs there is another name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub struct Mark(u32);
+pub struct NameFingerprint(u32);
 
-impl Mark {
+impl NameFingerprint {
     /// The mark of a name.
     #[inline]
     pub fn of(name: &[u8]) -> Self {

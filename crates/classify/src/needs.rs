@@ -15,44 +15,46 @@
 
 use std::sync::Arc;
 
-use crate::mark::Mark;
-use crate::pack::{Branch, Part, Rule, Set, Stage, Template, When};
-use crate::read::{Action, Step};
-use crate::same::same;
-use crate::template::{Piece, Text};
+use crate::mark::NameFingerprint;
+use crate::pack::{
+    Branch, BranchSettings, EventPart, OutputTemplate, Rule, RuleCondition, RuleStage,
+};
+use crate::read::{ReadStep, StepAction};
+use crate::template::{TemplatePiece, TextTemplate};
+use inrush_multipattern::same;
 
 /// The names of values that are asked for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    names: Texts,
+pub(crate) struct NeededNames {
+    names: TextHashSet,
     /// Prefixes of the names up to each of their dots, and the names.
-    paths: Texts,
+    paths: TextHashSet,
 }
 
-/// Chains of [`Texts`]: a power of two, of the highest bits of a hash.
+/// Chains of [`TextHashSet`]: a power of two, of the highest bits of a hash.
 const CHAINS: usize = 128;
 
-/// Texts, found by their [`Mark`]: each is in the chain that its mark is hashed to.
+/// Texts, found by their [`NameFingerprint`]: each is in the chain that its mark is hashed to.
 /// An event asks for some twenty names, most of which are in no chain: a bit tells.
 #[derive(Clone, Debug)]
-struct Texts {
+struct TextHashSet {
     /// A bit for each hash of a mark that a text has.
     bits: [u64; 4],
     /// One more than the place in `all` of a chain's first text, 0 if it is empty.
     chains: Box<[u32; CHAINS]>,
-    all: Vec<Known>,
+    all: Vec<HashChainEntry>,
 }
 
 /// One of them.
 #[derive(Clone, Debug)]
-struct Known {
-    mark: Mark,
+struct HashChainEntry {
+    mark: NameFingerprint,
     /// One more than the place of the next one of its chain.
     next: u32,
     text: Box<[u8]>,
 }
 
-impl Default for Texts {
+impl Default for TextHashSet {
     fn default() -> Self {
         Self {
             bits: [0; 4],
@@ -62,15 +64,15 @@ impl Default for Texts {
     }
 }
 
-impl Texts {
+impl TextHashSet {
     #[inline]
     fn contains(&self, text: &[u8]) -> bool {
-        let mark = Mark::of(text);
+        let mark = NameFingerprint::of(text);
         let hash = mark.hash();
         self.bits[hash >> 6] >> (hash & 63) & 1 == 1 && self.is_in_chain(hash >> 1, mark, text)
     }
 
-    fn is_in_chain(&self, chain: usize, mark: Mark, text: &[u8]) -> bool {
+    fn is_in_chain(&self, chain: usize, mark: NameFingerprint, text: &[u8]) -> bool {
         let mut next = self.chains[chain];
         while let Some(known) = next.checked_sub(1).and_then(|at| self.all.get(at as usize)) {
             if known.mark == mark && same(&known.text, text) {
@@ -85,11 +87,11 @@ impl Texts {
         if self.contains(text) {
             return;
         }
-        let mark = Mark::of(text);
+        let mark = NameFingerprint::of(text);
         let hash = mark.hash();
         self.bits[hash >> 6] |= 1 << (hash & 63);
         let chain = &mut self.chains[hash >> 1];
-        self.all.push(Known {
+        self.all.push(HashChainEntry {
             mark,
             next: *chain,
             text: text.into(),
@@ -102,7 +104,7 @@ impl Texts {
     }
 }
 
-impl Names {
+impl NeededNames {
     /// True if that name is asked for.
     pub(crate) fn contains(&self, name: &[u8]) -> bool {
         self.names.contains(name)
@@ -132,13 +134,13 @@ impl Names {
 
 /// Values that rules ask for.
 #[derive(Clone, Debug, Default)]
-struct Needs {
-    names: Names,
+struct NeededValues {
+    names: NeededNames,
     /// True if all values that count are asked for.
     all: bool,
 }
 
-impl Needs {
+impl NeededValues {
     fn of(rules: &[Rule]) -> Self {
         let mut needs = Self::default();
         for rule in rules {
@@ -153,11 +155,11 @@ impl Needs {
 
     /// Values that the rules of a stage ask of who enters it. A rule that reads the event's format
     /// itself has all values from there: the others need not pay for it.
-    fn of_entered(stage: Stage, rules: &[Rule]) -> Self {
+    fn of_entered(stage: RuleStage, rules: &[Rule]) -> Self {
         let mut needs = Self::default();
         for rule in rules {
             let mut one = Self::of(std::slice::from_ref(rule));
-            let reads = |step: &Step| step.keeps() && reads_format(stage, &step.action);
+            let reads = |step: &ReadStep| step.keeps() && reads_format(stage, &step.action);
             one.all &= !rule.branch.read.iter().any(reads);
             needs.extend(&one);
         }
@@ -169,37 +171,39 @@ impl Needs {
         self.all |= other.all;
     }
 
-    fn part(&mut self, part: &Part) {
-        if let Part::Value(_, name) = part {
+    fn part(&mut self, part: &EventPart) {
+        if let EventPart::Value(_, name) = part {
             self.names.insert(name);
         }
     }
 
-    fn text(&mut self, text: &Text) {
-        if let Text::Pieces(pieces) = text {
+    fn text(&mut self, text: &TextTemplate) {
+        if let TextTemplate::Pieces(pieces) = text {
             self.pieces(pieces);
         }
     }
 
-    fn pieces(&mut self, pieces: &[Piece]) {
+    fn pieces(&mut self, pieces: &[TemplatePiece]) {
         for piece in pieces {
-            if let Piece::Part { part, default, .. } = piece {
+            if let TemplatePiece::Part { part, default, .. } = piece {
                 self.part(part);
                 self.pieces(default);
             }
         }
     }
 
-    fn when(&mut self, when: &When) {
+    fn when(&mut self, when: &RuleCondition) {
         match when {
-            When::All(list) | When::Any(list) => list.iter().for_each(|one| self.when(one)),
-            When::Not(other) => self.when(other),
-            When::Part(test) => self.part(&test.part),
+            RuleCondition::All(list) | RuleCondition::Any(list) => {
+                list.iter().for_each(|one| self.when(one))
+            }
+            RuleCondition::Not(other) => self.when(other),
+            RuleCondition::Part(test) => self.part(&test.part),
             _ => {}
         }
     }
 
-    fn set(&mut self, set: &Set) {
+    fn set(&mut self, set: &BranchSettings) {
         let texts = [
             &set.vendor,
             &set.product,
@@ -213,9 +217,9 @@ impl Needs {
         set.fields.iter().for_each(|(_, text)| self.text(text));
         set.values.iter().for_each(|(_, text)| self.text(text));
         match &set.template {
-            Some(Template::JsonValues | Template::KvValues) => self.all = true,
-            Some(Template::Text(text)) => self.text(text),
-            Some(Template::Fixed(_)) | None => {}
+            Some(OutputTemplate::JsonValues | OutputTemplate::KvValues) => self.all = true,
+            Some(OutputTemplate::Text(text)) => self.text(text),
+            Some(OutputTemplate::Fixed(_)) | None => {}
         }
     }
 
@@ -224,8 +228,8 @@ impl Needs {
         for step in &branch.read {
             self.part(&step.input);
             match &step.action {
-                Action::Time { text, .. } => self.text(text),
-                Action::Kv(kv) => kv.until.iter().for_each(|name| self.names.insert(name)),
+                StepAction::Time { text, .. } => self.text(text),
+                StepAction::Kv(kv) => kv.until.iter().for_each(|name| self.names.insert(name)),
                 _ => {}
             }
         }
@@ -235,43 +239,45 @@ impl Needs {
 }
 
 /// True if a step reads the format that a stage is for.
-fn reads_format(stage: Stage, action: &Action) -> bool {
+fn reads_format(stage: RuleStage, action: &StepAction) -> bool {
     matches!(
         (stage, action),
-        (Stage::Cef, Action::Cef) | (Stage::Leef, Action::Leef) | (Stage::Json, Action::Json)
+        (RuleStage::Cef, StepAction::Cef)
+            | (RuleStage::Leef, StepAction::Leef)
+            | (RuleStage::Json, StepAction::Json)
     )
 }
 
 /// Tells every step what is asked for of what it finds.
-pub(crate) fn prune(stages: &mut [(Stage, Vec<Rule>)]) {
-    let rules_of = |stage: Stage| {
+pub(crate) fn prune(stages: &mut [(RuleStage, Vec<Rule>)]) {
+    let rules_of = |stage: RuleStage| {
         let rules = stages.iter().find(|(known, _)| *known == stage);
         rules.map_or(&[][..], |(_, rules)| rules)
     };
-    let mut later = Needs::default();
-    for stage in [Stage::Listener, Stage::Fallback, Stage::After] {
-        let needs = Needs::of(rules_of(stage));
+    let mut later = NeededValues::default();
+    for stage in [RuleStage::Listener, RuleStage::Fallback, RuleStage::After] {
+        let needs = NeededValues::of(rules_of(stage));
         later.names.extend(&needs.names);
     }
-    let entered: Vec<_> = Stage::ALL
+    let entered: Vec<_> = RuleStage::ALL
         .into_iter()
         .filter(|stage| stage.is_entered())
         .collect();
     let entered: Vec<_> = entered
         .into_iter()
-        .map(|stage| (stage, Needs::of_entered(stage, rules_of(stage))))
+        .map(|stage| (stage, NeededValues::of_entered(stage, rules_of(stage))))
         .collect();
-    let mut everything = Needs::default();
+    let mut everything = NeededValues::default();
     for (_, rules) in stages.iter() {
-        everything.names.extend(&Needs::of(rules).names);
+        everything.names.extend(&NeededValues::of(rules).names);
     }
     for (stage, rules) in stages.iter_mut() {
         let early = matches!(
             stage,
-            Stage::Header | Stage::Raw | Stage::Repair | Stage::Hint
+            RuleStage::Header | RuleStage::Raw | RuleStage::Repair | RuleStage::Hint
         );
         for rule in rules {
-            let mut needs = Needs::of(std::slice::from_ref(rule));
+            let mut needs = NeededValues::of(std::slice::from_ref(rule));
             needs.extend(&later);
             if early {
                 needs.extend(&everything);
@@ -295,7 +301,7 @@ fn is_whole(branch: &Branch) -> bool {
     fn count(branch: &Branch, kept: &mut usize, json: &mut usize) {
         for step in &branch.read {
             *kept += usize::from(step.keeps());
-            *json += usize::from(step.keeps() && matches!(step.action, Action::Json));
+            *json += usize::from(step.keeps() && matches!(step.action, StepAction::Json));
         }
         *kept += branch.set.values.len();
         branch.cases.iter().for_each(|case| count(case, kept, json));
@@ -305,11 +311,11 @@ fn is_whole(branch: &Branch) -> bool {
     (kept, json) == (1, 1)
 }
 
-fn tell(branch: &mut Branch, names: &Arc<Names>, all: bool, whole: bool) {
+fn tell(branch: &mut Branch, names: &Arc<NeededNames>, all: bool, whole: bool) {
     for step in &mut branch.read {
         let everything = all && step.keeps() && !whole;
         step.only = (!everything).then(|| Arc::clone(names));
-        step.whole = whole && matches!(step.action, Action::Json);
+        step.whole = whole && matches!(step.action, StepAction::Json);
         if !everything {
             forget(step, names);
         }
@@ -321,13 +327,13 @@ fn tell(branch: &mut Branch, names: &Arc<Names>, all: bool, whole: bool) {
 }
 
 /// Takes out what is known beforehand to be kept for nothing.
-fn forget(step: &mut Step, names: &Names) {
+fn forget(step: &mut ReadStep, names: &NeededNames) {
     match &mut step.action {
-        Action::Regex(groups) => groups.retain(|part| match part {
-            Part::Value(_, name) => names.contains(name.as_bytes()),
+        StepAction::Regex(groups) => groups.retain(|part| match part {
+            EventPart::Value(_, name) => names.contains(name.as_bytes()),
             _ => true,
         }),
-        Action::Csv(csv) => csv.retain(|column| names.contains(column.as_bytes())),
+        StepAction::Csv(csv) => csv.retain(|column| names.contains(column.as_bytes())),
         _ => {}
     }
 }
@@ -346,7 +352,7 @@ mod tests {
             put in prop::collection::hash_set("[ab.]{0,6}", 0..400),
             asked in prop::collection::vec("[ab.]{0,6}", 0..100),
         ) {
-            let mut names = Names::default();
+            let mut names = NeededNames::default();
             put.iter().for_each(|name| names.insert(name));
             let paths: HashSet<&str> = put
                 .iter()

@@ -1,13 +1,16 @@
 //! Data model of a vendor pack: rules with their conditions, steps, texts and samples.
 //!
 //! # What it guarantees
-//! * The model does no I/O and knows no YAML: a reader fills it in, [`crate::Packs`] compiles it.
-//! * [`Stage::ALL`] is the order of the stages, and [`Stage::name`] is a stage's name in packs.
-//! * The fields of a [`Test`] that matching reads share one cache line, asserted at compile time.
+//! * The model does no I/O and knows no YAML: a reader fills it in, [`crate::CompiledPacks`]
+//!   compiles it.
+//! * [`RuleStage::ALL`] is the order of the stages, and [`RuleStage::name`] is a stage's name in
+//!   packs.
+//! * The fields of a [`PatternTest`] that matching reads share one cache line, asserted at compile
+//!   time.
 //!
 //! # States
-//! A [`Pack`] is as its file says until [`crate::Packs::compile`] consumes it. Compilation sets
-//! [`Rule::own`] and each branch's number, changes and `then`; compiled rules never change.
+//! A [`Pack`] is as its file says until [`crate::CompiledPacks::compile`] consumes it. Compilation
+//! sets [`Rule::own`] and each branch's number, changes and `then`; compiled rules never change.
 //!
 //! # Limits
 //! The model has no bounds of its own: the YAML reader bounds a pack's values, text and depth.
@@ -17,16 +20,16 @@ use std::sync::Arc;
 
 use inrush_event::Network;
 
-use crate::engine::Act;
-use crate::group::Group;
-use crate::mark::Mark;
-use crate::pattern::Pattern;
-use crate::read::Step;
-use crate::template::Text;
+use crate::engine::EventChange;
+use crate::group::GroupRule;
+use crate::mark::NameFingerprint;
+use crate::pattern::TextPattern;
+use crate::read::ReadStep;
+use crate::template::TextTemplate;
 
 /// Line and column in a pack's file; both count from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place {
+pub struct PackLocation {
     /// The line.
     pub line: usize,
     /// The column, in characters.
@@ -43,7 +46,7 @@ pub struct Pack {
     /// The rules, in their order.
     pub rules: Vec<Rule>,
     /// Names of rules of other packs that do not count.
-    pub disable: Vec<(String, Place)>,
+    pub disable: Vec<(String, PackLocation)>,
     /// True if it comes with Inrush. A user's own file may have the same name.
     pub builtin: bool,
 }
@@ -54,9 +57,9 @@ pub struct Rule {
     /// Unique over all packs.
     pub name: String,
     /// Place at which the rule begins.
-    pub at: Place,
+    pub at: PackLocation,
     /// Stage in which it is asked.
-    pub stage: Stage,
+    pub stage: RuleStage,
     /// Rules with a lower one are asked first.
     pub order: i64,
     /// In the stage `listener`: asked even if the event was recognised before.
@@ -64,29 +67,29 @@ pub struct Rule {
     /// Its condition, steps and texts.
     pub branch: Branch,
     /// A condition on how the event begins by which it is known at once: it is asked with that in
-    /// the stage [`Stage::Begins`] too.
-    pub begins: Option<When>,
+    /// the stage [`RuleStage::Begins`] too.
+    pub begins: Option<RuleCondition>,
     /// True if it does not come with Inrush; known once packs are compiled.
     pub own: bool,
     /// The stage that goes on with the event.
-    pub then: Option<Stage>,
+    pub then: Option<RuleStage>,
     /// The definitions of SC4S that it stands for.
     pub sc4s: Vec<String>,
     /// Group that its events are parts of; rules of the last stage only.
-    pub group: Option<Arc<Group>>,
+    pub group: Option<Arc<GroupRule>>,
     /// Events and what must come of them.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<PackSample>,
 }
 
 impl Rule {
-    /// The same rule as it is asked in the stage [`Stage::Begins`], with that condition.
-    pub(crate) fn early(&self, when: When) -> Self {
+    /// The same rule as it is asked in the stage [`RuleStage::Begins`], with that condition.
+    pub(crate) fn early(&self, when: RuleCondition) -> Self {
         let branch = Branch {
             when,
             ..self.branch.clone()
         };
         Self {
-            stage: Stage::Begins,
+            stage: RuleStage::Begins,
             begins: None,
             samples: Vec::new(),
             branch,
@@ -101,9 +104,9 @@ impl Rule {
 #[repr(C, align(64))]
 pub struct Branch {
     /// Steps that read the event, in order.
-    pub read: Vec<Step>,
+    pub read: Vec<ReadStep>,
     /// Changes that it makes to an event. All from here to `then` is known once packs are compiled.
-    pub(crate) acts: Box<[Act]>,
+    pub(crate) acts: Box<[EventChange]>,
     /// Its number among all branches.
     pub(crate) id: u32,
     /// True if the event is filtered.
@@ -115,19 +118,19 @@ pub struct Branch {
     /// True if it says what the event is.
     pub(crate) says: bool,
     /// The stage that goes on with the event, if it is a rule's own.
-    pub(crate) then: Option<Stage>,
+    pub(crate) then: Option<RuleStage>,
     /// The condition.
-    pub when: When,
+    pub when: RuleCondition,
     /// Further branches: the first that holds is taken.
     pub cases: Vec<Branch>,
     /// Properties that it sets.
-    pub set: Set,
+    pub set: BranchSettings,
 }
 
 /// Stage in which a rule is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Stage {
+pub enum RuleStage {
     /// Events that are known by their beginning.
     Begins,
     /// Headers that are almost syslog.
@@ -160,7 +163,7 @@ pub enum Stage {
     After,
 }
 
-impl Stage {
+impl RuleStage {
     /// All, in the order in which they are asked.
     pub const ALL: [Self; 15] = [
         Self::Begins,
@@ -214,7 +217,7 @@ impl Stage {
 
 /// A part of an event.
 #[derive(Clone, PartialEq, Eq, Debug, Hash)]
-pub enum Part {
+pub enum EventPart {
     /// The program, or APP-NAME.
     Program,
     /// The process.
@@ -248,13 +251,13 @@ pub enum Part {
     /// The sender's address.
     Sender,
     /// A value that was read.
-    Value(Mark, Box<str>),
+    Value(NameFingerprint, Box<str>),
 }
 
-impl Part {
+impl EventPart {
     /// The value of that name.
     pub fn value(name: &str) -> Self {
-        Self::Value(Mark::of(name.as_bytes()), name.into())
+        Self::Value(NameFingerprint::of(name.as_bytes()), name.into())
     }
 
     /// The part of that name; what is none is a value.
@@ -320,20 +323,20 @@ impl Part {
 
 /// A condition.
 #[derive(Clone, Debug, Default)]
-pub enum When {
+pub enum RuleCondition {
     /// Always holds.
     #[default]
     Always,
     /// All hold.
-    All(Vec<When>),
+    All(Vec<RuleCondition>),
     /// One holds.
-    Any(Vec<When>),
+    Any(Vec<RuleCondition>),
     /// The other does not.
-    Not(Box<When>),
+    Not(Box<RuleCondition>),
     /// A part matches a pattern.
-    Part(Arc<Test>),
+    Part(Arc<PatternTest>),
     /// The header was read as that.
-    Format(Header),
+    Format(HeaderFormat),
     /// The listener, its sender or its host stands for that product.
     Hint(String, String),
     /// The sender's address lies in that network.
@@ -345,20 +348,20 @@ pub enum When {
 /// A question to a part. All that most tests look at is one line of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct Test {
+pub struct PatternTest {
     /// The part.
-    pub part: Part,
+    pub part: EventPart,
     /// The pattern that it must match.
-    pub pattern: Pattern,
+    pub pattern: TextPattern,
     /// As it was written.
     pub written: String,
 }
 
-const _: () = assert!(std::mem::offset_of!(Test, written) == 64);
+const _: () = assert!(std::mem::offset_of!(PatternTest, written) == 64);
 
 /// Format in which a header was read, as conditions name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Header {
+pub enum HeaderFormat {
     /// RFC 3164 in any of its shapes.
     Rfc3164,
     /// RFC 5424.
@@ -369,27 +372,27 @@ pub enum Header {
 
 /// Properties that a branch sets. `None` leaves one as it is.
 #[derive(Clone, Debug, Default)]
-pub struct Set {
+pub struct BranchSettings {
     /// The vendor.
-    pub vendor: Option<Text>,
+    pub vendor: Option<TextTemplate>,
     /// The product.
-    pub product: Option<Text>,
+    pub product: Option<TextTemplate>,
     /// The class.
-    pub class: Option<Text>,
+    pub class: Option<TextTemplate>,
     /// The index.
-    pub index: Option<Text>,
+    pub index: Option<TextTemplate>,
     /// The sourcetype.
-    pub sourcetype: Option<Text>,
+    pub sourcetype: Option<TextTemplate>,
     /// The source.
-    pub source: Option<Text>,
+    pub source: Option<TextTemplate>,
     /// The event's own parts, in order: host, program, pid, msgid, message.
-    pub parts: Vec<(Part, Text)>,
+    pub parts: Vec<(EventPart, TextTemplate)>,
     /// The event's text.
-    pub template: Option<Template>,
+    pub template: Option<OutputTemplate>,
     /// Indexed fields.
-    pub fields: Vec<(String, Text)>,
+    pub fields: Vec<(String, TextTemplate)>,
     /// Values.
-    pub values: Vec<(String, Text)>,
+    pub values: Vec<(String, TextTemplate)>,
     /// The zone of times without one, by its name in the zone database or as an offset.
     pub zone: Option<jiff::tz::TimeZone>,
     /// True if the receive time counts.
@@ -400,7 +403,7 @@ pub struct Set {
 
 /// Text that is sent for the event.
 #[derive(Clone, Debug)]
-pub enum Template {
+pub enum OutputTemplate {
     /// One that follows from the record's parts.
     Fixed(inrush_event::EventText),
     /// The event's values as a JSON object.
@@ -408,14 +411,14 @@ pub enum Template {
     /// The event's values as `name=value`.
     KvValues,
     /// A text of its own.
-    Text(Text),
+    Text(TextTemplate),
 }
 
 /// An event and what must come of it.
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub struct PackSample {
     /// Place of the sample.
-    pub at: Place,
+    pub at: PackLocation,
     /// The record, or several that come one after the other.
     pub raw: Vec<String>,
     /// The listener that it came to.
@@ -436,7 +439,7 @@ pub struct Sample {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expectation {
     /// Place of the expectation.
-    pub at: Place,
+    pub at: PackLocation,
     /// `index`, `sourcetype`, `source`, `host`, `event`, `time`, `vendor`, `product`, `class`,
     /// `dropped`, or `fields.NAME`.
     pub name: String,

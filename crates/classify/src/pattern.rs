@@ -4,10 +4,10 @@
 //! * Matching takes time linear in the text.
 //! * The prefix `i:`, or the flag `i` of an expression, ignores the case of ASCII letters only.
 //! * Every match has the pattern's anchor, so that a search for anchors misses no match.
-//! * `Pattern::covers` is conservative: true is certain, false proves nothing.
+//! * `TextPattern::covers` is conservative: true is certain, false proves nothing.
 //!
 //! # States
-//! A [`Pattern`] is immutable after [`Pattern::parse`].
+//! A [`TextPattern`] is immutable after [`TextPattern::parse`].
 //!
 //! # Limits
 //! A literal of up to `SHORT` bytes is stored within the pattern. An expression that is too large
@@ -16,27 +16,26 @@
 use memchr::memmem::Finder;
 
 use crate::PackError;
-use crate::expression::Expression;
-use crate::same::same;
+use inrush_multipattern::{Anchor, CompiledRegex, same};
 
 /// A compiled pattern. Matching takes time linear in the text.
 ///
 /// It is small, so that one line of the cache holds most tests of a condition: of two events that
 /// meet a rule there were others in between.
 #[derive(Clone, Debug)]
-pub struct Pattern {
-    shape: Shape,
+pub struct TextPattern {
+    shape: PatternKind,
     /// The bytes of a text that is looked for, if its case counts.
-    needs: Bytes,
+    needs: ByteMask,
     /// True if ASCII case is ignored; the literals are then in lower case.
     ignore_case: bool,
 }
 
 /// Set of the bytes of a text, roughly: a bit for each value but its two highest bits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bytes(u64);
+pub(crate) struct ByteMask(u64);
 
-impl Bytes {
+impl ByteMask {
     /// Not found out yet: no text that is asked about has none.
     pub(crate) const UNKNOWN: Self = Self(0);
 
@@ -54,13 +53,13 @@ const BYTES_MAX: usize = 48;
 const SHORT: usize = 21;
 
 #[derive(Clone, Debug)]
-enum Shape {
+enum PatternKind {
     /// A literal of so many bytes: most are asked about and do not match.
-    Short(Stands, u8, [u8; SHORT]),
-    Long(Stands, Box<[u8]>),
-    Contains(Box<Contained>),
+    Short(LiteralPosition, u8, [u8; SHORT]),
+    Long(LiteralPosition, Box<[u8]>),
+    Contains(Box<SubstringFinder>),
     Glob(Box<Glob>),
-    Regex(Box<Expression>),
+    Regex(Box<CompiledRegex>),
 }
 
 /// Literals with anything between them; an empty first or last one: anything goes there.
@@ -73,7 +72,7 @@ struct Glob {
 
 /// Place of a literal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stands {
+enum LiteralPosition {
     /// It is the text.
     Alone,
     First,
@@ -82,24 +81,13 @@ enum Stands {
 
 /// A literal that may stand anywhere.
 #[derive(Clone, Debug)]
-struct Contained {
+struct SubstringFinder {
     finder: Finder<'static>,
     /// Place in it of the byte by which it is looked for, if its case does not count.
     rarest: usize,
 }
 
-/// A text that every match has, and where: what candidates are found by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Anchor<'a> {
-    Exact(&'a [u8]),
-    Prefix(&'a [u8]),
-    Suffix(&'a [u8]),
-    Contains(&'a [u8]),
-    /// One of these bytes comes first.
-    First(&'a [bool; 256]),
-}
-
-impl Pattern {
+impl TextPattern {
     /// Reads a pattern.
     ///
     /// # Errors
@@ -111,10 +99,10 @@ impl Pattern {
         };
         if let Some((expression, flags)) = expression(body) {
             let ignore_case = ignore_case || flags == "i";
-            let shape = Shape::Regex(Box::new(Expression::new(expression, ignore_case)?));
+            let shape = PatternKind::Regex(Box::new(CompiledRegex::new(expression, ignore_case)?));
             return Ok(Self {
                 shape,
-                needs: Bytes::UNKNOWN,
+                needs: ByteMask::UNKNOWN,
                 ignore_case,
             });
         }
@@ -124,16 +112,16 @@ impl Pattern {
                 .iter_mut()
                 .for_each(|part| part.make_ascii_lowercase());
         }
-        let mut needs = Bytes::UNKNOWN;
+        let mut needs = ByteMask::UNKNOWN;
         let shape = match parts.as_slice() {
-            [all] => Shape::literal(Stands::Alone, all),
-            [first, last] if last.is_empty() => Shape::literal(Stands::First, first),
-            [first, last] if first.is_empty() => Shape::literal(Stands::Last, last),
+            [all] => PatternKind::literal(LiteralPosition::Alone, all),
+            [first, last] if last.is_empty() => PatternKind::literal(LiteralPosition::First, first),
+            [first, last] if first.is_empty() => PatternKind::literal(LiteralPosition::Last, last),
             [first, middle, last] if first.is_empty() && last.is_empty() => {
                 if !ignore_case {
-                    needs = Bytes::of(middle);
+                    needs = ByteMask::of(middle);
                 }
-                Shape::Contains(Box::new(Contained {
+                PatternKind::Contains(Box::new(SubstringFinder {
                     finder: Finder::new(middle).into_owned(),
                     rarest: rarest(middle),
                 }))
@@ -141,7 +129,7 @@ impl Pattern {
             parts => {
                 let middle = parts.get(1..parts.len() - 1).unwrap_or_default();
                 let finders = middle.iter().map(|part| Finder::new(part).into_owned());
-                Shape::Glob(Box::new(Glob {
+                PatternKind::Glob(Box::new(Glob {
                     finders: finders.collect(),
                     parts: parts.iter().map(|part| part.as_slice().into()).collect(),
                 }))
@@ -157,10 +145,10 @@ impl Pattern {
     /// The same as [`Self::matches`], for a text that is asked about several patterns: which bytes
     /// it has is found out once.
     #[inline]
-    pub(crate) fn matches_of(&self, text: &[u8], bytes: &mut Bytes) -> bool {
+    pub(crate) fn matches_of(&self, text: &[u8], bytes: &mut ByteMask) -> bool {
         if self.needs.0 != 0 && text.len() <= BYTES_MAX {
             if bytes.0 == 0 {
-                *bytes = Bytes::of(text);
+                *bytes = ByteMask::of(text);
             }
             if self.needs.0 & !bytes.0 != 0 {
                 return false;
@@ -172,23 +160,23 @@ impl Pattern {
     /// True if `text` matches.
     pub fn matches(&self, text: &[u8]) -> bool {
         match &self.shape {
-            Shape::Short(stands, length, bytes) => {
+            PatternKind::Short(stands, length, bytes) => {
                 self.stands(*stands, &bytes[..usize::from(*length).min(SHORT)], text)
             }
-            Shape::Long(stands, literal) => self.stands(*stands, literal, text),
-            Shape::Contains(part) => self.find(text, &part.finder, part.rarest).is_some(),
-            Shape::Glob(glob) => self.glob(text, glob),
-            Shape::Regex(regex) => regex.is_match(text),
+            PatternKind::Long(stands, literal) => self.stands(*stands, literal, text),
+            PatternKind::Contains(part) => self.find(text, &part.finder, part.rarest).is_some(),
+            PatternKind::Glob(glob) => self.glob(text, glob),
+            PatternKind::Regex(regex) => regex.is_match(text),
         }
     }
 
     /// True if a literal stands there.
     #[inline]
-    fn stands(&self, stands: Stands, literal: &[u8], text: &[u8]) -> bool {
+    fn stands(&self, stands: LiteralPosition, literal: &[u8], text: &[u8]) -> bool {
         let part = match stands {
-            Stands::Alone => Some(text),
-            Stands::First => text.get(..literal.len()),
-            Stands::Last => text.len().checked_sub(literal.len()).map(|at| &text[at..]),
+            LiteralPosition::Alone => Some(text),
+            LiteralPosition::First => text.get(..literal.len()),
+            LiteralPosition::Last => text.len().checked_sub(literal.len()).map(|at| &text[at..]),
         };
         part.is_some_and(|part| self.is_same(part, literal))
     }
@@ -248,11 +236,11 @@ impl Pattern {
     /// Anchor by which candidates can be found. Case is ignored by whoever looks.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
         match &self.shape {
-            Shape::Contains(part) => {
+            PatternKind::Contains(part) => {
                 let text = part.finder.needle();
                 (text.len() >= 2).then_some(Anchor::Contains(text))
             }
-            Shape::Glob(glob) => {
+            PatternKind::Glob(glob) => {
                 let first = glob.parts.first().filter(|part| !part.is_empty());
                 let longest = glob.parts.iter().max_by_key(|part| part.len());
                 first.map(|part| Anchor::Prefix(part)).or_else(|| {
@@ -261,28 +249,28 @@ impl Pattern {
                         .map(|p| Anchor::Contains(p))
                 })
             }
-            Shape::Regex(expression) => expression.anchor(),
-            Shape::Short(..) | Shape::Long(..) => match self.literal()? {
-                (Stands::Alone, text) => Some(Anchor::Exact(text)),
+            PatternKind::Regex(expression) => expression.anchor(),
+            PatternKind::Short(..) | PatternKind::Long(..) => match self.literal()? {
+                (LiteralPosition::Alone, text) => Some(Anchor::Exact(text)),
                 (_, []) => None,
-                (Stands::First, text) => Some(Anchor::Prefix(text)),
-                (Stands::Last, text) => Some(Anchor::Suffix(text)),
+                (LiteralPosition::First, text) => Some(Anchor::Prefix(text)),
+                (LiteralPosition::Last, text) => Some(Anchor::Suffix(text)),
             },
         }
     }
 
     /// True if it matches wherever one text stands.
     pub(crate) fn is_contained(&self) -> bool {
-        matches!(self.shape, Shape::Contains(..))
+        matches!(self.shape, PatternKind::Contains(..))
     }
 
     /// The literal that stands at one place, if it is nothing else.
-    fn literal(&self) -> Option<(Stands, &[u8])> {
+    fn literal(&self) -> Option<(LiteralPosition, &[u8])> {
         match &self.shape {
-            Shape::Short(stands, length, bytes) => {
+            PatternKind::Short(stands, length, bytes) => {
                 Some((*stands, bytes.get(..usize::from(*length))?))
             }
-            Shape::Long(stands, text) => Some((*stands, text)),
+            PatternKind::Long(stands, text) => Some((*stands, text)),
             _ => None,
         }
     }
@@ -305,34 +293,35 @@ impl Pattern {
                 })
         };
         match (&self.shape, &other.shape) {
-            (Shape::Contains(wide), Shape::Contains(one)) => {
+            (PatternKind::Contains(wide), PatternKind::Contains(one)) => {
                 let one = one.finder.needle();
                 self.find(one, &wide.finder, wide.rarest).is_some()
             }
-            (Shape::Contains(wide), _) => match other.literal() {
-                Some((Stands::Alone | Stands::First, one)) => {
+            (PatternKind::Contains(wide), _) => match other.literal() {
+                Some((LiteralPosition::Alone | LiteralPosition::First, one)) => {
                     self.find(one, &wide.finder, wide.rarest).is_some()
                 }
                 _ => false,
             },
-            (Shape::Regex(wide), Shape::Regex(one)) => {
+            (PatternKind::Regex(wide), PatternKind::Regex(one)) => {
                 wide.written() == one.written() && self.ignore_case == other.ignore_case
             }
             _ => match (self.literal(), other.literal()) {
-                (Some((Stands::Alone, wide)), Some((Stands::Alone, one))) => {
+                (Some((LiteralPosition::Alone, wide)), Some((LiteralPosition::Alone, one))) => {
                     wide.len() == one.len() && begins(one, wide)
                 }
-                (Some((Stands::First, wide)), Some((Stands::Alone | Stands::First, one))) => {
-                    begins(one, wide)
-                }
+                (
+                    Some((LiteralPosition::First, wide)),
+                    Some((LiteralPosition::Alone | LiteralPosition::First, one)),
+                ) => begins(one, wide),
                 _ => false,
             },
         }
     }
 }
 
-impl Shape {
-    fn literal(stands: Stands, text: &[u8]) -> Self {
+impl PatternKind {
+    fn literal(stands: LiteralPosition, text: &[u8]) -> Self {
         let mut bytes = [0; SHORT];
         match bytes.get_mut(..text.len()) {
             Some(short) => {
@@ -388,7 +377,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, yes: &[&str], no: &[&str]) {
-        let compiled = Pattern::parse(pattern).expect(pattern);
+        let compiled = TextPattern::parse(pattern).expect(pattern);
         for text in yes {
             assert!(compiled.matches(text.as_bytes()), "{pattern} on {text}");
         }
@@ -420,8 +409,8 @@ mod tests {
 
     #[test]
     fn what_would_explode_is_refused() {
-        let error = Pattern::parse("/((a{1,100}){1,100}){1,100}/").expect_err("too large");
+        let error = TextPattern::parse("/((a{1,100}){1,100}){1,100}/").expect_err("too large");
         assert!(error.to_string().contains("too large"), "{error}");
-        assert!(Pattern::parse("/a(/").is_err());
+        assert!(TextPattern::parse("/a(/").is_err());
     }
 }

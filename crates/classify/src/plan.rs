@@ -5,9 +5,9 @@
 //! * The engine evaluates only the undecided rest of a candidate's condition.
 //!
 //! # States
-//! `Plans::begin` precedes each event; it empties a full cache, or that of another listener.
-//! `Plans::number` adds a program, and `Plans::candidates` adds a stage at its first use.
-//! `Plans::clear` makes all numbers invalid, and increments the generation.
+//! `PlanCache::begin` precedes each event; it empties a full cache, or that of another listener.
+//! `PlanCache::number` adds a program, and `PlanCache::candidates` adds a stage at its first use.
+//! `PlanCache::clear` makes all numbers invalid, and increments the generation.
 //!
 //! # Limits
 //! `PROGRAMS_MAX` programs are cached, each of at most `PROGRAM_BYTES_MAX` bytes. A program gets
@@ -20,11 +20,11 @@ use foldhash::fast::RandomState;
 use inrush_event::Format;
 use smallvec::SmallVec;
 
-use crate::class::Own;
-use crate::compile::Table;
-use crate::index::{Found, Index, Parts};
-use crate::pack::{Header, Part, Stage, When};
-use crate::same::same as same_text;
+use crate::class::IdentityHasher;
+use crate::compile::StageRules;
+use crate::index::{CandidateSet, PartMask, RuleIndex};
+use crate::pack::{EventPart, HeaderFormat, RuleCondition, RuleStage};
+use inrush_multipattern::same as same_text;
 
 /// Programs that are remembered. Beyond, all are forgotten and learnt anew.
 const PROGRAMS_MAX: usize = 4096;
@@ -36,17 +36,17 @@ const PROGRAM_BYTES_MAX: usize = 64;
 const USES_ENOUGH: u32 = 16;
 
 /// The stages in which a rule of a user's own may take an event that is known by its beginning.
-pub(crate) const OWN_STAGES: [Stage; 5] = [
-    Stage::Header,
-    Stage::Repair,
-    Stage::Sdata,
-    Stage::Program,
-    Stage::Message,
+pub(crate) const OWN_STAGES: [RuleStage; 5] = [
+    RuleStage::Header,
+    RuleStage::Repair,
+    RuleStage::Sdata,
+    RuleStage::Program,
+    RuleStage::Message,
 ];
 
 /// Slot of the rules of the stage `listener` that are asked of what is known already, and first
 /// slot of those of [`OWN_STAGES`].
-pub(crate) const OVER: usize = Stage::ALL.len();
+pub(crate) const OVER: usize = RuleStage::ALL.len();
 pub(crate) const OWN: usize = OVER + 1;
 
 const TABLES: usize = OWN + OWN_STAGES.len();
@@ -66,11 +66,11 @@ const SURE: u32 = 0;
 const OPEN: u32 = u32::MAX;
 
 /// Rest of a condition that must still be asked.
-pub(crate) enum Left<'p> {
+pub(crate) enum ResidualCondition<'p> {
     /// Nothing: it holds.
     Nothing,
     /// That.
-    Part(&'p When),
+    Part(&'p RuleCondition),
     /// All of it.
     All,
 }
@@ -95,7 +95,7 @@ impl Candidate {
 /// Findings about one program. What is asked for every event comes first, on one line of the cache.
 #[derive(Debug)]
 #[repr(C, align(64))]
-struct Plan {
+struct ProgramPlan {
     /// In place, since it is compared for every event.
     program: SmallVec<[u8; 24]>,
     format: Format,
@@ -104,18 +104,18 @@ struct Plan {
     closed: u32,
     /// Number of times that it was looked for, up to [`USES_ENOUGH`].
     uses: u32,
-    stages: [Possible; TABLES],
+    stages: [StageCandidates; TABLES],
     /// Classes whose texts follow from the program, by the number of the class without it.
     classes: Vec<(u32, u32)>,
 }
 
 /// The rules of a stage that can hold for a program.
 #[derive(Clone, Copy, Default, Debug)]
-struct Possible {
-    /// Range, within `Plans::rules`, of those found by the program or asked for every event.
+struct StageCandidates {
+    /// Range, within `PlanCache::rules`, of those found by the program or asked for every event.
     rules: (u32, u32),
     /// The parts of the event by which others can be found.
-    parts: Parts,
+    parts: PartMask,
 }
 
 // There is a bit for each of the stages.
@@ -123,23 +123,23 @@ const _: () = assert!(TABLES <= u32::BITS as usize);
 
 /// Decisions by program, of one worker and one listener.
 #[derive(Debug, Default)]
-pub(crate) struct Plans {
+pub(crate) struct PlanCache {
     listener: String,
-    known: Vec<Plan>,
-    by_hash: HashMap<u64, u32, BuildHasherDefault<Own>>,
+    known: Vec<ProgramPlan>,
+    by_hash: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     hasher: RandomState,
     last: u32,
     full: bool,
     /// Number of times that all was forgotten: numbers then begin anew.
     generation: u32,
-    found: Found,
+    found: CandidateSet,
     /// The rules of all stages of all programs.
     rules: Vec<Candidate>,
     /// Rests of conditions.
-    left: Vec<When>,
+    left: Vec<RuleCondition>,
 }
 
-impl Plans {
+impl PlanCache {
     /// The next event comes from that listener. Everything is forgotten if that is another one, or
     /// if there is no room: never while an event is at work, which has numbers from here.
     pub(crate) fn begin(&mut self, listener: &str) {
@@ -175,7 +175,7 @@ impl Plans {
         if program.len() > PROGRAM_BYTES_MAX {
             return None;
         }
-        let same = |plan: &Plan| same_text(&plan.program, program) && plan.format == format;
+        let same = |plan: &ProgramPlan| same_text(&plan.program, program) && plan.format == format;
         if self.known.get(self.last as usize).is_some_and(same) {
             return Some(self.last);
         }
@@ -197,7 +197,7 @@ impl Plans {
             return None;
         }
         let number = self.known.len() as u32;
-        self.known.push(Plan {
+        self.known.push(ProgramPlan {
             program: program.into(),
             format,
             known: 0,
@@ -224,9 +224,9 @@ impl Plans {
         &mut self,
         number: u32,
         slot: usize,
-        of: (&Table, &Index),
+        of: (&StageRules, &RuleIndex),
         out: &mut Vec<Candidate>,
-    ) -> Parts {
+    ) -> PartMask {
         let plan = &self.known[number as usize];
         if plan.known >> slot & 1 == 1 {
             let known = plan.stages[slot];
@@ -243,20 +243,20 @@ impl Plans {
         &mut self,
         number: u32,
         slot: usize,
-        (table, index): (&Table, &Index),
+        (table, index): (&StageRules, &RuleIndex),
         out: &mut Vec<Candidate>,
-    ) -> Parts {
+    ) -> PartMask {
         let plan = &self.known[number as usize];
         let listener = self.listener.as_bytes();
         index.by_program(&plan.program, listener, &mut self.found);
-        let known = Known {
+        let known = KnownFacts {
             program: &plan.program,
             listener,
             format: plan.format,
             set: None,
         };
         let when = |rule: u32| &table.rules[rule as usize].branch.when;
-        let parts = index.live(|rule| !matches!(known.left(when(rule)), When::Never));
+        let parts = index.live(|rule| !matches!(known.left(when(rule)), RuleCondition::Never));
         let rules = self.found.fixed.drain(..);
         let rules = rules.filter_map(|rule| candidate(rule, when(rule), &known, &mut self.left));
         let from = self.rules.len();
@@ -266,7 +266,7 @@ impl Plans {
         plan.known |= 1 << slot;
         let closed = self.rules.len() == from && index.is_closed(parts);
         plan.closed |= u32::from(closed) << slot;
-        plan.stages[slot] = Possible {
+        plan.stages[slot] = StageCandidates {
             rules: (from as u32, self.rules.len() as u32),
             parts,
         };
@@ -277,19 +277,19 @@ impl Plans {
     pub(crate) fn candidate(
         &mut self,
         rule: u32,
-        when: &When,
-        known: &Known<'_>,
+        when: &RuleCondition,
+        known: &KnownFacts<'_>,
     ) -> Option<Candidate> {
         candidate(rule, when, known, &mut self.left)
     }
 
     /// Rest of a candidate's condition that must still be asked.
-    pub(crate) fn left(&self, candidate: Candidate) -> Left<'_> {
+    pub(crate) fn left(&self, candidate: Candidate) -> ResidualCondition<'_> {
         match candidate.left {
-            SURE => Left::Nothing,
+            SURE => ResidualCondition::Nothing,
             left => match self.left.get(left as usize - 1) {
-                Some(when) => Left::Part(when),
-                None => Left::All,
+                Some(when) => ResidualCondition::Part(when),
+                None => ResidualCondition::All,
             },
         }
     }
@@ -315,10 +315,15 @@ impl Plans {
     }
 }
 
-fn candidate(rule: u32, when: &When, known: &Known<'_>, left: &mut Vec<When>) -> Option<Candidate> {
+fn candidate(
+    rule: u32,
+    when: &RuleCondition,
+    known: &KnownFacts<'_>,
+    left: &mut Vec<RuleCondition>,
+) -> Option<Candidate> {
     let left = match known.left(when) {
-        When::Never => return None,
-        When::Always => SURE,
+        RuleCondition::Never => return None,
+        RuleCondition::Always => SURE,
         open => {
             left.push(open);
             left.len() as u32
@@ -328,7 +333,7 @@ fn candidate(rule: u32, when: &When, known: &Known<'_>, left: &mut Vec<When>) ->
 }
 
 /// Facts known of an event beforehand.
-pub(crate) struct Known<'k> {
+pub(crate) struct KnownFacts<'k> {
     pub(crate) program: &'k [u8],
     pub(crate) listener: &'k [u8],
     pub(crate) format: Format,
@@ -337,62 +342,72 @@ pub(crate) struct Known<'k> {
     pub(crate) set: Option<[Option<&'k [u8]>; 3]>,
 }
 
-impl Known<'_> {
-    fn part(&self, part: &Part) -> Option<&[u8]> {
+impl KnownFacts<'_> {
+    fn part(&self, part: &EventPart) -> Option<&[u8]> {
         match part {
-            Part::Program => Some(self.program),
-            Part::Listener => Some(self.listener),
-            Part::Vendor => self.set?[0],
-            Part::Product => self.set?[1],
-            Part::Class => self.set?[2],
+            EventPart::Program => Some(self.program),
+            EventPart::Listener => Some(self.listener),
+            EventPart::Vendor => self.set?[0],
+            EventPart::Product => self.set?[1],
+            EventPart::Class => self.set?[2],
             _ => None,
         }
     }
 
     /// Rest of a condition that must still be asked: `Always` if it holds, `Never` if it cannot.
-    pub(crate) fn left(&self, when: &When) -> When {
-        let sure = |holds: bool| if holds { When::Always } else { When::Never };
+    pub(crate) fn left(&self, when: &RuleCondition) -> RuleCondition {
+        let sure = |holds: bool| {
+            if holds {
+                RuleCondition::Always
+            } else {
+                RuleCondition::Never
+            }
+        };
         match when {
-            When::Always => When::Always,
-            When::Never => When::Never,
-            When::Part(test) => match self.part(&test.part) {
+            RuleCondition::Always => RuleCondition::Always,
+            RuleCondition::Never => RuleCondition::Never,
+            RuleCondition::Part(test) => match self.part(&test.part) {
                 Some(text) => sure(test.pattern.matches(text)),
                 None => when.clone(),
             },
-            When::Format(header) => sure(header.is(self.format)),
-            When::Not(other) => match self.left(other) {
-                When::Always => When::Never,
-                When::Never => When::Always,
-                open => When::Not(Box::new(open)),
+            RuleCondition::Format(header) => sure(header.is(self.format)),
+            RuleCondition::Not(other) => match self.left(other) {
+                RuleCondition::Always => RuleCondition::Never,
+                RuleCondition::Never => RuleCondition::Always,
+                open => RuleCondition::Not(Box::new(open)),
             },
-            When::All(all) => {
+            RuleCondition::All(all) => {
                 let mut open = Vec::new();
                 for one in all {
                     match self.left(one) {
-                        When::Always => {}
-                        When::Never => return When::Never,
+                        RuleCondition::Always => {}
+                        RuleCondition::Never => return RuleCondition::Never,
                         left => open.push(left),
                     }
                 }
-                joined(open, When::Always, When::All)
+                joined(open, RuleCondition::Always, RuleCondition::All)
             }
-            When::Any(any) => {
+            RuleCondition::Any(any) => {
                 let mut open = Vec::new();
                 for one in any {
                     match self.left(one) {
-                        When::Never => {}
-                        When::Always => return When::Always,
+                        RuleCondition::Never => {}
+                        RuleCondition::Always => return RuleCondition::Always,
                         left => open.push(left),
                     }
                 }
-                joined(open, When::Never, When::Any)
+                joined(open, RuleCondition::Never, RuleCondition::Any)
             }
-            When::Hint(..) | When::Sender(_) => when.clone(),
+            RuleCondition::Hint(..) | RuleCondition::Sender(_) => when.clone(),
         }
     }
 }
 
-fn joined(mut open: Vec<When>, none: When, many: fn(Vec<When>) -> When) -> When {
+fn joined(
+    mut open: Vec<RuleCondition>,
+    none: RuleCondition,
+    many: fn(Vec<RuleCondition>) -> RuleCondition,
+) -> RuleCondition {
     match open.len() {
         0 => none,
         1 => open.pop().unwrap_or(none),
@@ -400,7 +415,7 @@ fn joined(mut open: Vec<When>, none: When, many: fn(Vec<When>) -> When) -> When 
     }
 }
 
-impl Header {
+impl HeaderFormat {
     /// True if a header was read as that.
     pub(crate) fn is(self, format: Format) -> bool {
         matches!(
@@ -417,55 +432,62 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Pattern;
-    use crate::pack::Test;
+    use crate::TextPattern;
+    use crate::pack::PatternTest;
 
-    fn part(part: Part, written: &str) -> When {
-        When::Part(Arc::new(Test {
+    fn part(part: EventPart, written: &str) -> RuleCondition {
+        RuleCondition::Part(Arc::new(PatternTest {
             part,
-            pattern: Pattern::parse(written).expect("a pattern"),
+            pattern: TextPattern::parse(written).expect("a pattern"),
             written: written.to_owned(),
         }))
     }
 
     #[test]
     fn what_a_program_decides_is_known_beforehand() {
-        let known = Known {
+        let known = KnownFacts {
             program: b"sshd",
             listener: b"default",
             format: Format::Rfc3164,
             set: Some([Some(b"nix"), None, None]),
         };
-        let left = |when: &When| match known.left(when) {
-            When::Always => "always",
-            When::Never => "never",
-            When::Part(_) => "a part",
-            When::All(_) => "all",
+        let left = |when: &RuleCondition| match known.left(when) {
+            RuleCondition::Always => "always",
+            RuleCondition::Never => "never",
+            RuleCondition::Part(_) => "a part",
+            RuleCondition::All(_) => "all",
             _ => "more",
         };
-        let (yes, no) = (part(Part::Program, "ssh*"), part(Part::Program, "cron"));
-        let open = part(Part::Message, "*x*");
+        let (yes, no) = (
+            part(EventPart::Program, "ssh*"),
+            part(EventPart::Program, "cron"),
+        );
+        let open = part(EventPart::Message, "*x*");
         assert_eq!(
             [left(&yes), left(&no), left(&open)],
             ["always", "never", "a part"]
         );
-        let all = |list: &[&When]| When::All(list.iter().map(|when| (*when).clone()).collect());
-        let any = |list: &[&When]| When::Any(list.iter().map(|when| (*when).clone()).collect());
+        let all = |list: &[&RuleCondition]| {
+            RuleCondition::All(list.iter().map(|when| (*when).clone()).collect())
+        };
+        let any = |list: &[&RuleCondition]| {
+            RuleCondition::Any(list.iter().map(|when| (*when).clone()).collect())
+        };
         assert_eq!(left(&all(&[&yes, &open])), "a part");
         assert_eq!(left(&all(&[&open, &yes, &open])), "all");
         assert_eq!(left(&all(&[&open, &no])), "never");
         assert_eq!(left(&any(&[&open, &yes])), "always");
         assert_eq!(left(&any(&[&open, &no])), "a part");
-        assert_eq!(left(&When::Not(Box::new(no))), "always");
-        assert_eq!(left(&When::Format(Header::Rfc5424)), "never");
-        assert_eq!(left(&part(Part::Listener, "default")), "always");
-        assert_eq!(left(&part(Part::Vendor, "nix")), "always");
-        assert_eq!(left(&part(Part::Product, "")), "a part");
+        assert_eq!(left(&RuleCondition::Not(Box::new(no))), "always");
+        assert_eq!(left(&RuleCondition::Format(HeaderFormat::Rfc5424)), "never");
+        assert_eq!(left(&part(EventPart::Listener, "default")), "always");
+        assert_eq!(left(&part(EventPart::Vendor, "nix")), "always");
+        assert_eq!(left(&part(EventPart::Product, "")), "a part");
     }
 
     #[test]
     fn programs_are_bounded() {
-        let mut plans = Plans::default();
+        let mut plans = PlanCache::default();
         let one = plans.number(b"one", Format::Rfc3164);
         assert_eq!(plans.number(b"one", Format::Rfc3164), one);
         assert_ne!(plans.number(b"one", Format::Rfc5424), one);

@@ -2,8 +2,8 @@
 
 use inrush_event::Span;
 
-use crate::event::{Event, Value};
-use crate::template::Text;
+use crate::event::{Event, ExtractedValue};
+use crate::template::TextTemplate;
 
 /// Values of an event that is not taken for a simple one whatever they are named.
 const SIMPLE_MAX: usize = 128;
@@ -14,8 +14,9 @@ pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
     let mut kept = std::mem::take(&mut event.scratch.kept);
     kept.clear();
     kept.extend(event.scratch.values.iter().filter(|value| value.keep));
-    let same =
-        |a: &Value, b: &Value| a.mark == b.mark && event.bytes(a.name) == event.bytes(b.name);
+    let same = |a: &ExtractedValue, b: &ExtractedValue| {
+        a.mark == b.mark && event.bytes(a.name) == event.bytes(b.name)
+    };
     // Most marks were not met before: a bit tells.
     let mut met = [0u64; 4];
     let twice = |at: usize| {
@@ -25,7 +26,7 @@ pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
         *bits |= 1 << (place & 63);
         known && kept[..at].iter().any(|other| same(other, &kept[at]))
     };
-    let deep = |value: &Value| {
+    let deep = |value: &ExtractedValue| {
         let name = event.bytes(value.name);
         name.iter().any(|byte| *byte == b'.' || !byte.is_ascii())
     };
@@ -40,7 +41,7 @@ pub(crate) fn json_values(event: &mut Event<'_>) -> Span {
 }
 
 /// Values as members of one object.
-fn flat(event: &mut Event<'_>, values: &[Value]) -> Span {
+fn flat(event: &mut Event<'_>, values: &[ExtractedValue]) -> Span {
     let start = event.here();
     let mut next = b'{';
     for value in values {
@@ -116,7 +117,7 @@ fn insert(
     object.insert(name.to_owned(), value);
 }
 
-fn json(event: &Event<'_>, value: Value) -> serde_json::Value {
+fn json(event: &Event<'_>, value: ExtractedValue) -> serde_json::Value {
     let text = event.bytes(value.text);
     let literal = value
         .json
@@ -132,7 +133,7 @@ pub(crate) fn kv_values(event: &mut Event<'_>) -> Span {
     let mut kept = std::mem::take(&mut event.scratch.kept);
     kept.clear();
     kept.extend(event.scratch.values.iter().rev().filter(|value| value.keep));
-    let name = |value: &Value| event.bytes(value.name);
+    let name = |value: &ExtractedValue| event.bytes(value.name);
     kept.sort_by_key(|value| (name(value) != b"id", name(value)));
     kept.dedup_by(|later, first| name(later) == name(first));
     let mut text = Vec::new();
@@ -162,7 +163,7 @@ pub(crate) fn kv_values(event: &mut Event<'_>) -> Span {
 }
 
 /// Indexed fields, each as `,"name":"value"`; an empty one is left out.
-pub(crate) fn fields(fields: &[(String, Text)], event: &mut Event<'_>) -> Span {
+pub(crate) fn fields(fields: &[(String, TextTemplate)], event: &mut Event<'_>) -> Span {
     // The values first: they may be put together at the end of the scratch bytes, too.
     let mut values = std::mem::take(&mut event.scratch.spans);
     values.extend(fields.iter().map(|(_, text)| event.eval(text)));

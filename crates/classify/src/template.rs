@@ -1,36 +1,36 @@
 //! Texts with `${…}`.
 
 use crate::PackError;
-use crate::pack::Part;
+use crate::pack::EventPart;
 
 /// A text, or pieces of one that differ from event to event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Text {
+pub enum TextTemplate {
     /// The same for every event.
     Fixed(String),
     /// Put together for each event.
-    Pieces(Vec<Piece>),
+    Pieces(Vec<TemplatePiece>),
 }
 
 /// A piece of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum TemplatePiece {
     /// As it stands.
     Literal(String),
     /// A part of the event, or the default if that is absent or empty.
     Part {
         /// Part of the event.
-        part: Part,
+        part: EventPart,
         /// Filters of the part, in order.
-        filters: Vec<Filter>,
+        filters: Vec<TemplateFilter>,
         /// Pieces that stand in.
-        default: Vec<Piece>,
+        default: Vec<TemplatePiece>,
     },
 }
 
 /// Filter of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filter {
+pub enum TemplateFilter {
     /// ASCII lower case.
     Lower,
     /// ASCII upper case.
@@ -47,7 +47,7 @@ pub enum Filter {
     Quoted,
 }
 
-impl Text {
+impl TextTemplate {
     /// Reads a text; `option` looks an option of the configuration up.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Text {
         let pieces = pieces(text, option)?;
         match pieces.as_slice() {
             [] => Ok(Self::Fixed(String::new())),
-            [Piece::Literal(literal)] => Ok(Self::Fixed(literal.clone())),
+            [TemplatePiece::Literal(literal)] => Ok(Self::Fixed(literal.clone())),
             _ => Ok(Self::Pieces(pieces)),
         }
     }
@@ -68,10 +68,12 @@ impl Text {
 
     /// True if it follows from the program alone.
     pub(crate) fn is_of_program(&self) -> bool {
-        fn all(pieces: &[Piece]) -> bool {
+        fn all(pieces: &[TemplatePiece]) -> bool {
             pieces.iter().all(|piece| match piece {
-                Piece::Literal(_) => true,
-                Piece::Part { part, default, .. } => *part == Part::Program && all(default),
+                TemplatePiece::Literal(_) => true,
+                TemplatePiece::Part { part, default, .. } => {
+                    *part == EventPart::Program && all(default)
+                }
             })
         }
         match self {
@@ -81,10 +83,10 @@ impl Text {
     }
 
     /// The part that it is wherever that is not empty, if it is nothing else.
-    pub(crate) fn as_part(&self) -> Option<&Part> {
+    pub(crate) fn as_part(&self) -> Option<&EventPart> {
         match self {
             Self::Pieces(pieces) => match pieces.as_slice() {
-                [Piece::Part { part, filters, .. }] if filters.is_empty() => Some(part),
+                [TemplatePiece::Part { part, filters, .. }] if filters.is_empty() => Some(part),
                 _ => None,
             },
             Self::Fixed(_) => None,
@@ -92,7 +94,7 @@ impl Text {
     }
 }
 
-fn pieces(text: &str, option: &dyn Fn(&str) -> String) -> Result<Vec<Piece>, PackError> {
+fn pieces(text: &str, option: &dyn Fn(&str) -> String) -> Result<Vec<TemplatePiece>, PackError> {
     let mut out = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -108,10 +110,10 @@ fn pieces(text: &str, option: &dyn Fn(&str) -> String) -> Result<Vec<Piece>, Pac
             let piece = part(&body[..end], option)?;
             rest = &body[end + 1..];
             match piece {
-                Piece::Literal(text) => literal.push_str(&text),
+                TemplatePiece::Literal(text) => literal.push_str(&text),
                 piece => {
                     if !literal.is_empty() {
-                        out.push(Piece::Literal(std::mem::take(&mut literal)));
+                        out.push(TemplatePiece::Literal(std::mem::take(&mut literal)));
                     }
                     out.push(piece);
                 }
@@ -122,7 +124,7 @@ fn pieces(text: &str, option: &dyn Fn(&str) -> String) -> Result<Vec<Piece>, Pac
     }
     literal.push_str(rest);
     if !literal.is_empty() {
-        out.push(Piece::Literal(literal));
+        out.push(TemplatePiece::Literal(literal));
     }
     Ok(out)
 }
@@ -143,7 +145,7 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<Piece, PackError> {
+fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<TemplatePiece, PackError> {
     let (body, default) = body.split_once(":-").unwrap_or((body, ""));
     let default = pieces(default, option)?;
     let mut words = body.split('|').map(str::trim);
@@ -154,13 +156,13 @@ fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<Piece, PackError>
     let mut filters = Vec::new();
     for word in words {
         filters.push(match word {
-            "lower" => Filter::Lower,
-            "upper" => Filter::Upper,
-            "trim" => Filter::Trim,
-            "basename" => Filter::Basename,
-            "snake" => Filter::Snake,
-            "crlf" => Filter::Crlf,
-            "quoted" => Filter::Quoted,
+            "lower" => TemplateFilter::Lower,
+            "upper" => TemplateFilter::Upper,
+            "trim" => TemplateFilter::Trim,
+            "basename" => TemplateFilter::Basename,
+            "snake" => TemplateFilter::Snake,
+            "crlf" => TemplateFilter::Crlf,
+            "quoted" => TemplateFilter::Quoted,
             other => {
                 let known = "lower, upper, trim, basename, snake, crlf and quoted";
                 let words = format!("there is no filter `{other}`; there are {known}");
@@ -170,13 +172,13 @@ fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<Piece, PackError>
     }
     if let Some(name) = name.strip_prefix("option.") {
         let value = option(name);
-        if let ([], [Piece::Literal(default)]) = (value.as_bytes(), default.as_slice()) {
-            return Ok(Piece::Literal(default.clone()));
+        if let ([], [TemplatePiece::Literal(default)]) = (value.as_bytes(), default.as_slice()) {
+            return Ok(TemplatePiece::Literal(default.clone()));
         }
-        return Ok(Piece::Literal(value));
+        return Ok(TemplatePiece::Literal(value));
     }
-    Ok(Piece::Part {
-        part: Part::named(name),
+    Ok(TemplatePiece::Part {
+        part: EventPart::named(name),
         filters,
         default,
     })
@@ -186,8 +188,8 @@ fn part(body: &str, option: &dyn Fn(&str) -> String) -> Result<Piece, PackError>
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Text, PackError> {
-        Text::parse(text, &|name| {
+    fn parse(text: &str) -> Result<TextTemplate, PackError> {
+        TextTemplate::parse(text, &|name| {
             if name == "set" {
                 "v".into()
             } else {
@@ -198,16 +200,19 @@ mod tests {
 
     #[test]
     fn texts_are_cut_into_pieces() {
-        assert_eq!(parse("a$$b$c").ok(), Some(Text::Fixed("a$b$c".into())));
+        assert_eq!(
+            parse("a$$b$c").ok(),
+            Some(TextTemplate::Fixed("a$b$c".into()))
+        );
         assert_eq!(
             parse("x${option.set}y${option.no:-z}").ok(),
-            Some(Text::Fixed("xvyz".into()))
+            Some(TextTemplate::Fixed("xvyz".into()))
         );
-        let Ok(Text::Pieces(pieces)) = parse("p:${program|lower:-${host}}") else {
+        let Ok(TextTemplate::Pieces(pieces)) = parse("p:${program|lower:-${host}}") else {
             panic!("it is dynamic");
         };
-        assert_eq!(pieces[0], Piece::Literal("p:".into()));
-        let Piece::Part {
+        assert_eq!(pieces[0], TemplatePiece::Literal("p:".into()));
+        let TemplatePiece::Part {
             part,
             filters,
             default,
@@ -217,7 +222,7 @@ mod tests {
         };
         assert_eq!(
             (part, filters.as_slice()),
-            (&Part::Program, &[Filter::Lower][..])
+            (&EventPart::Program, &[TemplateFilter::Lower][..])
         );
         assert_eq!(default.len(), 1);
     }

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use inrush_codec::{FrameDecoder, Framing, Guesses, Parser, Zone};
+use inrush_codec::{FrameDecoder, StreamFraming, SyslogParser, Zone, ZoneGuesses};
 use inrush_event::{Anomalies, Record, Timestamp, limits};
 
 const RECORDS: usize = 1000;
@@ -72,7 +72,7 @@ fn least(records: usize, mut work: impl FnMut()) -> f64 {
     (0..ROUNDS).map(|_| round()).fold(f64::MAX, f64::min)
 }
 
-fn measure(name: &str, framing: Framing, stream: &[u8]) {
+fn measure(name: &str, framing: StreamFraming, stream: &[u8]) {
     let received = Timestamp::now();
     let mut rows = Vec::new();
     let limit = limits::MESSAGE_BYTES_DEFAULT;
@@ -86,7 +86,7 @@ fn measure(name: &str, framing: Framing, stream: &[u8]) {
     frame(&mut rows);
     let count = rows.len();
     let framing_ns = least(count, || frame(&mut rows));
-    let mut parser = Parser::new(Zone::utc());
+    let mut parser = SyslogParser::new(Zone::utc());
     let mut times = 0;
     let parsing_ns = least(count, || {
         for row in &rows {
@@ -96,7 +96,7 @@ fn measure(name: &str, framing: Framing, stream: &[u8]) {
         }
     });
     assert!(times > 0, "{name} has no time");
-    let mut parser = Parser::guessing(Zone::utc(), Guesses::new());
+    let mut parser = SyslogParser::guessing(Zone::utc(), ZoneGuesses::new());
     let sender = IpAddr::from([192, 0, 2, 1]);
     let guessing_ns = least(count, || {
         for row in &rows {
@@ -117,7 +117,11 @@ fn main() {
         .unwrap_or(800);
     let only = std::env::args().nth(2).unwrap_or_default();
     for (name, head) in SHAPES.into_iter().filter(|(name, _)| name.contains(&only)) {
-        measure(name, Framing::Auto, &stream(head, bytes, false));
-        measure(name, Framing::OctetCounting, &stream(head, bytes, true));
+        measure(name, StreamFraming::Auto, &stream(head, bytes, false));
+        measure(
+            name,
+            StreamFraming::OctetCounting,
+            &stream(head, bytes, true),
+        );
     }
 }

@@ -40,7 +40,7 @@ text_option!(Charset "encoding" ["windows-1252", "shift_jis"]);
 
 /// Outcome of the conversion of a record to UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Converted {
+pub enum CharsetConversion {
     /// It is UTF-8.
     Not,
     /// Its text.
@@ -51,18 +51,20 @@ pub enum Converted {
 
 impl Charset {
     /// The text of a record.
-    pub fn convert(self, bytes: &[u8]) -> Converted {
+    pub fn convert(self, bytes: &[u8]) -> CharsetConversion {
         let wide = self.0 == UTF_16LE || self.0 == UTF_16BE;
         let decoded = match wide {
             true if looks_wide(bytes) => self.wide(bytes),
-            _ if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() => return Converted::Not,
+            _ if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() => {
+                return CharsetConversion::Not;
+            }
             true => None,
             false => self
                 .0
                 .decode_without_bom_handling_and_without_replacement(bytes)
                 .map(Cow::into_owned),
         };
-        decoded.map_or(Converted::Invalid, Converted::Text)
+        decoded.map_or(CharsetConversion::Invalid, CharsetConversion::Text)
     }
 
     /// UTF-16, by the mark at its start if there is one. A datagram may have lost the zero that its
@@ -93,7 +95,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn convert(charset: &str, bytes: &[u8]) -> Converted {
+    fn convert(charset: &str, bytes: &[u8]) -> CharsetConversion {
         charset.parse::<Charset>().unwrap().convert(bytes)
     }
 
@@ -111,16 +113,16 @@ mod tests {
         ] {
             assert_eq!(
                 convert(charset, bytes),
-                Converted::Text(text.into()),
+                CharsetConversion::Text(text.into()),
                 "{charset}"
             );
             assert_eq!(
                 convert(charset, "Müller".as_bytes()),
-                Converted::Not,
+                CharsetConversion::Not,
                 "{charset}"
             );
         }
-        assert_eq!(convert("shift_jis", b"\x83"), Converted::Invalid);
+        assert_eq!(convert("shift_jis", b"\x83"), CharsetConversion::Invalid);
         assert!("latin-99".parse::<Charset>().is_err());
         assert!("replacement".parse::<Charset>().is_err());
     }

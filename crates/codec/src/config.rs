@@ -14,7 +14,7 @@ use crate::syslog::Zone;
 /// How a stream is cut into messages.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Framing {
+pub enum StreamFraming {
     /// Octet counting where a message starts with a count and a space, newlines elsewhere;
     /// decided message by message.
     #[default]
@@ -30,7 +30,7 @@ pub enum Framing {
 #[serde(deny_unknown_fields, default)]
 pub struct SyslogOptions {
     /// How a TCP or TLS stream is cut into messages. A datagram is always one message.
-    pub framing: Framing,
+    pub framing: StreamFraming,
     /// Bytes of a message that are kept. The rest of a longer one is cut; the event
     /// is flagged `oversize` and the bytes are counted.
     #[schemars(extend(
@@ -64,7 +64,7 @@ const TIME_SKEW_DEFAULT: Period = Period(Duration::from_secs(24 * 60 * 60));
 impl Default for SyslogOptions {
     fn default() -> Self {
         Self {
-            framing: Framing::Auto,
+            framing: StreamFraming::Auto,
             max_message_bytes: ByteSize(limits::MESSAGE_BYTES_DEFAULT as u64),
             timezone: "UTC".to_owned(),
             guess_timezone: false,
@@ -164,7 +164,7 @@ mod tests {
         let options: SyslogOptions = serde_json::from_str(text).unwrap();
         assert_eq!(
             (options.framing, options.message_bytes_max()),
-            (Framing::OctetCounting, 8192)
+            (StreamFraming::OctetCounting, 8192)
         );
     }
 

@@ -2,7 +2,7 @@
 //!
 //! # What it guarantees
 //! * Nothing here touches a socket, a file or a clock, and nothing is copied: a [`FrameDecoder`]
-//!   and a [`Parser`] give spans into the caller's arena.
+//!   and a [`SyslogParser`] give spans into the caller's arena.
 //! * Any byte sequence is accepted. What is odd is named in the record's anomalies; what is not
 //!   understood stays in the record, whole.
 //! * Nothing is allocated per event, and what a decoder needs to keep of a connection's stream is
@@ -25,6 +25,6 @@ pub mod relp;
 pub mod syslog;
 
 pub use charset::Charset;
-pub use config::{Framing, OptionsError, SyslogOptions};
+pub use config::{OptionsError, StreamFraming, SyslogOptions};
 pub use frame::{Frame, FrameDecoder, datagram};
-pub use syslog::{Guess, Guesses, KeptGuess, Parser, Zone, ZoneError};
+pub use syslog::{GuessChange, KeptGuess, SyslogParser, Zone, ZoneError, ZoneGuesses};

@@ -4,7 +4,7 @@
 #[path = "support/frames.rs"]
 mod frames;
 
-use inrush_codec::Framing;
+use inrush_codec::StreamFraming;
 use proptest::prelude::*;
 
 /// Pieces of which streams that try all paths are made.
@@ -32,11 +32,11 @@ fn token() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn framing() -> impl Strategy<Value = Framing> {
+fn framing() -> impl Strategy<Value = StreamFraming> {
     prop_oneof![
-        Just(Framing::Auto),
-        Just(Framing::Newline),
-        Just(Framing::OctetCounting)
+        Just(StreamFraming::Auto),
+        Just(StreamFraming::Newline),
+        Just(StreamFraming::OctetCounting)
     ]
 }
 
@@ -76,7 +76,7 @@ proptest! {
     ) {
         let stream = lines.iter().flat_map(|line| [line.as_bytes(), b"\r\n"].concat());
         let outcome =
-            frames::decode(Framing::Newline, 1000, &stream.collect::<Vec<_>>(), &pieces);
+            frames::decode(StreamFraming::Newline, 1000, &stream.collect::<Vec<_>>(), &pieces);
         let seen = outcome.frames.iter().map(|frame| frame.bytes.clone());
         let sent = lines.iter().map(|l| l.clone().into_bytes());
         prop_assert_eq!(seen.collect::<Vec<_>>(), sent.collect::<Vec<_>>());
@@ -90,7 +90,7 @@ proptest! {
         pieces in prop::collection::vec(1usize..50, 1..5),
     ) {
         let stream = bodies.iter().map(|body| format!("{} {body}", body.len()));
-        let framing = if auto { Framing::Auto } else { Framing::OctetCounting };
+        let framing = if auto { StreamFraming::Auto } else { StreamFraming::OctetCounting };
         let outcome =
             frames::decode(framing, 1000, stream.collect::<String>().as_bytes(), &pieces);
         let seen = outcome.frames.iter().map(|frame| frame.bytes.clone());

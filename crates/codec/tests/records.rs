@@ -6,7 +6,7 @@ mod records;
 
 use std::net::IpAddr;
 
-use inrush_codec::{Guesses, Parser, Zone};
+use inrush_codec::{SyslogParser, Zone, ZoneGuesses};
 use inrush_event::{Anomalies, Format, Record, Span, Timestamp};
 use proptest::prelude::*;
 
@@ -137,15 +137,15 @@ impl Sent {
 }
 
 /// What a parser that guesses zones makes of `raw`.
-fn guessed(parser: &mut Parser, raw: &str, received: Timestamp) -> Record {
+fn guessed(parser: &mut SyslogParser, raw: &str, received: Timestamp) -> Record {
     let mut record = Record::unparsed(Span::new(0, raw.len()), received, 7, Anomalies::NONE);
     parser.parse_from(raw.as_bytes(), &mut record, IpAddr::from([192, 0, 2, 1]));
     record
 }
 
 /// A parser of a source in UTC that takes the host `host` to be five hours behind.
-fn taught() -> Parser {
-    let mut parser = Parser::guessing(Zone::utc(), Guesses::new());
+fn taught() -> SyslogParser {
+    let mut parser = SyslogParser::guessing(Zone::utc(), ZoneGuesses::new());
     for second in (0..60).step_by(5) {
         let raw = format!("<13>2026-11-21T14:00:{second:02} host app: x");
         let received = Timestamp(records::RECEIVED.0 + (second - 5) * 1_000_000_000);
@@ -159,14 +159,14 @@ proptest! {
 
     #[test]
     fn any_bytes_make_a_sound_record(raw in prop::collection::vec(any::<u8>(), 0..200)) {
-        records::check(&mut Parser::new(Zone::utc()), &raw);
+        records::check(&mut SyslogParser::new(Zone::utc()), &raw);
     }
 
     #[test]
     fn any_pieces_make_sound_records(
         lines in prop::collection::vec(prop::collection::vec(piece(), 0..14), 1..6),
     ) {
-        let mut parser = Parser::new(Zone::utc());
+        let mut parser = SyslogParser::new(Zone::utc());
         for line in lines {
             records::check(&mut parser, line.concat().as_bytes());
         }
@@ -181,7 +181,7 @@ proptest! {
         for line in lines {
             let start = if known { "<34>Nov 21 14:01:00 host app: " } else { "" };
             let raw = format!("{start}{}", line.concat());
-            let plain = records::parse(&mut Parser::new(Zone::utc()), b"", raw.as_bytes(), b"");
+            let plain = records::parse(&mut SyslogParser::new(Zone::utc()), b"", raw.as_bytes(), b"");
             let mut record = guessed(&mut parser, &raw, records::RECEIVED);
             if record.anomalies.contains(Anomalies::ZONE_GUESSED) {
                 prop_assert!(plain.anomalies.contains(Anomalies::ZONE_ASSUMED), "{}", raw);
@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn rfc5424_comes_out_as_it_went_in(sent in sent()) {
         let text = sent.to_text();
-        let record = records::parse(&mut Parser::new(Zone::utc()), b"", text.as_bytes(), b"");
+        let record = records::parse(&mut SyslogParser::new(Zone::utc()), b"", text.as_bytes(), b"");
         let get = |span: Span| String::from_utf8(span.of(text.as_bytes()).to_vec()).unwrap();
         prop_assert_eq!(record.format, Format::Rfc5424);
         prop_assert_eq!(record.pri, sent.pri);

@@ -5,7 +5,7 @@
 #[path = "support/relp.rs"]
 mod relp;
 
-use inrush_codec::relp::{End, TXNR_MAX};
+use inrush_codec::relp::{SessionEnd, TXNR_MAX};
 use proptest::prelude::*;
 use relp::Seen;
 
@@ -64,7 +64,7 @@ proptest! {
         prop_assert_eq!(outcome.seen, expected);
         prop_assert_eq!((outcome.end, outcome.whole), (None, true));
         stream.extend(b"7 close 0\nand more");
-        prop_assert_eq!(relp::check(1000, &stream, &pieces).end, Some(End::Closed));
+        prop_assert_eq!(relp::check(1000, &stream, &pieces).end, Some(SessionEnd::Closed));
     }
 
     #[test]

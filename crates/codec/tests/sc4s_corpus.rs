@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use inrush_codec::{FrameDecoder, Framing, Parser, Zone};
+use inrush_codec::{FrameDecoder, StreamFraming, SyslogParser, Zone};
 use inrush_event::{Record, Timestamp};
 use serde_json::Value;
 
@@ -60,9 +60,9 @@ fn parse(case: &Value) -> (Record, Vec<u8>) {
     let received = Timestamp(nanoseconds(case["recv_time"].as_str().unwrap()));
     let counted = case["framing"] == "octet-counted";
     let framing = if counted {
-        Framing::Auto
+        StreamFraming::Auto
     } else {
-        Framing::Newline
+        StreamFraming::Newline
     };
     let mut records = Vec::new();
     let mut decoder = FrameDecoder::new(framing, 65536);
@@ -70,7 +70,7 @@ fn parse(case: &Value) -> (Record, Vec<u8>) {
         records.push(Record::unparsed(frame.span, received, 0, frame.anomalies));
     });
     let mut record = records[0];
-    Parser::new(Zone::utc()).parse(&bytes, &mut record);
+    SyslogParser::new(Zone::utc()).parse(&bytes, &mut record);
     (record, bytes)
 }
 

@@ -9,30 +9,30 @@ use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use inrush_pipeline::Admin;
-use inrush_pipeline::explain::RECORD_BYTES_MAX;
+use inrush_inspect::explain::RECORD_BYTES_MAX;
 use inrush_pipeline::quarantine::QuarantineQuery;
+use inrush_status::Admin;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::auth::Access;
-use crate::flow::Hub;
+use crate::auth::AccessControl;
+use crate::flow::SnapshotHub;
 use crate::metrics;
-use crate::serve::Stay;
-use crate::tls::Tls;
+use crate::serve::StreamProgress;
+use crate::tls::ListenerTls;
 
 #[derive(Clone)]
-struct Door {
+struct ApiState {
     admin: Arc<dyn Admin>,
     /// Held while a reload runs; a second one is told so instead of waiting.
     reloading: Arc<Mutex<()>>,
-    hub: Hub,
+    hub: SnapshotHub,
 }
 
 /// The whole API over `admin`.
-pub(crate) fn router(admin: Arc<dyn Admin>, hub: Hub) -> Router {
-    let door = Door {
+pub(crate) fn router(admin: Arc<dyn Admin>, hub: SnapshotHub) -> Router {
+    let door = ApiState {
         admin,
         reloading: Arc::new(Mutex::new(())),
         hub,
@@ -88,7 +88,7 @@ async fn alive() -> Response {
     Json(json!({ "alive": true })).into_response()
 }
 
-async fn health(State(door): State<Door>) -> Response {
+async fn health(State(door): State<ApiState>) -> Response {
     let health = door.admin.health();
     let status = if health.healthy {
         StatusCode::OK
@@ -99,9 +99,9 @@ async fn health(State(door): State<Door>) -> Response {
 }
 
 async fn scrape(
-    State(door): State<Door>,
-    Extension(access): Extension<Arc<Access>>,
-    Extension(tls): Extension<Option<Arc<Tls>>>,
+    State(door): State<ApiState>,
+    Extension(access): Extension<Arc<AccessControl>>,
+    Extension(tls): Extension<Option<Arc<ListenerTls>>>,
 ) -> Response {
     let mut samples = door.admin.metrics();
     samples.extend(access.metrics());
@@ -110,43 +110,46 @@ async fn scrape(
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response()
 }
 
-async fn ledger(State(door): State<Door>) -> Response {
+async fn ledger(State(door): State<ApiState>) -> Response {
     Json(door.admin.ledger()).into_response()
 }
 
-async fn sources(State(door): State<Door>) -> Json<Value> {
+async fn sources(State(door): State<ApiState>) -> Json<Value> {
     Json(json!({ "sources": door.admin.sources() }))
 }
 
-async fn destinations(State(door): State<Door>) -> Json<Value> {
+async fn destinations(State(door): State<ApiState>) -> Json<Value> {
     Json(json!({ "destinations": door.admin.destinations() }))
 }
 
-async fn senders(State(door): State<Door>) -> Response {
+async fn senders(State(door): State<ApiState>) -> Response {
     Json(door.admin.senders()).into_response()
 }
 
-async fn flow(State(door): State<Door>) -> Response {
+async fn flow(State(door): State<ApiState>) -> Response {
     door.hub.snapshot().await
 }
 
-async fn flow_stream(State(door): State<Door>, Extension(stay): Extension<Stay>) -> Response {
+async fn flow_stream(
+    State(door): State<ApiState>,
+    Extension(stay): Extension<StreamProgress>,
+) -> Response {
     door.hub.stream(stay)
 }
 
 /// As which source a record is to be read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AsSource {
+struct SourceParams {
     source: Option<String>,
 }
 
 async fn explain(
-    State(door): State<Door>,
-    query: Result<Query<AsSource>, QueryRejection>,
+    State(door): State<ApiState>,
+    query: Result<Query<SourceParams>, QueryRejection>,
     record: Result<Bytes, BytesRejection>,
 ) -> Response {
-    let Query(AsSource { source }) = match query {
+    let Query(SourceParams { source }) = match query {
         Ok(query) => query,
         Err(error) => return problem(StatusCode::BAD_REQUEST, &error.body_text()),
     };
@@ -165,7 +168,7 @@ async fn explain(
 }
 
 /// Asks every rule about every sample, so it runs beside the one thread.
-async fn unrecognised(State(door): State<Door>) -> Response {
+async fn unrecognised(State(door): State<ApiState>) -> Response {
     let work = tokio::task::spawn_blocking(move || door.admin.unknown());
     match work.await {
         Ok(kinds) => Json(json!({ "unknown": kinds })).into_response(),
@@ -174,7 +177,10 @@ async fn unrecognised(State(door): State<Door>) -> Response {
 }
 
 /// Reads files, so it runs beside the one thread: a scrape does not wait for it.
-async fn reload(State(door): State<Door>, Extension(access): Extension<Arc<Access>>) -> Response {
+async fn reload(
+    State(door): State<ApiState>,
+    Extension(access): Extension<Arc<AccessControl>>,
+) -> Response {
     let Ok(one_at_a_time) = Arc::clone(&door.reloading).try_lock_owned() else {
         return problem(StatusCode::CONFLICT, "a reload is running");
     };
@@ -202,13 +208,13 @@ async fn reload(State(door): State<Door>, Extension(access): Extension<Arc<Acces
     }
 }
 
-type Asked = Result<Query<QuarantineQuery>, QueryRejection>;
+type QuarantineParams = Result<Query<QuarantineQuery>, QueryRejection>;
 
-async fn quarantine(State(door): State<Door>, query: Asked) -> Response {
+async fn quarantine(State(door): State<ApiState>, query: QuarantineParams) -> Response {
     asked(door, query, |admin, query| admin.quarantine(query)).await
 }
 
-async fn replay(State(door): State<Door>, query: Asked) -> Response {
+async fn replay(State(door): State<ApiState>, query: QuarantineParams) -> Response {
     let replay = |admin: &dyn Admin, query: &QuarantineQuery| admin.replay(query);
     match unchosen(&query) {
         true => problem(StatusCode::BAD_REQUEST, UNCHOSEN),
@@ -216,7 +222,7 @@ async fn replay(State(door): State<Door>, query: Asked) -> Response {
     }
 }
 
-async fn drop_quarantined(State(door): State<Door>, query: Asked) -> Response {
+async fn drop_quarantined(State(door): State<ApiState>, query: QuarantineParams) -> Response {
     let drop = |admin: &dyn Admin, query: &QuarantineQuery| {
         let dropped = admin.drop_quarantined(query)?;
         Ok(json!({ "dropped": dropped }))
@@ -230,14 +236,14 @@ async fn drop_quarantined(State(door): State<Door>, query: Asked) -> Response {
 const UNCHOSEN: &str = "which entries? destination, reason, id or since, or all=true";
 
 /// True if a change names no entries: a forgotten condition must not mean all.
-fn unchosen(query: &Asked) -> bool {
+fn unchosen(query: &QuarantineParams) -> bool {
     query.as_ref().is_ok_and(|Query(query)| !query.is_chosen())
 }
 
 /// Answers from files, so it runs beside the one thread: a scrape does not wait for it.
 async fn asked<T: Serialize + Send + 'static>(
-    door: Door,
-    query: Asked,
+    door: ApiState,
+    query: QuarantineParams,
     work: impl FnOnce(&dyn Admin, &QuarantineQuery) -> Result<T, String> + Send + 'static,
 ) -> Response {
     let query = match query {

@@ -3,7 +3,7 @@
 //!
 //! A snapshot is gathered on a thread of its own, made into text once, and shared by all readers.
 //! The thread sleeps until somebody asks. A reader that is slow skips snapshots: nothing is queued
-//! for it, and when it reads nothing at all for [`Limits::connection`] it is cut off.
+//! for it, and when it reads nothing at all for [`ServerLimits::connection`] it is cut off.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use inrush_pipeline::Admin;
+use inrush_status::Admin;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::api::problem;
-use crate::serve::{Limits, Stay};
+use crate::serve::{ServerLimits, StreamProgress};
 
 /// Longest wait for a snapshot: a reload holds it up while it waits for a destination to end.
 const GATHER_MAX: Duration = Duration::from_secs(15);
@@ -29,7 +29,7 @@ const HELLO: &[u8] = b"retry: 1000\n\n";
 
 /// The latest snapshot, made into text.
 #[derive(Clone)]
-struct Told {
+struct EncodedSnapshot {
     json: Bytes,
     /// The same as a message of the stream.
     message: Bytes,
@@ -37,19 +37,19 @@ struct Told {
 }
 
 #[derive(Default)]
-struct Asked {
+struct GatherFlags {
     wanted: bool,
     stopped: bool,
 }
 
 /// State shared by the gathering thread and those who ask.
-struct Bell {
-    asked: Mutex<Asked>,
+struct GatherSignal {
+    asked: Mutex<GatherFlags>,
     rung: Condvar,
 }
 
-impl Bell {
-    fn asked(&self) -> MutexGuard<'_, Asked> {
+impl GatherSignal {
+    fn asked(&self) -> MutexGuard<'_, GatherFlags> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,7 @@ impl Bell {
         }
     }
 
-    fn ring(&self, change: impl FnOnce(&mut Asked)) {
+    fn ring(&self, change: impl FnOnce(&mut GatherFlags)) {
         change(&mut self.asked());
         self.rung.notify_one();
     }
@@ -89,17 +89,17 @@ impl Bell {
 
 /// Gathers snapshots for all who ask.
 #[derive(Clone)]
-pub(crate) struct Hub {
-    bell: Arc<Bell>,
-    told: watch::Receiver<Option<Told>>,
+pub(crate) struct SnapshotHub {
+    bell: Arc<GatherSignal>,
+    told: watch::Receiver<Option<EncodedSnapshot>>,
     readers: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
-    limits: Limits,
+    limits: ServerLimits,
 }
 
 /// The thread that gathers. Dropping it ends the thread.
 pub(crate) struct Gatherer {
-    bell: Arc<Bell>,
+    bell: Arc<GatherSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -120,10 +120,10 @@ impl Drop for Gatherer {
 /// The thread cannot be started.
 pub(crate) fn start(
     admin: Arc<dyn Admin>,
-    limits: Limits,
+    limits: ServerLimits,
     stopped: watch::Receiver<bool>,
-) -> std::io::Result<(Hub, Gatherer)> {
-    let bell = Arc::new(Bell {
+) -> std::io::Result<(SnapshotHub, Gatherer)> {
+    let bell = Arc::new(GatherSignal {
         asked: Mutex::default(),
         rung: Condvar::new(),
     });
@@ -138,7 +138,7 @@ pub(crate) fn start(
                 teller.send_replace(tell(&*admin));
             }
         })?;
-    let hub = Hub {
+    let hub = SnapshotHub {
         bell: Arc::clone(&bell),
         told,
         readers: Arc::new(Semaphore::new(limits.flow_readers)),
@@ -149,7 +149,7 @@ pub(crate) fn start(
     Ok((hub, Gatherer { bell, thread }))
 }
 
-fn tell(admin: &dyn Admin) -> Option<Told> {
+fn tell(admin: &dyn Admin) -> Option<EncodedSnapshot> {
     let json = match serde_json::to_vec(&admin.flow()) {
         Ok(json) => json,
         Err(error) => {
@@ -158,7 +158,7 @@ fn tell(admin: &dyn Admin) -> Option<Told> {
         }
     };
     let message = [b"data: ", &json[..], b"\n\n"].concat();
-    Some(Told {
+    Some(EncodedSnapshot {
         json: json.into(),
         message: message.into(),
         at: Instant::now(),
@@ -166,16 +166,16 @@ fn tell(admin: &dyn Admin) -> Option<Told> {
 }
 
 /// One who looks.
-struct Reader {
-    hub: Hub,
-    told: watch::Receiver<Option<Told>>,
-    stay: Stay,
+struct SnapshotSubscriber {
+    hub: SnapshotHub,
+    told: watch::Receiver<Option<EncodedSnapshot>>,
+    stay: StreamProgress,
     /// First message, which it gets at once; `None` once it was taken.
     greeting: Option<Bytes>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Reader {
+impl SnapshotSubscriber {
     /// The next message; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         self.stay.gets_on();
@@ -197,9 +197,12 @@ impl Reader {
     }
 }
 
-impl Hub {
+impl SnapshotHub {
     /// The latest snapshot, if it is too young for a new one.
-    fn fresh(&self, told: &mut watch::Receiver<Option<Told>>) -> Option<Told> {
+    fn fresh(
+        &self,
+        told: &mut watch::Receiver<Option<EncodedSnapshot>>,
+    ) -> Option<EncodedSnapshot> {
         let latest = told.borrow_and_update().clone();
         latest.filter(|told| told.at.elapsed() < self.limits.flow_every)
     }
@@ -226,7 +229,7 @@ impl Hub {
     }
 
     /// A snapshot a second, as server-sent events.
-    pub(crate) fn stream(&self, stay: Stay) -> Response {
+    pub(crate) fn stream(&self, stay: StreamProgress) -> Response {
         let Ok(permit) = Arc::clone(&self.readers).try_acquire_owned() else {
             let readers = self.limits.flow_readers;
             return problem(
@@ -239,7 +242,7 @@ impl Hub {
             Some(told) => [HELLO, &told.message].concat().into(),
             None => Bytes::from_static(HELLO),
         };
-        let reader = Reader {
+        let reader = SnapshotSubscriber {
             hub: self.clone(),
             told,
             stay,

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::api::problem;
 use crate::assets::{self, Asset};
-use crate::auth::{self, Access, LOGIN_PATH, Refused, SESSION_PATH};
+use crate::auth::{self, AccessControl, AuthRejection, LOGIN_PATH, SESSION_PATH};
 use crate::guard;
 
 /// Headers of every answer, for a browser: keep nothing (unless it says otherwise itself), guess no
@@ -39,22 +39,22 @@ const HEALTH_PATH: &str = "/healthz";
 const ALIVE_PATH: &str = "/livez";
 
 #[derive(Clone)]
-struct Front {
-    access: Arc<Access>,
+struct MiddlewareState {
+    access: Arc<AccessControl>,
     assets: &'static [Asset],
     /// True if we listen on a loopback address: see [`guard`].
     loopback: bool,
 }
 
 /// The whole server: the page and the login beside `api`, and the watchman before all of them.
-/// Every request carries the [`Access`] as an extension.
+/// Every request carries the [`AccessControl`] as an extension.
 pub(crate) fn router(
     api: Router,
-    access: Arc<Access>,
+    access: Arc<AccessControl>,
     assets: &'static [Asset],
     loopback: bool,
 ) -> Router {
-    let front = Front {
+    let front = MiddlewareState {
         access: Arc::clone(&access),
         assets,
         loopback,
@@ -66,7 +66,7 @@ pub(crate) fn router(
 }
 
 /// Refuses who may not pass, and dresses the answer.
-async fn watchman(State(front): State<Front>, request: Request, next: Next) -> Response {
+async fn watchman(State(front): State<MiddlewareState>, request: Request, next: Next) -> Response {
     let mut answer = front.pass(request, next).await;
     for (name, value) in BROWSER_HEADERS {
         let headers = answer.headers_mut();
@@ -77,12 +77,12 @@ async fn watchman(State(front): State<Front>, request: Request, next: Next) -> R
     answer
 }
 
-impl Front {
+impl MiddlewareState {
     async fn pass(&self, request: Request, next: Next) -> Response {
         let (method, headers) = (request.method(), request.headers());
         let path = request.uri().path();
         let page = self.is_page(path);
-        let target = guard::Target { path, page };
+        let target = guard::RequestTarget { path, page };
         let asks = self.access.asks();
         if let Err(why) = guard::check(method, target, headers, self.loopback, asks) {
             return problem(StatusCode::FORBIDDEN, why);
@@ -108,7 +108,7 @@ impl Front {
 
     /// Answers a stranger: the page, the login, that the process lives, and in one word whether all
     /// is well.
-    async fn outside(&self, refused: Refused, request: Request, next: Next) -> Response {
+    async fn outside(&self, refused: AuthRejection, request: Request, next: Next) -> Response {
         let path = request.uri().path();
         if path == HEALTH_PATH {
             return in_one_word(next.run(request).await);
@@ -128,14 +128,14 @@ fn in_one_word(answer: Response) -> Response {
     (answer.status(), Json(json!({ "healthy": healthy }))).into_response()
 }
 
-fn turned_away(refused: Refused) -> Response {
+fn turned_away(refused: AuthRejection) -> Response {
     match refused {
-        Refused::Stranger => {
+        AuthRejection::Stranger => {
             let words = "log in, or send `Authorization: Bearer TOKEN`";
             let scheme = [(header::WWW_AUTHENTICATE, "Bearer")];
             (scheme, problem(StatusCode::UNAUTHORIZED, words)).into_response()
         }
-        Refused::Forged => problem(
+        AuthRejection::Forged => problem(
             StatusCode::FORBIDDEN,
             "the x-inrush-csrf header of this session is missing: reload the page",
         ),

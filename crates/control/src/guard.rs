@@ -28,11 +28,11 @@ use std::net::{IpAddr, Ipv6Addr};
 use axum::http::{HeaderMap, HeaderName, Method, header};
 
 /// Reason that a request is refused, in words for the answer.
-pub(crate) type Refusal = &'static str;
+pub(crate) type RefusalReason = &'static str;
 
-const FOREIGN: Refusal = "a request from a page of another site";
-const ORIGIN: Refusal = "an Origin that is not this page's own";
-const TYPED: Refusal =
+const FOREIGN: RefusalReason = "a request from a page of another site";
+const ORIGIN: RefusalReason = "an Origin that is not this page's own";
+const TYPED: RefusalReason =
     "a search that a browser was sent to by an address: use the dashboard, or curl";
 
 /// Paths below which a request costs more than a look at counters.
@@ -47,7 +47,7 @@ const COSTLY: [&str; 6] = [
 
 /// Target of a request, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Target<'a> {
+pub(crate) struct RequestTarget<'a> {
     /// The path of the request.
     pub(crate) path: &'a str,
     /// True if it is the dashboard or one of its files.
@@ -58,11 +58,11 @@ pub(crate) struct Target<'a> {
 /// a session or token is asked for.
 pub(crate) fn check(
     method: &Method,
-    target: Target<'_>,
+    target: RequestTarget<'_>,
     headers: &HeaderMap,
     loopback: bool,
     asks: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), RefusalReason> {
     let host = text(headers, header::HOST);
     if loopback && !asks && !host.is_none_or(is_address_or_localhost) {
         return Err("this Host is not an address of this machine: ask for 127.0.0.1 or localhost");
@@ -92,7 +92,11 @@ const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Checks a request by what the browser says of the page behind it (`Sec-Fetch-*`).
-fn by_site(reads: bool, target: Target<'_>, headers: &HeaderMap) -> Result<(), Refusal> {
+fn by_site(
+    reads: bool,
+    target: RequestTarget<'_>,
+    headers: &HeaderMap,
+) -> Result<(), RefusalReason> {
     let navigates = text(headers, MODE) == Some("navigate");
     // A frame, an object and a plugin navigate too.
     let as_document = text(headers, DEST).is_none_or(|dest| dest == "document");
@@ -150,11 +154,11 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    const LEDGER: Target<'_> = Target {
+    const LEDGER: RequestTarget<'_> = RequestTarget {
         path: "/api/v1/ledger",
         page: false,
     };
-    const PAGE: Target<'_> = Target {
+    const PAGE: RequestTarget<'_> = RequestTarget {
         path: "/",
         page: true,
     };
@@ -244,7 +248,7 @@ mod tests {
                 ("sec-fetch-dest", dest),
             ]);
             for path in paths {
-                let target = Target { path, page: false };
+                let target = RequestTarget { path, page: false };
                 for method in [Method::GET, Method::HEAD, Method::POST, Method::OPTIONS] {
                     for (loopback, asks) in [(true, false), (true, true), (false, true)] {
                         let verdict = check(&method, target, &headers, loopback, asks);
@@ -267,7 +271,7 @@ mod tests {
                 ("sec-fetch-mode", mode),
                 ("sec-fetch-dest", "empty"),
             ]);
-            let target = Target { path, page: false };
+            let target = RequestTarget { path, page: false };
             check(&Method::GET, target, &headers, true, false).is_ok()
         };
         for path in ["/api/v1/sql", "/api/v1/export", "/api/v1/ledger"] {

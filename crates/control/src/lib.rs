@@ -9,9 +9,9 @@
 //! * Where a password or a token is configured, nothing is told to those without one (`auth/`).
 //!
 //! # Limits
-//! [`Limits`] bounds connections, request heads and the time that a slow client may take, a TLS
-//! handshake included. The only request bodies that are read are that of a login, up to 8 KiB, and
-//! a record to be explained, up to 64 KiB.
+//! [`ServerLimits`] bounds connections, request heads and the time that a slow client may take, a
+//! TLS handshake included. The only request bodies that are read are that of a login, up to 8 KiB,
+//! and a record to be explained, up to 64 KiB.
 //!
 //! # Endpoints
 //! `GET /livez /healthz /metrics /api/v1/ledger /api/v1/sources /api/v1/destinations`
@@ -42,26 +42,27 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use assets::Asset;
-use auth::Access;
 use axum::Extension;
-use inrush_pipeline::Admin;
-use inrush_pipeline::config::{AdminOptions, HashingError};
+use inrush_config::{AdminOptions, HashingError};
+use inrush_status::Admin;
 use inrush_transport::tls::TlsError;
-use tls::Tls;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-pub use search::{Question, Replies, Searcher};
-pub use serve::Limits;
+use assets::Asset;
+use auth::AccessControl;
+use tls::ListenerTls;
+
+pub use search::{SearchQuery, SearchReplies, Searcher};
+pub use serve::ServerLimits;
 
 /// A running admin API. Dropping it stops it.
-pub struct Server {
+pub struct AdminServer {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
     _gatherer: flow::Gatherer,
-    access: Arc<Access>,
+    access: Arc<AccessControl>,
     admin: Arc<dyn Admin>,
 }
 
@@ -93,8 +94,8 @@ pub fn start(
     options: &AdminOptions,
     admin: Arc<dyn Admin>,
     searcher: Option<Arc<dyn Searcher>>,
-) -> Result<Server, StartError> {
-    start_within(options, admin, searcher, Limits::default())
+) -> Result<AdminServer, StartError> {
+    start_within(options, admin, searcher, ServerLimits::default())
 }
 
 /// [`start`] with limits of the caller's choice.
@@ -105,8 +106,8 @@ pub fn start_within(
     options: &AdminOptions,
     admin: Arc<dyn Admin>,
     searcher: Option<Arc<dyn Searcher>>,
-    limits: Limits,
-) -> Result<Server, StartError> {
+    limits: ServerLimits,
+) -> Result<AdminServer, StartError> {
     open(options, admin, searcher, limits, assets::BUILT_IN)
 }
 
@@ -115,10 +116,10 @@ fn open(
     options: &AdminOptions,
     admin: Arc<dyn Admin>,
     searcher: Option<Arc<dyn Searcher>>,
-    limits: Limits,
+    limits: ServerLimits,
     assets: &'static [Asset],
-) -> Result<Server, StartError> {
-    let tls = options.tls.as_ref().map(Tls::load).transpose()?;
+) -> Result<AdminServer, StartError> {
+    let tls = options.tls.as_ref().map(ListenerTls::load).transpose()?;
     let tls = tls.map(Arc::new);
     let bound = |source| StartError::Address {
         address: options.listen.0,
@@ -128,7 +129,7 @@ fn open(
     listener.set_nonblocking(true).map_err(bound)?;
     let address = listener.local_addr().map_err(bound)?;
     let runtime = runtime().map_err(bound)?;
-    let access = Arc::new(Access::new(options, address.port(), limits.body)?);
+    let access = Arc::new(AccessControl::new(options, address.port(), limits.body)?);
     let loopback = options.listen.is_loopback();
     let (stop, stopped) = watch::channel(false);
     let (flow, gatherer) =
@@ -149,7 +150,7 @@ fn open(
             runtime.shutdown_background();
         })
         .map_err(bound)?;
-    Ok(Server {
+    Ok(AdminServer {
         address,
         stop,
         thread: Some(thread),
@@ -169,13 +170,13 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 /// Lets the door follow the configuration that runs now.
-fn renew(access: &Access, admin: &dyn Admin) {
+fn renew(access: &AccessControl, admin: &dyn Admin) {
     if let Err(error) = access.renew(&admin.admin_options()) {
         tracing::error!(%error, "admin: the old password and tokens stay in use");
     }
 }
 
-impl Server {
+impl AdminServer {
     /// The address really bound, with its port where the configuration left it to the kernel.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
@@ -187,7 +188,8 @@ impl Server {
         renew(&self.access, &*self.admin);
     }
 
-    /// Takes no new connection, lets requests in hand finish within [`Limits::stop`], and ends.
+    /// Takes no new connection, lets requests in hand finish within [`ServerLimits::stop`], and
+    /// ends.
     pub fn stop(mut self) {
         self.end();
     }
@@ -202,7 +204,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for AdminServer {
     fn drop(&mut self) {
         self.end();
     }

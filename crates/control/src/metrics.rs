@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
+use inrush_event::MetricSample;
 use inrush_event::{Metric, MetricKind};
-use inrush_pipeline::Sample;
 
 /// The `Content-Type` of the page.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The page: each metric of the catalogue that has a sample, in the catalogue's order, its HELP
 /// and TYPE once, then its samples.
-pub(crate) fn render(samples: &[Sample]) -> String {
+pub(crate) fn render(samples: &[MetricSample]) -> String {
     let mut page = String::with_capacity(samples.len() * 96);
     for metric in Metric::ALL {
         let mut own = samples
@@ -38,7 +38,7 @@ fn head(page: &mut String, metric: Metric) {
     let _ = write!(page, "\n# TYPE {name} {kind}\n");
 }
 
-fn line(page: &mut String, sample: &Sample) {
+fn line(page: &mut String, sample: &MetricSample) {
     page.push_str(sample.metric.name());
     for (i, (name, value)) in sample.labels.iter().enumerate() {
         page.push(if i == 0 { '{' } else { ',' });
@@ -80,9 +80,9 @@ fn escape(page: &mut String, text: &str, quoted: bool) {
 mod tests {
     use super::*;
 
-    fn sample(metric: Metric, labels: &[(&'static str, &str)], value: f64) -> Sample {
+    fn sample(metric: Metric, labels: &[(&'static str, &str)], value: f64) -> MetricSample {
         let labels = labels.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
-        Sample {
+        MetricSample {
             metric,
             labels,
             value,

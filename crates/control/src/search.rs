@@ -2,7 +2,7 @@
 //!
 //! The answers come from a [`Searcher`], which the binary brings: this room knows neither files nor
 //! engines. Each is written as it comes, one JSON object a line; a reader that goes away ends its
-//! search, one that reads nothing for [`Limits::connection`](crate::Limits) is cut off.
+//! search, one that reads nothing for [`ServerLimits::connection`](crate::ServerLimits) is cut off.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,13 +17,13 @@ use axum::routing::get;
 use axum::{Json, Router};
 use futures_util::{Stream, StreamExt};
 use inrush_event::Timestamp;
-use inrush_store::query::when;
-use inrush_store::reply::{Failure, Reply};
+use inrush_query::when;
+use inrush_store::reply::{SearchError, SearchReply};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::problem;
-use crate::serve::Stay;
+use crate::serve::StreamProgress;
 
 mod export;
 
@@ -36,11 +36,11 @@ const BUCKETS_DEFAULT: u32 = 60;
 const SINCE_DEFAULT: &str = "15m";
 
 /// An answer, as it comes.
-pub type Replies = Pin<Box<dyn Stream<Item = Reply> + Send>>;
+pub type SearchReplies = Pin<Box<dyn Stream<Item = SearchReply> + Send>>;
 
 /// A question in the query language.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Question {
+pub struct SearchQuery {
     /// As it was typed.
     pub query: String,
     /// The earliest time, in nanoseconds since 1970; [`i64::MIN`] for no bound.
@@ -63,25 +63,25 @@ pub trait Searcher: Send + Sync {
     ///
     /// # Errors
     /// The query cannot be read, or there is no store.
-    fn search(&self, question: Question) -> Result<Replies, Failure>;
+    fn search(&self, question: SearchQuery) -> Result<SearchReplies, SearchError>;
 
     /// Answers a statement in SQL over the table `events`, with so many rows at most.
     ///
     /// # Errors
     /// There is no store. What is wrong with the statement is in the answer.
-    fn sql(&self, statement: &str, limit: u64) -> Result<Replies, Failure>;
+    fn sql(&self, statement: &str, limit: u64) -> Result<SearchReplies, SearchError>;
 
     /// Every event from now on that meets a query without functions. What the reader is too slow
     /// for is left out and counted, as `matched` of an `end` that is followed by more.
     ///
     /// # Errors
     /// As for [`Self::search`].
-    fn tail(&self, query: &str) -> Result<Replies, Failure>;
+    fn tail(&self, query: &str) -> Result<SearchReplies, SearchError>;
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct SearchParams {
     #[serde(default)]
     q: String,
     since: Option<String>,
@@ -89,22 +89,22 @@ struct Asked {
     limit: Option<u64>,
     buckets: Option<u32>,
     store: Option<String>,
-    format: Option<export::Format>,
+    format: Option<export::ExportFormat>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedSql {
+struct SqlParams {
     q: String,
     limit: Option<u64>,
 }
 
-type Shared = Arc<dyn Searcher>;
+type SharedSearcher = Arc<dyn Searcher>;
 
 /// Parameters of the address, or the answer that says what is wrong there.
-struct Of<T>(T);
+struct ValidQuery<T>(T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Of<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ValidQuery<T> {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
@@ -116,7 +116,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Of<T> {
 }
 
 /// The endpoints, below `/api/v1`.
-pub(crate) fn router(searcher: Shared) -> Router {
+pub(crate) fn router(searcher: SharedSearcher) -> Router {
     Router::new()
         .route("/api/v1/search", get(search))
         .route("/api/v1/sql", get(sql))
@@ -125,14 +125,14 @@ pub(crate) fn router(searcher: Shared) -> Router {
         .with_state(searcher)
 }
 
-impl Asked {
-    fn question(self, limit: u64, whole: bool) -> Result<Question, Failure> {
+impl SearchParams {
+    fn question(self, limit: u64, whole: bool) -> Result<SearchQuery, SearchError> {
         let now = Timestamp::now().0;
         let time = |text: &str| {
-            when::time(text, now).ok_or_else(|| Failure {
+            when::time(text, now).ok_or_else(|| SearchError {
                 message: format!("{text:?} is no time"),
                 hint: Some(when::TIMES.to_owned()),
-                ..Failure::default()
+                ..SearchError::default()
             })
         };
         let since = self.since.as_deref().unwrap_or(SINCE_DEFAULT);
@@ -142,7 +142,7 @@ impl Asked {
             time(since)?
         };
         let to_ns = self.until.as_deref().map_or(Ok(i64::MAX), time)?;
-        Ok(Question {
+        Ok(SearchQuery {
             query: self.q,
             from_ns,
             to_ns,
@@ -159,9 +159,9 @@ impl Asked {
 }
 
 async fn search(
-    State(searcher): State<Shared>,
-    Extension(stay): Extension<Stay>,
-    Of(asked): Of<Asked>,
+    State(searcher): State<SharedSearcher>,
+    Extension(stay): Extension<StreamProgress>,
+    ValidQuery(asked): ValidQuery<SearchParams>,
 ) -> Response {
     let answer = asked
         .question(EVENTS_DEFAULT, true)
@@ -170,18 +170,18 @@ async fn search(
 }
 
 async fn sql(
-    State(searcher): State<Shared>,
-    Extension(stay): Extension<Stay>,
-    Of(asked): Of<AskedSql>,
+    State(searcher): State<SharedSearcher>,
+    Extension(stay): Extension<StreamProgress>,
+    ValidQuery(asked): ValidQuery<SqlParams>,
 ) -> Response {
     let limit = asked.limit.unwrap_or(u64::MAX);
     lines(searcher.sql(&asked.q, limit), stay)
 }
 
 async fn export(
-    State(searcher): State<Shared>,
-    Extension(stay): Extension<Stay>,
-    Of(asked): Of<Asked>,
+    State(searcher): State<SharedSearcher>,
+    Extension(stay): Extension<StreamProgress>,
+    ValidQuery(asked): ValidQuery<SearchParams>,
 ) -> Response {
     let format = asked.format.unwrap_or_default();
     let answer = asked
@@ -194,9 +194,9 @@ async fn export(
 }
 
 async fn tail(
-    State(searcher): State<Shared>,
-    Extension(stay): Extension<Stay>,
-    Of(asked): Of<Asked>,
+    State(searcher): State<SharedSearcher>,
+    Extension(stay): Extension<StreamProgress>,
+    ValidQuery(asked): ValidQuery<SearchParams>,
 ) -> Response {
     let replies = match searcher.tail(&asked.q) {
         Ok(replies) => replies,
@@ -205,15 +205,15 @@ async fn tail(
     let messages = replies.filter_map(move |reply| {
         stay.gets_on();
         let message = match &reply {
-            Reply::Event(event) => serde_json::to_string(event)
+            SearchReply::Event(event) => serde_json::to_string(event)
                 .ok()
                 .map(|json| format!("data: {json}\n\n")),
-            Reply::End(end) => Some(format!(
+            SearchReply::End(end) => Some(format!(
                 "event: lag\ndata: {{\"dropped\":{}}}\n\n",
                 end.matched
             )),
             // Nothing happened for a while: proxies and browsers see that somebody is there.
-            Reply::Progress(_) => Some(":\n\n".to_owned()),
+            SearchReply::Progress(_) => Some(":\n\n".to_owned()),
             _ => None,
         };
         std::future::ready(message.map(|text| Ok::<_, Infallible>(Bytes::from(text))))
@@ -223,7 +223,7 @@ async fn tail(
 }
 
 /// An answer as lines of JSON.
-fn lines(answer: Result<Replies, Failure>, stay: Stay) -> Response {
+fn lines(answer: Result<SearchReplies, SearchError>, stay: StreamProgress) -> Response {
     let replies = match answer {
         Ok(replies) => replies,
         Err(failure) => return refused(failure),
@@ -244,6 +244,6 @@ fn lines(answer: Result<Replies, Failure>, stay: Stay) -> Response {
     (kind, Body::from_stream(chunks)).into_response()
 }
 
-fn refused(failure: Failure) -> Response {
-    (StatusCode::BAD_REQUEST, Json(Reply::Error(failure))).into_response()
+fn refused(failure: SearchError) -> Response {
+    (StatusCode::BAD_REQUEST, Json(SearchReply::Error(failure))).into_response()
 }

@@ -4,8 +4,8 @@
 //! * A new connection gets a seat at once. Where none is free, the address that has most gives up
 //!   its oldest connection without a whole request: the stranger's half request, or a browser's
 //!   idle connection, which opens the next one by itself.
-//! * One address has at most [`crate::Limits::per_address`] seats; beyond them its own connections
-//!   make room, and nobody else's.
+//! * One address has at most [`crate::ServerLimits::per_address`] seats; beyond them its own
+//!   connections make room, and nobody else's.
 //! * A request in hand goes only where there is nothing else to give, and a stream never does.
 
 use std::collections::HashMap;
@@ -20,25 +20,25 @@ use axum::response::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::Notify;
 
-use crate::serve::Stay;
+use crate::serve::StreamProgress;
 
 /// A connection's seat.
-pub(crate) struct Seat {
+pub(crate) struct ClientSlot {
     ip: IpAddr,
     /// True if a request is in hand.
     busy: AtomicBool,
-    stay: Stay,
+    stay: StreamProgress,
     leave: Notify,
 }
 
-impl Seat {
+impl ClientSlot {
     /// Returns once the connection has to go.
     pub(crate) async fn taken_away(&self) {
         self.leave.notified().await;
     }
 
     /// By which an answer that streams keeps its connection.
-    pub(crate) fn stay(&self) -> Stay {
+    pub(crate) fn stay(&self) -> StreamProgress {
         self.stay.clone()
     }
 
@@ -53,14 +53,14 @@ impl Seat {
 }
 
 /// The seats of a server.
-pub(crate) struct Seats {
+pub(crate) struct ClientLimiter {
     /// The longest there first. Taken once a connection, never held across I/O.
-    all: Mutex<Vec<Arc<Seat>>>,
+    all: Mutex<Vec<Arc<ClientSlot>>>,
     most: usize,
     per_address: usize,
 }
 
-impl Seats {
+impl ClientLimiter {
     pub(crate) fn new(most: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self {
             all: Mutex::default(),
@@ -70,7 +70,7 @@ impl Seats {
     }
 
     /// A seat for a connection of `ip`; `None` if nobody can go.
-    pub(crate) fn take(self: &Arc<Self>, ip: IpAddr) -> Option<Taken> {
+    pub(crate) fn take(self: &Arc<Self>, ip: IpAddr) -> Option<SlotGuard> {
         let ip = network(ip);
         let mut all = self.lock();
         let own = all.iter().filter(|seat| seat.ip == ip).count();
@@ -84,26 +84,26 @@ impl Seats {
         if let Some(place) = place {
             all.remove(place).leave.notify_one();
         }
-        let seat = Arc::new(Seat {
+        let seat = Arc::new(ClientSlot {
             ip,
             busy: AtomicBool::new(false),
-            stay: Stay::default(),
+            stay: StreamProgress::default(),
             leave: Notify::new(),
         });
         all.push(Arc::clone(&seat));
-        Some(Taken {
+        Some(SlotGuard {
             seats: Arc::clone(self),
             seat,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<ClientSlot>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The address that has most seats.
-fn busiest(all: &[Arc<Seat>]) -> Option<IpAddr> {
+fn busiest(all: &[Arc<ClientSlot>]) -> Option<IpAddr> {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
     for seat in all {
         *counts.entry(seat.ip).or_default() += 1;
@@ -114,8 +114,8 @@ fn busiest(all: &[Arc<Seat>]) -> Option<IpAddr> {
 
 /// Index of the seat that an address gives up: its oldest without a request in hand; else its
 /// oldest with one, unless it streams.
-fn leaver_of(all: &[Arc<Seat>], ip: IpAddr) -> Option<usize> {
-    let find = |wanted: &dyn Fn(&Seat) -> bool| {
+fn leaver_of(all: &[Arc<ClientSlot>], ip: IpAddr) -> Option<usize> {
+    let find = |wanted: &dyn Fn(&ClientSlot) -> bool| {
         let mut seats = all.iter();
         seats.position(|seat| seat.ip == ip && wanted(seat))
     };
@@ -124,7 +124,7 @@ fn leaver_of(all: &[Arc<Seat>], ip: IpAddr) -> Option<usize> {
 
 /// Index of the seat that is given up where none is left: one of the address that has most; else
 /// anybody's oldest without a request in hand.
-fn leaver(all: &[Arc<Seat>]) -> Option<usize> {
+fn leaver(all: &[Arc<ClientSlot>]) -> Option<usize> {
     let of_busiest = busiest(all).and_then(|ip| leaver_of(all, ip));
     of_busiest.or_else(|| all.iter().position(|seat| seat.is_waiting()))
 }
@@ -138,12 +138,12 @@ fn network(ip: IpAddr) -> IpAddr {
 }
 
 /// A seat for as long as it is not dropped.
-pub(crate) struct Taken {
-    seats: Arc<Seats>,
-    pub(crate) seat: Arc<Seat>,
+pub(crate) struct SlotGuard {
+    seats: Arc<ClientLimiter>,
+    pub(crate) seat: Arc<ClientSlot>,
 }
 
-impl Drop for Taken {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         let mut all = self.seats.lock();
         all.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
@@ -151,30 +151,30 @@ impl Drop for Taken {
 }
 
 /// Has the seat wait for the next request once the answer has gone.
-pub(crate) fn until_answered(answer: Response, seat: Arc<Seat>) -> Response {
-    let inner = Answering(seat);
+pub(crate) fn until_answered(answer: Response, seat: Arc<ClientSlot>) -> Response {
+    let inner = BusyGuard(seat);
     answer.map(|body| {
-        Body::new(Answer {
+        Body::new(GuardedBody {
             body,
             _answering: inner,
         })
     })
 }
 
-struct Answering(Arc<Seat>);
+struct BusyGuard(Arc<ClientSlot>);
 
-impl Drop for Answering {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.busy.store(false, Relaxed);
     }
 }
 
-struct Answer {
+struct GuardedBody {
     body: Body,
-    _answering: Answering,
+    _answering: BusyGuard,
 }
 
-impl HttpBody for Answer {
+impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -205,12 +205,12 @@ mod tests {
 
     #[test]
     fn the_newest_comes_in_and_the_longest_without_a_request_goes() {
-        let seats = Seats::new(3, 3);
+        let seats = ClientLimiter::new(3, 3);
         let first = seats.take(ip(1)).unwrap();
         first.seat.begin();
         let (second, third) = (seats.take(ip(1)).unwrap(), seats.take(ip(2)).unwrap());
         let fourth = seats.take(ip(3)).unwrap();
-        let here = |taken: &Taken| {
+        let here = |taken: &SlotGuard| {
             seats
                 .lock()
                 .iter()
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn one_address_makes_room_for_itself_alone() {
-        let seats = Seats::new(8, 2);
+        let seats = ClientLimiter::new(8, 2);
         let other = seats.take(ip(9)).unwrap();
         let own: Vec<_> = (0..5).map(|_| seats.take(ip(1)).unwrap()).collect();
         let left = seats.lock().len();
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn an_address_whose_seats_all_stream_takes_no_other_ones() {
-        let seats = Seats::new(8, 2);
+        let seats = ClientLimiter::new(8, 2);
         let other = seats.take(ip(9)).unwrap();
         let streams = [seats.take(ip(1)).unwrap(), seats.take(ip(1)).unwrap()];
         for one in &streams {
@@ -248,13 +248,13 @@ mod tests {
             one.seat.stay().gets_on();
         }
         assert!(seats.take(ip(1)).is_none());
-        let here = |seat: &Arc<Seat>| Arc::ptr_eq(seat, &other.seat);
+        let here = |seat: &Arc<ClientSlot>| Arc::ptr_eq(seat, &other.seat);
         assert!(seats.lock().iter().any(here));
     }
 
     #[test]
     fn streams_stay() {
-        let seats = Seats::new(2, 2);
+        let seats = ClientLimiter::new(2, 2);
         let streams = [seats.take(ip(1)).unwrap(), seats.take(ip(1)).unwrap()];
         for one in &streams {
             one.seat.begin();

@@ -17,13 +17,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::auth::Peer;
-use crate::seats::{self, Seat, Seats};
-use crate::tls::Tls;
+use crate::auth::PeerAddress;
+use crate::seats::{self, ClientLimiter, ClientSlot};
+use crate::tls::ListenerTls;
 
 /// Bounds of what one client, and all of them together, may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at once; the next one takes the place of one that has no request in hand. A
     /// scraper and a dozen browsers need fewer than 64.
     pub connections: usize,
@@ -49,7 +49,7 @@ pub struct Limits {
     pub flow_readers: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 128,
@@ -68,11 +68,11 @@ impl Default for Limits {
 
 /// By which an answer that streams keeps its connection alive. It is an extension of every request.
 #[derive(Clone, Default)]
-pub(crate) struct Stay(Arc<AtomicU64>);
+pub(crate) struct StreamProgress(Arc<AtomicU64>);
 
-impl Stay {
+impl StreamProgress {
     /// A part of the answer was asked for, so the one before is on its way: the connection may live
-    /// for another [`Limits::connection`].
+    /// for another [`ServerLimits::connection`].
     pub(crate) fn gets_on(&self) {
         self.0.fetch_add(1, Relaxed);
     }
@@ -86,12 +86,13 @@ impl Stay {
 /// Pause after a failed accept (out of file descriptors): long enough not to spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts until `stopped` turns true, then waits for what is in hand, at most [`Limits::stop`].
+/// Accepts until `stopped` turns true, then waits for what is in hand, at most
+/// [`ServerLimits::stop`].
 pub(crate) async fn serve(
     listener: StdListener,
     app: Router,
-    tls: Option<Arc<Tls>>,
-    limits: Limits,
+    tls: Option<Arc<ListenerTls>>,
+    limits: ServerLimits,
     mut stopped: watch::Receiver<bool>,
 ) {
     let listener = match TcpListener::from_std(listener) {
@@ -101,7 +102,7 @@ pub(crate) async fn serve(
             return;
         }
     };
-    let seats = Seats::new(limits.connections, limits.per_address);
+    let seats = ClientLimiter::new(limits.connections, limits.per_address);
     let (in_hand, mut all_gone) = mpsc::channel::<()>(1);
     loop {
         let accepted = tokio::select! {
@@ -115,7 +116,7 @@ pub(crate) async fn serve(
         let Some(taken) = seats.take(from.ip()) else {
             continue;
         };
-        let (app, stopped, peer) = (app.clone(), stopped.clone(), Peer(from.ip()));
+        let (app, stopped, peer) = (app.clone(), stopped.clone(), PeerAddress(from.ip()));
         let (tls, in_hand) = (tls.clone(), in_hand.clone());
         tokio::spawn(async move {
             let seat = Arc::clone(&taken.seat);
@@ -144,11 +145,11 @@ pub(crate) async fn serve(
 /// Serves one connection. Its errors are the client's (gone, slow, no HTTP) and not worth a line.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
+    peer: PeerAddress,
     app: Router,
-    limits: Limits,
+    limits: ServerLimits,
     mut stopped: watch::Receiver<bool>,
-    seat: &Arc<Seat>,
+    seat: &Arc<ClientSlot>,
 ) {
     let stay = seat.stay();
     let (app, marker) = (TowerToHyperService::new(app), stay.clone());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use inrush_event::Metric;
-use inrush_pipeline::Sample;
+use inrush_event::MetricSample;
 use inrush_transport::config::TlsServerOptions;
 use inrush_transport::tls::{Refresh, ServerTls, TlsError};
 use tokio::net::TcpStream;
@@ -18,13 +18,13 @@ use tokio_rustls::server::TlsStream;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The certificate and key of the listener.
-pub(crate) struct Tls {
+pub(crate) struct ListenerTls {
     server: ServerTls,
     reloads: AtomicU64,
     failures: AtomicU64,
 }
 
-impl Tls {
+impl ListenerTls {
     /// Reads and checks the files.
     ///
     /// # Errors
@@ -75,13 +75,13 @@ impl Tls {
     }
 
     /// Samples of it for `/metrics`.
-    pub(crate) fn metrics(&self) -> Vec<Sample> {
-        let reloads = |result: &str, count: &AtomicU64| Sample {
+    pub(crate) fn metrics(&self) -> Vec<MetricSample> {
+        let reloads = |result: &str, count: &AtomicU64| MetricSample {
             metric: Metric::AdminTlsReloads,
             labels: vec![("result", result.to_owned())],
             value: count.load(Relaxed) as f64,
         };
-        let not_after = Sample {
+        let not_after = MetricSample {
             metric: Metric::AdminCertificateNotAfter,
             labels: Vec::new(),
             value: self.server.not_after() as f64,

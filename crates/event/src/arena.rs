@@ -14,11 +14,11 @@ const LARGE_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// a stream of megabytes then costs a translation every 2 MiB instead of every 4 KiB, and its
 /// pages are handed to a disk as one piece.
 pub struct Arena {
-    memory: Memory,
+    memory: ArenaMemory,
     len: usize,
 }
 
-enum Memory {
+enum ArenaMemory {
     Paged(MmapMut),
     Heap(Vec<u8>),
 }
@@ -28,7 +28,7 @@ impl Arena {
     /// heap, and begin anywhere.
     pub fn paged(len: usize) -> Self {
         let arena = Self::small_paged(len.next_multiple_of(LARGE_PAGE_BYTES));
-        if let Memory::Paged(map) = &arena.memory {
+        if let ArenaMemory::Paged(map) = &arena.memory {
             // A kernel without large pages refuses the advice, and small ones do as well.
             let _ = map.advise(Advice::HugePage);
         }
@@ -39,7 +39,7 @@ impl Arena {
     pub fn small_paged(len: usize) -> Self {
         match MmapMut::map_anon(len) {
             Ok(map) => Self {
-                memory: Memory::Paged(map),
+                memory: ArenaMemory::Paged(map),
                 len,
             },
             Err(_) => Self::from(vec![0; len]),
@@ -49,8 +49,8 @@ impl Arena {
     /// Bytes of memory that it takes, or may take.
     pub fn memory_bytes(&self) -> usize {
         match &self.memory {
-            Memory::Paged(map) => map.len(),
-            Memory::Heap(bytes) => bytes.capacity(),
+            ArenaMemory::Paged(map) => map.len(),
+            ArenaMemory::Heap(bytes) => bytes.capacity(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Default for Arena {
 impl From<Vec<u8>> for Arena {
     fn from(bytes: Vec<u8>) -> Self {
         let len = bytes.len();
-        let memory = Memory::Heap(bytes);
+        let memory = ArenaMemory::Heap(bytes);
         Self { memory, len }
     }
 }
@@ -74,8 +74,8 @@ impl Deref for Arena {
 
     fn deref(&self) -> &[u8] {
         match &self.memory {
-            Memory::Paged(map) => &map[..self.len],
-            Memory::Heap(bytes) => bytes,
+            ArenaMemory::Paged(map) => &map[..self.len],
+            ArenaMemory::Heap(bytes) => bytes,
         }
     }
 }
@@ -83,8 +83,8 @@ impl Deref for Arena {
 impl DerefMut for Arena {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.memory {
-            Memory::Paged(map) => &mut map[..self.len],
-            Memory::Heap(bytes) => bytes,
+            ArenaMemory::Paged(map) => &mut map[..self.len],
+            ArenaMemory::Heap(bytes) => bytes,
         }
     }
 }

@@ -6,93 +6,31 @@
 //! reference goes, the most recently used first, so that a hot worker writes into a warm cache.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    Arena, ClassId, ClassInfo, EventNames, Extra, Record, Span, Timestamp, crc32c_append, limits,
+    Arena, ClassId, ClassInfo, EventNames, Extra, Origin, Peer, Record, SourceInfo, Span,
+    Timestamp, crc32c_append, limits,
 };
 
-/// Protocol that carried an event to us.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Protocol {
-    /// RFC 5426.
-    Udp,
-    /// RFC 6587.
-    Tcp,
-    /// RFC 5425.
-    Tls,
-    /// RELP over TCP.
-    Relp,
-    /// RELP over TLS.
-    Relps,
-}
-
-impl Protocol {
-    /// The name used in output and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Relp => "relp",
-            Self::Relps => "relps",
-        }
-    }
-
-    /// True if TLS lies between it and the wire.
-    pub const fn is_tls(self) -> bool {
-        matches!(self, Self::Tls | Self::Relps)
-    }
-
-    /// True if every message of it is answered.
-    pub const fn is_relp(self) -> bool {
-        matches!(self, Self::Relp | Self::Relps)
-    }
-}
-
-/// Sender of a record: the address behind any PROXY header, and the door it came through.
-#[derive(Clone, PartialEq, Eq, Debug, Hash)]
-pub struct Peer {
-    /// The sender's address, IPv4-mapped IPv6 already unmapped.
-    pub ip: IpAddr,
-    /// Our port that it came to.
-    pub local_port: u16,
-    /// Protocol by which it came.
-    pub protocol: Protocol,
-    /// The name in its TLS certificate, which was verified; `None` where it showed none.
-    pub client: Option<Arc<str>>,
-}
-
-/// Name, index and sourcetype that every event of a source has in common.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SourceInfo {
-    /// The name in the configuration.
-    pub name: String,
-    /// The index of events that no rule sends elsewhere.
-    pub index: String,
-    /// The sourcetype of events that no rule recognised.
-    pub sourcetype: String,
-}
-
 #[derive(Default)]
-struct Buffers {
+struct BatchBuffers {
     /// Zeroed once, so that safe code can read into it.
     arena: Arena,
     records: Vec<Record>,
-    peers: Vec<Peer>,
-    /// Index of each one in `peers`; used only while filling.
-    peer_index: HashMap<Peer, u32>,
+    origins: Vec<Origin>,
+    /// Index of each one in `origins`; used only while filling.
+    origin_index: HashMap<Origin, u32>,
 }
 
-impl Buffers {
+impl BatchBuffers {
     fn new(arena: Arena) -> Self {
         Self {
             arena,
             records: Vec::new(),
-            peers: Vec::new(),
-            peer_index: HashMap::new(),
+            origins: Vec::new(),
+            origin_index: HashMap::new(),
         }
     }
 }
@@ -107,13 +45,13 @@ const IDLE_KEPT: usize = 8;
 /// batch.
 #[derive(Default)]
 pub struct BatchPool {
-    free: Mutex<Free>,
+    free: Mutex<FreeBuffers>,
 }
 
 #[derive(Default)]
-struct Free {
+struct FreeBuffers {
     /// The warmest last.
-    buffers: Vec<Buffers>,
+    buffers: Vec<BatchBuffers>,
     /// As few as there have been since the pool was last trimmed.
     least: usize,
     /// Number of free buffers kept at most; `None`: [`limits::POOL_FREE_BATCHES`].
@@ -135,7 +73,7 @@ impl BatchPool {
         message_bytes_max: usize,
     ) -> BatchBuilder {
         BatchBuilder {
-            buffers: Buffers::new(Arena::default()),
+            buffers: BatchBuffers::new(Arena::default()),
             longer: message_bytes_max.saturating_sub(limits::MESSAGE_BYTES_DEFAULT),
             filled: 0,
             sum: 0,
@@ -148,22 +86,22 @@ impl BatchPool {
     }
 
     /// At least so many bytes for a batch to be read into. What was there before is still there.
-    pub fn lend_bytes(self: &Arc<Self>, bytes: usize) -> Lent {
-        Lent {
+    pub fn lend_bytes(self: &Arc<Self>, bytes: usize) -> PooledMemory {
+        PooledMemory {
             buffers: self.take(bytes.saturating_sub(limits::ARENA_BYTES)),
             pool: Some(Arc::clone(self)),
         }
     }
 
-    fn free(&self) -> MutexGuard<'_, Free> {
+    fn free(&self) -> MutexGuard<'_, FreeBuffers> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Buffers whose arena is longer than usual by so many bytes.
-    fn take(&self, longer: usize) -> Buffers {
+    fn take(&self, longer: usize) -> BatchBuffers {
         if longer > 0 {
             // From the heap, which takes the pages that are filled.
-            return Buffers::new(vec![0; limits::ARENA_BYTES + longer].into());
+            return BatchBuffers::new(vec![0; limits::ARENA_BYTES + longer].into());
         }
         let mut free = self.free();
         let taken = free.buffers.pop();
@@ -175,7 +113,7 @@ impl BatchPool {
             true => Arena::small_paged,
             false => Arena::paged,
         };
-        taken.unwrap_or_else(|| Buffers::new(arena(limits::ARENA_BYTES)))
+        taken.unwrap_or_else(|| BatchBuffers::new(arena(limits::ARENA_BYTES)))
     }
 
     /// Keeps at most so many free arenas from now on, and never more than
@@ -193,13 +131,13 @@ impl BatchPool {
     pub fn trim(&self) {
         let mut free = self.free();
         let idle = free.least;
-        let gone: Vec<Buffers> = free.buffers.drain(..idle.div_ceil(IDLE_KEPT)).collect();
+        let gone: Vec<BatchBuffers> = free.buffers.drain(..idle.div_ceil(IDLE_KEPT)).collect();
         free.least = free.buffers.len();
         drop(free);
         drop(gone);
     }
 
-    fn take_back(&self, mut buffers: Buffers) {
+    fn take_back(&self, mut buffers: BatchBuffers) {
         if buffers.arena.len() != limits::ARENA_BYTES {
             return;
         }
@@ -207,13 +145,13 @@ impl BatchPool {
         if buffers.records.capacity() > 2 * limits::BATCH_FLUSH_RECORDS {
             buffers.records = Vec::new();
         }
-        if buffers.peers.capacity() > limits::PEERS_KEPT {
-            buffers.peers = Vec::new();
-            buffers.peer_index = HashMap::new();
+        if buffers.origins.capacity() > limits::PEERS_KEPT {
+            buffers.origins = Vec::new();
+            buffers.origin_index = HashMap::new();
         }
         buffers.records.clear();
-        buffers.peers.clear();
-        buffers.peer_index.clear();
+        buffers.origins.clear();
+        buffers.origin_index.clear();
         let mut free = self.free();
         if free.buffers.len() < free.most.unwrap_or(limits::POOL_FREE_BATCHES) {
             free.buffers.push(buffers);
@@ -223,28 +161,28 @@ impl BatchPool {
 
 /// Memory of a batch. What a pool has lent goes back to it in the end.
 #[derive(Default)]
-pub struct Lent {
-    buffers: Buffers,
+pub struct PooledMemory {
+    buffers: BatchBuffers,
     pool: Option<Arc<BatchPool>>,
 }
 
-impl Lent {
+impl PooledMemory {
     /// A vector for rows, with the capacity of an earlier batch; the second call gives a new one.
     pub fn take_records(&mut self) -> Vec<Record> {
         std::mem::take(&mut self.buffers.records)
     }
 }
 
-impl From<Vec<u8>> for Lent {
+impl From<Vec<u8>> for PooledMemory {
     fn from(bytes: Vec<u8>) -> Self {
         Self {
-            buffers: Buffers::new(bytes.into()),
+            buffers: BatchBuffers::new(bytes.into()),
             pool: None,
         }
     }
 }
 
-impl Deref for Lent {
+impl Deref for PooledMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -252,13 +190,13 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for PooledMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.buffers.arena
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledMemory {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.take() {
             pool.take_back(std::mem::take(&mut self.buffers));
@@ -269,7 +207,7 @@ impl Drop for Lent {
 /// A batch that one worker is filling.
 pub struct BatchBuilder {
     /// Without an arena until there is something to be filled in.
-    buffers: Buffers,
+    buffers: BatchBuffers,
     /// Bytes that the arena has for messages beyond the default length.
     longer: usize,
     filled: usize,
@@ -392,9 +330,14 @@ impl BatchBuilder {
         &self.classes
     }
 
-    /// The sender of that number.
+    /// The origin of that number.
+    pub fn origin_at(&self, index: u32) -> Option<&Origin> {
+        self.buffers.origins.get(index as usize)
+    }
+
+    /// The sender of that number, if it is a peer.
     pub fn peer_at(&self, index: u32) -> Option<&Peer> {
-        self.buffers.peers.get(index as usize)
+        self.origin_at(index).and_then(Origin::peer)
     }
 
     /// The arena in use and the rows, both at once, for a parser that fills rows in place.
@@ -405,19 +348,26 @@ impl BatchBuilder {
         )
     }
 
-    /// The index of `peer` in this batch; new ones are added. The last one is tried first, since
-    /// events of one sender come together.
-    pub fn peer(&mut self, peer: Peer) -> u32 {
-        let Buffers {
-            peers, peer_index, ..
+    /// The index of `origin` in this batch; new ones are added. The last one is tried first, since
+    /// events of one origin come together.
+    pub fn origin(&mut self, origin: Origin) -> u32 {
+        let BatchBuffers {
+            origins,
+            origin_index,
+            ..
         } = &mut self.buffers;
-        if peers.last() == Some(&peer) {
-            return peers.len() as u32 - 1;
+        if origins.last() == Some(&origin) {
+            return origins.len() as u32 - 1;
         }
-        *peer_index.entry(peer).or_insert_with_key(|peer| {
-            peers.push(peer.clone());
-            peers.len() as u32 - 1
+        *origin_index.entry(origin).or_insert_with_key(|origin| {
+            origins.push(origin.clone());
+            origins.len() as u32 - 1
         })
+    }
+
+    /// [`Self::origin`] of a peer.
+    pub fn peer(&mut self, peer: Peer) -> u32 {
+        self.origin(Origin::Peer(peer))
     }
 
     /// Time at which the bytes of its first event were read.
@@ -450,11 +400,11 @@ impl BatchBuilder {
             ..
         } = self;
         if filled < limits::BATCH_COPY_BYTES {
-            let exact = Buffers {
+            let exact = BatchBuffers {
                 arena: buffers.arena[..filled].to_vec().into(),
                 records: buffers.records.as_slice().to_vec(),
-                peers: buffers.peers.as_slice().to_vec(),
-                peer_index: HashMap::new(),
+                origins: buffers.origins.as_slice().to_vec(),
+                origin_index: HashMap::new(),
             };
             pool.take_back(std::mem::replace(&mut buffers, exact));
         }
@@ -463,7 +413,7 @@ impl BatchBuilder {
         let raw_bytes = raw_bytes(&buffers.records);
         Batch {
             raw_bytes,
-            lent: Lent {
+            lent: PooledMemory {
                 buffers,
                 pool: Some(pool),
             },
@@ -482,7 +432,7 @@ impl BatchBuilder {
 
 /// A frozen batch: shared by `Arc`, never changed.
 pub struct Batch {
-    lent: Lent,
+    lent: PooledMemory,
     /// Offset of its bytes in the arena, and their number.
     start: usize,
     filled: usize,
@@ -499,13 +449,13 @@ pub struct Batch {
 /// Parts of a batch, for one that is read back from storage.
 pub struct BatchParts {
     /// Memory that holds the bytes of all events.
-    pub memory: Lent,
+    pub memory: PooledMemory,
     /// Range of those bytes in the memory: spans count from its beginning.
     pub arena: Range<usize>,
     /// The events.
     pub records: Vec<Record>,
-    /// Whom [`Record::peer`] points to.
-    pub peers: Vec<Peer>,
+    /// Origins that [`Record::peer`] points to.
+    pub origins: Vec<Origin>,
     /// Classes of the events, by [`Record::class`].
     pub classes: Vec<Arc<ClassInfo>>,
     /// The source that it came from.
@@ -525,7 +475,7 @@ impl From<BatchParts> for Batch {
         let raw_bytes = raw_bytes(&parts.records);
         let mut lent = parts.memory;
         lent.buffers.records = parts.records;
-        lent.buffers.peers = parts.peers;
+        lent.buffers.origins = parts.origins;
         Self {
             raw_bytes,
             lent,
@@ -572,14 +522,19 @@ impl Batch {
         self.lent.buffers.records.is_empty()
     }
 
-    /// The senders that [`Record::peer`] points to.
-    pub fn peers(&self) -> &[Peer] {
-        &self.lent.buffers.peers
+    /// The origins that [`Record::peer`] points to.
+    pub fn origins(&self) -> &[Origin] {
+        &self.lent.buffers.origins
     }
 
-    /// The sender of a record.
+    /// The origin of a record.
+    pub fn origin(&self, record: &Record) -> Option<&Origin> {
+        self.lent.buffers.origins.get(record.peer as usize)
+    }
+
+    /// The sender of a record, if its origin is a peer.
     pub fn peer(&self, record: &Record) -> Option<&Peer> {
-        self.lent.buffers.peers.get(record.peer as usize)
+        self.origin(record).and_then(Origin::peer)
     }
 
     /// Classes of its events; [`Record::class`] counts them from 1.
@@ -657,15 +612,18 @@ impl Batch {
     pub fn memory_bytes(&self) -> u64 {
         (self.lent.buffers.arena.memory_bytes()
             + self.lent.buffers.records.capacity() * size_of::<Record>()
-            + self.lent.buffers.peers.capacity() * size_of::<Peer>()
+            + self.lent.buffers.origins.capacity() * size_of::<Origin>()
             + limits::BATCH_OVERHEAD_BYTES) as u64
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::net::IpAddr;
+
     use super::*;
     use crate::Anomalies;
+    use crate::Protocol;
 
     pub(crate) fn source() -> Arc<SourceInfo> {
         Arc::new(SourceInfo {

@@ -6,13 +6,13 @@ use wide::u8x16;
 ///
 /// Texts of many short pieces are taken apart by masks: a branch for each byte of a piece is
 /// guessed wrong once a piece, which costs more than to look at all 64 bytes.
-pub struct Block {
+pub struct SimdBlock {
     lanes: [u8x16; 4],
     /// The bytes that are there.
     there: u64,
 }
 
-impl Block {
+impl SimdBlock {
     /// Bytes of a block.
     pub const BYTES: usize = 64;
 
@@ -74,10 +74,10 @@ mod tests {
     fn masks_say_where_bytes_stand() {
         let text: Vec<u8> = (0..=u8::MAX).chain(*b"=\"a ").collect();
         for at in 0..text.len() + 2 {
-            let block = Block::at(&text, at);
+            let block = SimdBlock::at(&text, at);
             let mask = |is: &dyn Fn(u8) -> bool| {
                 let rest = text.get(at..).unwrap_or_default();
-                let bytes = rest.iter().take(Block::BYTES).enumerate();
+                let bytes = rest.iter().take(SimdBlock::BYTES).enumerate();
                 bytes.fold(0, |mask, (bit, byte)| mask | u64::from(is(*byte)) << bit)
             };
             for sign in [0, b'=', b'"', 0x80, 0xff] {

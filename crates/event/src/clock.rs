@@ -2,14 +2,14 @@
 //! everything that is kept look old.
 //!
 //! # What it guarantees
-//! * [`Judged::oldest`] is the time that ages are counted by. It never runs ahead of the steady
-//!   clock by more than [`CLOCK_TOLERANCE`] a day, until a jump is confirmed.
+//! * [`ClockJudgement::oldest`] is the time that ages are counted by. It never runs ahead of the
+//!   steady clock by more than [`CLOCK_TOLERANCE`] a day, until a jump is confirmed.
 //! * A jump is confirmed when the wall clock went on from it for [`CLOCK_CONFIRM`]; one that lies
 //!   between two runs of the process, in which nobody watched, for [`CLOCK_CONFIRM_START`].
-//! * [`Judged::newest`] is the time that what comes in is stamped by: with a clock that fell
-//!   behind, what is new must not look old once the clock is right again.
+//! * [`ClockJudgement::newest`] is the time that what comes in is stamped by: with a clock that
+//!   fell behind, what is new must not look old once the clock is right again.
 //! * What a clock that was behind has stamped is known for as long as the spans are, in which it
-//!   was ([`Clock::mended`]): it may have waited in a queue until the clock was set right.
+//!   was ([`WallClock::mended`]): it may have waited in a queue until the clock was set right.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn uptime() -> Option<Duration> {
 
 /// A wall clock that has left the steady one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Doubted {
+struct ClockJump {
     /// The wall clock when it was first seen there, in nanoseconds since 1970.
     wall_ns: i64,
     /// The steady clock then.
@@ -58,7 +58,7 @@ struct Doubted {
 
 /// Judgement of the wall clock: the times to count by, and by how much it is off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Judged {
+pub struct ClockJudgement {
     /// The time that ages are counted by.
     pub oldest: Timestamp,
     /// The time that what comes in is stamped by.
@@ -71,7 +71,7 @@ pub struct Judged {
 
 /// A span of wrong times: a wall clock that was behind has shown them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Behind {
+pub struct ClockLag {
     /// The first, in nanoseconds since 1970.
     pub from_ns: i64,
     /// The last, in the same way.
@@ -80,7 +80,7 @@ pub struct Behind {
     pub by_ns: i64,
 }
 
-impl Behind {
+impl ClockLag {
     /// True if the wall clock has shown this time in it, or about.
     pub fn has(&self, time_ns: i64) -> bool {
         let tolerance = CLOCK_TOLERANCE.as_nanos() as i64;
@@ -94,15 +94,15 @@ const SPANS_KEPT: usize = 8;
 
 /// A wall clock under watch. Whoever has it asks it every few seconds.
 #[derive(Clone, Debug)]
-pub struct Clock {
+pub struct WallClock {
     /// A wall time that was believed, in nanoseconds since 1970, and the steady clock then.
     base: (i64, Duration),
-    doubted: Option<Doubted>,
+    doubted: Option<ClockJump>,
     /// The newest last.
-    behind: Vec<Behind>,
+    behind: Vec<ClockLag>,
 }
 
-impl Clock {
+impl WallClock {
     /// A clock that reads `wall` now. `known` is a time that was believed by an earlier process, as
     /// far as there is one, and whether that process doubted its wall clock.
     pub fn new(known: Option<(Timestamp, bool)>, wall: Timestamp, steady: Duration) -> Self {
@@ -123,18 +123,18 @@ impl Clock {
     }
 
     /// Judges the wall clock now.
-    pub fn judge(&mut self, wall: Timestamp, steady: Duration) -> Judged {
+    pub fn judge(&mut self, wall: Timestamp, steady: Duration) -> ClockJudgement {
         self.look(wall, steady, CLOCK_CONFIRM)
     }
 
     /// Adds the spans that an earlier process knew.
-    pub fn remember(&mut self, behind: Vec<Behind>) {
+    pub fn remember(&mut self, behind: Vec<ClockLag>) {
         let own = std::mem::replace(&mut self.behind, behind);
         own.into_iter().for_each(|span| self.add_span(span));
     }
 
     /// The spans in which the wall clock was behind, as far as they are remembered.
-    pub fn spans(&self) -> &[Behind] {
+    pub fn spans(&self) -> &[ClockLag] {
         &self.behind
     }
 
@@ -147,7 +147,7 @@ impl Clock {
     }
 
     fn note_behind(&mut self, wall_ns: i64, by_ns: i64) {
-        self.add_span(Behind {
+        self.add_span(ClockLag {
             from_ns: wall_ns,
             to_ns: wall_ns,
             by_ns,
@@ -155,8 +155,8 @@ impl Clock {
     }
 
     /// Adds to a span, or a span: each start sees the one again in which it happens.
-    fn add_span(&mut self, span: Behind) {
-        let is_same = |known: &&mut Behind| {
+    fn add_span(&mut self, span: ClockLag) {
+        let is_same = |known: &&mut ClockLag| {
             (known.has(span.from_ns) || known.has(span.to_ns)) && is_near(known.by_ns, span.by_ns)
         };
         match self.behind.iter_mut().rev().find(is_same) {
@@ -175,21 +175,21 @@ impl Clock {
         self.doubted.is_some()
     }
 
-    fn look(&mut self, wall: Timestamp, steady: Duration, confirm: Duration) -> Judged {
+    fn look(&mut self, wall: Timestamp, steady: Duration, confirm: Duration) -> ClockJudgement {
         let expected = after(self.base, steady);
         if is_near(wall.0, expected) {
             self.doubted = None;
             if steady.saturating_sub(self.base.1) >= REBASE {
                 self.base = (wall.0, steady);
             }
-            return Judged::believed(wall);
+            return ClockJudgement::believed(wall);
         }
-        let goes_on = |doubted: &Doubted| is_near(wall.0, after(doubted.since(), steady));
+        let goes_on = |doubted: &ClockJump| is_near(wall.0, after(doubted.since(), steady));
         let doubted = *self
             .doubted
-            .get_or_insert_with(|| Doubted::new(wall, steady, confirm));
+            .get_or_insert_with(|| ClockJump::new(wall, steady, confirm));
         if !goes_on(&doubted) {
-            self.doubted = Some(Doubted::new(wall, steady, confirm));
+            self.doubted = Some(ClockJump::new(wall, steady, confirm));
         }
         let left = self.doubted.map_or(Duration::ZERO, |doubted| {
             let lasted = steady.saturating_sub(doubted.steady);
@@ -202,12 +202,12 @@ impl Clock {
                 self.behind.retain(|span| !span.has(wall.0));
             }
             self.base = (wall.0, steady);
-            return Judged::believed(wall);
+            return ClockJudgement::believed(wall);
         }
         if wall.0 < expected {
             self.note_behind(wall.0, expected - wall.0);
         }
-        Judged {
+        ClockJudgement {
             oldest: Timestamp(wall.0.min(expected)),
             newest: Timestamp(wall.0.max(expected)),
             off_ns: wall.0.saturating_sub(expected),
@@ -216,7 +216,7 @@ impl Clock {
     }
 }
 
-impl Doubted {
+impl ClockJump {
     fn new(wall: Timestamp, steady: Duration, confirm: Duration) -> Self {
         Self {
             wall_ns: wall.0,
@@ -230,7 +230,7 @@ impl Doubted {
     }
 }
 
-impl Judged {
+impl ClockJudgement {
     /// The time that is believed, whatever the wall clock says.
     pub fn expected(&self) -> Timestamp {
         match self.off_ns < 0 {
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_jump_is_held_back_until_it_has_lasted() {
         for days in [60, 2, -1, -400] {
-            let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+            let mut clock = WallClock::new(None, at(NOW), Duration::ZERO);
             assert_eq!(clock.judge(at(NOW), Duration::ZERO).believed_in, None);
             let mut steady = Duration::ZERO;
             while steady < CLOCK_CONFIRM {
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_jump_that_is_set_right_leaves_nothing() {
-        let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+        let mut clock = WallClock::new(None, at(NOW), Duration::ZERO);
         clock.judge(at(NOW + 60 * DAY), MINUTE);
         assert!(clock.is_doubted());
         let right = at(NOW + 2 * MINUTE.as_nanos() as i64);
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_again_and_again_is_never_believed() {
-        let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+        let mut clock = WallClock::new(None, at(NOW), Duration::ZERO);
         for hours in 1..2000 {
             let steady = Duration::from_secs(3600 * hours);
             let judged = clock.judge(at(NOW + hours as i64 * DAY), steady);
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_creeps_gains_an_hour_a_day_at_most() {
-        let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+        let mut clock = WallClock::new(None, at(NOW), Duration::ZERO);
         // It gains a minute in each.
         for minutes in 1..2880_u32 {
             let steady = MINUTE * minutes;
@@ -341,17 +341,17 @@ mod tests {
     #[test]
     fn the_time_in_which_nobody_watched_is_believed_sooner() {
         let later = at(NOW + 3 * DAY);
-        let mut clock = Clock::new(Some((at(NOW), false)), later, MINUTE);
+        let mut clock = WallClock::new(Some((at(NOW), false)), later, MINUTE);
         let judged = clock.judge(later, MINUTE);
         assert_eq!(judged.believed_in, Some(CLOCK_CONFIRM_START));
         assert_eq!(judged.oldest, at(NOW));
-        let mut clock = Clock::new(Some((at(NOW), true)), later, MINUTE);
+        let mut clock = WallClock::new(Some((at(NOW), true)), later, MINUTE);
         assert_eq!(clock.judge(later, MINUTE).believed_in, Some(CLOCK_CONFIRM));
     }
 
     #[test]
     fn what_a_clock_behind_has_stamped_is_mended() {
-        let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+        let mut clock = WallClock::new(None, at(NOW), Duration::ZERO);
         let wrong = at(NOW - 400 * DAY);
         clock.judge(wrong, Duration::ZERO);
         assert_eq!(clock.mended(wrong), at(NOW));
@@ -362,13 +362,13 @@ mod tests {
         let right = at(NOW + MINUTE.as_nanos() as i64);
         assert_eq!(clock.judge(right, MINUTE).believed_in, None);
         assert_eq!(clock.mended(wrong), at(NOW));
-        let mut next = Clock::new(Some((right, false)), right, MINUTE);
+        let mut next = WallClock::new(Some((right, false)), right, MINUTE);
         assert_eq!(next.mended(wrong), wrong);
         next.remember(clock.spans().to_vec());
         assert_eq!(next.mended(wrong), at(NOW));
         // Starts while it is behind add nothing to what is known.
         for _ in 0..20 {
-            let mut next = Clock::new(Some((right, true)), wrong, MINUTE);
+            let mut next = WallClock::new(Some((right, true)), wrong, MINUTE);
             next.remember(clock.spans().to_vec());
             clock = next;
         }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_turns_out_to_be_right_has_stamped_nothing_wrong() {
-        let mut clock = Clock::new(None, at(NOW), Duration::ZERO);
+        let mut clock = WallClock::new(None, at(NOW), Duration::ZERO);
         let mut steady = Duration::ZERO;
         while steady <= CLOCK_CONFIRM {
             let wall = at(NOW - 60 * DAY + steady.as_nanos() as i64);

@@ -31,8 +31,8 @@ impl BatchBuilder {
         if let Some(class) = batch.class(record) {
             copy.class = self.class(class);
         }
-        if let Some(peer) = batch.peer(record) {
-            copy.peer = self.peer(peer.clone());
+        if let Some(origin) = batch.origin(record) {
+            copy.peer = self.origin(origin.clone());
         }
         self.records_mut().push(copy);
     }

@@ -9,7 +9,7 @@ use crate::{Batch, Fate};
 /// Place of a batch's events in the log: together with the number of an event it names that event
 /// for ever, whatever is sent again after a failure or a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Origin {
+pub struct BatchOrigin {
     /// Names the log, 48 bits of it. Made from its secret, which it does not tell.
     pub log: u64,
     /// Number of the process that accepted the batch, among those that had the log. Numbers that
@@ -31,11 +31,11 @@ pub struct Delivery {
     /// first, or a range that was put back with [`Fate::RetryAfter`].
     pub events: Range<u32>,
     /// Names its events.
-    pub origin: Origin,
+    pub origin: BatchOrigin,
 }
 
 /// Result of [`Feed::next`].
-pub enum Next {
+pub enum FeedNext {
     /// The next batch of this destination.
     Batch(Delivery),
     /// Nothing came within the wait.
@@ -47,7 +47,7 @@ pub enum Next {
 /// One destination's cursor, as its sink sees it. Several workers of a sink may share it.
 pub trait Feed: Send + Sync {
     /// The next batch, waiting for it at most that long.
-    fn next(&self, wait: Duration) -> Next;
+    fn next(&self, wait: Duration) -> FeedNext;
 
     /// Reports what became of the events `events` (indexes into the batch's records) of the batch
     /// at `position`. Each event must be settled exactly once; [`Fate::RetryAfter`] puts the

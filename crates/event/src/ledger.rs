@@ -100,19 +100,19 @@ pub struct DestinationCounters {
     /// Events put before it, by source. Taken once a batch, inside a posting, and by a snapshot.
     from: Mutex<Vec<(String, u64)>>,
     /// Account of what it keeps, for a store. Taken when one is opened, and by a snapshot.
-    stored: Mutex<Option<Stored>>,
+    stored: Mutex<Option<AttachedStore>>,
 }
 
 /// Asks a store what became of its events; `None` once it is gone.
 pub type StoredAccount = Box<dyn Fn() -> Option<StoredSnapshot> + Send + Sync>;
 
-struct Stored {
+struct AttachedStore {
     /// Events that the destination had delivered before this store was opened.
     delivered_before: u64,
     account: StoredAccount,
 }
 
-impl std::fmt::Debug for Stored {
+impl std::fmt::Debug for AttachedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stored")
             .field("delivered_before", &self.delivered_before)
@@ -134,7 +134,7 @@ impl DestinationCounters {
     /// Has the ledger show what became of the events that it delivers from now on. To be said when
     /// a store was opened, before the first event comes to it.
     pub fn keeps(&self, account: StoredAccount) {
-        let stored = Stored {
+        let stored = AttachedStore {
             delivered_before: self.delivered.get(),
             account,
         };

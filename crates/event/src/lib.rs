@@ -29,8 +29,10 @@ mod feed;
 mod ledger;
 pub mod limits;
 mod metric;
+mod metrics_page;
 mod mutant;
 mod network;
+mod origin;
 mod record;
 mod sdata;
 mod sum;
@@ -41,20 +43,23 @@ mod zone;
 pub use anomaly::Anomalies;
 pub use arena::Arena;
 pub use backlog::{DestinationQueue, WhenFull};
-pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, Lent, Peer, Protocol, SourceInfo};
-pub use block::Block;
+pub use batch::{Batch, BatchBuilder, BatchParts, BatchPool, PooledMemory};
+pub use block::SimdBlock;
 pub use class::{ClassInfo, EventNames, EventText, Extra, ExtraKey, header_span};
 pub use clock::{
-    Behind, CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, Clock, Judged, steady,
+    CLOCK_CONFIRM, CLOCK_CONFIRM_START, CLOCK_TOLERANCE, ClockJudgement, ClockLag, WallClock,
+    steady,
 };
 pub use fate::{CutReason, DropReason, Fate, RefuseReason, RejectReason};
-pub use feed::{Delivery, Feed, Next, Origin};
+pub use feed::{BatchOrigin, Delivery, Feed, FeedNext};
 pub use ledger::{
     Counter, DestinationCounters, DestinationSnapshot, Ledger, LedgerSnapshot, SourceCounters,
     SourceSnapshot, StoredAccount, StoredSnapshot,
 };
 pub use metric::{Metric, MetricKind};
+pub use metrics_page::{MetricSample, MetricsPage};
 pub use network::{Network, NetworkError};
+pub use origin::{Origin, Peer, Protocol, SourceInfo};
 pub use record::{ClassId, Format, Record, Span, Timestamp, facility_name, severity_name};
 pub use sdata::SdataCursor;
 pub use sum::{crc32c, crc32c_append};

@@ -15,6 +15,9 @@ pub const MESSAGE_BYTES_MIN: usize = 480;
 /// twice as much per message as 1 MiB, because the socket queue then goes cold between reads.
 pub const READ_BYTES: usize = 1024 * 1024;
 
+/// Bytes of free memory that a batch has before a read, at least: as much as TLS decrypts at once.
+pub const READ_BYTES_MIN: usize = 256 * 1024;
+
 /// Bytes of a batch's arena for messages up to the default length: a large page, which holds a
 /// batch that is almost due, the partial message carried over, and one whole read.
 pub const ARENA_BYTES: usize = 2 * 1024 * 1024;
@@ -22,7 +25,7 @@ pub const ARENA_BYTES: usize = 2 * 1024 * 1024;
 /// Bytes in a batch beyond which it is handed on even though more could be read at once.
 pub const BATCH_FLUSH_BYTES: usize = 896 * 1024;
 
-/// Records in a batch beyond which it is handed on: 1.4 MiB of rows (88 B each). A stream is framed
+/// Records in a batch beyond which it is handed on: 1.5 MiB of rows (96 B each). A stream is framed
 /// in steps between which this is looked at, so a flood of tiny messages adds one step at most.
 pub const BATCH_FLUSH_RECORDS: usize = 16 * 1024;
 

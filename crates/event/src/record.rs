@@ -146,7 +146,7 @@ pub struct Record {
     pub event_time: Timestamp,
     /// Time at which it was read from the socket, by our clock (one reading a batch).
     pub received: Timestamp,
-    /// Index into [`crate::Batch::peers`].
+    /// Index into [`crate::Batch::origins`].
     pub peer: u32,
     /// Anomalies found in it.
     pub anomalies: Anomalies,

@@ -1,6 +1,6 @@
 //! Along the parameters of structured data (RFC 5424 section 6.3).
 
-use crate::block::Block;
+use crate::block::SimdBlock;
 
 /// Looks for the ends of names and values, from one to the next.
 pub struct SdataCursor<'t> {
@@ -28,7 +28,7 @@ impl<'t> SdataCursor<'t> {
 
     #[inline]
     fn load(&mut self, at: usize) {
-        let block = Block::at(self.text, at);
+        let block = SimdBlock::at(self.text, at);
         self.at = at;
         self.ends = block.equal_any_or_most([b'=', b']', b'"'], b' ');
         self.quotes = block.equal(b'"') | block.equal(b'\\');
@@ -40,12 +40,12 @@ impl<'t> SdataCursor<'t> {
         let mut from = at;
         loop {
             let ahead = from - self.at;
-            if ahead < Block::BYTES {
+            if ahead < SimdBlock::BYTES {
                 let mask = mask(self) >> ahead;
                 if mask != 0 {
                     return Some(from + mask.trailing_zeros() as usize);
                 }
-                from = self.at + Block::BYTES;
+                from = self.at + SimdBlock::BYTES;
             }
             if from >= self.text.len() {
                 return None;

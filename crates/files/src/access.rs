@@ -10,7 +10,7 @@ use nix::unistd::{Group, User};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Mode;
+use crate::FileMode;
 
 /// Permissions of what nobody else may read.
 const FILE_MODE: u32 = 0o600;
@@ -104,10 +104,10 @@ pub struct AccessOptions {
     pub group: Option<String>,
     /// Permissions of files in octal. Without it `0600`: nobody else reads them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_mode: Option<Mode>,
+    pub file_mode: Option<FileMode>,
     /// Permissions of folders in octal. Without it `0700`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dir_mode: Option<Mode>,
+    pub dir_mode: Option<FileMode>,
 }
 
 impl AccessOptions {
@@ -123,7 +123,7 @@ impl AccessOptions {
     pub fn resolve(&self) -> Result<Access, (&'static str, String)> {
         let user = |name: &str| Ok(User::from_name(name)?.map(|user| user.uid.as_raw()));
         let group = |name: &str| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw()));
-        let mode = |mode: Option<Mode>, default| mode.map_or(default, |mode| mode.0);
+        let mode = |mode: Option<FileMode>, default| mode.map_or(default, |mode| mode.0);
         Ok(Access {
             file_mode: mode(self.file_mode, FILE_MODE),
             dir_mode: mode(self.dir_mode, DIR_MODE),
@@ -176,7 +176,7 @@ mod tests {
         let options = AccessOptions {
             owner: Some("root".into()),
             group: Some("4711".into()),
-            file_mode: Some(Mode(0o640)),
+            file_mode: Some(FileMode(0o640)),
             dir_mode: None,
         };
         let access = options.resolve().unwrap();
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!((access.file_mode, access.dir_mode), (0o640, 0o700));
         let unknown = AccessOptions {
             group: Some("no such group".into()),
-            file_mode: Some(Mode(0o044)),
+            file_mode: Some(FileMode(0o044)),
             ..AccessOptions::default()
         };
         let keys: Vec<_> = unknown.problems().into_iter().map(|p| p.0).collect();

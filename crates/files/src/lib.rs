@@ -26,6 +26,6 @@ mod tighten;
 
 pub use access::{Access, AccessOptions, own, set_own};
 pub use create::{create, create_dir_all, create_new, keep_private, open};
-pub use mode::Mode;
+pub use mode::FileMode;
 pub use read::{open_given, open_own, open_regular, read, read_to_string, read_up_to};
-pub use tighten::{Tightened, tighten};
+pub use tighten::{TightenReport, tighten};

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Permissions in octal, as `chmod` takes them: `0640`, `640`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mode(pub u32);
+pub struct FileMode(pub u32);
 
-impl FromStr for Mode {
+impl FromStr for FileMode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -26,26 +26,26 @@ impl FromStr for Mode {
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for FileMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04o}", self.0)
     }
 }
 
-impl Serialize for Mode {
+impl Serialize for FileMode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Mode {
+impl<'de> Deserialize<'de> for FileMode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
     }
 }
 
-impl JsonSchema for Mode {
+impl JsonSchema for FileMode {
     fn schema_name() -> Cow<'static, str> {
         "Mode".into()
     }
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn modes_are_octal_as_chmod_takes_them() {
         for text in ["640", "0640", "0o640"] {
-            assert_eq!(text.parse::<Mode>().unwrap(), Mode(0o640), "{text}");
+            assert_eq!(text.parse::<FileMode>().unwrap(), FileMode(0o640), "{text}");
         }
-        assert_eq!(Mode(0o640).to_string(), "0640");
+        assert_eq!(FileMode(0o640).to_string(), "0640");
         for text in [
             "",
             "6",
@@ -76,7 +76,7 @@ mod tests {
             "-640",
             "+640",
         ] {
-            assert!(text.parse::<Mode>().is_err(), "{text}");
+            assert!(text.parse::<FileMode>().is_err(), "{text}");
         }
     }
 }

@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Number of files and folders that were found wider than they should be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Tightened {
+pub struct TightenReport {
     /// Files and folders whose mode was changed.
     pub changed: u64,
     /// Those that stay wide, because they belong to another user or cannot be changed.
@@ -24,8 +24,8 @@ pub struct Tightened {
 
 /// Takes from a file, or a folder and all in it, the permissions beyond `access`. Links are not
 /// followed; what is neither file nor folder is left alone, and so is a folder with a sticky bit.
-pub fn tighten(path: &Path, access: &Access) -> Tightened {
-    let mut done = Tightened::default();
+pub fn tighten(path: &Path, access: &Access) -> TightenReport {
+    let mut done = TightenReport::default();
     let mut open = vec![(path.to_owned(), 0)];
     while let Some((path, depth)) = open.pop() {
         let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -41,7 +41,7 @@ pub fn tighten(path: &Path, access: &Access) -> Tightened {
     done
 }
 
-impl Tightened {
+impl TightenReport {
     /// Adds what else was found.
     pub fn add(&mut self, other: Self) {
         self.changed += other.changed;
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!((mode("data/sub/f"), mode("outside")), (0o600, 0o644));
         assert_eq!(
             tighten(&path("data"), &Access::PRIVATE),
-            Tightened::default()
+            TightenReport::default()
         );
     }
 }

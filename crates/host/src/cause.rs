@@ -3,7 +3,7 @@
 
 /// Place on the way from the wire to us at which something is lost, in the order of that way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum HostLossPlace {
     /// In the network card or its driver.
     Nic,
     /// Between the driver and the sockets, in the kernel's backlog of a CPU.
@@ -23,8 +23,8 @@ macro_rules! causes {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             /// Place at which it happens.
-            pub const fn place(self) -> Place {
-                match self { $(Self::$variant => Place::$place,)* }
+            pub const fn place(self) -> HostLossPlace {
+                match self { $(Self::$variant => HostLossPlace::$place,)* }
             }
 
             /// The kernel's own name of the counter, as an operator finds it in manuals.

@@ -15,11 +15,11 @@ const ENTRIES_MAX: usize = 65_536;
 
 /// Root folder that files are read under.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
+pub(crate) struct HostFiles {
     root: PathBuf,
 }
 
-impl Files {
+impl HostFiles {
     pub(crate) fn at(root: &Path) -> Self {
         Self {
             root: root.to_owned(),

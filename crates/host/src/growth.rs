@@ -10,8 +10,8 @@ const COUNTERS_MAX: usize = 4096;
 
 /// One counter of the host.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Key {
-    pub(crate) what: What,
+pub(crate) struct CounterKey {
+    pub(crate) what: CounterKind,
     /// The interface, or the CPU's number.
     pub(crate) device: String,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Key {
 /// Kind of counter. Beside those that mean loss there are the sums that contain them, the parts of
 /// IPv6, and used-up budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum What {
+pub(crate) enum CounterKind {
     Loss(Cause),
     TimeSqueeze,
     UdpErrors,
@@ -29,14 +29,14 @@ pub(crate) enum What {
     ListenDrops,
 }
 
-impl What {
+impl CounterKind {
     /// True if the kernel keeps it in 32 bits, so that it begins at 0 again after 2³².
     const fn wraps(self) -> bool {
         matches!(self, Self::TimeSqueeze | Self::Loss(Cause::SoftnetDropped))
     }
 }
 
-struct Seen {
+struct CounterState {
     last: u64,
     grown: u64,
     /// The round of reading in which it was last there.
@@ -46,7 +46,7 @@ struct Seen {
 /// Last value and growth of each counter.
 #[derive(Default)]
 pub(crate) struct Growth {
-    seen: HashMap<Key, Seen>,
+    seen: HashMap<CounterKey, CounterState>,
     round: u64,
 }
 
@@ -61,9 +61,9 @@ impl Growth {
     }
 
     /// Takes note of a value; returns how far the counter has grown since it was first seen.
-    pub(crate) fn note(&mut self, key: Key, value: u64) -> u64 {
+    pub(crate) fn note(&mut self, key: CounterKey, value: u64) -> u64 {
         let wraps = key.what.wraps();
-        let seen = self.seen.entry(key).or_insert(Seen {
+        let seen = self.seen.entry(key).or_insert(CounterState {
             last: value,
             grown: 0,
             round: 0,
@@ -83,8 +83,8 @@ impl Growth {
 mod tests {
     use super::*;
 
-    fn key(what: What, device: &str) -> Key {
-        Key {
+    fn key(what: CounterKind, device: &str) -> CounterKey {
+        CounterKey {
             what,
             device: device.to_owned(),
         }
@@ -93,21 +93,21 @@ mod tests {
     #[test]
     fn what_was_there_before_us_is_not_counted() {
         let mut growth = Growth::default();
-        let mut note = |value| growth.note(key(What::UdpErrors, ""), value);
+        let mut note = |value| growth.note(key(CounterKind::UdpErrors, ""), value);
         assert_eq!([note(1000), note(1000), note(1003)], [0, 0, 3]);
     }
 
     #[test]
     fn a_counter_that_begins_again_goes_on() {
         let mut growth = Growth::default();
-        let mut note = |value| growth.note(key(What::Loss(Cause::NicMissed), "eth0"), value);
+        let mut note = |value| growth.note(key(CounterKind::Loss(Cause::NicMissed), "eth0"), value);
         assert_eq!([note(10), note(15), note(2), note(3)], [0, 5, 7, 8]);
     }
 
     #[test]
     fn a_counter_of_32_bits_wraps() {
         let mut growth = Growth::default();
-        let mut note = |value| growth.note(key(What::TimeSqueeze, "0"), value);
+        let mut note = |value| growth.note(key(CounterKind::TimeSqueeze, "0"), value);
         assert_eq!([note(u64::from(u32::MAX)), note(4)], [0, 5]);
     }
 
@@ -117,15 +117,15 @@ mod tests {
         for round in 0..3 * COUNTERS_MAX {
             growth.begin();
             let device = format!("veth{round}");
-            growth.note(key(What::Loss(Cause::NicDropped), &device), 7);
-            growth.note(key(What::UdpErrors, ""), round as u64);
+            growth.note(key(CounterKind::Loss(Cause::NicDropped), &device), 7);
+            growth.note(key(CounterKind::UdpErrors, ""), round as u64);
         }
         assert!(
             growth.seen.len() <= COUNTERS_MAX + 2,
             "{}",
             growth.seen.len()
         );
-        let kept = growth.note(key(What::UdpErrors, ""), 3 * COUNTERS_MAX as u64);
+        let kept = growth.note(key(CounterKind::UdpErrors, ""), 3 * COUNTERS_MAX as u64);
         assert_eq!(kept, 3 * COUNTERS_MAX as u64, "what stays is not forgotten");
     }
 }

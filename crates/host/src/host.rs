@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::Cause;
-use crate::files::Files;
-use crate::growth::{Growth, Key, What};
+use crate::files::HostFiles;
+use crate::growth::{CounterKey, CounterKind, Growth};
 use crate::text::{number, resident_bytes, schedstat, snmp, snmp6, softnet, stat};
 
 /// Threads of our own process that are looked at; we have some 20.
@@ -42,7 +42,7 @@ pub struct ThreadCpu {
 
 /// Everything at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Reading {
+pub struct HostReading {
     /// Losses of the host, in the order of an event's way. A counter that cannot be read is left
     /// out.
     pub losses: Vec<HostLoss>,
@@ -57,7 +57,7 @@ pub struct Reading {
 
 /// The host as its files show it.
 pub struct Host {
-    files: Files,
+    files: HostFiles,
     growth: Growth,
     /// CPU time of each thread at the last reading, in nanoseconds.
     threads: HashMap<u64, u64>,
@@ -73,7 +73,7 @@ impl Host {
     /// A host whose `/proc` and `/sys` lie under `root`, opened at `now`.
     pub(crate) fn at(root: &Path, now: Instant) -> Self {
         let mut host = Self {
-            files: Files::at(root),
+            files: HostFiles::at(root),
             growth: Growth::default(),
             threads: HashMap::new(),
             threads_at: now,
@@ -84,18 +84,18 @@ impl Host {
 
     /// Reads everything. The CPU time of threads is that since the reading before, so readings that
     /// follow each other closely say little.
-    pub fn read(&mut self) -> Reading {
+    pub fn read(&mut self) -> HostReading {
         self.read_at(Instant::now())
     }
 
-    pub(crate) fn read_at(&mut self, now: Instant) -> Reading {
+    pub(crate) fn read_at(&mut self, now: Instant) -> HostReading {
         self.growth.begin();
         let mut losses = self.interfaces();
         let (dropped, time_squeeze) = self.softnet();
         losses.extend(dropped.map(|count| of_host(Cause::SoftnetDropped, count)));
         losses.extend(self.udp());
         losses.extend(self.listeners());
-        Reading {
+        HostReading {
             losses,
             time_squeeze,
             threads: self.threads(now),
@@ -110,9 +110,9 @@ impl Host {
         self.files.text(path)
     }
 
-    fn grown(&mut self, what: What, device: &str, value: u64) -> u64 {
+    fn grown(&mut self, what: CounterKind, device: &str, value: u64) -> u64 {
         let device = device.to_owned();
-        self.growth.note(Key { what, device }, value)
+        self.growth.note(CounterKey { what, device }, value)
     }
 
     fn interfaces(&mut self) -> Vec<HostLoss> {
@@ -125,7 +125,7 @@ impl Host {
                 };
                 losses.push(HostLoss {
                     cause,
-                    count: self.grown(What::Loss(cause), &name, value),
+                    count: self.grown(CounterKind::Loss(cause), &name, value),
                     device: Some(name.clone()),
                 });
             }
@@ -143,8 +143,13 @@ impl Host {
             let device = cpu.cpu.to_string();
             let (dropped, squeezed) = sums.unwrap_or((0, 0));
             sums = Some((
-                dropped + self.grown(What::Loss(Cause::SoftnetDropped), &device, cpu.dropped),
-                squeezed + self.grown(What::TimeSqueeze, &device, cpu.time_squeeze),
+                dropped
+                    + self.grown(
+                        CounterKind::Loss(Cause::SoftnetDropped),
+                        &device,
+                        cpu.dropped,
+                    ),
+                squeezed + self.grown(CounterKind::TimeSqueeze, &device, cpu.time_squeeze),
             ));
         }
         sums.unzip()
@@ -155,7 +160,7 @@ impl Host {
     fn udp(&mut self) -> Vec<HostLoss> {
         let v4 = self.text("proc/net/snmp").unwrap_or_default();
         let v6 = self.text("proc/net/snmp6").unwrap_or_default();
-        let mut sum = |column: &str, what: What, what6: What| {
+        let mut sum = |column: &str, what: CounterKind, what6: CounterKind| {
             let v4 = snmp(&v4, "Udp", column).map(|value| self.grown(what, "", value));
             let v6 = snmp6(&v6, &format!("Udp6{column}"));
             let v6 = v6.map(|value| self.grown(what6, "", value));
@@ -164,11 +169,11 @@ impl Host {
                 (v4, v6) => Some(v4.unwrap_or(0) + v6.unwrap_or(0)),
             }
         };
-        let full = What::Loss(Cause::UdpReceiveBuffer);
-        let full = sum("RcvbufErrors", full, What::Udp6ReceiveBuffer);
-        let errors = sum("InErrors", What::UdpErrors, What::Udp6Errors);
-        let ports = What::Loss(Cause::UdpNoPorts);
-        let ports = sum("NoPorts", ports, What::Udp6NoPorts);
+        let full = CounterKind::Loss(Cause::UdpReceiveBuffer);
+        let full = sum("RcvbufErrors", full, CounterKind::Udp6ReceiveBuffer);
+        let errors = sum("InErrors", CounterKind::UdpErrors, CounterKind::Udp6Errors);
+        let ports = CounterKind::Loss(Cause::UdpNoPorts);
+        let ports = sum("NoPorts", ports, CounterKind::Udp6NoPorts);
         // Not read at one moment, so that the part may be ahead of the whole.
         let others = errors.map(|errors| errors.saturating_sub(full.unwrap_or(0)));
         let rows = [
@@ -186,9 +191,9 @@ impl Host {
         let text = self.text("proc/net/netstat").unwrap_or_default();
         let value = |column| snmp(&text, "TcpExt", column);
         let (overflows, drops) = (value("ListenOverflows"), value("ListenDrops"));
-        let what = What::Loss(Cause::ListenOverflows);
+        let what = CounterKind::Loss(Cause::ListenOverflows);
         let overflows = overflows.map(|value| self.grown(what, "", value));
-        let drops = drops.map(|value| self.grown(What::ListenDrops, "", value));
+        let drops = drops.map(|value| self.grown(CounterKind::ListenDrops, "", value));
         let others = drops.map(|drops| drops.saturating_sub(overflows.unwrap_or(0)));
         let rows = [
             (Cause::ListenOverflows, overflows),

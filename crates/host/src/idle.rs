@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::files::Files;
+use crate::files::HostFiles;
 use crate::text::idle_ticks;
 
 /// Ticks in a second in `/proc/stat`: USER_HZ is 100 on every architecture.
@@ -11,7 +11,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Watches the idle time of all CPUs together, in steps of 10 ms.
 pub struct IdleMeter {
-    files: Files,
+    files: HostFiles,
     last: Option<(u64, Instant)>,
 }
 
@@ -29,7 +29,7 @@ impl IdleMeter {
 
     pub(crate) fn at(root: &Path) -> Self {
         Self {
-            files: Files::at(root),
+            files: HostFiles::at(root),
             last: None,
         }
     }

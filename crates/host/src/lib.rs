@@ -42,8 +42,8 @@ mod tests;
 mod text;
 mod threads;
 
-pub use cause::{Cause, Place};
+pub use cause::{Cause, HostLossPlace};
 pub use files::{FILE_BYTES_MAX, INTERFACES_MAX};
-pub use host::{Host, HostLoss, Reading, THREADS_MAX, ThreadCpu};
+pub use host::{Host, HostLoss, HostReading, THREADS_MAX, ThreadCpu};
 pub use idle::IdleMeter;
 pub use threads::{ThreadTime, threads, usable_cpus};

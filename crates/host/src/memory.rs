@@ -2,9 +2,10 @@
 //!
 //! [`MemoryLimit::read`] finds the tightest limit: of the control groups of the process, up the
 //! tree (`memory.max` and `memory.high` of version 2, `memory.limit_in_bytes` of version 1), or
-//! half of the host's memory, which others use too. [`Budget::of`] is a pure function of that limit
-//! and of the number of cores: parts for the queue, the store, searches and so on, and a reserve.
-//! All parts together never exceed the limit; with 2 GiB or more each part has its full size.
+//! half of the host's memory, which others use too. [`MemoryShares::of`] is a pure function of that
+//! limit and of the number of cores: parts for the queue, the store, searches and so on, and a
+//! reserve. All parts together never exceed the limit; with 2 GiB or more each part has its full
+//! size.
 //!
 //! # Limits
 //! Below [`LIMIT_BYTES_MIN`] the parts have their smallest sizes, and exceed the limit. Searches
@@ -12,8 +13,8 @@
 
 use std::path::Path;
 
-use crate::doctor::cgroup::{Group, groups_of};
-use crate::files::Files;
+use crate::doctor::cgroup::{ProcessCgroup, groups_of};
+use crate::files::HostFiles;
 use crate::text::number;
 
 const MIB: u64 = 1 << 20;
@@ -48,7 +49,7 @@ const STORE_BYTES_MIN: u64 = 6 * MIB;
 const SEARCH_BYTES_MIN: u64 = 28 * MIB;
 
 /// The smallest sizes, in bytes.
-const LEAST: Least = Least {
+const LEAST: MemoryMinimum = MemoryMinimum {
     work: CORE_BYTES,
     queue: 8 * MIB,
     store: STORE_BYTES_MIN + STORE_FACTOR * MIB,
@@ -65,7 +66,7 @@ const LEAST_BYTES: u64 =
 /// buffers.
 pub const BESIDE_QUEUE_BYTES_MIN: u64 = LIMIT_BYTES_MIN - LEAST.queue + SEARCH_BYTES_MIN;
 
-struct Least {
+struct MemoryMinimum {
     work: u64,
     queue: u64,
     store: u64,
@@ -90,7 +91,7 @@ impl MemoryLimit {
     /// The limit of this process, on the host under `root` (`/`). `None` where the kernel shows
     /// neither control groups nor memory.
     pub fn read(root: &Path) -> Option<Self> {
-        let files = Files::at(root);
+        let files = HostFiles::at(root);
         let of_group = of_groups(&files);
         let of_host = of_host(&files);
         match (of_group, of_host) {
@@ -114,7 +115,7 @@ impl HostMemory {
     }
 }
 
-fn of_host(files: &Files) -> Option<HostMemory> {
+fn of_host(files: &HostFiles) -> Option<HostMemory> {
     let text = files.text("proc/meminfo")?;
     let line = text
         .lines()
@@ -125,10 +126,10 @@ fn of_host(files: &Files) -> Option<HostMemory> {
     })
 }
 
-fn of_groups(files: &Files) -> Option<MemoryLimit> {
+fn of_groups(files: &HostFiles) -> Option<MemoryLimit> {
     let text = |path: &str| files.text(path);
     let process = files.text("proc/self/cgroup").unwrap_or_default();
-    let groups: Vec<Group> = groups_of(&text, &process, "memory");
+    let groups: Vec<ProcessCgroup> = groups_of(&text, &process, "memory");
     let limits = groups.iter().flat_map(|group| {
         group.limit_files().iter().filter_map(|name| {
             let file = format!("{}/{name}", group.folder);
@@ -145,7 +146,7 @@ fn of_groups(files: &Files) -> Option<MemoryLimit> {
 
 /// Bytes that each part of the process may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Budget {
+pub struct MemoryShares {
     /// All of it.
     pub limit: u64,
     /// The program itself.
@@ -170,7 +171,7 @@ pub struct Budget {
     pub sinks: u64,
 }
 
-impl Budget {
+impl MemoryShares {
     /// The parts within `limit` bytes, where the process may use `cores`.
     pub fn of(limit: u64, cores: usize) -> Self {
         let all = limit.max(LIMIT_BYTES_MIN);
@@ -274,7 +275,7 @@ mod tests {
     fn the_parts_fit_into_every_limit() {
         for mib in (LIMIT_BYTES_MIN.div_ceil(MIB)..4096).chain([8192, 16_384, 1 << 20]) {
             for cores in [1, 2, 4, 16, 128] {
-                let budget = Budget::of(mib * MIB, cores);
+                let budget = MemoryShares::of(mib * MIB, cores);
                 assert!(budget.sum() <= budget.limit, "{mib} MiB: {budget:?}");
                 assert!(budget.cores >= 1 && budget.cores <= cores, "{budget:?}");
             }
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn the_table_of_the_guide() {
         let row = |mib: u64, cores| {
-            let b = Budget::of(mib * MIB, cores);
+            let b = MemoryShares::of(mib * MIB, cores);
             (
                 b.queue / MIB,
                 b.store_flush * 10 / MIB,
@@ -303,15 +304,18 @@ mod tests {
 
     #[test]
     fn searches_are_the_first_to_have_less() {
-        let search = |mib: u64| Budget::of(mib * MIB, 2).search / MIB;
+        let search = |mib: u64| MemoryShares::of(mib * MIB, 2).search / MIB;
         assert_eq!([0, 96, 104, 112, 124].map(search), [0, 0, 8, 16, 28]);
-        let (small, least) = (Budget::of(104 * MIB, 2), Budget::of(96 * MIB, 2));
+        let (small, least) = (
+            MemoryShares::of(104 * MIB, 2),
+            MemoryShares::of(96 * MIB, 2),
+        );
         assert_eq!(small.queue, least.queue);
     }
 
     #[test]
     fn what_the_doctor_asks_for_is_what_the_parts_take() {
-        let budget = Budget::of(124 * MIB, 1);
+        let budget = MemoryShares::of(124 * MIB, 1);
         assert_eq!(budget.sum(), BESIDE_QUEUE_BYTES_MIN + budget.queue);
         assert_eq!(budget.sum(), budget.limit);
     }

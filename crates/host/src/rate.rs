@@ -20,7 +20,7 @@ use serde::Serialize;
 /// Part of the work that bounds the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Limit {
+pub enum RateBottleneck {
     /// The kernel's work to read from sockets, and how soon what lies there is asked for.
     Read,
     /// Framing and reading headers.
@@ -35,7 +35,7 @@ pub enum Limit {
     Send,
 }
 
-impl Limit {
+impl RateBottleneck {
     /// Its name in output.
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,10 +57,10 @@ pub struct SafeRate {
     /// Bytes of each, framing not counted.
     pub event_bytes: u64,
     /// The part of the work that bounds it.
-    pub limited_by: Limit,
+    pub limited_by: RateBottleneck,
     /// CPU time of an event by what it is spent on, in nanoseconds, in the order of its way.
     #[serde(skip)]
-    pub costs: Vec<(Limit, u64)>,
+    pub costs: Vec<(RateBottleneck, u64)>,
     /// True if the generator was the limit: the host may take more.
     #[serde(skip)]
     pub at_least: bool,
@@ -68,7 +68,7 @@ pub struct SafeRate {
 
 /// Part of the pipeline that a thread belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
+pub enum PipelineStage {
     /// Reads, parses and recognises.
     Intake,
     /// Writes the log.
@@ -85,7 +85,7 @@ pub enum Stage {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ThreadUse {
     /// Part of the pipeline that it belongs to.
-    pub stage: Stage,
+    pub stage: PipelineStage,
     /// In its own code.
     pub user: f64,
     /// In the kernel.
@@ -128,50 +128,59 @@ const BUSY_PART: f64 = 0.85;
 const THREAD_BUSY_PART: f64 = 0.9;
 
 impl Observation {
-    fn cpu(&self, stages: &[Stage]) -> f64 {
+    fn cpu(&self, stages: &[PipelineStage]) -> f64 {
         let of = self.threads.iter().filter(|t| stages.contains(&t.stage));
         of.map(ThreadUse::cpu).sum()
     }
 
     /// CPU seconds of the threads that read, an event.
     pub fn intake_cost(&self) -> f64 {
-        self.cpu(&[Stage::Intake]) / self.taken.max(1.0)
+        self.cpu(&[PipelineStage::Intake]) / self.taken.max(1.0)
     }
 
     fn intake_system_cost(&self) -> f64 {
-        let of = self.threads.iter().filter(|t| t.stage == Stage::Intake);
+        let of = self
+            .threads
+            .iter()
+            .filter(|t| t.stage == PipelineStage::Intake);
         of.map(|t| t.system).sum::<f64>() / self.taken.max(1.0)
     }
 
     /// CPU seconds an event, by what they are spent on. `bare` is [`Self::intake_cost`] of the same
     /// without packs, names, transforms and routes; `None` where there are none.
-    fn costs(&self, bare: Option<f64>) -> [(Limit, f64); 6] {
+    fn costs(&self, bare: Option<f64>) -> [(RateBottleneck, f64); 6] {
         let (taken, left) = (self.taken.max(1.0), self.left.max(1.0));
         let intake = self.intake_cost();
         let classify = bare.map_or(0.0, |bare| (intake - bare).max(0.0));
         let read = self.intake_system_cost().min(intake - classify);
         [
-            (Limit::Read, read),
-            (Limit::Parse, intake - classify - read),
-            (Limit::Classify, classify),
+            (RateBottleneck::Read, read),
+            (RateBottleneck::Parse, intake - classify - read),
+            (RateBottleneck::Classify, classify),
             (
-                Limit::Queue,
-                self.cpu(&[Stage::Queue, Stage::Other]) / taken,
+                RateBottleneck::Queue,
+                self.cpu(&[PipelineStage::Queue, PipelineStage::Other]) / taken,
             ),
-            (Limit::Fsync, self.cpu(&[Stage::Sync]) / taken),
-            (Limit::Send, self.cpu(&[Stage::Send]) / left),
+            (
+                RateBottleneck::Fsync,
+                self.cpu(&[PipelineStage::Sync]) / taken,
+            ),
+            (
+                RateBottleneck::Send,
+                self.cpu(&[PipelineStage::Send]) / left,
+            ),
         ]
     }
 
     /// Most events a second for each thread of the stages that one thread does. It is the events
     /// over the seconds that the thread was on a CPU or waited for the disk.
-    fn single_threads(&self) -> impl Iterator<Item = (Limit, f64)> {
+    fn single_threads(&self) -> impl Iterator<Item = (RateBottleneck, f64)> {
         self.threads.iter().filter_map(|thread| {
             let (limit, events) = match thread.stage {
-                Stage::Queue => (Limit::Queue, self.taken),
-                Stage::Sync => (Limit::Fsync, self.taken),
-                Stage::Send => (Limit::Send, self.left),
-                Stage::Intake | Stage::Other => return None,
+                PipelineStage::Queue => (RateBottleneck::Queue, self.taken),
+                PipelineStage::Sync => (RateBottleneck::Fsync, self.taken),
+                PipelineStage::Send => (RateBottleneck::Send, self.left),
+                PipelineStage::Intake | PipelineStage::Other => return None,
             };
             let busy = thread.cpu() + thread.disk;
             (busy > 0.0).then(|| (limit, events / busy))
@@ -204,7 +213,7 @@ impl Observation {
             let seen = self.taken.min(self.left) / self.seconds;
             // Whatever waits longest held the others up; where nothing waits, what came in did.
             let held = slowest.filter(|(_, most)| *most < 2.0 * seen);
-            least = (held.map_or(Limit::Read, |(limit, _)| limit), seen);
+            least = (held.map_or(RateBottleneck::Read, |(limit, _)| limit), seen);
             at_least = held.is_none() && self.generator_busy >= THREAD_BUSY_PART;
         }
         for (limit, most) in self.single_threads() {
@@ -281,7 +290,7 @@ pub(crate) fn grouped(number: u64) -> String {
 mod tests {
     use super::*;
 
-    fn thread(stage: Stage, user: f64, system: f64, disk: f64) -> ThreadUse {
+    fn thread(stage: PipelineStage, user: f64, system: f64, disk: f64) -> ThreadUse {
         ThreadUse {
             stage,
             user,
@@ -297,10 +306,10 @@ mod tests {
             taken: 100_000.0,
             left: 100_000.0,
             threads: vec![
-                thread(Stage::Intake, 0.8, 0.1, 0.0),
-                thread(Stage::Queue, 0.05, 0.05, 0.1),
-                thread(Stage::Sync, 0.0, 0.05, 0.4),
-                thread(Stage::Send, 0.5, 0.05, 0.0),
+                thread(PipelineStage::Intake, 0.8, 0.1, 0.0),
+                thread(PipelineStage::Queue, 0.05, 0.05, 0.1),
+                thread(PipelineStage::Sync, 0.0, 0.05, 0.4),
+                thread(PipelineStage::Send, 0.5, 0.05, 0.0),
             ],
             ours_seconds: 0.4,
             generator_busy: 0.3,
@@ -313,17 +322,17 @@ mod tests {
     fn what_ours_used_is_given_to_the_pipeline_and_the_dearest_is_named() {
         let rate = full().safe_rate(800, None).unwrap();
         assert_eq!(rate.events_per_second, 125_000);
-        assert_eq!(rate.limited_by, Limit::Parse);
+        assert_eq!(rate.limited_by, RateBottleneck::Parse);
         let with_packs = full().safe_rate(800, Some(2e-6)).unwrap();
         assert_eq!(with_packs.events_per_second, 125_000);
-        assert_eq!(with_packs.limited_by, Limit::Classify);
+        assert_eq!(with_packs.limited_by, RateBottleneck::Classify);
         let costs = [
-            (Limit::Read, 1000),
-            (Limit::Parse, 1000),
-            (Limit::Classify, 7000),
-            (Limit::Queue, 1000),
-            (Limit::Fsync, 500),
-            (Limit::Send, 5500),
+            (RateBottleneck::Read, 1000),
+            (RateBottleneck::Parse, 1000),
+            (RateBottleneck::Classify, 7000),
+            (RateBottleneck::Queue, 1000),
+            (RateBottleneck::Fsync, 500),
+            (RateBottleneck::Send, 5500),
         ];
         assert_eq!(with_packs.costs, costs);
     }
@@ -335,7 +344,7 @@ mod tests {
         // 10.5 µs until it is kept, 11 µs to deliver.
         let rate = lags.safe_rate(800, None).unwrap();
         assert_eq!(rate.events_per_second, 90_909);
-        assert_eq!(rate.limited_by, Limit::Send);
+        assert_eq!(rate.limited_by, RateBottleneck::Send);
     }
 
     #[test]
@@ -344,7 +353,7 @@ mod tests {
         slow_disk.threads[2].disk = 0.9;
         let rate = slow_disk.safe_rate(800, None).unwrap();
         assert_eq!(rate.events_per_second, 105_263);
-        assert_eq!(rate.limited_by, Limit::Fsync);
+        assert_eq!(rate.limited_by, RateBottleneck::Fsync);
     }
 
     #[test]
@@ -353,7 +362,7 @@ mod tests {
         (idle.cpus, idle.idle_cpus) = (8.0, Some(5.9));
         let rate = idle.safe_rate(800, None).unwrap();
         assert_eq!(rate.events_per_second, 100_000);
-        assert_eq!(rate.limited_by, Limit::Send);
+        assert_eq!(rate.limited_by, RateBottleneck::Send);
         assert!(!rate.at_least);
         for thread in &mut idle.threads {
             (thread.user, thread.disk) = (thread.user / 2.0, thread.disk / 2.0);
@@ -362,7 +371,7 @@ mod tests {
         let rate = idle.safe_rate(800, None).unwrap();
         assert_eq!(
             (rate.events_per_second, rate.limited_by),
-            (100_000, Limit::Read)
+            (100_000, RateBottleneck::Read)
         );
         assert!(rate.at_least && rate.line().starts_with("at least 100,000 events/s"));
     }

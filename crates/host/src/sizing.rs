@@ -37,7 +37,7 @@ const FACTOR_MAX: u64 = 1_000_000_000_000;
 
 /// The load that hosts are sized for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Load {
+pub struct SizingLoad {
     /// Events a second at the peak.
     pub events_per_second: u64,
     /// Bytes of an event.
@@ -75,7 +75,7 @@ pub struct HostRate {
 
 /// One result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Line {
+pub struct SizingFigure {
     /// The same in every release.
     pub id: &'static str,
     /// The value, in [`Self::unit`].
@@ -128,7 +128,7 @@ impl std::error::Error for SizingError {}
 ///
 /// # Errors
 /// A number that cannot be meant, or a result of more than 64 bits.
-pub fn size(load: &Load, host: &HostRate) -> Result<Vec<Line>, SizingError> {
+pub fn size(load: &SizingLoad, host: &HostRate) -> Result<Vec<SizingFigure>, SizingError> {
     check(load, host)?;
     let mut lines = Vec::new();
     let usable = usable(load, host, &mut lines)?;
@@ -142,7 +142,7 @@ pub fn size(load: &Load, host: &HostRate) -> Result<Vec<Line>, SizingError> {
     let disk = disk.ok_or(SizingError::TooMuch("the disk of a host"))?;
     // A tenth more: file systems slow down when they are full, and the queue leaves some free.
     let disk_value = percent(disk, 110, "the disk of a host")?;
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "disk_bytes_per_host",
         value: disk_value,
         unit: "B",
@@ -158,7 +158,7 @@ pub fn size(load: &Load, host: &HostRate) -> Result<Vec<Line>, SizingError> {
     Ok(lines)
 }
 
-fn check(load: &Load, host: &HostRate) -> Result<(), SizingError> {
+fn check(load: &SizingLoad, host: &HostRate) -> Result<(), SizingError> {
     let within = |what, value, least, most| {
         if (least..=most).contains(&value) {
             return Ok(());
@@ -184,7 +184,11 @@ fn check(load: &Load, host: &HostRate) -> Result<(), SizingError> {
 }
 
 /// Events a second of this size that a host may get at the peak.
-fn usable(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<u64, SizingError> {
+fn usable(
+    load: &SizingLoad,
+    host: &HostRate,
+    lines: &mut Vec<SizingFigure>,
+) -> Result<u64, SizingError> {
     let what = "the rate of a host";
     let (rate, measured, size) = (host.events_per_second, host.event_bytes, load.event_bytes);
     let (at_size, formula) = if size > measured {
@@ -206,7 +210,7 @@ fn usable(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<u64, Si
             format!("{}/s, with events of this size", grouped(rate)),
         )
     };
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "safe_events_per_second_per_host",
         value: at_size,
         unit: "events/s",
@@ -214,7 +218,7 @@ fn usable(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<u64, Si
     });
     let left = 100 - load.headroom_percent;
     let usable = at_size.saturating_mul(left) / 100;
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "usable_events_per_second_per_host",
         value: usable,
         unit: "events/s",
@@ -237,14 +241,14 @@ fn usable(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<u64, Si
 
 /// Hosts that share the load, the spare ones not among them.
 fn hosts(
-    load: &Load,
+    load: &SizingLoad,
     host: &HostRate,
     usable: u64,
-    lines: &mut Vec<Line>,
+    lines: &mut Vec<SizingFigure>,
 ) -> Result<u64, SizingError> {
     let eps = load.events_per_second;
     let needed = eps.div_ceil(usable);
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "hosts",
         value: needed + load.spare_hosts,
         unit: "hosts",
@@ -256,7 +260,7 @@ fn hosts(
         ),
     });
     let cores = mul(host.cores, eps, "the cores")?.div_ceil(usable);
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "cores",
         value: cores,
         unit: "cores",
@@ -271,9 +275,9 @@ fn hosts(
 }
 
 /// Events a second of one host, at the peak, with every spare one away.
-fn share(load: &Load, hosts: u64, lines: &mut Vec<Line>) -> u64 {
+fn share(load: &SizingLoad, hosts: u64, lines: &mut Vec<SizingFigure>) -> u64 {
     let share = load.events_per_second.div_ceil(hosts);
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "events_per_second_per_host",
         value: share,
         unit: "events/s",
@@ -285,7 +289,11 @@ fn share(load: &Load, hosts: u64, lines: &mut Vec<Line>) -> u64 {
     share
 }
 
-fn memory(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<(), SizingError> {
+fn memory(
+    load: &SizingLoad,
+    host: &HostRate,
+    lines: &mut Vec<SizingFigure>,
+) -> Result<(), SizingError> {
     let store = if load.retention_days > 0 {
         STORE_MEMORY_BYTES
     } else {
@@ -299,7 +307,7 @@ fn memory(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<(), Siz
     let sum = sum.ok_or(SizingError::TooMuch(what))?;
     // As much again for the page cache, which reads of a backlog and searches live on.
     let value = percent(sum, 200, what)?;
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "memory_bytes_per_host",
         value,
         unit: "B",
@@ -316,12 +324,12 @@ fn memory(load: &Load, host: &HostRate, lines: &mut Vec<Line>) -> Result<(), Siz
 }
 
 /// Bytes of the queue on a host.
-fn queue(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<u64, SizingError> {
+fn queue(load: &SizingLoad, share: u64, lines: &mut Vec<SizingFigure>) -> Result<u64, SizingError> {
     let what = "the queue of a host";
     let seconds = load.outage_hours * HOUR_SECONDS;
     let value = mul(share, seconds, what)?;
     let value = mul(value, load.event_bytes + QUEUE_ROW_BYTES, what)?;
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "queue_bytes_per_host",
         value,
         unit: "B",
@@ -337,7 +345,7 @@ fn queue(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<u64, SizingEr
 }
 
 /// Bytes of the store on a host.
-fn store(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<u64, SizingError> {
+fn store(load: &SizingLoad, share: u64, lines: &mut Vec<SizingFigure>) -> Result<u64, SizingError> {
     let what = "the store of a host";
     let seconds = load.retention_days * DAY_HOURS * HOUR_SECONDS;
     let raw = mul(mul(share, seconds, what)?, load.event_bytes, what)?;
@@ -353,7 +361,7 @@ fn store(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<u64, SizingEr
             load.stored_percent
         )
     };
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "store_bytes_per_host",
         value,
         unit: "B",
@@ -362,10 +370,14 @@ fn store(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<u64, SizingEr
     Ok(value)
 }
 
-fn network(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<(), SizingError> {
+fn network(
+    load: &SizingLoad,
+    share: u64,
+    lines: &mut Vec<SizingFigure>,
+) -> Result<(), SizingError> {
     let what = "the network of a host";
     let in_bits = mul(mul(share, load.event_bytes, what)?, 8, what)?;
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "network_in_bits_per_second_per_host",
         value: in_bits,
         unit: "bit/s",
@@ -373,7 +385,7 @@ fn network(load: &Load, share: u64, lines: &mut Vec<Line>) -> Result<(), SizingE
     });
     let out = mul(share, load.event_bytes + ENVELOPE_BYTES, what)?;
     let out_bits = mul(mul(out, 8, what)?, load.destinations, what)?;
-    lines.push(Line {
+    lines.push(SizingFigure {
         id: "network_out_bits_per_second_per_host",
         value: out_bits,
         unit: "bit/s",
@@ -404,8 +416,8 @@ mod tests {
 
     use super::*;
 
-    fn load() -> Load {
-        Load {
+    fn load() -> SizingLoad {
+        SizingLoad {
             events_per_second: 1_000_000,
             event_bytes: 800,
             retention_days: 30,
@@ -428,7 +440,7 @@ mod tests {
         }
     }
 
-    fn value(load: &Load, host: &HostRate, id: &str) -> u64 {
+    fn value(load: &SizingLoad, host: &HostRate, id: &str) -> u64 {
         let lines = size(load, host).unwrap();
         lines.iter().find(|line| line.id == id).unwrap().value
     }
@@ -475,7 +487,7 @@ mod tests {
 
     #[test]
     fn without_retention_there_is_no_store_and_without_outage_no_queue() {
-        let none = Load {
+        let none = SizingLoad {
             retention_days: 0,
             outage_hours: 0,
             spare_hosts: 0,
@@ -492,7 +504,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused_with_what_may_be() {
-        let refused = |change: fn(&mut Load, &mut HostRate)| {
+        let refused = |change: fn(&mut SizingLoad, &mut HostRate)| {
             let (mut load, mut host) = (load(), host());
             change(&mut load, &mut host);
             size(&load, &host).unwrap_err().to_string()
@@ -547,7 +559,7 @@ mod tests {
         ) {
             let cut = |value: u64, most: u64| if small { value % most + 1 } else { value };
             let [eps, bytes, days, destinations, hours, headroom, spare, stored] = numbers;
-            let load = Load {
+            let load = SizingLoad {
                 events_per_second: cut(eps, 10_000_000),
                 event_bytes: cut(bytes, 65_536),
                 retention_days: cut(days, 3650),

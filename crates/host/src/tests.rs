@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use crate::text::{SoftnetCpu, number, resident_bytes, schedstat, snmp, snmp6, softnet, stat};
-use crate::{Cause, Host, Reading};
+use crate::{Cause, Host, HostReading};
 
 const SNMP: &str = "\
 Ip: Forwarding DefaultTTL
@@ -154,7 +154,7 @@ impl Tree {
 }
 
 /// Counts by cause and interface.
-fn counts(reading: &Reading) -> Vec<(Cause, &str, u64)> {
+fn counts(reading: &HostReading) -> Vec<(Cause, &str, u64)> {
     reading
         .losses
         .iter()
@@ -244,7 +244,7 @@ fn what_cannot_be_read_is_left_out() {
     let tree = Tree::new();
     let start = Instant::now();
     let mut host = tree.open(start);
-    assert_eq!(host.read_at(start), Reading::default());
+    assert_eq!(host.read_at(start), HostReading::default());
     // It turns up later: counted from then on.
     tree.write("proc/net/snmp", SNMP);
     let first = host.read_at(start);

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use crate::files::Files;
+use crate::files::HostFiles;
 use crate::host::THREADS_MAX;
 use crate::text::{cpu_list, schedstat, thread_stat};
 
@@ -27,14 +27,14 @@ pub struct ThreadTime {
 
 /// Every thread of this process, at most [`THREADS_MAX`]; none where `/proc` is not there.
 pub fn threads() -> Vec<ThreadTime> {
-    let files = Files::at(Path::new("/"));
+    let files = HostFiles::at(Path::new("/"));
     let names = files.names("proc/self/task");
     let numbers = names.iter().filter_map(|name| name.parse().ok());
     let read = |id| thread(&files, id);
     numbers.take(THREADS_MAX).filter_map(read).collect()
 }
 
-fn thread(files: &Files, id: u64) -> Option<ThreadTime> {
+fn thread(files: &HostFiles, id: u64) -> Option<ThreadTime> {
     let folder = format!("proc/self/task/{id}");
     let stat = thread_stat(&files.text(format!("{folder}/stat"))?)?;
     // To the nanosecond, where the kernel has it; the ticks then only say how it is shared.
@@ -63,7 +63,7 @@ pub fn usable_cpus() -> f64 {
 }
 
 pub(crate) fn cpus_at(root: &Path) -> f64 {
-    let files = Files::at(root);
+    let files = HostFiles::at(root);
     let status = files.text("proc/self/status").unwrap_or_default();
     let list = status
         .lines()
@@ -73,7 +73,7 @@ pub(crate) fn cpus_at(root: &Path) -> f64 {
 }
 
 /// The tightest `cpu.max` of the group of this process and of those above it, in CPUs.
-fn quota(files: &Files) -> Option<f64> {
+fn quota(files: &HostFiles) -> Option<f64> {
     let text = files.text("proc/self/cgroup").unwrap_or_default();
     let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
     let parts = Path::new(path.trim()).components();
@@ -93,7 +93,7 @@ fn quota(files: &Files) -> Option<f64> {
     tightest
 }
 
-fn bound(files: &Files, folder: &str) -> Option<f64> {
+fn bound(files: &HostFiles, folder: &str) -> Option<f64> {
     let text = files.text(format!("{folder}/cpu.max"))?;
     let mut words = text.split_ascii_whitespace();
     let quota: f64 = words.next()?.parse().ok()?;

@@ -8,13 +8,13 @@ use crate::run::SenderTally;
 
 /// The acknowledged numbers of one sender. Each is added once.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Acked {
+pub(crate) struct AckedRanges {
     /// First and last number, as they came.
     ranges: Vec<(u64, u64)>,
     count: u64,
 }
 
-impl Acked {
+impl AckedRanges {
     pub(crate) fn add(&mut self, seq: u64) {
         self.count += 1;
         match self.ranges.last_mut() {
@@ -76,13 +76,13 @@ mod tests {
 
     #[test]
     fn numbers_in_any_order_become_few_ranges() {
-        let mut acked = Acked::default();
+        let mut acked = AckedRanges::default();
         for seq in [0, 1, 2, 5, 4, 3, 9, 8] {
             acked.add(seq);
         }
         assert_eq!(acked.ranges(), [(0, 5), (8, 9)]);
         assert_eq!((acked.count(), acked.prefix()), (8, 6));
-        let mut late = Acked::default();
+        let mut late = AckedRanges::default();
         late.add(1);
         assert_eq!(late.prefix(), 0);
     }

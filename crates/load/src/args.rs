@@ -21,7 +21,7 @@ pub enum SyslogProto {
 
 /// How messages are told apart in a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Framing {
+pub enum SyslogFraming {
     /// A line feed after each message.
     Newline,
     /// Its length in decimal digits and a space before each message (RFC 6587, RFC 5425).
@@ -69,7 +69,7 @@ impl Transport {
 /// Address of the receiver: `HOST:PORT`, with or without `tcp://`, `udp://`, `tls://`, `relp://` or
 /// `relps://`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct LoadTarget {
     /// The scheme, if one was given.
     pub scheme: Option<Transport>,
     /// Name or address; an IPv6 address without its brackets.
@@ -78,7 +78,7 @@ pub struct Target {
     pub port: u16,
 }
 
-impl FromStr for Target {
+impl FromStr for LoadTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -117,7 +117,7 @@ impl FromStr for Target {
     }
 }
 
-impl Target {
+impl LoadTarget {
     /// `HOST:PORT`, with brackets where they belong.
     pub fn authority(&self) -> String {
         if self.host.contains(':') {
@@ -134,7 +134,7 @@ pub struct Args {
     /// Where to send: HOST:PORT, or tcp://, udp://, tls://, relp:// or relps://HOST:PORT; IPv6 in
     /// brackets
     #[arg(value_name = "TARGET")]
-    pub target: Target,
+    pub target: LoadTarget,
 
     /// Send what two dozen devices of a made-up company say, over UDP and TCP at once and at an
     /// uneven rate, of which --rate is the mean; until Ctrl-C if neither --interval nor --number is
@@ -202,7 +202,7 @@ pub struct Args {
     pub sdata: Option<String>,
     /// How messages are told apart over TCP and TLS; newline if not given
     #[arg(long, value_name = "FRAMING")]
-    pub framing: Option<Framing>,
+    pub framing: Option<SyslogFraming>,
     /// Host name in the header
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     pub host: String,
@@ -270,11 +270,11 @@ impl Args {
     {
         #[derive(Parser)]
         #[command(name = "load", no_binary_name = true)]
-        struct Words {
+        struct CommandWords {
             #[command(flatten)]
             args: Args,
         }
-        Words::try_parse_from(words).map(|words| words.args)
+        CommandWords::try_parse_from(words).map(|words| words.args)
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn targets_are_read_as_people_write_them() {
-        let read = |text: &str| text.parse::<Target>();
+        let read = |text: &str| text.parse::<LoadTarget>();
         let plain = read("127.0.0.1:5514").unwrap();
         assert_eq!(
             (plain.scheme, plain.host.as_str(), plain.port),

@@ -15,7 +15,7 @@ pub(crate) const NS_DIGITS: usize = 19;
 const MICROS_AT: usize = 20;
 
 /// The present moment in the forms that messages carry.
-pub(crate) struct Clock {
+pub(crate) struct MessageClock {
     proto: SyslogProto,
     zone: TimeZone,
     /// Lag of the header's time behind the present.
@@ -25,7 +25,7 @@ pub(crate) struct Clock {
     digits: [u8; NS_DIGITS],
 }
 
-impl Clock {
+impl MessageClock {
     /// A clock that shows the present, for headers of `proto`.
     pub(crate) fn new(proto: SyslogProto) -> Self {
         let mut clock = Self {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn digits_are_patched_between_seconds() {
-        let mut clock = Clock::new(SyslogProto::Rfc5424);
+        let mut clock = MessageClock::new(SyslogProto::Rfc5424);
         clock.set(Duration::new(1_762_000_000, 1_234_567));
         assert_eq!(clock.header(), b"2025-11-01T12:26:40.001234Z");
         assert_eq!(clock.digits(), b"1762000000001234567");
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn only_the_headers_time_lies_behind() {
-        let mut clock = Clock::new(SyslogProto::Rfc5424);
+        let mut clock = MessageClock::new(SyslogProto::Rfc5424);
         clock.set_behind(Duration::from_millis(3_600_001));
         clock.set(Duration::new(1_762_000_000, 1_234_567));
         assert_eq!(clock.header(), b"2025-11-01T11:26:40.000234Z");

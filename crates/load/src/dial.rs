@@ -2,16 +2,16 @@
 
 use std::net::SocketAddr;
 
-use crate::args::{Args, Target};
+use crate::args::{Args, LoadTarget};
 use crate::error::LoadError;
-use crate::plan::Plan;
-use crate::stream::Link;
+use crate::plan::LoadPlan;
+use crate::stream::StreamLink;
 use crate::tcp;
 use crate::tls::TlsSetup;
 
 /// Makes connections to one target.
 pub(crate) struct Dialer {
-    target: Target,
+    target: LoadTarget,
     addresses: Vec<SocketAddr>,
     proxy_version: Option<u8>,
     tls: Option<TlsSetup>,
@@ -22,7 +22,7 @@ impl Dialer {
     ///
     /// # Errors
     /// [`LoadError::Resolve`], and those of [`TlsSetup::new`].
-    pub(crate) fn new(args: &Args, plan: &Plan) -> Result<Self, LoadError> {
+    pub(crate) fn new(args: &Args, plan: &LoadPlan) -> Result<Self, LoadError> {
         let tls = plan.transport.is_tls().then(|| TlsSetup::new(args));
         Ok(Self {
             target: args.target.clone(),
@@ -41,10 +41,10 @@ impl Dialer {
     ///
     /// # Errors
     /// [`LoadError::Connect`] and [`LoadError::Tls`].
-    pub(crate) fn stream(&self) -> Result<Link, LoadError> {
+    pub(crate) fn stream(&self) -> Result<StreamLink, LoadError> {
         let socket = tcp::connect(&self.addresses, self.proxy_version)?;
         if let Some(tls) = &self.tls {
-            return Ok(Link::Tls(Box::new(tls.link(socket, &self.target)?)));
+            return Ok(StreamLink::Tls(Box::new(tls.link(socket, &self.target)?)));
         }
         socket
             .set_nonblocking(true)
@@ -53,6 +53,6 @@ impl Dialer {
                 source,
                 hint: "the kernel refused to make the socket non-blocking",
             })?;
-        Ok(Link::Plain(socket))
+        Ok(StreamLink::Plain(socket))
     }
 }

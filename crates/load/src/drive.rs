@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::clock::Clock;
+use crate::clock::MessageClock;
 use crate::message::Tape;
 use crate::pace::Pacer;
 
@@ -19,14 +19,14 @@ const WAIT_MAX_MS: u16 = 100;
 
 /// Messages and bytes that went on their way in one push.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Pushed {
+pub(crate) struct PushedCounts {
     /// Messages, a cut one included: its rest follows.
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
 }
 
 /// One connection or socket, as the loop sees it.
-pub(crate) trait Lane {
+pub(crate) trait SendLane {
     /// Messages that it sends in all.
     fn quota(&self) -> u64;
     /// True if anything is left to send and it can be sent.
@@ -42,19 +42,19 @@ pub(crate) trait Lane {
         PollFlags::POLLOUT
     }
     /// Sends up to `want` messages, and first whatever was left of a cut one.
-    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed;
+    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> PushedCounts;
 }
 
 /// Messages and bytes that a thread has sent so far, for the progress line and the meter.
 #[derive(Default, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct SendProgress {
     pub(crate) messages: AtomicU64,
     pub(crate) bytes: AtomicU64,
 }
 
 /// Stop conditions of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Until<'a> {
+pub(crate) struct StopConditions<'a> {
     pub(crate) start: Instant,
     pub(crate) interval: Option<Duration>,
     /// Age that the first message claims by its time; the last one claims the present.
@@ -63,7 +63,7 @@ pub(crate) struct Until<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-impl Until<'_> {
+impl StopConditions<'_> {
     pub(crate) fn elapsed_ns(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
@@ -86,15 +86,15 @@ impl Until<'_> {
 
 /// Sends until all lanes are done or `until` says so. Without a pacer it goes as fast as the
 /// lanes take it.
-pub(crate) fn drive<L: Lane>(
+pub(crate) fn drive<L: SendLane>(
     lanes: &mut [L],
     tape: &mut Tape,
-    clock: &mut Clock,
+    clock: &mut MessageClock,
     pacer: Option<&Pacer>,
-    until: &Until<'_>,
-    progress: &Progress,
+    until: &StopConditions<'_>,
+    progress: &SendProgress,
 ) {
-    let mut turn = Turn { cursor: 0 };
+    let mut turn = LaneCursor { cursor: 0 };
     let mut handed = 0;
     let quota = lanes
         .iter()
@@ -116,7 +116,7 @@ pub(crate) fn drive<L: Lane>(
         handed += pushed.messages;
         progress.messages.fetch_add(pushed.messages, Relaxed);
         progress.bytes.fetch_add(pushed.bytes, Relaxed);
-        if last || until.stop.load(Relaxed) || !lanes.iter().any(Lane::open) {
+        if last || until.stop.load(Relaxed) || !lanes.iter().any(SendLane::open) {
             return;
         }
         let pause_ns = pacer.map_or(0, |p| p.sleep_ns(until.elapsed_ns(), tick_ns, handed));
@@ -125,25 +125,25 @@ pub(crate) fn drive<L: Lane>(
 }
 
 /// Cursor of the round-robin over the lanes.
-struct Turn {
+struct LaneCursor {
     cursor: usize,
 }
 
-impl Turn {
+impl LaneCursor {
     /// Shares `allowance` among the lanes that can take it, starting where the last turn ended.
-    fn serve<L: Lane>(
+    fn serve<L: SendLane>(
         &mut self,
         lanes: &mut [L],
         tape: &mut Tape,
-        clock: &mut Clock,
+        clock: &mut MessageClock,
         allowance: u64,
-    ) -> Pushed {
+    ) -> PushedCounts {
         let ready = lanes
             .iter()
             .filter(|lane| lane.open() && !lane.blocked())
             .count() as u64;
         let share = allowance.div_ceil(ready.max(1));
-        let mut total = Pushed::default();
+        let mut total = PushedCounts::default();
         for _ in 0..lanes.len() {
             let want = share.min(allowance.saturating_sub(total.messages));
             if want == 0 {
@@ -163,7 +163,7 @@ impl Turn {
 }
 
 /// Waits for room on blocked lanes, for the next tick, or both.
-fn pause<L: Lane>(lanes: &mut [L], pause_ns: u64, stuck: bool, until: &Until<'_>) {
+fn pause<L: SendLane>(lanes: &mut [L], pause_ns: u64, stuck: bool, until: &StopConditions<'_>) {
     let any_blocked = lanes.iter().any(|lane| lane.open() && lane.blocked());
     if any_blocked {
         let left_ms = until.end_ns().saturating_sub(until.elapsed_ns()) / 1_000_000 + 1;
@@ -181,7 +181,7 @@ fn pause<L: Lane>(lanes: &mut [L], pause_ns: u64, stuck: bool, until: &Until<'_>
 }
 
 /// Asks the kernel which blocked lanes have room, waiting up to `wait_ms` for the first.
-pub(crate) fn poll_writable<L: Lane>(lanes: &mut [L], wait_ms: u16) {
+pub(crate) fn poll_writable<L: SendLane>(lanes: &mut [L], wait_ms: u16) {
     let blocked = lanes.iter().enumerate().filter(|(_, lane)| lane.blocked());
     let (waiting, mut asked): (Vec<usize>, Vec<PollFd<'_>>) = blocked
         .filter_map(|(i, lane)| Some((i, PollFd::new(lane.fd()?, lane.interest()))))

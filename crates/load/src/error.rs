@@ -1,7 +1,7 @@
 //! Errors that keep a load from running at all, each with the party at fault.
 //!
 //! What goes wrong while messages flow (a reset, a refused datagram) is not here: it is counted
-//! in the [`Report`](crate::Report), because the rest of the run is still worth having.
+//! in the [`LoadReport`](crate::LoadReport), because the rest of the run is still worth having.
 
 use std::io;
 use std::path::PathBuf;

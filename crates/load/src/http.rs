@@ -13,12 +13,12 @@ const LEDGER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One address that is asked again and again.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     url: String,
     agent: ureq::Agent,
 }
 
-impl Client {
+impl HttpClient {
     /// A client for `url`.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use inrush_event::LedgerSnapshot;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::http::Client;
+use crate::http::HttpClient;
 
 /// Interval at which the ledger is polled while it settles.
 const STEP: Duration = Duration::from_millis(200);
@@ -68,18 +68,18 @@ impl LedgerCheck {
 /// A ledger as it was before the run.
 #[derive(Debug)]
 pub(crate) struct LedgerWatch {
-    client: Client,
+    client: HttpClient,
     before: LedgerSnapshot,
 }
 
 impl LedgerWatch {
     /// Reads the ledger at `client`'s address; `None` if what answers there is no ledger.
-    pub(crate) fn try_start(client: &Client) -> Result<Option<LedgerSnapshot>, LoadError> {
+    pub(crate) fn try_start(client: &HttpClient) -> Result<Option<LedgerSnapshot>, LoadError> {
         Ok(serde_json::from_slice(&client.get_small()?).ok())
     }
 
     /// Watches from `before` on.
-    pub(crate) fn new(client: Client, before: LedgerSnapshot) -> Self {
+    pub(crate) fn new(client: HttpClient, before: LedgerSnapshot) -> Self {
         Self { client, before }
     }
 
@@ -88,7 +88,7 @@ impl LedgerWatch {
     /// # Errors
     /// [`LoadError::Verify`] if what answers is no ledger.
     pub(crate) fn start(url: &str) -> Result<Self, LoadError> {
-        let client = Client::new(url)?;
+        let client = HttpClient::new(url)?;
         match Self::try_start(&client)? {
             Some(before) => Ok(Self { client, before }),
             None => Err(not_a_ledger(&client)),
@@ -109,7 +109,7 @@ impl LedgerWatch {
     }
 }
 
-fn not_a_ledger(client: &Client) -> LoadError {
+fn not_a_ledger(client: &HttpClient) -> LoadError {
     LoadError::Verify {
         from: client.url().to_owned(),
         what: "the answer is not a ledger; the address ends in /api/v1/ledger".to_owned(),

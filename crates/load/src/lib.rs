@@ -53,11 +53,11 @@ mod tls;
 mod udp;
 mod verify;
 
-pub use args::{Args, Framing, SyslogProto, Target, Transport};
+pub use args::{Args, LoadTarget, SyslogFraming, SyslogProto, Transport};
 pub use error::LoadError;
 pub use ledger::{DestinationCheck, LedgerCheck};
-pub use meter::{ProcessMeter, ProcessReport, Reading, Sample};
-pub use report::{Answers, Connections, Report};
+pub use meter::{ProcessMeter, ProcessReading, ProcessReport, ProcessSample};
+pub use report::{Connections, LoadReport, RelpAnswers};
 pub use run::{run, run_until};
-pub use tally::{Latency, Loss, MarkerCheck};
-pub use verify::Verify;
+pub use tally::{Latency, MarkerCheck, SenderLoss};
+pub use verify::VerifyReport;

@@ -13,9 +13,9 @@
 
 use std::ops::Range;
 
-use crate::args::{Framing, SyslogProto};
-use crate::clock::{Clock, NS_DIGITS, put_digits};
-use crate::demo::{Mix, Mixed};
+use crate::args::{SyslogFraming, SyslogProto};
+use crate::clock::{MessageClock, NS_DIGITS, put_digits};
+use crate::demo::{Mix, MixedMessage};
 
 /// Bytes of messages on a tape, and in one write: large enough that the system call does not
 /// count, small enough to stay in the second-level cache.
@@ -41,7 +41,7 @@ const PADDING: &[u8] = b"PADD";
 pub(crate) struct Style {
     pub(crate) proto: SyslogProto,
     /// `None`: one message a datagram.
-    pub(crate) framing: Option<Framing>,
+    pub(crate) framing: Option<SyslogFraming>,
     pub(crate) host: String,
     pub(crate) app: String,
     pub(crate) sdata: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Style {
 
 /// Offsets of a message on the tape: its patched fields and its end.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct MessageOffsets {
     /// First byte of its framing.
     start: u32,
     /// After its framing.
@@ -69,7 +69,7 @@ struct Slot {
 /// A buffer of framed messages, patched before each write.
 pub(crate) struct Tape {
     bytes: Vec<u8>,
-    slots: Vec<Slot>,
+    slots: Vec<MessageOffsets>,
     /// Slot that is sent next; generated messages are alike, so they always start at 0.
     next: usize,
     turns: bool,
@@ -77,7 +77,7 @@ pub(crate) struct Tape {
 }
 
 impl Style {
-    fn header(&self, clock: &Clock) -> (Vec<u8>, usize) {
+    fn header(&self, clock: &MessageClock) -> (Vec<u8>, usize) {
         let pid = std::process::id();
         let (host, app) = (&self.host, &self.app);
         let (before, after) = match self.proto {
@@ -92,7 +92,7 @@ impl Style {
     }
 
     /// A header of another host, and where its time stands.
-    fn mixed_header(&self, mixed: &Mixed, clock: &Clock) -> (Vec<u8>, usize) {
+    fn mixed_header(&self, mixed: &MixedMessage, clock: &MessageClock) -> (Vec<u8>, usize) {
         let (priority, host, app) = (mixed.priority, mixed.host, mixed.app);
         let (before, after) = match self.proto {
             SyslogProto::Rfc5424 => {
@@ -115,13 +115,13 @@ impl Style {
 
     /// Bytes of the smallest message: header and marker.
     pub(crate) fn size_min(&self) -> usize {
-        self.header(&Clock::new(self.proto)).0.len() + self.marker().len() + 1
+        self.header(&MessageClock::new(self.proto)).0.len() + self.marker().len() + 1
     }
 }
 
 impl Tape {
     /// Generated messages of `style.size` bytes each, which is at least [`Style::size_min`].
-    pub(crate) fn generated(style: &Style, clock: &Clock, count: usize) -> Self {
+    pub(crate) fn generated(style: &Style, clock: &MessageClock, count: usize) -> Self {
         let (mut message, time) = style.header(clock);
         let mark = message.len();
         message.extend_from_slice(style.marker().as_bytes());
@@ -141,7 +141,7 @@ impl Tape {
 
     /// Tape of what the devices of the demo say, in messages of `style.size` bytes that end in the
     /// marker.
-    pub(crate) fn mixed(style: &Style, clock: &Clock) -> Self {
+    pub(crate) fn mixed(style: &Style, clock: &MessageClock) -> Self {
         let mut mix = Mix::new(u64::from_str_radix(&style.run, 16).unwrap_or_default());
         let marker = style.marker();
         let mut tape = Self::empty(style, true);
@@ -189,17 +189,17 @@ impl Tape {
 
     fn append(&mut self, style: &Style, message: &[u8], time: Option<usize>, mark: Option<usize>) {
         let start = self.bytes.len();
-        if style.framing == Some(Framing::Octet) {
+        if style.framing == Some(SyslogFraming::Octet) {
             self.bytes
                 .extend_from_slice(format!("{} ", message.len()).as_bytes());
         }
         let body = self.bytes.len();
         self.bytes.extend_from_slice(message);
-        if style.framing == Some(Framing::Newline) {
+        if style.framing == Some(SyslogFraming::Newline) {
             self.bytes.push(b'\n');
         }
         let end = self.bytes.len();
-        self.slots.push(Slot {
+        self.slots.push(MessageOffsets {
             start: start as u32,
             end: end as u32,
             time: time.map(|at| (body + at) as u32),
@@ -210,7 +210,13 @@ impl Tape {
     /// Patches up to `want` messages for `sender`, the first numbered `seq`, with the time that
     /// `clock` shows; the slots that were patched. Fewer come at the end of the tape and when
     /// they would exceed [`TAPE_BYTES`].
-    pub(crate) fn load(&mut self, want: u64, sender: u64, seq: u64, clock: &Clock) -> Range<usize> {
+    pub(crate) fn load(
+        &mut self,
+        want: u64,
+        sender: u64,
+        seq: u64,
+        clock: &MessageClock,
+    ) -> Range<usize> {
         let first = self.next;
         let limit = self.slots[first].start as usize + TAPE_BYTES;
         let most = usize::try_from(want)
@@ -264,7 +270,13 @@ impl Tape {
     }
 }
 
-fn patch(bytes: &mut [u8], slots: &[Slot], first_seq: u64, sender: &[u8], clock: &Clock) {
+fn patch(
+    bytes: &mut [u8],
+    slots: &[MessageOffsets],
+    first_seq: u64,
+    sender: &[u8],
+    clock: &MessageClock,
+) {
     let time = clock.header();
     for (seq, slot) in (first_seq..).zip(slots) {
         if let Some(at) = slot.time {
@@ -290,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn style(proto: SyslogProto, framing: Option<Framing>, size: usize) -> Style {
+    fn style(proto: SyslogProto, framing: Option<SyslogFraming>, size: usize) -> Style {
         Style {
             proto,
             framing,
@@ -304,11 +316,11 @@ mod tests {
     }
 
     /// The one message of a frame, after checking the framing around it.
-    fn unframe(framing: Option<Framing>, frame: &[u8]) -> &[u8] {
+    fn unframe(framing: Option<SyslogFraming>, frame: &[u8]) -> &[u8] {
         match framing {
             None => frame,
-            Some(Framing::Newline) => frame.strip_suffix(b"\n").unwrap(),
-            Some(Framing::Octet) => {
+            Some(SyslogFraming::Newline) => frame.strip_suffix(b"\n").unwrap(),
+            Some(SyslogFraming::Octet) => {
                 let at = memchr::memchr(b' ', frame).unwrap();
                 let length: usize = std::str::from_utf8(&frame[..at]).unwrap().parse().unwrap();
                 assert_eq!(frame.len() - at - 1, length);
@@ -324,10 +336,14 @@ mod tests {
             SyslogProto::Rfc5424,
             SyslogProto::Rfc3164Iso,
         ] {
-            for framing in [None, Some(Framing::Newline), Some(Framing::Octet)] {
+            for framing in [
+                None,
+                Some(SyslogFraming::Newline),
+                Some(SyslogFraming::Octet),
+            ] {
                 let least = style(proto, framing, 0).size_min();
                 for size in [least, 250, 800, 9000] {
-                    let mut clock = Clock::new(proto);
+                    let mut clock = MessageClock::new(proto);
                     let mut tape = Tape::generated(&style(proto, framing, size), &clock, 5);
                     clock.tick();
                     let slots = tape.load(u64::MAX, 7, 99_998, &clock);
@@ -349,8 +365,8 @@ mod tests {
 
     #[test]
     fn a_write_that_stops_anywhere_is_split_at_the_message() {
-        let style = style(SyslogProto::Rfc3164, Some(Framing::Newline), 150);
-        let clock = Clock::new(style.proto);
+        let style = style(SyslogProto::Rfc3164, Some(SyslogFraming::Newline), 150);
+        let clock = MessageClock::new(style.proto);
         let mut tape = Tape::generated(&style, &clock, 4);
         let slots = tape.load(4, 0, 0, &clock);
         let all = tape.bytes(&slots).to_vec();
@@ -364,8 +380,8 @@ mod tests {
 
     #[test]
     fn lines_go_round_and_keep_their_bytes() {
-        let style = style(SyslogProto::Rfc3164, Some(Framing::Newline), 0);
-        let clock = Clock::new(style.proto);
+        let style = style(SyslogProto::Rfc3164, Some(SyslogFraming::Newline), 0);
+        let clock = MessageClock::new(style.proto);
         let lines: Vec<&[u8]> = vec![b"one", b"\xff\x00two", b"three"];
         let mut tape = Tape::lines(&style, &lines, false);
         let mut seen = Vec::new();
@@ -383,7 +399,7 @@ mod tests {
     #[test]
     fn marked_lines_end_in_the_marker() {
         let style = style(SyslogProto::Rfc3164, None, 0);
-        let clock = Clock::new(style.proto);
+        let clock = MessageClock::new(style.proto);
         let mut tape = Tape::lines(&style, &[b"<13>hello"], true);
         let slots = tape.load(2, 3, 41, &clock);
         let text = std::str::from_utf8(tape.bytes(&(1..2))).unwrap();
@@ -397,8 +413,8 @@ mod tests {
     #[test]
     fn mixed_messages_have_one_size_many_hosts_and_the_marker_at_their_end() {
         for proto in [SyslogProto::Rfc3164, SyslogProto::Rfc5424] {
-            let style = style(proto, Some(Framing::Newline), 300);
-            let clock = Clock::new(proto);
+            let style = style(proto, Some(SyslogFraming::Newline), 300);
+            let clock = MessageClock::new(proto);
             let mut tape = Tape::mixed(&style, &clock);
             let (mut messages, mut hosts) = (Vec::new(), BTreeSet::new());
             while messages.len() < 5000 {
@@ -430,8 +446,8 @@ mod tests {
 
     #[test]
     fn a_line_longer_than_a_write_goes_alone() {
-        let style = style(SyslogProto::Rfc3164, Some(Framing::Octet), 0);
-        let clock = Clock::new(style.proto);
+        let style = style(SyslogProto::Rfc3164, Some(SyslogFraming::Octet), 0);
+        let clock = MessageClock::new(style.proto);
         let long = vec![b'x'; TAPE_BYTES + 1];
         let mut tape = Tape::lines(&style, &[&long, b"short"], false);
         assert_eq!(tape.load(2, 0, 0, &clock), 0..1);

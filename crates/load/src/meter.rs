@@ -28,7 +28,7 @@ const IDLE_CPU_NS: u64 = IDLE_STEP.as_nanos() as u64 / 50;
 
 /// Resources that a process has used, and those that it holds now.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Reading {
+pub struct ProcessReading {
     /// CPU time since its start, in nanoseconds.
     pub cpu_ns: u64,
     /// Of that in user mode, in steps of 10 ms.
@@ -81,7 +81,7 @@ impl ProcessMeter {
     ///
     /// # Errors
     /// [`LoadError::Process`] once it has ended.
-    pub fn read(&self) -> Result<Reading, LoadError> {
+    pub fn read(&self) -> Result<ProcessReading, LoadError> {
         let stat = read_stat(self.pid)?;
         if stat.started_ticks != self.started_ticks {
             return Err(failed(
@@ -94,7 +94,7 @@ impl ProcessMeter {
             .now()
             .map_err(|error| failed(self.pid, error.desc()))?;
         let (rss_kib, threads) = read_status(self.pid)?;
-        Ok(Reading {
+        Ok(ProcessReading {
             cpu_ns: cpu.tv_sec() as u64 * 1_000_000_000 + cpu.tv_nsec() as u64,
             user_ns: stat.user_ticks * TICK_NS,
             system_ns: stat.system_ticks * TICK_NS,
@@ -135,26 +135,26 @@ fn failed(pid: i32, what: &str) -> LoadError {
     }
 }
 
-struct Stat {
+struct ProcStat {
     name: String,
     user_ticks: u64,
     system_ticks: u64,
     started_ticks: u64,
 }
 
-fn read_stat(pid: i32) -> Result<Stat, LoadError> {
+fn read_stat(pid: i32) -> Result<ProcStat, LoadError> {
     let text = std::fs::read(format!("/proc/{pid}/stat"))
         .map_err(|_| failed(pid, "no such process; check the number with `pidof`"))?;
     parse_stat(&String::from_utf8_lossy(&text)).ok_or_else(|| failed(pid, "unreadable stat"))
 }
 
 /// Fields by their numbers in proc(5); the name may hold spaces and brackets.
-fn parse_stat(text: &str) -> Option<Stat> {
+fn parse_stat(text: &str) -> Option<ProcStat> {
     let (head, rest) = text.rsplit_once(')')?;
     let name = head.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse().ok();
-    Some(Stat {
+    Some(ProcStat {
         name,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
@@ -179,7 +179,7 @@ fn read_status(pid: i32) -> Result<(u64, u64), LoadError> {
 
 /// One second of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Sample {
+pub struct ProcessSample {
     /// Seconds since the first message.
     pub t: f64,
     /// Messages sent in this time.
@@ -224,17 +224,17 @@ pub struct ProcessReport {
     /// Reason for which measuring ended early, if it did.
     pub ended: Option<String>,
     /// Second by second.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<ProcessSample>,
 }
 
 /// A meter over a run, with its samples.
 #[derive(Debug)]
 pub(crate) struct Metering {
     meter: ProcessMeter,
-    first: Reading,
-    last: Reading,
+    first: ProcessReading,
+    last: ProcessReading,
     last_events: u64,
-    samples: Vec<Sample>,
+    samples: Vec<ProcessSample>,
     ended: Option<String>,
 }
 
@@ -263,10 +263,10 @@ impl Metering {
         }
     }
 
-    fn push(&mut self, t: f64, events: u64, now: Reading) {
+    fn push(&mut self, t: f64, events: u64, now: ProcessReading) {
         let in_events = events - self.last_events;
         let cpu_ns = now.cpu_ns.saturating_sub(self.last.cpu_ns);
-        self.samples.push(Sample {
+        self.samples.push(ProcessSample {
             t,
             events: in_events,
             cpu_us_per_event: per_event_us(cpu_ns, in_events),
@@ -291,7 +291,7 @@ impl Metering {
     pub(crate) fn finish(mut self, t: f64, events: u64, settled: bool) -> ProcessReport {
         self.sample(t, events);
         let cpu_ns = self.last.cpu_ns.saturating_sub(self.first.cpu_ns);
-        let most = |of: fn(&Sample) -> u64| self.samples.iter().map(of).max().unwrap_or(0);
+        let most = |of: fn(&ProcessSample) -> u64| self.samples.iter().map(of).max().unwrap_or(0);
         ProcessReport {
             pid: self.meter.pid(),
             name: self.meter.name().to_owned(),
@@ -362,11 +362,11 @@ mod tests {
 
     #[test]
     fn totals_and_samples_divide_by_the_right_events() {
-        let reading = |cpu_ns| Reading {
+        let reading = |cpu_ns| ProcessReading {
             cpu_ns,
             rss_kib: 10,
             threads: 2,
-            ..Reading::default()
+            ..ProcessReading::default()
         };
         let mut metering = Metering::start(std::process::id() as i32).unwrap();
         (metering.first, metering.last) = (reading(0), reading(0));

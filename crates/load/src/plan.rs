@@ -2,8 +2,8 @@
 //!
 //! # What it guarantees
 //! * Contradictions that the parser cannot see are a `LoadError::Usage`, before any connection.
-//! * `Plan::resolve` reads `--read-file` and draws the run's number; the rest is pure.
-//! * The shares of `Plan::quota` differ by one at most and add up to the total exactly.
+//! * `LoadPlan::resolve` reads `--read-file` and draws the run's number; the rest is pure.
+//! * The shares of `LoadPlan::quota` differ by one at most and add up to the total exactly.
 //! * A rate and an interval give a total; a smaller `--number` wins.
 //!
 //! # Limits
@@ -15,8 +15,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::args::{Args, Framing, SyslogProto, Transport};
-use crate::clock::Clock;
+use crate::args::{Args, SyslogFraming, SyslogProto, Transport};
+use crate::clock::MessageClock;
 use crate::error::LoadError;
 use crate::message::{MIXED_HEADER_EXTRA, SEQ_MAX, Style, TAPE_BYTES, Tape};
 use crate::relp::RelpPlan;
@@ -36,7 +36,7 @@ const SENDERS_MAX: u64 = 1_000_000;
 
 /// Plan of a run, without contradictions.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct LoadPlan {
     pub(crate) transport: Transport,
     pub(crate) style: Style,
     /// Content of `--read-file`.
@@ -57,7 +57,7 @@ pub(crate) struct Plan {
     pub(crate) relp: RelpPlan,
 }
 
-impl Plan {
+impl LoadPlan {
     /// Resolves the options.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Plan {
         }
         let framing = match transport {
             Transport::Udp | Transport::Relp | Transport::Relps => None,
-            _ => Some(args.framing.unwrap_or(Framing::Newline)),
+            _ => Some(args.framing.unwrap_or(SyslogFraming::Newline)),
         };
         let style = Style {
             proto: args.syslog_proto,
@@ -124,7 +124,7 @@ impl Plan {
     }
 
     /// A tape of this plan's messages.
-    pub(crate) fn tape(&self, clock: &Clock) -> Tape {
+    pub(crate) fn tape(&self, clock: &MessageClock) -> Tape {
         match &self.file {
             Some(file) => {
                 let lines: Vec<&[u8]> = lines_of(file).collect();
@@ -335,8 +335,8 @@ pub(crate) fn run_id() -> String {
 mod tests {
     use super::*;
 
-    fn plan(words: &str) -> Result<Plan, LoadError> {
-        Plan::resolve(&Args::from_words(words.split(' ')).unwrap())
+    fn plan(words: &str) -> Result<LoadPlan, LoadError> {
+        LoadPlan::resolve(&Args::from_words(words.split(' ')).unwrap())
     }
 
     #[test]

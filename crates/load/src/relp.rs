@@ -14,17 +14,17 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use inrush_codec::relp::{Command, Decoder, Item, TXNR_MAX};
+use inrush_codec::relp::{RelpCommand, RelpDecoder, RelpItem, TXNR_MAX};
 use nix::poll::PollFlags;
 
-use crate::acked::Acked;
-use crate::clock::Clock;
+use crate::acked::AckedRanges;
+use crate::clock::MessageClock;
 use crate::dial::Dialer;
-use crate::drive::{Lane, Pushed, poll_writable};
+use crate::drive::{PushedCounts, SendLane, poll_writable};
 use crate::fault::Faults;
 use crate::message::{TAPE_BYTES, Tape};
 use crate::run::SenderTally;
-use crate::stream::{CLOSE_MAX, Link, read_to_end};
+use crate::stream::{CLOSE_MAX, StreamLink, read_to_end};
 
 /// Pause after a loss, or a failed attempt, before the next attempt to connect.
 const REDIAL: Duration = Duration::from_millis(50);
@@ -51,14 +51,14 @@ pub(crate) struct RelpPlan {
 /// Tally of a lane beyond what it sent.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct RelpTally {
-    pub(crate) acked: Acked,
+    pub(crate) acked: AckedRanges,
     pub(crate) refused: u64,
     pub(crate) resent: u64,
     pub(crate) reconnects: u64,
 }
 
 /// A message without an answer.
-struct Pending {
+struct UnackedMessage {
     txnr: u32,
     seq: u64,
     body: Vec<u8>,
@@ -66,7 +66,7 @@ struct Pending {
 
 /// Event that a lane waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wait {
+enum LaneWait {
     Nothing,
     /// The kernel, or answers if they come first.
     Room,
@@ -79,7 +79,7 @@ enum Wait {
 pub(crate) struct RelpLane<'a> {
     dialer: &'a Dialer,
     plan: RelpPlan,
-    link: Option<Link>,
+    link: Option<StreamLink>,
     id: u64,
     quota: u64,
     begun: u64,
@@ -89,16 +89,16 @@ pub(crate) struct RelpLane<'a> {
     open: bool,
     txnr: u32,
     /// In the order of sending.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<UnackedMessage>,
     /// Number of them that this session has sent.
     on_the_way: usize,
     /// Buffers of answered messages, to be used again.
     spare: Vec<Vec<u8>>,
     out: Vec<u8>,
     out_taken: usize,
-    decoder: Decoder,
+    decoder: RelpDecoder,
     input: Vec<u8>,
-    wait: Wait,
+    wait: LaneWait,
     failed: bool,
     tally: RelpTally,
     faults: Faults,
@@ -106,7 +106,13 @@ pub(crate) struct RelpLane<'a> {
 
 impl<'a> RelpLane<'a> {
     /// Sends up to `quota` messages over an established link.
-    pub(crate) fn new(dialer: &'a Dialer, plan: RelpPlan, link: Link, id: u64, quota: u64) -> Self {
+    pub(crate) fn new(
+        dialer: &'a Dialer,
+        plan: RelpPlan,
+        link: StreamLink,
+        id: u64,
+        quota: u64,
+    ) -> Self {
         let mut lane = Self {
             dialer,
             plan,
@@ -123,9 +129,9 @@ impl<'a> RelpLane<'a> {
             spare: Vec::new(),
             out: Vec::new(),
             out_taken: 0,
-            decoder: Decoder::new(ANSWER_BYTES_MAX),
+            decoder: RelpDecoder::new(ANSWER_BYTES_MAX),
             input: Vec::new(),
-            wait: Wait::Nothing,
+            wait: LaneWait::Nothing,
             failed: false,
             tally: RelpTally::default(),
             faults: Faults::default(),
@@ -135,16 +141,16 @@ impl<'a> RelpLane<'a> {
     }
 
     /// Starts a session on a new link.
-    fn begin(&mut self, link: Link) {
+    fn begin(&mut self, link: StreamLink) {
         self.link = Some(link);
         self.open = false;
         self.on_the_way = 0;
         self.out.clear();
         self.out_taken = 0;
         self.input.clear();
-        self.decoder = Decoder::new(ANSWER_BYTES_MAX);
+        self.decoder = RelpDecoder::new(ANSWER_BYTES_MAX);
         self.txnr = 0;
-        self.wait = Wait::Nothing;
+        self.wait = LaneWait::Nothing;
         let txnr = self.next_txnr();
         frame(&mut self.out, txnr, "open", OFFERS.as_bytes());
     }
@@ -157,7 +163,7 @@ impl<'a> RelpLane<'a> {
     fn lost(&mut self, error: &io::Error) {
         self.link = None;
         if self.plan.reconnect {
-            self.wait = Wait::Redial(Instant::now() + REDIAL);
+            self.wait = LaneWait::Redial(Instant::now() + REDIAL);
         } else {
             self.fail(error);
         }
@@ -176,7 +182,7 @@ impl<'a> RelpLane<'a> {
                 self.tally.reconnects += 1;
                 self.begin(link);
             }
-            Err(_) => self.wait = Wait::Redial(Instant::now() + REDIAL),
+            Err(_) => self.wait = LaneWait::Redial(Instant::now() + REDIAL),
         }
     }
 
@@ -201,11 +207,11 @@ impl<'a> RelpLane<'a> {
 
     fn take_answers(&mut self) -> io::Result<()> {
         let input = std::mem::take(&mut self.input);
-        let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
+        let mut decoder = std::mem::replace(&mut self.decoder, RelpDecoder::new(0));
         let outcome = decoder.decode(&input, 0, |item| {
-            if let Item::Frame {
+            if let RelpItem::Frame {
                 txnr,
-                command: Command::Rsp,
+                command: RelpCommand::Rsp,
                 data,
             } = item
             {
@@ -257,7 +263,7 @@ impl<'a> RelpLane<'a> {
 
     /// Puts messages into the empty `out`: first those of a lost session, then new ones; how many
     /// are new.
-    fn fill(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> u64 {
+    fn fill(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> u64 {
         while self.on_the_way < self.pending.len() && self.out.len() < TAPE_BYTES {
             let txnr = self.next_txnr();
             let message = &mut self.pending[self.on_the_way];
@@ -280,7 +286,7 @@ impl<'a> RelpLane<'a> {
             body.extend_from_slice(tape.bytes(&(slot..slot + 1)));
             frame(&mut self.out, txnr, "syslog", &body);
             let seq = self.begun;
-            self.pending.push_back(Pending { txnr, seq, body });
+            self.pending.push_back(UnackedMessage { txnr, seq, body });
             self.begun += 1;
         }
         self.on_the_way = self.pending.len();
@@ -300,12 +306,12 @@ impl<'a> RelpLane<'a> {
                     self.out_taken += taken;
                     total += taken as u64;
                     if blocked {
-                        self.wait = Wait::Room;
+                        self.wait = LaneWait::Room;
                         break;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.wait = Wait::Room;
+                    self.wait = LaneWait::Room;
                     break;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -323,7 +329,12 @@ impl<'a> RelpLane<'a> {
         Ok(total)
     }
 
-    fn turn(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> io::Result<Pushed> {
+    fn turn(
+        &mut self,
+        tape: &mut Tape,
+        want: u64,
+        clock: &mut MessageClock,
+    ) -> io::Result<PushedCounts> {
         self.receive()?;
         let mut messages = 0;
         if self.out.is_empty() && self.open && !self.failed {
@@ -332,10 +343,10 @@ impl<'a> RelpLane<'a> {
         let bytes = self.write()?;
         // Nothing to write, and what there would be waits for an answer: to open, or to make room.
         let full = !self.open || self.pending.len() >= self.plan.window || self.begun == self.quota;
-        if self.wait == Wait::Nothing && self.out.is_empty() && full {
-            self.wait = Wait::Answers;
+        if self.wait == LaneWait::Nothing && self.out.is_empty() && full {
+            self.wait = LaneWait::Answers;
         }
-        Ok(Pushed { messages, bytes })
+        Ok(PushedCounts { messages, bytes })
     }
 
     /// True if answers are missing that may still come.
@@ -374,7 +385,7 @@ impl<'a> RelpLane<'a> {
     }
 }
 
-impl Lane for RelpLane<'_> {
+impl SendLane for RelpLane<'_> {
     fn quota(&self) -> u64 {
         self.quota
     }
@@ -385,46 +396,46 @@ impl Lane for RelpLane<'_> {
 
     fn blocked(&self) -> bool {
         match self.wait {
-            Wait::Nothing => false,
-            Wait::Room | Wait::Answers => true,
-            Wait::Redial(at) => Instant::now() < at,
+            LaneWait::Nothing => false,
+            LaneWait::Room | LaneWait::Answers => true,
+            LaneWait::Redial(at) => Instant::now() < at,
         }
     }
 
     fn unblock(&mut self) {
-        if !matches!(self.wait, Wait::Redial(_)) {
-            self.wait = Wait::Nothing;
+        if !matches!(self.wait, LaneWait::Redial(_)) {
+            self.wait = LaneWait::Nothing;
         }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.link.as_ref().map(Link::fd)
+        self.link.as_ref().map(StreamLink::fd)
     }
 
     fn interest(&self) -> PollFlags {
         match self.wait {
-            Wait::Room => PollFlags::POLLIN | PollFlags::POLLOUT,
+            LaneWait::Room => PollFlags::POLLIN | PollFlags::POLLOUT,
             _ => PollFlags::POLLIN,
         }
     }
 
-    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed {
+    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> PushedCounts {
         if self.link.is_none() {
             self.redial();
         }
         if self.link.is_none() || self.failed {
-            return Pushed::default();
+            return PushedCounts::default();
         }
         self.turn(tape, want, clock).unwrap_or_else(|error| {
             self.lost(&error);
-            Pushed::default()
+            PushedCounts::default()
         })
     }
 }
 
 /// Waits for the last answers, sending again what was lost; call it before the clock of the run
 /// stops.
-pub(crate) fn settle(lanes: &mut [RelpLane<'_>], tape: &mut Tape, clock: &mut Clock) {
+pub(crate) fn settle(lanes: &mut [RelpLane<'_>], tape: &mut Tape, clock: &mut MessageClock) {
     let Some(drain) = lanes.first().map(|lane| lane.plan.drain) else {
         return;
     };

@@ -6,14 +6,14 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::meter::ProcessReport;
-use crate::verify::Verify;
+use crate::verify::VerifyReport;
 
 /// Errors that a run may have and still be good: the message was sent again, or was never due.
 const HARMLESS: [&str; 2] = ["no_buffers", "idle_closed"];
 
 /// Results of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct LoadReport {
     /// Eight hexadecimal digits; the `run=` of this run's markers.
     pub run: String,
     /// Scheme, host and port.
@@ -27,7 +27,7 @@ pub struct Report {
     pub acked: Option<u64>,
     /// Other fates of messages and connections; only over RELP.
     #[serde(default)]
-    pub answers: Option<Answers>,
+    pub answers: Option<RelpAnswers>,
     /// Bytes given to the kernel, framing included; under TLS before encryption.
     pub bytes: u64,
     /// From the first message until the last was with the kernel.
@@ -47,12 +47,12 @@ pub struct Report {
     /// The process measured with `--target-pid`.
     pub process: Option<ProcessReport>,
     /// Findings of `--verify` and `--ledger`.
-    pub verify: Option<Verify>,
+    pub verify: Option<VerifyReport>,
 }
 
 /// Fates of RELP messages that were not answered with 200 at once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Answers {
+pub struct RelpAnswers {
     /// Messages that the receiver refused; they are not sent again.
     pub refused: u64,
     /// Messages sent again because their connection broke before the answer.
@@ -72,7 +72,7 @@ pub struct Connections {
     pub failed: u64,
 }
 
-impl Report {
+impl LoadReport {
     /// True if everything that was begun arrived at least in the kernel, and whatever was verified
     /// is in order. `--number` was reached then, or `--interval` was over first.
     pub fn ok(&self) -> bool {
@@ -82,7 +82,7 @@ impl Report {
                 .errors
                 .keys()
                 .all(|kind| HARMLESS.contains(&kind.as_str()))
-            && self.verify.as_ref().is_none_or(Verify::ok)
+            && self.verify.as_ref().is_none_or(VerifyReport::ok)
     }
 
     pub(crate) fn add_error(&mut self, kind: &str, words: String) {
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Connections {
             active,
@@ -165,7 +165,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &ProcessReport) -> fmt::Re
     }
 }
 
-fn write_verify(f: &mut fmt::Formatter<'_>, verify: &Verify) -> fmt::Result {
+fn write_verify(f: &mut fmt::Formatter<'_>, verify: &VerifyReport) -> fmt::Result {
     if let Some(check) = &verify.markers {
         writeln!(
             f,

@@ -24,19 +24,19 @@ use inrush_files::Access;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use crate::args::{Args, Transport};
-use crate::clock::Clock;
+use crate::clock::MessageClock;
 use crate::dial::Dialer;
-use crate::drive::{Progress, Until, drive};
+use crate::drive::{SendProgress, StopConditions, drive};
 use crate::error::LoadError;
 use crate::fault::Faults;
 use crate::meter::Metering;
 use crate::pace::Pacer;
-use crate::plan::Plan;
+use crate::plan::LoadPlan;
 use crate::relp::{RelpLane, RelpTally};
-use crate::report::{Answers, Connections, Report, grouped};
-use crate::stream::{Link, StreamLane};
+use crate::report::{Connections, LoadReport, RelpAnswers, grouped};
+use crate::stream::{StreamLane, StreamLink};
 use crate::udp::UdpLane;
-use crate::verify::{Verifier, Verify};
+use crate::verify::{Verifier, VerifyReport};
 use crate::{acked, demo, relp, stream, tcp, udp};
 
 /// How often the progress line is written and the process measured.
@@ -82,7 +82,7 @@ impl SenderTally {
 ///
 /// # Errors
 /// What kept the run from starting. Errors while sending or verifying are in the report.
-pub fn run(args: &Args) -> Result<Report, LoadError> {
+pub fn run(args: &Args) -> Result<LoadReport, LoadError> {
     run_until(args, &AtomicBool::new(false))
 }
 
@@ -91,11 +91,11 @@ pub fn run(args: &Args) -> Result<Report, LoadError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
+pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<LoadReport, LoadError> {
     if args.demo {
         return demo::run(args, stop);
     }
-    let plan = Plan::resolve(args)?;
+    let plan = LoadPlan::resolve(args)?;
     let verifier = Verifier::start(args.verify.as_deref(), args.ledger.as_deref())?;
     let acked_file = create(args)?;
     let dialer = Dialer::new(args, &plan)?;
@@ -104,7 +104,7 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
 
     let cpu_before = own_cpu_seconds();
     let start = Instant::now();
-    let until = Until {
+    let until = StopConditions {
         backdate: plan.backdate,
         start,
         interval: plan.interval,
@@ -146,13 +146,13 @@ pub fn run_until(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
     let markers = verifier.markers(&plan.style.run, &outcome.senders, deadline);
     let markers = keep_going(&mut report, markers);
     if markers.is_some() || ledger.is_some() {
-        report.verify = Some(Verify { markers, ledger });
+        report.verify = Some(VerifyReport { markers, ledger });
     }
     Ok(report)
 }
 
 /// Turns a failed verification into an error in the report: what was sent is still worth telling.
-fn keep_going<T>(report: &mut Report, result: Result<Option<T>, LoadError>) -> Option<T> {
+fn keep_going<T>(report: &mut LoadReport, result: Result<Option<T>, LoadError>) -> Option<T> {
     result.unwrap_or_else(|error| {
         report.add_error("verify", error.to_string());
         None
@@ -172,27 +172,30 @@ fn create(args: &Args) -> Result<Option<(File, &Path)>, LoadError> {
 }
 
 /// One sender before its thread makes a lane of it.
-struct Part {
+struct LaneSetup {
     id: u64,
     quota: u64,
-    door: Door,
+    door: LaneSocket,
 }
 
-enum Door {
-    Stream(Link),
+enum LaneSocket {
+    Stream(StreamLink),
     Udp(UdpSocket),
 }
 
 /// Makes every connection, the idle ones too, before the first message.
-fn connect(dialer: &Dialer, plan: &Plan) -> Result<(Vec<Part>, Vec<TcpStream>), LoadError> {
+fn connect(
+    dialer: &Dialer,
+    plan: &LoadPlan,
+) -> Result<(Vec<LaneSetup>, Vec<TcpStream>), LoadError> {
     tcp::raise_descriptor_limit(plan.senders + plan.idle);
     let mut parts = Vec::new();
     for id in 0..plan.senders {
         let door = match plan.transport {
-            Transport::Udp => Door::Udp(udp::open(dialer.address())?),
-            _ => Door::Stream(dialer.stream()?),
+            Transport::Udp => LaneSocket::Udp(udp::open(dialer.address())?),
+            _ => LaneSocket::Stream(dialer.stream()?),
         };
-        parts.push(Part {
+        parts.push(LaneSetup {
             id,
             quota: plan.quota(id),
             door,
@@ -206,27 +209,27 @@ fn connect(dialer: &Dialer, plan: &Plan) -> Result<(Vec<Part>, Vec<TcpStream>), 
 }
 
 /// What all threads did.
-struct Outcome {
+struct SendOutcome {
     senders: Vec<SenderTally>,
     seconds: f64,
 }
 
 /// Sends on `plan.threads` threads while this one watches.
 fn send(
-    plan: &Plan,
+    plan: &LoadPlan,
     dialer: &Dialer,
-    parts: Vec<Part>,
-    until: &Until<'_>,
+    parts: Vec<LaneSetup>,
+    until: &StopConditions<'_>,
     metering: Option<&mut Metering>,
     talk: bool,
-) -> Outcome {
-    let mut shares: Vec<Vec<Part>> = (0..plan.threads).map(|_| Vec::new()).collect();
+) -> SendOutcome {
+    let mut shares: Vec<Vec<LaneSetup>> = (0..plan.threads).map(|_| Vec::new()).collect();
     for (at, part) in parts.into_iter().enumerate() {
         shares[at % plan.threads].push(part);
     }
-    let progress: Vec<Progress> = shares.iter().map(|_| Progress::default()).collect();
+    let progress: Vec<SendProgress> = shares.iter().map(|_| SendProgress::default()).collect();
     let (done, finished) = mpsc::channel();
-    let mut outcome = Outcome {
+    let mut outcome = SendOutcome {
         senders: Vec::new(),
         seconds: 0.0,
     };
@@ -241,7 +244,7 @@ fn send(
                 eprintln!("inrush: no thread for a sender, it sends nothing: {error}");
                 let (senders, seconds) = (failed, 0.0);
                 // The receiver is in this function.
-                let _ = done.send(Outcome { senders, seconds });
+                let _ = done.send(SendOutcome { senders, seconds });
             }
         }
         drop(done);
@@ -259,29 +262,29 @@ fn send(
 
 /// One thread: its lanes until they are done, then their account.
 fn work(
-    plan: &Plan,
+    plan: &LoadPlan,
     dialer: &Dialer,
-    parts: Vec<Part>,
-    until: &Until<'_>,
-    progress: &Progress,
-    done: &Sender<Outcome>,
+    parts: Vec<LaneSetup>,
+    until: &StopConditions<'_>,
+    progress: &SendProgress,
+    done: &Sender<SendOutcome>,
 ) {
     let pacer = (plan.rate > 0 && !parts.is_empty())
         .then(|| Pacer::new(plan.rate, parts.len() as u64, plan.senders, plan.segments));
     let (mut streams, mut sockets, mut sessions) = (Vec::new(), Vec::new(), Vec::new());
-    for Part { id, quota, door } in parts {
+    for LaneSetup { id, quota, door } in parts {
         match door {
-            Door::Stream(link) if plan.transport.is_relp() => {
+            LaneSocket::Stream(link) if plan.transport.is_relp() => {
                 sessions.push(RelpLane::new(dialer, plan.relp, link, id, quota));
             }
-            Door::Stream(link) => streams.push(StreamLane::new(link, id, quota)),
-            Door::Udp(socket) => {
+            LaneSocket::Stream(link) => streams.push(StreamLane::new(link, id, quota)),
+            LaneSocket::Udp(socket) => {
                 let segments = plan.segments as usize;
                 sockets.push(UdpLane::new(socket, id, quota, segments, plan.style.size));
             }
         }
     }
-    let mut clock = Clock::new(plan.style.proto);
+    let mut clock = MessageClock::new(plan.style.proto);
     let mut seconds = 0.0;
     let mut senders = Vec::new();
     if streams.is_empty() && sockets.is_empty() && sessions.is_empty() {
@@ -304,11 +307,11 @@ fn work(
         senders.extend(relp::finish(sessions));
     }
     // The receiver outlives this thread: it is in the scope around it.
-    let _ = done.send(Outcome { senders, seconds });
+    let _ = done.send(SendOutcome { senders, seconds });
 }
 
 /// Waits for the end while only idle connections are held.
-fn hold(until: &Until<'_>) {
+fn hold(until: &StopConditions<'_>) {
     while until
         .interval
         .is_some_and(|interval| until.start.elapsed() < interval)
@@ -320,18 +323,18 @@ fn hold(until: &Until<'_>) {
 
 /// Gathers what the threads did; each second a sample and a line of progress.
 fn watch(
-    finished: &Receiver<Outcome>,
-    progress: &[Progress],
-    until: &Until<'_>,
+    finished: &Receiver<SendOutcome>,
+    progress: &[SendProgress],
+    until: &StopConditions<'_>,
     mut metering: Option<&mut Metering>,
     talk: bool,
-) -> Outcome {
+) -> SendOutcome {
     let talk = talk && std::io::stderr().is_terminal();
-    let mut outcome = Outcome {
+    let mut outcome = SendOutcome {
         senders: Vec::new(),
         seconds: 0.0,
     };
-    let mut line = Line::default();
+    let mut line = ProgressLine::default();
     let mut next = until.start + SECOND;
     loop {
         match finished.recv_timeout(next.saturating_duration_since(Instant::now())) {
@@ -363,13 +366,13 @@ fn watch(
 
 /// The line of progress on a terminal.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct ProgressLine {
     t: f64,
     messages: u64,
     bytes: u64,
 }
 
-impl Line {
+impl ProgressLine {
     pub(crate) fn show(&mut self, t: f64, messages: u64, bytes: u64) {
         let seconds = (t - self.t).max(1e-3);
         let rate = (messages - self.messages) as f64 / seconds;
@@ -389,7 +392,7 @@ impl Line {
     }
 }
 
-fn account(plan: &Plan, args: &Args, outcome: &Outcome, mut faults: Faults) -> Report {
+fn account(plan: &LoadPlan, args: &Args, outcome: &SendOutcome, mut faults: Faults) -> LoadReport {
     let senders = &outcome.senders;
     senders
         .iter()
@@ -403,7 +406,7 @@ fn account(plan: &Plan, args: &Args, outcome: &Outcome, mut faults: Faults) -> R
             0.0
         }
     };
-    Report {
+    LoadReport {
         run: plan.style.run.clone(),
         target: format!("{}://{}", plan.transport.name(), args.target.authority()),
         requested: plan.total.filter(|_| plan.senders > 0),
@@ -434,11 +437,11 @@ fn account(plan: &Plan, args: &Args, outcome: &Outcome, mut faults: Faults) -> R
 }
 
 /// What was answered over RELP: messages acknowledged, and the rest.
-fn answers(senders: &[SenderTally]) -> Option<(u64, Answers)> {
+fn answers(senders: &[SenderTally]) -> Option<(u64, RelpAnswers)> {
     let relp = || senders.iter().filter_map(|sender| sender.relp.as_ref());
     relp().next()?;
     let sum = |get: fn(&RelpTally) -> u64| relp().map(get).sum::<u64>();
-    let answers = Answers {
+    let answers = RelpAnswers {
         refused: sum(|relp| relp.refused),
         resent: sum(|relp| relp.resent),
         reconnects: sum(|relp| relp.reconnects),

@@ -16,8 +16,8 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use crate::clock::Clock;
-use crate::drive::{Lane, Pushed, poll_writable};
+use crate::clock::MessageClock;
+use crate::drive::{PushedCounts, SendLane, poll_writable};
 use crate::fault::Faults;
 use crate::message::Tape;
 use crate::run::SenderTally;
@@ -30,14 +30,14 @@ const FLUSH_MAX: Duration = Duration::from_secs(5);
 pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// Byte stream of one connection.
-pub(crate) enum Link {
+pub(crate) enum StreamLink {
     /// TCP.
     Plain(TcpStream),
     /// TLS over TCP.
     Tls(Box<TlsLink>),
 }
 
-impl Link {
+impl StreamLink {
     pub(crate) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// True if the kernel has taken all that [`Link::send`] took.
+    /// True if the kernel has taken all that [`StreamLink::send`] took.
     pub(crate) fn flushed(&self) -> bool {
         match self {
             Self::Plain(_) => true,
@@ -92,7 +92,7 @@ impl Link {
 
 /// One sending connection.
 pub(crate) struct StreamLane {
-    link: Link,
+    link: StreamLink,
     id: u64,
     /// Messages begun.
     begun: u64,
@@ -110,7 +110,7 @@ pub(crate) struct StreamLane {
 
 impl StreamLane {
     /// Sends up to `quota` messages over an established, non-blocking link.
-    pub(crate) fn new(link: Link, id: u64, quota: u64) -> Self {
+    pub(crate) fn new(link: StreamLink, id: u64, quota: u64) -> Self {
         Self {
             link,
             id,
@@ -150,8 +150,8 @@ impl StreamLane {
     fn fail(&mut self, error: &io::Error) {
         self.failed = true;
         let alert = match &mut self.link {
-            Link::Plain(_) => None,
-            Link::Tls(tls) => tls.alert(),
+            StreamLink::Plain(_) => None,
+            StreamLink::Tls(tls) => tls.alert(),
         };
         let hint = alert.unwrap_or_else(|| {
             format!(
@@ -164,7 +164,7 @@ impl StreamLane {
 
     /// Says goodbye and stops sending.
     fn close(&mut self) {
-        if let Link::Tls(tls) = &mut self.link {
+        if let StreamLink::Tls(tls) = &mut self.link {
             tls.say_goodbye();
         }
         // An error here means that the peer is gone, which the next read reports.
@@ -192,7 +192,7 @@ impl StreamLane {
     }
 }
 
-impl Lane for StreamLane {
+impl SendLane for StreamLane {
     fn quota(&self) -> u64 {
         self.quota
     }
@@ -213,7 +213,7 @@ impl Lane for StreamLane {
         Some(self.link.fd())
     }
 
-    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed {
+    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> PushedCounts {
         let want = want.min(self.quota - self.begun);
         let slots = if want == 0 {
             0..0
@@ -228,26 +228,26 @@ impl Lane for StreamLane {
                 if self.link.flushed() {
                     self.written = self.taken;
                 }
-                Pushed {
+                PushedCounts {
                     messages,
                     bytes: taken as u64,
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.blocked = true;
-                Pushed::default()
+                PushedCounts::default()
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => Pushed::default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => PushedCounts::default(),
             Err(error) => {
                 self.fail(&error);
-                Pushed::default()
+                PushedCounts::default()
             }
         }
     }
 }
 
 /// Finishes cut messages; call it before the clock of the run stops.
-pub(crate) fn flush(lanes: &mut [StreamLane], tape: &mut Tape, clock: &mut Clock) {
+pub(crate) fn flush(lanes: &mut [StreamLane], tape: &mut Tape, clock: &mut MessageClock) {
     let deadline = Instant::now() + FLUSH_MAX;
     while lanes.iter().any(StreamLane::unfinished) && Instant::now() < deadline {
         for lane in lanes.iter_mut().filter(|lane| lane.unfinished()) {

@@ -39,14 +39,14 @@ pub struct MarkerCheck {
     /// Arrivals under a number of this run that no sender used.
     pub stray: u64,
     /// The first senders with losses.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<SenderLoss>,
     /// From the send time in the marker to `received` in the line; absent without that field.
     pub latency: Option<Latency>,
 }
 
 /// Losses of one sender.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Loss {
+pub struct SenderLoss {
     /// The sender's number.
     pub conn: u64,
     /// Messages lost.
@@ -138,7 +138,7 @@ impl Arrivals {
 }
 
 /// Counts the markers of one run.
-pub(crate) struct Tally {
+pub(crate) struct MarkerTally {
     /// ` run=RUN sent=`, the part of a marker that is the same in all messages.
     anchor: Finder<'static>,
     received: Finder<'static>,
@@ -147,7 +147,7 @@ pub(crate) struct Tally {
     latency: Option<Histogram<u64>>,
 }
 
-impl Tally {
+impl MarkerTally {
     /// Counts what `senders` sent in run `run`.
     pub(crate) fn new(run: &str, senders: &[SenderTally]) -> Self {
         let arrivals = |sender: &SenderTally| {
@@ -229,12 +229,12 @@ impl Tally {
     /// The comparison.
     pub(crate) fn check(&self, from: &str) -> MarkerCheck {
         let sum = |of: fn(&Arrivals) -> u64| self.senders.values().map(of).sum::<u64>();
-        let mut losses: Vec<Loss> = self
+        let mut losses: Vec<SenderLoss> = self
             .senders
             .iter()
             .filter_map(|(conn, arrivals)| {
                 let (lost, first_seq) = arrivals.lost()?;
-                Some(Loss {
+                Some(SenderLoss {
                     conn: *conn,
                     lost,
                     first_seq,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn check(senders: &[SenderTally], lines: &[Vec<u8>]) -> MarkerCheck {
-        let mut tally = Tally::new("0000beef", senders);
+        let mut tally = MarkerTally::new("0000beef", senders);
         lines.iter().for_each(|line| tally.line(line));
         tally.check("test")
     }
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!((check.out_of_order, check.stray), (1, 0));
         assert_eq!(
             check.losses,
-            [Loss {
+            [SenderLoss {
                 conn: 3,
                 lost: 126,
                 first_seq: 3

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::args::Target;
+use crate::args::LoadTarget;
 use crate::error::{LoadError, connect_hint};
 use crate::fault::Faults;
 
@@ -20,7 +20,7 @@ const DESCRIPTORS_SPARE: u64 = 64;
 ///
 /// # Errors
 /// [`LoadError::Resolve`].
-pub(crate) fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
+pub(crate) fn resolve(target: &LoadTarget) -> Result<Vec<SocketAddr>, LoadError> {
     let fail = |source| LoadError::Resolve {
         host: target.host.clone(),
         source,

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
-use crate::args::{Args, Target};
+use crate::args::{Args, LoadTarget};
 use crate::error::LoadError;
 use crate::message::TAPE_BYTES;
 
@@ -84,7 +84,7 @@ impl TlsSetup {
     pub(crate) fn link(
         &self,
         mut socket: TcpStream,
-        target: &Target,
+        target: &LoadTarget,
     ) -> Result<TlsLink, LoadError> {
         let mut session = ClientConnection::new(Arc::clone(&self.config), self.name.clone())
             .map_err(|error| failed(target, &error, HINT_PEER))?;
@@ -110,7 +110,7 @@ impl TlsSetup {
     }
 }
 
-fn failed(target: &Target, error: &dyn std::error::Error, hint: &'static str) -> LoadError {
+fn failed(target: &LoadTarget, error: &dyn std::error::Error, hint: &'static str) -> LoadError {
     LoadError::Tls {
         target: target.authority(),
         what: error.to_string(),

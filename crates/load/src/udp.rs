@@ -13,8 +13,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, sendmmsg};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::clock::Clock;
-use crate::drive::{Lane, Pushed};
+use crate::clock::MessageClock;
+use crate::drive::{PushedCounts, SendLane};
 use crate::error::{LoadError, connect_hint};
 use crate::fault::Faults;
 use crate::message::Tape;
@@ -151,7 +151,7 @@ impl UdpLane {
 const REFUSED_HINT: &str =
     "nothing listens on that UDP port: start the receiver, or check with `ss -lun`";
 
-impl Lane for UdpLane {
+impl SendLane for UdpLane {
     fn quota(&self) -> u64 {
         self.quota
     }
@@ -170,7 +170,7 @@ impl Lane for UdpLane {
         Some(self.socket.as_fd())
     }
 
-    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut Clock) -> Pushed {
+    fn push(&mut self, tape: &mut Tape, want: u64, clock: &mut MessageClock) -> PushedCounts {
         let most = (BATCH * self.segments) as u64;
         clock.tick();
         let slots = tape.load(
@@ -206,14 +206,14 @@ impl Lane for UdpLane {
                 self.sent += used as u64;
                 self.bytes += bytes;
                 self.errors_in_a_row = 0;
-                Pushed {
+                PushedCounts {
                     messages: used as u64,
                     bytes,
                 }
             }
             Err(errno) => {
                 self.fault(errno);
-                Pushed::default()
+                PushedCounts::default()
             }
         }
     }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
-use crate::http::Client;
+use crate::http::HttpClient;
 use crate::ledger::{LedgerCheck, LedgerWatch};
 use crate::run::SenderTally;
-use crate::tally::{MarkerCheck, Tally};
+use crate::tally::{MarkerCheck, MarkerTally};
 
 /// Interval at which files are polled while something is missing.
 const FILE_STEP: Duration = Duration::from_millis(200);
@@ -31,14 +31,14 @@ const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Findings about what arrived.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Verify {
+pub struct VerifyReport {
     /// By the markers in what arrived.
     pub markers: Option<MarkerCheck>,
     /// By the receiver's ledger.
     pub ledger: Option<LedgerCheck>,
 }
 
-impl Verify {
+impl VerifyReport {
     /// True if nothing was lost or duplicated, and all accounts agree.
     pub fn ok(&self) -> bool {
         self.markers.as_ref().is_none_or(MarkerCheck::ok)
@@ -48,13 +48,13 @@ impl Verify {
 
 /// Sources of the verification after the run, settled before it.
 pub(crate) struct Verifier {
-    lines: Option<Lines>,
+    lines: Option<LineSource>,
     ledger: Option<LedgerWatch>,
 }
 
-enum Lines {
+enum LineSource {
     Files(String),
-    Url(Client),
+    Url(HttpClient),
 }
 
 impl Verifier {
@@ -66,19 +66,19 @@ impl Verifier {
         let mut ledger = ledger.map(LedgerWatch::start).transpose()?;
         let lines = match verify {
             Some(url) if url.contains("://") => {
-                let client = Client::new(url)?;
+                let client = HttpClient::new(url)?;
                 match LedgerWatch::try_start(&client)? {
                     Some(before) => {
                         ledger = Some(LedgerWatch::new(client, before));
                         None
                     }
-                    None => Some(Lines::Url(client)),
+                    None => Some(LineSource::Url(client)),
                 }
             }
             Some(pattern) => {
                 glob::Pattern::new(pattern)
                     .map_err(|error| LoadError::Usage(format!("--verify {pattern}: {error}")))?;
-                Some(Lines::Files(pattern.to_owned()))
+                Some(LineSource::Files(pattern.to_owned()))
             }
             None => None,
         };
@@ -106,23 +106,23 @@ impl Verifier {
     ) -> Result<Option<MarkerCheck>, LoadError> {
         match &self.lines {
             None => Ok(None),
-            Some(Lines::Files(pattern)) => {
-                follow_files(pattern, Tally::new(run, senders), senders, deadline).map(Some)
+            Some(LineSource::Files(pattern)) => {
+                follow_files(pattern, MarkerTally::new(run, senders), senders, deadline).map(Some)
             }
-            Some(Lines::Url(client)) => follow_url(client, run, senders, deadline).map(Some),
+            Some(LineSource::Url(client)) => follow_url(client, run, senders, deadline).map(Some),
         }
     }
 }
 
 fn follow_url(
-    client: &Client,
+    client: &HttpClient,
     run: &str,
     senders: &[SenderTally],
     deadline: Instant,
 ) -> Result<MarkerCheck, LoadError> {
     let sent: u64 = senders.iter().map(|sender| sender.sent).sum();
     loop {
-        let mut tally = Tally::new(run, senders);
+        let mut tally = MarkerTally::new(run, senders);
         let mut lines = LineReader::default();
         let body = client.get()?;
         lines
@@ -138,7 +138,7 @@ fn follow_url(
 
 fn follow_files(
     pattern: &str,
-    mut tally: Tally,
+    mut tally: MarkerTally,
     senders: &[SenderTally],
     deadline: Instant,
 ) -> Result<MarkerCheck, LoadError> {
@@ -170,17 +170,17 @@ fn follow_files(
 struct Follower<'a> {
     pattern: &'a str,
     /// By device and inode, so that a rotated file is not read twice.
-    files: HashMap<(u64, u64), Followed>,
+    files: HashMap<(u64, u64), FollowedFile>,
 }
 
 #[derive(Default)]
-struct Followed {
+struct FollowedFile {
     offset: u64,
     lines: LineReader,
 }
 
 impl Follower<'_> {
-    fn poll(&mut self, tally: &mut Tally) -> Result<(), LoadError> {
+    fn poll(&mut self, tally: &mut MarkerTally) -> Result<(), LoadError> {
         let paths = glob::glob(self.pattern)
             .map_err(|error| LoadError::Usage(format!("--verify {}: {error}", self.pattern)))?;
         for path in paths.flatten().filter(|path| path.is_file()) {
@@ -192,7 +192,7 @@ impl Follower<'_> {
         Ok(())
     }
 
-    fn read(&mut self, path: &Path, tally: &mut Tally) -> std::io::Result<()> {
+    fn read(&mut self, path: &Path, tally: &mut MarkerTally) -> std::io::Result<()> {
         let mut file = match inrush_files::open_regular(path) {
             // Rotated away since it was listed: it comes again under its new name.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -201,14 +201,14 @@ impl Follower<'_> {
         let meta = file.metadata()?;
         let followed = self.files.entry((meta.dev(), meta.ino())).or_default();
         if meta.len() < followed.offset {
-            *followed = Followed::default();
+            *followed = FollowedFile::default();
         }
         file.seek(SeekFrom::Start(followed.offset))?;
         followed.offset += followed.lines.read(file, tally)?;
         Ok(())
     }
 
-    fn finish(&mut self, tally: &mut Tally) {
+    fn finish(&mut self, tally: &mut MarkerTally) {
         self.files
             .values_mut()
             .for_each(|followed| followed.lines.finish(tally));
@@ -225,7 +225,7 @@ struct LineReader {
 
 impl LineReader {
     /// Reads to the end; the bytes read.
-    fn read(&mut self, mut from: impl Read, tally: &mut Tally) -> std::io::Result<u64> {
+    fn read(&mut self, mut from: impl Read, tally: &mut MarkerTally) -> std::io::Result<u64> {
         let mut buffer = vec![0; READ_BYTES];
         let mut total = 0;
         loop {
@@ -241,7 +241,7 @@ impl LineReader {
         }
     }
 
-    fn feed(&mut self, mut bytes: &[u8], tally: &mut Tally) {
+    fn feed(&mut self, mut bytes: &[u8], tally: &mut MarkerTally) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             if self.carry.is_empty() && !self.skipping {
                 tally.line(&bytes[..end]);
@@ -264,7 +264,7 @@ impl LineReader {
     }
 
     /// Takes what is left as a line.
-    fn finish(&mut self, tally: &mut Tally) {
+    fn finish(&mut self, tally: &mut MarkerTally) {
         if !self.skipping {
             tally.line(&self.carry);
         }
@@ -297,7 +297,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, old) = (dir.path().join("a.log"), dir.path().join("a.log.1"));
         let pattern = dir.path().join("a.log*").display().to_string();
-        let mut tally = Tally::new("0000beef", &senders(3));
+        let mut tally = MarkerTally::new("0000beef", &senders(3));
         let mut follower = Follower {
             pattern: &pattern,
             files: HashMap::new(),
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_line_without_end_does_not_grow_for_ever() {
         let mut lines = LineReader::default();
-        let mut tally = Tally::new("0000beef", &senders(1));
+        let mut tally = MarkerTally::new("0000beef", &senders(1));
         let endless = std::io::repeat(b'x').take(LINE_BYTES_MAX as u64 + 10);
         lines.read(endless, &mut tally).unwrap();
         assert!(lines.carry.is_empty() && lines.skipping);

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use inrush_load::{Args, Report, run};
+use inrush_load::{Args, LoadReport, run};
 
-fn load(words: &str) -> Report {
+fn load(words: &str) -> LoadReport {
     run(&Args::from_words(words.split(' ')).unwrap()).unwrap()
 }
 

@@ -8,9 +8,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use inrush_load::{Args, LoadError, Report, run};
+use inrush_load::{Args, LoadError, LoadReport, run};
 
-fn load(words: &str) -> Result<Report, LoadError> {
+fn load(words: &str) -> Result<LoadReport, LoadError> {
     run(&Args::from_words(words.split(' ')).unwrap())
 }
 
@@ -299,7 +299,7 @@ fn the_ledger_is_waited_for_and_compared() {
     );
     let process = report.process.as_ref().unwrap();
     assert!(process.settled && process.cpu_us_per_event.unwrap() >= 0.0 && process.rss_kib_max > 0);
-    serde_json::from_str::<Report>(&serde_json::to_string(&report).unwrap()).unwrap();
+    serde_json::from_str::<LoadReport>(&serde_json::to_string(&report).unwrap()).unwrap();
 }
 
 #[test]

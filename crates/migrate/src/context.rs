@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::Note;
-use crate::environment::Environment;
+use crate::MigrationNote;
+use crate::environment::EnvFile;
 use crate::yaml::quoted;
 
 /// The texts of the context files; one that is not there is empty.
 #[derive(Clone, Default, Debug)]
-pub struct Context {
+pub struct ContextFiles {
     /// `splunk_metadata.csv`: key, metadata, value.
     pub splunk_metadata_csv: String,
     /// `host.csv`: address, `HOST`, name.
@@ -27,15 +27,15 @@ pub struct Context {
 
 /// Entries under `packs:`.
 #[derive(Default)]
-pub(crate) struct Packs {
+pub(crate) struct PacksSection {
     metadata: BTreeMap<String, BTreeMap<&'static str, String>>,
     /// Rules, as lines of YAML.
     rules: Vec<String>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<MigrationNote>,
 }
 
-impl Packs {
-    pub(crate) fn read(context: &Context, env: &mut Environment) -> Self {
+impl PacksSection {
+    pub(crate) fn read(context: &ContextFiles, env: &mut EnvFile) -> Self {
         let mut packs = Self::default();
         packs.metadata(&context.splunk_metadata_csv);
         packs.hosts(&context.host_csv);
@@ -60,7 +60,7 @@ impl Packs {
     }
 
     fn note(&mut self, what: String, why: impl Into<String>) {
-        self.notes.push(Note {
+        self.notes.push(MigrationNote {
             what,
             why: why.into(),
         });

@@ -6,8 +6,8 @@
 //! * A token is written only if it begins with `${`; otherwise the section refers to its variable.
 //!
 //! # States
-//! `Environment::take` removes a variable, and an empty one then counts as not set.
-//! `Environment::left` turns all remaining variables into notes, and ends the object.
+//! `EnvFile::take` removes a variable, and an empty one then counts as not set.
+//! `EnvFile::left` turns all remaining variables into notes, and ends the object.
 //!
 //! # Limits
 //! The file has no bound here: the command that reads it bounds its bytes.
@@ -15,14 +15,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::Note;
-use crate::context::Packs;
+use crate::MigrationNote;
+use crate::context::PacksSection;
 use crate::yaml::{list, quoted};
 
 /// Variables by name; one that was used is taken out.
-pub(crate) struct Environment {
+pub(crate) struct EnvFile {
     left: BTreeMap<String, String>,
-    notes: Vec<Note>,
+    notes: Vec<MigrationNote>,
 }
 
 /// Reasons that a variable comes to nothing, by what its name begins with; the first that fits
@@ -201,7 +201,7 @@ const OPTIONS: [(&str, &str); 23] = [
     ),
 ];
 
-impl Environment {
+impl EnvFile {
     /// Reads `NAME=value` lines; `export`, quotes and comments are understood.
     pub(crate) fn read(text: &str) -> Self {
         let mut env = Self {
@@ -226,7 +226,7 @@ impl Environment {
     }
 
     pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
-        self.notes.push(Note {
+        self.notes.push(MigrationNote {
             what: what.into(),
             why: why.into(),
         });
@@ -252,14 +252,14 @@ impl Environment {
     }
 
     /// Notes of what was not carried over.
-    pub(crate) fn left(mut self) -> Vec<Note> {
+    pub(crate) fn left(mut self) -> Vec<MigrationNote> {
         for name in self.left.into_keys() {
             if SILENT.contains(&name.as_str()) {
                 continue;
             }
             let why = WHY.iter().find(|(start, _)| name.starts_with(start));
             let why = why.map_or("no variable of SC4S", |(_, why)| *why);
-            self.notes.push(Note {
+            self.notes.push(MigrationNote {
                 what: name,
                 why: why.to_owned(),
             });
@@ -274,7 +274,7 @@ fn unquoted(value: &str) -> &str {
 }
 
 /// Writes `packs:`.
-pub(crate) fn packs(env: &mut Environment, packs: &mut Packs, out: &mut String) {
+pub(crate) fn packs(env: &mut EnvFile, packs: &mut PacksSection, out: &mut String) {
     out.push_str("packs:\n  enabled: true\n  fallback: sc4s\n");
     if env.says_yes("SC4S_USE_VPS_CACHE") {
         out.push_str("  remember_hosts: true\n");
@@ -296,7 +296,7 @@ pub(crate) fn packs(env: &mut Environment, packs: &mut Packs, out: &mut String) 
 
 /// Writes `hosts:`, if there is something to say. What only qualifies a variable that is not set
 /// means nothing here as there.
-pub(crate) fn hosts(env: &mut Environment, out: &mut String) {
+pub(crate) fn hosts(env: &mut EnvFile, out: &mut String) {
     let [cache, clear, lookup, fqdn] = [
         "SC4S_USE_NAME_CACHE",
         "SC4S_CLEAR_NAME_CACHE",
@@ -336,7 +336,7 @@ fn is_variable(text: &str) -> bool {
 }
 
 /// Writes `destinations:`.
-pub(crate) fn destinations(env: &mut Environment, out: &mut String) {
+pub(crate) fn destinations(env: &mut EnvFile, out: &mut String) {
     out.push_str("destinations:\n");
     let container = env.take("SC4S_CONTAINER_HOST");
     if container.is_some() {
@@ -378,7 +378,7 @@ pub(crate) fn destinations(env: &mut Environment, out: &mut String) {
     }
 }
 
-fn indexed_fields(env: &mut Environment) -> String {
+fn indexed_fields(env: &mut EnvFile) -> String {
     let Some(wanted) = env.take("SC4S_DEST_SPLUNK_INDEXED_FIELDS") else {
         return String::new();
     };
@@ -396,7 +396,7 @@ fn indexed_fields(env: &mut Environment) -> String {
     format!("    indexed_fields: [{}]\n", fields.join(", "))
 }
 
-fn collector(env: &mut Environment, id: &str, urls: &str, fields: &str, out: &mut String) {
+fn collector(env: &mut EnvFile, id: &str, urls: &str, fields: &str, out: &mut String) {
     let prefix = format!("SC4S_DEST_SPLUNK_HEC_{id}_");
     let mut get = |name: &str| env.take(&format!("{prefix}{name}"));
     let urls: Vec<String> = urls
@@ -467,9 +467,9 @@ fn transport(verify: bool, mount: Option<&str>, out: &mut String) {
     }
 }
 
-fn finish(env: &mut Environment, prefix: &str, select: bool) {
+fn finish(env: &mut EnvFile, prefix: &str, select: bool) {
     if select {
-        let why = "not built yet: routes; every event goes to every destination";
+        let why = "not carried over: every event goes to every destination; write it as `routes`";
         env.note(format!("{prefix}MODE"), why);
     }
     for (name, _) in env.between(prefix, "") {

@@ -10,11 +10,11 @@ mod environment;
 mod sources;
 mod yaml;
 
-pub use context::Context;
+pub use context::ContextFiles;
 
 /// Something that was not carried over.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Note {
+pub struct MigrationNote {
     /// The variable, or the file and its line.
     pub what: String,
     /// Reason that it was not, or the remedy.
@@ -27,22 +27,22 @@ pub struct Migration {
     /// An `inrush.yaml`, with the user's own pack in it.
     pub config: String,
     /// Settings that were not carried over.
-    pub notes: Vec<Note>,
+    pub notes: Vec<MigrationNote>,
 }
 
 /// The value of a variable in an `env_file`.
 pub fn variable(env_file: &str, name: &str) -> Option<String> {
-    environment::Environment::read(env_file).take(name)
+    environment::EnvFile::read(env_file).take(name)
 }
 
 /// Makes a configuration of an `env_file` and the context files beside it.
-pub fn sc4s(env_file: &str, context: &Context) -> Migration {
-    let mut env = environment::Environment::read(env_file);
+pub fn sc4s(env_file: &str, context: &ContextFiles) -> Migration {
+    let mut env = environment::EnvFile::read(env_file);
     let mut out = String::from(
         "# Made by `inrush migrate sc4s`. What is not carried over stands on stderr.\n",
     );
     sources::write(&mut env, &mut out);
-    let mut packs = context::Packs::read(context, &mut env);
+    let mut packs = context::PacksSection::read(context, &mut env);
     environment::packs(&mut env, &mut packs, &mut out);
     environment::hosts(&mut env, &mut out);
     environment::destinations(&mut env, &mut out);

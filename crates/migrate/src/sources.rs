@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::environment::Environment;
+use crate::environment::EnvFile;
 use crate::yaml::quoted;
 
 /// Endings of a listener's variable, each with its protocol here and true if that is TLS.
@@ -18,7 +18,7 @@ const KINDS: [(&str, &str, bool); 7] = [
 ];
 
 /// Writes `sources:`.
-pub(crate) fn write(env: &mut Environment, out: &mut String) {
+pub(crate) fn write(env: &mut EnvFile, out: &mut String) {
     let tls = env.says_yes("SC4S_SOURCE_TLS_ENABLE");
     let listeners = listeners(env, tls);
     let zone = env
@@ -44,7 +44,7 @@ pub(crate) fn write(env: &mut Environment, out: &mut String) {
 }
 
 /// The addresses of each listener, by its id.
-fn listeners(env: &mut Environment, tls: bool) -> BTreeMap<String, Vec<String>> {
+fn listeners(env: &mut EnvFile, tls: bool) -> BTreeMap<String, Vec<String>> {
     let mut listeners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     listeners.insert("DEFAULT".to_owned(), Vec::new());
     let mut given = Vec::new();

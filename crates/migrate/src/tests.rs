@@ -1,6 +1,6 @@
 //! An `env_file` and context files in, a configuration out.
 #![allow(clippy::unwrap_used)]
-use crate::{Context, sc4s};
+use crate::{ContextFiles, sc4s};
 
 #[test]
 fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
@@ -11,7 +11,7 @@ fn an_env_file_becomes_a_configuration_and_what_is_left_is_named() {
         SC4S_LISTEN_CISCO_ESA_TCP_PORT=9000,9001\nSC4S_LISTEN_SIMPLE_ACME_GADGET_UDP_PORT=5514\n\
         SC4S_USE_VPS_CACHE=yes\nSC4S_ENABLE_EBPF=yes\nSC4S_SEND_METRICS_TERMINAL=no\nNO_SUCH=1\n\
         SC4S_SOURCE_RICOH_SYSLOG_FIXHOST=yes\nSC4S_DEFAULT_TIMEZONE=Europe/Rome\n";
-    let made = sc4s(env, &Context::default());
+    let made = sc4s(env, &ContextFiles::default());
     for wanted in [
         "listen: [\"tcp://0.0.0.0:514\", \"tcp://0.0.0.0:601\", \"udp://0.0.0.0:514\", \"udp://0.0.0.0:601\"]",
         "  cisco_esa:\n    type: syslog\n    listen: [\"tcp://0.0.0.0:9000\", \"tcp://0.0.0.0:9001\"]\n    product: \"cisco/esa\"",
@@ -58,7 +58,7 @@ fn a_secret_behind_a_variable_is_not_printed() {
             "SC4S_DEST_SPLUNK_HEC_DEFAULT_URL=https://a:8088\n\
              SC4S_DEST_SPLUNK_HEC_DEFAULT_TOKEN={token}\n"
         );
-        let made = sc4s(&env, &Context::default());
+        let made = sc4s(&env, &ContextFiles::default());
         assert!(made.config.contains(printed), "{token}: {}", made.config);
         assert!(!made.config.contains("secret"), "{token}");
     }
@@ -81,7 +81,7 @@ fn the_name_cache_and_reverse_dns_are_carried_over() {
         ),
     ];
     for (env, wanted) in cases {
-        let made = sc4s(env, &Context::default());
+        let made = sc4s(env, &ContextFiles::default());
         assert!(
             made.config.contains(wanted),
             "{wanted} is not in\n{}",
@@ -95,14 +95,14 @@ fn the_name_cache_and_reverse_dns_are_carried_over() {
     }
     let alone = sc4s(
         "SC4S_CLEAR_NAME_CACHE=yes\nSC4S_REVERSE_DNS_KEEP_FQDN=yes",
-        &Context::default(),
+        &ContextFiles::default(),
     );
     assert!(!alone.config.contains("hosts:"), "{}", alone.config);
 }
 
 #[test]
 fn context_files_become_metadata_and_rules() {
-    let context = Context {
+    let context = ContextFiles {
         splunk_metadata_csv: "cisco_asa,index,fw\ncisco_asa,host,x\n".into(),
         host_csv: "192.0.2.7,HOST,fw7\n".into(),
         vendor_product_conf: "filter f_ny {\n  host(\"ny-*\" type(glob))\n  #or netmask(x)\n};\n\
@@ -151,7 +151,7 @@ fn context_files_become_metadata_and_rules() {
 /// What means another thing there than here, whoever sends it.
 #[test]
 fn a_zone_with_two_meanings_keeps_that_of_sc4s() {
-    let made = sc4s("", &Context::default());
+    let made = sc4s("", &ContextFiles::default());
     let wanted = "  options:\n    # Of Cisco devices. Without it IST is India's, +05:30.\n    cisco_ist: irish\n";
     assert!(made.config.contains(wanted), "{}", made.config);
 }
@@ -166,7 +166,7 @@ fn malformed_events_are_taken_as_there() {
     let env: String = all
         .map(|name| format!("SC4S_DISABLE_DROP_INVALID_{name}=yes\n"))
         .collect();
-    let made = sc4s(&env, &Context::default());
+    let made = sc4s(&env, &ContextFiles::default());
     for name in dropping {
         let wanted = format!(
             "    disable_drop_invalid_{}: \"yes\"\n",

@@ -12,11 +12,13 @@
 
 use std::sync::Arc;
 
-use inrush_classify::pack::{Branch, Header, Part, Set, Template, Test, When};
+use inrush_classify::pack::{
+    Branch, BranchSettings, EventPart, HeaderFormat, OutputTemplate, PatternTest, RuleCondition,
+};
 use inrush_event::{EventText, Network};
-use inrush_yaml::{Entry, Location, Node, listed, nearest, quoted};
+use inrush_yaml::{Location, MapEntry, YamlNode, listed, nearest, quoted};
 
-use crate::field::Reader;
+use crate::field::PackReader;
 
 pub(crate) const WHEN: &[&str] = &[
     "program", "pid", "msgid", "host", "message", "sdata", "text", "raw", "header", "format",
@@ -55,7 +57,7 @@ pub(crate) const LEEF: &[&str] = &[
 ];
 
 /// Fills in what a rule and a case have in common; whether the key was one of it.
-pub(crate) fn take(entry: &Entry, branch: &mut Branch, reader: &mut Reader<'_>) -> bool {
+pub(crate) fn take(entry: &MapEntry, branch: &mut Branch, reader: &mut PackReader<'_>) -> bool {
     match entry.key.as_str() {
         "when" => branch.when = when(&entry.value, reader),
         "read" => {
@@ -75,7 +77,7 @@ pub(crate) fn take(entry: &Entry, branch: &mut Branch, reader: &mut Reader<'_>) 
     true
 }
 
-fn case(node: &Node, reader: &mut Reader<'_>) -> Branch {
+fn case(node: &YamlNode, reader: &mut PackReader<'_>) -> Branch {
     let mut branch = Branch::default();
     for entry in reader.entries(node, "a case", CASE).unwrap_or_default() {
         if entry.key == "go_on" {
@@ -87,48 +89,48 @@ fn case(node: &Node, reader: &mut Reader<'_>) -> Branch {
     branch
 }
 
-fn joined(all: Vec<When>) -> When {
-    if all.iter().any(|one| matches!(one, When::Never)) {
-        return When::Never;
+fn joined(all: Vec<RuleCondition>) -> RuleCondition {
+    if all.iter().any(|one| matches!(one, RuleCondition::Never)) {
+        return RuleCondition::Never;
     }
     let mut flat = Vec::new();
     for one in all {
         match one {
-            When::Always => {}
-            When::All(list) => flat.extend(list),
+            RuleCondition::Always => {}
+            RuleCondition::All(list) => flat.extend(list),
             one => flat.push(one),
         }
     }
     let mut all = flat;
     match all.len() {
-        0 => When::Always,
+        0 => RuleCondition::Always,
         1 => all.remove(0),
-        _ => When::All(all),
+        _ => RuleCondition::All(all),
     }
 }
 
-fn either(any: Vec<When>) -> When {
-    if any.iter().any(|one| matches!(one, When::Always)) {
-        return When::Always;
+fn either(any: Vec<RuleCondition>) -> RuleCondition {
+    if any.iter().any(|one| matches!(one, RuleCondition::Always)) {
+        return RuleCondition::Always;
     }
     let mut flat = Vec::new();
     for one in any {
         match one {
-            When::Never => {}
-            When::Any(list) => flat.extend(list),
+            RuleCondition::Never => {}
+            RuleCondition::Any(list) => flat.extend(list),
             one => flat.push(one),
         }
     }
     let mut any = flat;
     match any.len() {
-        0 => When::Never,
+        0 => RuleCondition::Never,
         1 => any.remove(0),
-        _ => When::Any(any),
+        _ => RuleCondition::Any(any),
     }
 }
 
 /// A condition: all keys of the mapping.
-pub(crate) fn when(node: &Node, reader: &mut Reader<'_>) -> When {
+pub(crate) fn when(node: &YamlNode, reader: &mut PackReader<'_>) -> RuleCondition {
     let entries = reader.entries(node, "`when`", WHEN).unwrap_or_default();
     joined(
         entries
@@ -138,7 +140,7 @@ pub(crate) fn when(node: &Node, reader: &mut Reader<'_>) -> When {
     )
 }
 
-fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
+fn condition(entry: &MapEntry, reader: &mut PackReader<'_>) -> RuleCondition {
     let value = &entry.value;
     match entry.key.as_str() {
         "any" | "all" => {
@@ -151,9 +153,9 @@ fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
             }
         }
         "not" => match when(value, reader) {
-            When::Always => When::Never,
-            When::Never => When::Always,
-            other => When::Not(Box::new(other)),
+            RuleCondition::Always => RuleCondition::Never,
+            RuleCondition::Never => RuleCondition::Always,
+            other => RuleCondition::Not(Box::new(other)),
         },
         "format" => {
             let texts = reader.texts(value, "format");
@@ -168,7 +170,9 @@ fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
             let texts = reader.texts(value, "hint");
             let hints = texts.into_iter().map(|(text, at)| {
                 let product = reader.product(text, at);
-                product.map_or(When::Never, |(vendor, product)| When::Hint(vendor, product))
+                product.map_or(RuleCondition::Never, |(vendor, product)| {
+                    RuleCondition::Hint(vendor, product)
+                })
             });
             either(hints.collect())
         }
@@ -177,11 +181,11 @@ fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
             let networks = texts
                 .into_iter()
                 .map(|(text, at)| match Network::parse(text) {
-                    Some(network) => When::Sender(network),
+                    Some(network) => RuleCondition::Sender(network),
                     None => {
                         let words = format!("{} is no network; write `10.0.0.0/8`", quoted(text));
                         reader.findings.add(at, words);
-                        When::Never
+                        RuleCondition::Never
                     }
                 });
             either(networks.collect())
@@ -190,32 +194,32 @@ fn condition(entry: &Entry, reader: &mut Reader<'_>) -> When {
         "cef" => named(value, Some(CEF), "cef.", reader),
         "leef" => named(value, Some(LEEF), "leef.", reader),
         "option" => options(value, reader),
-        part => patterns(&Part::named(part), value, reader),
+        part => patterns(&EventPart::named(part), value, reader),
     }
 }
 
-fn format(text: &str, at: Location, reader: &mut Reader<'_>) -> When {
-    When::Format(match text {
-        "rfc3164" => Header::Rfc3164,
-        "rfc5424" => Header::Rfc5424,
-        "unparsed" => Header::Unparsed,
+fn format(text: &str, at: Location, reader: &mut PackReader<'_>) -> RuleCondition {
+    RuleCondition::Format(match text {
+        "rfc3164" => HeaderFormat::Rfc3164,
+        "rfc5424" => HeaderFormat::Rfc5424,
+        "unparsed" => HeaderFormat::Unparsed,
         other => {
             let words = format!(
                 "{} is no format; give rfc3164, rfc5424 or unparsed",
                 quoted(other)
             );
             reader.findings.add(at, words);
-            return When::Never;
+            return RuleCondition::Never;
         }
     })
 }
 
-fn patterns(part: &Part, value: &Node, reader: &mut Reader<'_>) -> When {
+fn patterns(part: &EventPart, value: &YamlNode, reader: &mut PackReader<'_>) -> RuleCondition {
     let texts = reader.texts(value, part.name());
     let all = texts.into_iter().map(|(text, at)| {
         let pattern = reader.pattern(text, at);
-        pattern.map_or(When::Never, |pattern| {
-            When::Part(Arc::new(Test {
+        pattern.map_or(RuleCondition::Never, |pattern| {
+            RuleCondition::Part(Arc::new(PatternTest {
                 part: part.clone(),
                 pattern,
                 written: text.to_owned(),
@@ -225,7 +229,12 @@ fn patterns(part: &Part, value: &Node, reader: &mut Reader<'_>) -> When {
     either(all.collect())
 }
 
-fn named(value: &Node, known: Option<&[&str]>, prefix: &str, reader: &mut Reader<'_>) -> When {
+fn named(
+    value: &YamlNode,
+    known: Option<&[&str]>,
+    prefix: &str,
+    reader: &mut PackReader<'_>,
+) -> RuleCondition {
     let what = format!("`{}`", prefix.trim_end_matches('.'));
     let entries = match known {
         Some(known) => reader.entries(value, &what, known),
@@ -235,8 +244,8 @@ fn named(value: &Node, known: Option<&[&str]>, prefix: &str, reader: &mut Reader
         let name = format!("{prefix}{}", entry.key);
         // What the sender stands for is no value, but has a name as if it were one.
         let part = match name.starts_with("hint.") {
-            true => Part::named(&name),
-            false => Part::value(&name),
+            true => EventPart::named(&name),
+            false => EventPart::value(&name),
         };
         patterns(&part, &entry.value, reader)
     });
@@ -244,7 +253,7 @@ fn named(value: &Node, known: Option<&[&str]>, prefix: &str, reader: &mut Reader
 }
 
 /// Options are known by now: the condition holds always or never.
-fn options(value: &Node, reader: &mut Reader<'_>) -> When {
+fn options(value: &YamlNode, reader: &mut PackReader<'_>) -> RuleCondition {
     let entries = reader.map(value, "`option`").unwrap_or_default();
     let mut all = Vec::new();
     for entry in entries {
@@ -254,15 +263,19 @@ fn options(value: &Node, reader: &mut Reader<'_>) -> When {
             let holds = reader
                 .pattern(text, at)
                 .is_some_and(|p| p.matches(given.as_bytes()));
-            if holds { When::Always } else { When::Never }
+            if holds {
+                RuleCondition::Always
+            } else {
+                RuleCondition::Never
+            }
         });
         all.push(either(one.collect()));
     }
     joined(all)
 }
 
-fn set(node: &Node, reader: &mut Reader<'_>) -> Set {
-    let mut set = Set::default();
+fn set(node: &YamlNode, reader: &mut PackReader<'_>) -> BranchSettings {
+    let mut set = BranchSettings::default();
     for entry in reader.entries(node, "`set`", SET).unwrap_or_default() {
         let value = &entry.value;
         let key = entry.key.as_str();
@@ -275,7 +288,8 @@ fn set(node: &Node, reader: &mut Reader<'_>) -> Set {
             "source" => set.source = reader.template(value, key),
             "host" | "program" | "pid" | "msgid" | "message" | "sdata" => {
                 let text = reader.template(value, key);
-                set.parts.extend(text.map(|text| (Part::named(key), text)));
+                set.parts
+                    .extend(text.map(|text| (EventPart::named(key), text)));
             }
             "template" => set.template = template(value, reader),
             "fields" => set.fields = texts(value, reader),
@@ -300,7 +314,10 @@ fn set(node: &Node, reader: &mut Reader<'_>) -> Set {
     set
 }
 
-fn texts(node: &Node, reader: &mut Reader<'_>) -> Vec<(String, inrush_classify::Text)> {
+fn texts(
+    node: &YamlNode,
+    reader: &mut PackReader<'_>,
+) -> Vec<(String, inrush_classify::TextTemplate)> {
     let entries = reader.map(node, "this").unwrap_or_default();
     let mut out = Vec::new();
     for entry in entries {
@@ -337,22 +354,23 @@ pub fn event_text(name: &str) -> Option<EventText> {
     found.map(|(_, text)| *text)
 }
 
-fn template(node: &Node, reader: &mut Reader<'_>) -> Option<Template> {
+fn template(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<OutputTemplate> {
     let name = reader.text(node, "template")?;
     match name {
-        "t_json_values" => return Some(Template::JsonValues),
-        "t_kv_values" => return Some(Template::KvValues),
+        "t_json_values" => return Some(OutputTemplate::JsonValues),
+        "t_kv_values" => return Some(OutputTemplate::KvValues),
         "t_leef_event" => {
-            let attributes = inrush_classify::Text::parse("${leef.attributes}", &|_| String::new());
-            return reader.sound(node.at, attributes).map(Template::Text);
+            let attributes =
+                inrush_classify::TextTemplate::parse("${leef.attributes}", &|_| String::new());
+            return reader.sound(node.at, attributes).map(OutputTemplate::Text);
         }
         _ => {}
     }
     if let Some(text) = event_text(name) {
-        return Some(Template::Fixed(text));
+        return Some(OutputTemplate::Fixed(text));
     }
     if name.contains("${") {
-        return reader.template(node, "template").map(Template::Text);
+        return reader.template(node, "template").map(OutputTemplate::Text);
     }
     let known = || TEMPLATES.iter().map(|(name, _)| *name);
     let remedy = match nearest(name, known()) {

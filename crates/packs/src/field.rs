@@ -1,24 +1,26 @@
 //! Reader for all parts of a pack: keys that are known, texts, lists.
 
-use inrush_classify::{PackError, Pattern, Text};
-use inrush_yaml::{Entry, Findings, Kind, Location, Node, kind_name, listed, nearest, quoted};
+use inrush_classify::{PackError, TextPattern, TextTemplate};
+use inrush_yaml::{
+    Findings, Location, MapEntry, NodeKind, YamlNode, kind_name, listed, nearest, quoted,
+};
 
-use crate::Options;
+use crate::PackOptionMap;
 
 /// Reader of a pack: the options, and the findings so far.
-pub(crate) struct Reader<'r> {
-    pub(crate) options: &'r Options,
+pub(crate) struct PackReader<'r> {
+    pub(crate) options: &'r PackOptionMap,
     pub(crate) findings: &'r mut Findings,
 }
 
-impl Reader<'_> {
+impl PackReader<'_> {
     /// The entries of a mapping whose keys are among `known`; others are named.
     pub(crate) fn entries<'n>(
         &mut self,
-        node: &'n Node,
+        node: &'n YamlNode,
         what: &str,
         known: &[&str],
-    ) -> Option<&'n [Entry]> {
+    ) -> Option<&'n [MapEntry]> {
         let entries = self.map(node, what)?;
         for entry in entries {
             if known.contains(&entry.key.as_str()) {
@@ -36,9 +38,9 @@ impl Reader<'_> {
     }
 
     /// The entries of a mapping with any keys.
-    pub(crate) fn map<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Entry]> {
+    pub(crate) fn map<'n>(&mut self, node: &'n YamlNode, what: &str) -> Option<&'n [MapEntry]> {
         match &node.kind {
-            Kind::Map(entries) => Some(entries),
+            NodeKind::Map(entries) => Some(entries),
             _ => {
                 let found = kind_name(node);
                 let words = format!("{what} is {found}; give a mapping, `key: value`");
@@ -49,9 +51,9 @@ impl Reader<'_> {
     }
 
     /// A text; numbers and words such as `true` count as they are written.
-    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+    pub(crate) fn text<'n>(&mut self, node: &'n YamlNode, what: &str) -> Option<&'n str> {
         match &node.kind {
-            Kind::Scalar(scalar) => Some(&scalar.text),
+            NodeKind::Scalar(scalar) => Some(&scalar.text),
             _ => {
                 let found = kind_name(node);
                 self.findings
@@ -62,9 +64,9 @@ impl Reader<'_> {
     }
 
     /// A text, or a list of texts.
-    pub(crate) fn texts<'n>(&mut self, node: &'n Node, what: &str) -> Vec<(&'n str, Location)> {
+    pub(crate) fn texts<'n>(&mut self, node: &'n YamlNode, what: &str) -> Vec<(&'n str, Location)> {
         let items = match &node.kind {
-            Kind::List(items) => items.as_slice(),
+            NodeKind::List(items) => items.as_slice(),
             _ => std::slice::from_ref(node),
         };
         let mut texts = Vec::new();
@@ -75,10 +77,10 @@ impl Reader<'_> {
     }
 
     /// Nodes of a list.
-    pub(crate) fn items<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
+    pub(crate) fn items<'n>(&mut self, node: &'n YamlNode, what: &str) -> &'n [YamlNode] {
         match &node.kind {
-            Kind::List(items) => items,
-            Kind::Scalar(_) if node.is_null() => &[],
+            NodeKind::List(items) => items,
+            NodeKind::Scalar(_) if node.is_null() => &[],
             _ => {
                 let found = kind_name(node);
                 self.findings
@@ -88,9 +90,9 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn flag(&mut self, node: &Node, what: &str) -> bool {
+    pub(crate) fn flag(&mut self, node: &YamlNode, what: &str) -> bool {
         let value = match &node.kind {
-            Kind::Scalar(scalar) => scalar.as_bool(),
+            NodeKind::Scalar(scalar) => scalar.as_bool(),
             _ => None,
         };
         value.unwrap_or_else(|| {
@@ -102,19 +104,19 @@ impl Reader<'_> {
     }
 
     /// A template text.
-    pub(crate) fn template(&mut self, node: &Node, what: &str) -> Option<Text> {
+    pub(crate) fn template(&mut self, node: &YamlNode, what: &str) -> Option<TextTemplate> {
         let text = self.text(node, what)?;
         self.template_text(text, node.at)
     }
 
-    pub(crate) fn template_text(&mut self, text: &str, at: Location) -> Option<Text> {
+    pub(crate) fn template_text(&mut self, text: &str, at: Location) -> Option<TextTemplate> {
         let options = self.options;
         let option = |name: &str| options.get(name).cloned().unwrap_or_default();
-        self.sound(at, Text::parse(text, &option))
+        self.sound(at, TextTemplate::parse(text, &option))
     }
 
-    pub(crate) fn pattern(&mut self, text: &str, at: Location) -> Option<Pattern> {
-        self.sound(at, Pattern::parse(text))
+    pub(crate) fn pattern(&mut self, text: &str, at: Location) -> Option<TextPattern> {
+        self.sound(at, TextPattern::parse(text))
     }
 
     /// The value that was read; `None` if there is a problem, which goes to the findings.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use inrush_classify::Text;
-use inrush_classify::group::{Group, JOINED, Whole};
-use inrush_yaml::{Location, Node};
+use inrush_classify::TextTemplate;
+use inrush_classify::group::{GroupOutput, GroupRule, JOINED};
+use inrush_yaml::{Location, YamlNode};
 
-use crate::field::Reader;
+use crate::field::PackReader;
 
 pub(crate) const GROUP: &[&str] = &["by", "seconds", "parts", "order", "join", "part", "event"];
 
@@ -20,16 +20,16 @@ const NEEDED: &[(&str, &str)] = &[
 const SECONDS_MAX: f64 = 300.0;
 
 /// The mapping of `group`; the rule's name is still to be filled in.
-pub(crate) fn group(node: &Node, reader: &mut Reader<'_>) -> Option<Group> {
+pub(crate) fn group(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<GroupRule> {
     let entries = reader.entries(node, "`group`", GROUP)?;
-    let mut group = Group {
+    let mut group = GroupRule {
         rule: String::new(),
         by: Vec::new(),
         wait: Duration::ZERO,
         parts: None,
         order: None,
         join: String::new(),
-        event: Whole::Last(None),
+        event: GroupOutput::Last(None),
     };
     let (mut part, mut event) = (None, None);
     let mut given = Vec::new();
@@ -64,19 +64,19 @@ pub(crate) fn group(node: &Node, reader: &mut Reader<'_>) -> Option<Group> {
 
 /// Output of the parts, by the templates `part` and `event`. `given` are the keys of the group.
 fn whole(
-    part: Option<Text>,
-    event: Option<(Text, Location)>,
+    part: Option<TextTemplate>,
+    event: Option<(TextTemplate, Location)>,
     given: &[(&str, Location)],
-    reader: &mut Reader<'_>,
-) -> Option<Whole> {
+    reader: &mut PackReader<'_>,
+) -> Option<GroupOutput> {
     Some(match (part, event) {
-        (Some(part), None) => Whole::Joined {
+        (Some(part), None) => GroupOutput::Joined {
             part,
-            before: Text::Fixed(String::new()),
-            after: Text::Fixed(String::new()),
+            before: TextTemplate::Fixed(String::new()),
+            after: TextTemplate::Fixed(String::new()),
         },
         (Some(part), Some((text, at))) => match text.around(JOINED) {
-            Some((before, after)) => Whole::Joined {
+            Some((before, after)) => GroupOutput::Joined {
                 part,
                 before,
                 after,
@@ -98,15 +98,15 @@ fn whole(
                     reader.findings.add(*at, words);
                 }
             }
-            Whole::Last(event.map(|(text, _)| text))
+            GroupOutput::Last(event.map(|(text, _)| text))
         }
     })
 }
 
-fn seconds(node: &Node, reader: &mut Reader<'_>) -> Option<Duration> {
+fn seconds(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<Duration> {
     let seconds = match reader.template(node, "seconds")? {
-        Text::Fixed(text) => text.parse().ok(),
-        Text::Pieces(_) => None,
+        TextTemplate::Fixed(text) => text.parse().ok(),
+        TextTemplate::Pieces(_) => None,
     };
     let fits = |seconds: &f64| *seconds > 0.0 && *seconds <= SECONDS_MAX;
     let seconds = seconds.filter(fits);

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 
 pub use branch::event_text;
 use inrush_classify::Pack;
-use inrush_yaml::{Findings, Problems};
+use inrush_yaml::{FileProblems, Findings};
 pub use schema::schema;
 
 /// Options of the configuration that packs ask for, by name.
-pub type Options = BTreeMap<String, String>;
+pub type PackOptionMap = BTreeMap<String, String>;
 
 /// The packs that Inrush comes with: names and texts, in the order in which they are asked.
 pub const BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/files.rs"));
@@ -29,7 +29,7 @@ pub const BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/files.
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn read(file: &str, text: &str, options: &Options) -> Result<Pack, Problems> {
+pub fn read(file: &str, text: &str, options: &PackOptionMap) -> Result<Pack, FileProblems> {
     let mut findings = Findings::default();
     let pack = inrush_yaml::read_plain(text, &mut findings)
         .and_then(|root| rule::pack(&root, options, &mut findings));
@@ -46,7 +46,7 @@ pub fn read(file: &str, text: &str, options: &Options) -> Result<Pack, Problems>
 ///
 /// # Errors
 /// None: they are tested.
-pub fn builtin(options: &Options) -> Result<Vec<Pack>, Problems> {
+pub fn builtin(options: &PackOptionMap) -> Result<Vec<Pack>, FileProblems> {
     let files = BUILTIN.iter();
     let pack = |(file, text): &(&str, &str)| {
         Ok(Pack {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use inrush_classify::Pack;
-use inrush_classify::pack::{Branch, Place, Rule, Stage, When};
+use inrush_classify::pack::{Branch, PackLocation, Rule, RuleCondition, RuleStage};
 use inrush_yaml::Findings;
-use inrush_yaml::{Location, Node, listed, quoted};
+use inrush_yaml::{Location, YamlNode, listed, quoted};
 
-use crate::Options;
-use crate::field::Reader;
+use crate::PackOptionMap;
+use crate::field::PackReader;
 
 pub(crate) const PACK: &[&str] = &["about", "rules", "disable"];
 pub(crate) const RULE: &[&str] = &[
@@ -16,15 +16,19 @@ pub(crate) const RULE: &[&str] = &[
     "group", "samples", "sc4s", "about",
 ];
 
-pub(crate) fn place(at: Location) -> Place {
-    Place {
+pub(crate) fn place(at: Location) -> PackLocation {
+    PackLocation {
         line: at.line,
         column: at.column,
     }
 }
 
-pub(crate) fn pack(root: &Node, options: &Options, findings: &mut Findings) -> Option<Pack> {
-    let mut reader = Reader { options, findings };
+pub(crate) fn pack(
+    root: &YamlNode,
+    options: &PackOptionMap,
+    findings: &mut Findings,
+) -> Option<Pack> {
+    let mut reader = PackReader { options, findings };
     let mut pack = Pack::default();
     for entry in reader.entries(root, "a pack", PACK)? {
         match entry.key.as_str() {
@@ -50,12 +54,12 @@ pub(crate) fn pack(root: &Node, options: &Options, findings: &mut Findings) -> O
     Some(pack)
 }
 
-fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
+fn rule(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<Rule> {
     let entries = reader.entries(node, "a rule", RULE)?;
     let mut rule = Rule {
         name: String::new(),
         at: place(node.at),
-        stage: Stage::Message,
+        stage: RuleStage::Message,
         order: 0,
         over: false,
         branch: Branch::default(),
@@ -73,12 +77,13 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
         match entry.key.as_str() {
             "name" => reader.text(value, "name")?.clone_into(&mut rule.name),
             "stage" => {
-                let stage = stage(value, Stage::ALL.as_slice(), reader);
+                let stage = stage(value, RuleStage::ALL.as_slice(), reader);
                 stage_given = true;
                 rule.stage = stage?;
             }
             "then" => {
-                let entered: Vec<_> = Stage::ALL.into_iter().filter(|s| s.is_entered()).collect();
+                let stages = RuleStage::ALL.into_iter();
+                let entered: Vec<_> = stages.filter(|s| s.is_entered()).collect();
                 rule.then = stage(value, &entered, reader);
             }
             "begins" => rule.begins = begins(value, reader),
@@ -107,7 +112,7 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
     }
     must_begin(rule.stage, &rule.branch.when, node.at, reader);
     if let Some(group) = &mut group {
-        if stage_given && rule.stage != Stage::After {
+        if stage_given && rule.stage != RuleStage::After {
             let words = "only rules of the stage `after` have a `group`";
             reader.findings.add(node.at, words);
         }
@@ -121,28 +126,28 @@ fn rule(node: &Node, reader: &mut Reader<'_>) -> Option<Rule> {
 }
 
 fn no_stage() -> String {
-    let names = listed(Stage::ALL.iter().map(|stage| stage.name()), "and");
+    let names = listed(RuleStage::ALL.iter().map(|stage| stage.name()), "and");
     format!("a rule needs a `stage`; there are {names}")
 }
 
 /// The condition of a rule that is known by how its events begin.
-fn begins(node: &Node, reader: &mut Reader<'_>) -> Option<When> {
+fn begins(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<RuleCondition> {
     let when = crate::branch::when(node, reader);
-    must_begin(Stage::Begins, &when, node.at, reader);
-    (!matches!(when, When::Never)).then_some(when)
+    must_begin(RuleStage::Begins, &when, node.at, reader);
+    (!matches!(when, RuleCondition::Never)).then_some(when)
 }
 
-fn must_begin(stage: Stage, when: &When, at: Location, reader: &mut Reader<'_>) {
-    if stage == Stage::Begins && !when.is_beginning() {
+fn must_begin(stage: RuleStage, when: &RuleCondition, at: Location, reader: &mut PackReader<'_>) {
+    if stage == RuleStage::Begins && !when.is_beginning() {
         let words = "a rule that is asked before all others says how the program, the message or \
                      the text begins: `message: \"date=*\"`";
         reader.findings.add(at, words);
     }
 }
 
-fn stage(node: &Node, known: &[Stage], reader: &mut Reader<'_>) -> Option<Stage> {
+fn stage(node: &YamlNode, known: &[RuleStage], reader: &mut PackReader<'_>) -> Option<RuleStage> {
     let name = reader.text(node, "stage")?;
-    let found = Stage::named(name).filter(|stage| known.contains(stage));
+    let found = RuleStage::named(name).filter(|stage| known.contains(stage));
     if found.is_none() {
         let names = listed(known.iter().map(|stage| stage.name()), "and");
         let words = format!("{} is no stage here; there are {names}", quoted(name));

@@ -1,10 +1,10 @@
 //! Samples: events and what must come of them.
 
-use inrush_classify::pack::{Expectation, Sample};
-use inrush_yaml::{Kind, Node, quoted};
+use inrush_classify::pack::{Expectation, PackSample};
+use inrush_yaml::{NodeKind, YamlNode, quoted};
 use serde_json::Value;
 
-use crate::field::Reader;
+use crate::field::PackReader;
 use crate::rule::place;
 
 pub(crate) const SAMPLE: &[&str] = &[
@@ -24,14 +24,14 @@ pub(crate) const EXPECT: &[&str] = &[
     "dropped",
 ];
 
-pub(crate) fn sample(node: &Node, reader: &mut Reader<'_>) -> Option<Sample> {
-    let mut sample = Sample {
+pub(crate) fn sample(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<PackSample> {
+    let mut sample = PackSample {
         at: place(node.at),
-        ..Sample::default()
+        ..PackSample::default()
     };
     for entry in reader.entries(node, "a sample", SAMPLE)? {
         let value = &entry.value;
-        let text = |reader: &mut Reader<'_>| reader.text(value, &entry.key).map(str::to_owned);
+        let text = |reader: &mut PackReader<'_>| reader.text(value, &entry.key).map(str::to_owned);
         match entry.key.as_str() {
             "raw" => {
                 let texts = reader.texts(value, "raw").into_iter();
@@ -71,9 +71,9 @@ pub(crate) fn sample(node: &Node, reader: &mut Reader<'_>) -> Option<Sample> {
 
 fn read<T: std::str::FromStr>(
     text: String,
-    node: &Node,
+    node: &YamlNode,
     what: &str,
-    reader: &mut Reader<'_>,
+    reader: &mut PackReader<'_>,
 ) -> Option<T> {
     let read = text.parse().ok();
     if read.is_none() {
@@ -84,7 +84,7 @@ fn read<T: std::str::FromStr>(
     read
 }
 
-fn expect(node: &Node, sample: &mut Sample, reader: &mut Reader<'_>) {
+fn expect(node: &YamlNode, sample: &mut PackSample, reader: &mut PackReader<'_>) {
     for entry in reader.entries(node, "`expect`", EXPECT).unwrap_or_default() {
         if entry.key == "fields" {
             for field in reader.map(&entry.value, "`fields`").unwrap_or_default() {
@@ -105,20 +105,20 @@ fn expect(node: &Node, sample: &mut Sample, reader: &mut Reader<'_>) {
 }
 
 /// A value as JSON.
-fn json(node: &Node) -> Value {
+fn json(node: &YamlNode) -> Value {
     match &node.kind {
-        Kind::Map(entries) => {
+        NodeKind::Map(entries) => {
             let members = entries.iter();
             Value::Object(members.map(|e| (e.key.clone(), json(&e.value))).collect())
         }
-        Kind::List(items) => items.iter().map(json).collect(),
-        Kind::Scalar(scalar) if scalar.is_null() => Value::Null,
-        Kind::Scalar(scalar) => match (scalar.as_bool(), scalar.plain) {
+        NodeKind::List(items) => items.iter().map(json).collect(),
+        NodeKind::Scalar(scalar) if scalar.is_null() => Value::Null,
+        NodeKind::Scalar(scalar) => match (scalar.as_bool(), scalar.plain) {
             (Some(flag), _) => flag.into(),
             (None, true) => serde_json::from_str::<serde_json::Number>(&scalar.text)
                 .map_or_else(|_| scalar.text.clone().into(), Value::Number),
             (None, false) => scalar.text.clone().into(),
         },
-        Kind::Unresolved => Value::Null,
+        NodeKind::Unresolved => Value::Null,
     }
 }

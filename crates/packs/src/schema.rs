@@ -1,7 +1,7 @@
 //! The JSON Schema of a pack, for editors. It is put together from the very lists of keys that the
 //! reader takes.
 
-use inrush_classify::pack::Stage;
+use inrush_classify::pack::RuleStage;
 use serde_json::{Map, Value, json};
 
 use crate::branch::{CASE, CEF, LEEF, SET, WHEN, template_names};
@@ -85,9 +85,9 @@ fn text(words: &str) -> Value {
 }
 
 fn stages(entered: bool) -> Value {
-    let stages = Stage::ALL.into_iter();
+    let stages = RuleStage::ALL.into_iter();
     let names = stages.filter(|stage| !entered || stage.is_entered());
-    json!({ "enum": names.map(Stage::name).collect::<Vec<_>>() })
+    json!({ "enum": names.map(RuleStage::name).collect::<Vec<_>>() })
 }
 
 fn pack(key: &str) -> Value {
@@ -247,12 +247,12 @@ fn expect(key: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use inrush_yaml::{Findings, Kind, Node};
+    use inrush_yaml::{Findings, NodeKind, YamlNode};
 
     use super::*;
 
     /// What is wrong with a value, if anything: as much of JSON Schema as [`schema`] uses.
-    fn fault(node: &Node, of: &Value, root: &Value, path: &str) -> Option<String> {
+    fn fault(node: &YamlNode, of: &Value, root: &Value, path: &str) -> Option<String> {
         if let Some(name) = of["$ref"].as_str() {
             return fault(node, &root["$defs"][&name[8..]], root, path);
         }
@@ -262,7 +262,7 @@ mod tests {
             return faults.map(|faults| faults.join(" and "));
         }
         match &node.kind {
-            Kind::Map(entries) => {
+            NodeKind::Map(entries) => {
                 let named = &of["properties"];
                 entries.iter().find_map(|entry| {
                     let path = format!("{path}.{}", entry.key);
@@ -277,21 +277,21 @@ mod tests {
                     }
                 })
             }
-            Kind::List(items) => match of.get("items") {
+            NodeKind::List(items) => match of.get("items") {
                 Some(inner) => items
                     .iter()
                     .enumerate()
                     .find_map(|(at, item)| fault(item, inner, root, &format!("{path}[{at}]"))),
                 None => Some(format!("{path} is a list")),
             },
-            Kind::Scalar(scalar) => {
+            NodeKind::Scalar(scalar) => {
                 let wanted = of["enum"].as_array();
                 let word = wanted.is_none_or(|all| all.iter().any(|one| *one == *scalar.text));
                 let fits = of.get("pattern").is_none() || scalar.text.contains("${");
                 let structured = matches!(of["type"].as_str(), Some("object" | "array"));
                 (!word || !fits || structured).then(|| format!("{path} is `{}`", scalar.text))
             }
-            Kind::Unresolved => Some(format!("{path} is unresolved")),
+            NodeKind::Unresolved => Some(format!("{path} is unresolved")),
         }
     }
 

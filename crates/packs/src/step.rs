@@ -1,11 +1,11 @@
 //! Steps that read an event.
 
-use inrush_classify::Text;
-use inrush_classify::pack::Part;
-use inrush_classify::read::{Action, Csv, Formats, Groups, Kv, Step};
-use inrush_yaml::{Entry, Node, listed};
+use inrush_classify::TextTemplate;
+use inrush_classify::pack::EventPart;
+use inrush_classify::read::{CaptureGroups, Csv, Kv, ReadStep, StepAction, TimeFormats};
+use inrush_yaml::{MapEntry, YamlNode, listed};
 
-use crate::field::Reader;
+use crate::field::PackReader;
 
 const KINDS: [&str; 12] = [
     "regex", "remove", "kv", "csv", "json", "xml", "cef", "leef", "sdata", "time", "tag", "header",
@@ -38,7 +38,7 @@ pub(crate) const KEYS: &[&str] = &[
     "zone",
 ];
 
-pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
+pub(crate) fn step(node: &YamlNode, reader: &mut PackReader<'_>) -> Option<ReadStep> {
     let entries = reader.entries(node, "a step", KEYS)?;
     let kinds = || KINDS.iter().copied().chain(["trim"]);
     let mut found = entries
@@ -53,7 +53,7 @@ pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
         return None;
     };
     let option = |name: &str| entries.iter().find(|entry| entry.key == name);
-    let flag = |name: &str, reader: &mut Reader<'_>| {
+    let flag = |name: &str, reader: &mut PackReader<'_>| {
         option(name).map(|entry| reader.flag(&entry.value, name))
     };
     let regex = matches!(kind.key.as_str(), "regex" | "remove");
@@ -72,28 +72,33 @@ pub(crate) fn step(node: &Node, reader: &mut Reader<'_>) -> Option<Step> {
     let action = match kind.key.as_str() {
         "regex" => {
             let text = reader.text(&kind.value, "regex")?;
-            Action::Regex(reader.sound(kind.value.at, Groups::new(text))?)
+            StepAction::Regex(reader.sound(kind.value.at, CaptureGroups::new(text))?)
         }
         "remove" => {
             let text = reader.text(&kind.value, "remove")?;
-            Action::Remove(reader.sound(kind.value.at, Groups::new(text))?)
+            StepAction::Remove(reader.sound(kind.value.at, CaptureGroups::new(text))?)
         }
-        "kv" => Action::Kv(kv(&option, reader)?),
-        "csv" => Action::Csv(csv(&option, reader)?),
-        "json" => Action::Json,
-        "xml" => Action::Xml,
-        "cef" => Action::Cef,
-        "leef" => Action::Leef,
-        "sdata" => Action::Sdata,
+        "kv" => StepAction::Kv(kv(&option, reader)?),
+        "csv" => StepAction::Csv(csv(&option, reader)?),
+        "json" => StepAction::Json,
+        "xml" => StepAction::Xml,
+        "cef" => StepAction::Cef,
+        "leef" => StepAction::Leef,
+        "sdata" => StepAction::Sdata,
         "time" => time(kind, &option, reader)?,
-        "tag" => Action::Tag,
-        "header" => Action::Header,
-        _ => Action::Trim,
+        "tag" => StepAction::Tag,
+        "header" => StepAction::Header,
+        _ => StepAction::Trim,
     };
-    Some(Step::new(action, Part::named(&input), optional, keep))
+    Some(ReadStep::new(
+        action,
+        EventPart::named(&input),
+        optional,
+        keep,
+    ))
 }
 
-fn bytes(entry: Option<&Entry>, default: &str, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+fn bytes(entry: Option<&MapEntry>, default: &str, reader: &mut PackReader<'_>) -> Option<Vec<u8>> {
     let text = match entry {
         Some(entry) => reader.text(&entry.value, &entry.key)?,
         None => default,
@@ -101,7 +106,10 @@ fn bytes(entry: Option<&Entry>, default: &str, reader: &mut Reader<'_>) -> Optio
     Some(text.replace("\\t", "\t").replace("\\n", "\n").into_bytes())
 }
 
-fn kv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) -> Option<Kv> {
+fn kv<'n>(
+    option: &dyn Fn(&str) -> Option<&'n MapEntry>,
+    reader: &mut PackReader<'_>,
+) -> Option<Kv> {
     let pair = bytes(option("pair"), " ", reader)?;
     let value = bytes(option("value"), "=", reader)?;
     let quotes = bytes(option("quote"), "\"'", reader)?;
@@ -123,7 +131,10 @@ fn kv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) -
     })
 }
 
-fn csv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) -> Option<Csv> {
+fn csv<'n>(
+    option: &dyn Fn(&str) -> Option<&'n MapEntry>,
+    reader: &mut PackReader<'_>,
+) -> Option<Csv> {
     let Some(columns) = option("columns") else {
         return None.or_else(|| {
             let at = option("csv").map_or(inrush_yaml::Location::START, |entry| entry.key_at);
@@ -143,15 +154,15 @@ fn csv<'n>(option: &dyn Fn(&str) -> Option<&'n Entry>, reader: &mut Reader<'_>) 
 }
 
 fn time<'n>(
-    kind: &Entry,
-    option: &dyn Fn(&str) -> Option<&'n Entry>,
-    reader: &mut Reader<'_>,
-) -> Option<Action> {
+    kind: &MapEntry,
+    option: &dyn Fn(&str) -> Option<&'n MapEntry>,
+    reader: &mut PackReader<'_>,
+) -> Option<StepAction> {
     let what = reader.text(&kind.value, "time")?;
     let text = if what.contains("${") {
         reader.template(&kind.value, "time")?
     } else {
-        let text = Text::parse(&format!("${{{what}}}"), &|_| String::new());
+        let text = TextTemplate::parse(&format!("${{{what}}}"), &|_| String::new());
         reader.sound(kind.value.at, text)?
     };
     let Some(format) = option("format") else {
@@ -160,7 +171,7 @@ fn time<'n>(
         return None;
     };
     let texts = reader.texts(&format.value, "format");
-    let formats = Formats::parse(texts.iter().map(|(text, _)| *text));
+    let formats = TimeFormats::parse(texts.iter().map(|(text, _)| *text));
     let formats = reader.sound(format.value.at, formats)?;
     let zone = match option("zone") {
         Some(entry) => {
@@ -169,7 +180,7 @@ fn time<'n>(
         }
         None => None,
     };
-    Some(Action::Time {
+    Some(StepAction::Time {
         text,
         formats,
         zone,

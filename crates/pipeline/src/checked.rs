@@ -5,20 +5,19 @@
 
 use std::path::Path;
 
-use inrush_yaml::{Findings, Node};
-
-use crate::config::{self, Config, Environment, Problems};
-use crate::recognise;
-use crate::shape::{Failures, Shape};
+use inrush_config::{self as config, Config, FileProblems, VariableLookup};
+use inrush_ingest::classification;
+use inrush_ingest::transform::{FailureCounters, TransformRules};
+use inrush_yaml::{Findings, YamlNode};
 
 /// Reads, resolves and checks the file at `path`: certificates, keys and packs that it names, and
 /// the expressions in it.
 ///
 /// # Errors
 /// Everything that is wrong with it. The configuration or its environment is at fault.
-pub fn load(path: &Path, env: Environment<'_>) -> Result<Config, Problems> {
+pub fn load(path: &Path, env: VariableLookup<'_>) -> Result<Config, FileProblems> {
     let config = config::load_with(path, env, expressions)?;
-    recognise::load(&config)?;
+    classification::load(&config.packs)?;
     Ok(config)
 }
 
@@ -27,13 +26,14 @@ pub fn load(path: &Path, env: Environment<'_>) -> Result<Config, Problems> {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn parse(text: &str, file_name: &str, env: Environment<'_>) -> Result<Config, Problems> {
+pub fn parse(text: &str, file_name: &str, env: VariableLookup<'_>) -> Result<Config, FileProblems> {
     config::parse_with(text, file_name, env, expressions)
 }
 
 /// Checks the expressions of transforms and routes.
-fn expressions(config: &Config, root: &Node, findings: &mut Findings) {
-    if let Err(faults) = Shape::new(config, &Failures::default()) {
+fn expressions(config: &Config, root: &YamlNode, findings: &mut Findings) {
+    let failures = FailureCounters::default();
+    if let Err(faults) = TransformRules::new(&config.transforms, &config.routes, &failures) {
         for (name, fault) in faults {
             findings.add(config::place(root, &name), format!("`{name}`: {fault}"));
         }

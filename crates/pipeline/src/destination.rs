@@ -10,53 +10,61 @@ use inrush_event::{DestinationCounters, Feed, Ledger};
 use inrush_queue::{DestinationFeed, Log};
 use inrush_sink::{Quarantine, SinkConfig, SinkStatus, StoreSlot};
 
-use crate::places;
-use crate::quarantine::Kept;
-use crate::stored;
+use crate::descriptors;
+use crate::quarantine::DiskQuarantine;
+use crate::store_account;
 
 /// Timeout for a sink to put back what it has in hand.
 const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// A destination as it runs.
-pub(crate) struct Destination {
-    pub(crate) name: String,
-    pub(crate) config: SinkConfig,
-    pub(crate) counters: Arc<DestinationCounters>,
-    pub(crate) status: Arc<SinkStatus>,
+pub struct RunningDestination {
+    /// Name in the configuration; its cursor in the queue and its ledger row have the same.
+    pub name: String,
+    /// Options as configured; a changed one restarts the destination, apart from queue limits.
+    pub config: SinkConfig,
+    /// Row of the ledger: events accepted, delivered, pending, quarantined and dropped.
+    pub counters: Arc<DestinationCounters>,
+    /// Health of the sink and counts of its requests; the sink keeps it up to date.
+    pub status: Arc<SinkStatus>,
     /// The embedded store that it is.
-    pub(crate) store: Option<Arc<StoreSlot>>,
+    pub store: Option<Arc<StoreSlot>>,
     feed: Arc<DestinationFeed>,
     thread: JoinHandle<()>,
 }
 
 /// Parts of the process that a destination needs.
-pub(crate) struct Surroundings<'a> {
-    pub(crate) log: &'a Arc<Log>,
-    pub(crate) ledger: &'a Ledger,
-    pub(crate) data_dir: &'a Path,
-    pub(crate) quarantine: &'a Arc<dyn Quarantine>,
+pub struct SinkContext<'a> {
+    /// Queue from which the destination reads by a cursor of its own.
+    pub log: &'a Arc<Log>,
+    /// Ledger in which the destination gets its row.
+    pub ledger: &'a Ledger,
+    /// Data directory; relative paths of files and stores lie under it.
+    pub data_dir: &'a Path,
+    /// Receiver of refused events: the quarantine of the process, or the recorder of a replay.
+    pub quarantine: &'a Arc<dyn Quarantine>,
     /// The process's quarantine, where it has one.
-    pub(crate) kept: Option<&'a Arc<Kept>>,
+    pub kept: Option<&'a Arc<DiskQuarantine>>,
     /// Descriptors that the process may have open.
-    pub(crate) descriptors: u64,
+    pub descriptors: u64,
 }
 
 /// The options with no more open files than fit under the limit.
 fn fitted(config: &SinkConfig, descriptors: u64) -> SinkConfig {
     let mut fitted = config.clone();
     if let SinkConfig::File(file) = &mut fitted {
-        file.max_open_files = places::open_files(descriptors, file.max_open_files);
+        file.max_open_files = descriptors::open_files(descriptors, file.max_open_files);
     }
     fitted
 }
 
-impl Destination {
+impl RunningDestination {
     /// Opens the destination, then its cursor: what is still pending under its name, or the end
     /// of the log.
-    pub(crate) fn start(
+    pub fn start(
         name: &str,
         config: &SinkConfig,
-        around: &Surroundings<'_>,
+        around: &SinkContext<'_>,
     ) -> Result<Self, String> {
         let quarantine = Arc::clone(around.quarantine);
         let fitted = fitted(config, around.descriptors);
@@ -66,7 +74,7 @@ impl Destination {
         let counters = around.ledger.destination(name);
         if let Some(store) = &store {
             let others = (around.log, around.kept);
-            stored::introduce(store, &counters, others, around.data_dir);
+            store_account::introduce(store, &counters, others, around.data_dir);
         }
         let feed = around.log.attach(&counters);
         around.log.limit(name, config.queue());
@@ -88,14 +96,14 @@ impl Destination {
     }
 
     /// Asks the sink to put back what it has in hand and end.
-    pub(crate) fn ask_to_stop(&self) {
+    pub fn ask_to_stop(&self) {
         self.feed.stop();
     }
 
     /// Asks the sink to put back what it has in hand and end, and waits for it, but not for ever:
     /// a write to a full pipe or a dead network disk may never return. Such a thread is left
     /// behind; what it still holds stays pending and is counted like everything that does.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         self.feed.stop();
         let deadline = Instant::now() + STOP_BOUND;
         while !self.thread.is_finished() && Instant::now() < deadline {
@@ -114,7 +122,7 @@ impl Destination {
     }
 
     /// True if the sink has ended, which it must not while it is wanted.
-    pub(crate) fn ended(&self) -> bool {
+    pub fn ended(&self) -> bool {
         self.thread.is_finished()
     }
 }

@@ -15,44 +15,37 @@
 
 mod stop;
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use inrush_event::{Counter, DropReason, Ledger, Protocol, Timestamp};
+use inrush_config::{Config, SourceConfig};
+use inrush_event::{Counter, DropReason, Ledger, Timestamp};
+use inrush_ingest::batch_writer::WorkerContext;
+use inrush_ingest::classification::MemoryBudget;
+use inrush_ingest::enrichment::Enrichment;
+use inrush_ingest::numa::NumaPlacement;
+use inrush_ingest::pool::WorkPool;
+use inrush_ingest::timezone::ZonesFile;
+use inrush_ingest::unclassified::UnclassifiedTable;
 use inrush_queue::QuarantineLog;
 use inrush_sink::{Quarantine, SinkConfig};
-use inrush_transport::activation::Inherited;
+use inrush_source::{SourceServices, StartedSource, WorkerSizes};
+use inrush_transport::activation::InheritedSockets;
 use inrush_transport::config::ListenAddr;
-use inrush_transport::listen;
-use inrush_transport::nodes::Nodes;
+use inrush_transport::nodes::NumaNodes;
+use serde::Serialize;
 
-use crate::ReloadReport;
-use crate::acceptor::{Acceptor, Door};
-use crate::config::{Config, SourceConfig, SyslogSource};
-use crate::destination::{Destination, Surroundings};
-use crate::enrichment::Enrichment;
-use crate::filler::Doors;
-use crate::given_up::GivenUp;
-use crate::home;
-use crate::meter::Meter;
-use crate::near::Near;
-use crate::owner::Owner;
-use crate::places::Places;
-use crate::pool::WorkPool;
-use crate::quarantine::{self, Kept};
+use crate::data_dir;
+use crate::data_dir_lock::DataDirLock;
+use crate::descriptors;
+use crate::destination::{RunningDestination, SinkContext};
+use crate::housekeeping::HousekeepingThread;
+use crate::quarantine::{self, DiskQuarantine};
 use crate::queue::{self, open_log};
-use crate::recognise::Room;
-use crate::source::{Settings, Source};
-use crate::stream::{StreamWorker, WorkerHandle};
-use crate::topology::{self, Graph, Listener, Loader, RunningSource, Shared};
-use crate::udp::{self, UdpWorker};
-use crate::unknown::Unknown;
-use crate::watch::Watch;
-use crate::zones::KeptZones;
-use stop::wait_until;
+use crate::shutdown_drops::ShutdownDrops;
+use crate::topology::{self, ConfigLoader, RunningGraph, RunningSource, Topology};
 
 /// Reasons that the pipeline could not start or take on a configuration, one line each.
 #[derive(Debug)]
@@ -72,10 +65,17 @@ impl StartError {
     }
 }
 
+/// Result of a reload.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReloadReport {
+    /// Changes, one line each; empty if nothing changed.
+    pub changed: Vec<String>,
+}
+
 /// A running pipeline.
 pub struct Pipeline {
-    pub(crate) shared: Arc<Shared>,
-    watch: Watch,
+    pub(crate) shared: Arc<Topology>,
+    watch: HousekeepingThread,
 }
 
 impl Pipeline {
@@ -85,12 +85,16 @@ impl Pipeline {
     ///
     /// # Errors
     /// One line for each address, certificate or destination that could not be opened.
-    pub fn start(config: Config, inherited: Inherited, loader: Loader) -> Result<Self, StartError> {
-        let owner = home::open(&config).map_err(|what| {
+    pub fn start(
+        config: Config,
+        inherited: InheritedSockets,
+        loader: ConfigLoader,
+    ) -> Result<Self, StartError> {
+        let owner = data_dir::open(&config).map_err(|what| {
             StartError::one(format!("data_dir {}: {what}", config.data_dir.display()))
         })?;
-        let known = Enrichment::receiving(&config, None).map_err(StartError)?;
-        let shared = Shared::open(&config, known, inherited, loader, owner);
+        let known = Enrichment::receiving(config.enrichment(), None).map_err(StartError)?;
+        let shared = Topology::open(&config, known, inherited, loader, owner);
         let shared = shared.map_err(StartError::one)?;
         let shared = Arc::new(shared);
         let problems = {
@@ -101,15 +105,18 @@ impl Pipeline {
             let writer = shared.log.start().map_err(StartError::one)?;
             *shared.writer.lock().unwrap_or_else(PoisonError::into_inner) = writer;
             // Before the first listener opens: by then the rest has what it needs all the time.
-            shared.places.reserve(&config);
+            shared.reserve_descriptors(&config);
             problems.extend(shared.start_sources(&mut graph, &config));
-            shared.places.reserve(&config);
-            shared.places.warn(&config);
+            shared.reserve_descriptors(&config);
+            if let Some(words) = descriptors::shortage(&config, shared.services.connections.limit())
+            {
+                tracing::warn!("{words}");
+            }
             shared.publish(&graph);
             problems
         };
         shared.given_up.told();
-        let watch = Watch::start(Arc::clone(&shared)).map_err(StartError::one)?;
+        let watch = HousekeepingThread::start(Arc::clone(&shared)).map_err(StartError::one)?;
         let pipeline = Self { shared, watch };
         if problems.is_empty() {
             return Ok(pipeline);
@@ -122,19 +129,17 @@ impl Pipeline {
     pub fn listeners(&self) -> Vec<(String, ListenAddr)> {
         let graph = self.shared.graph();
         let of = |running: &RunningSource| {
-            let name = running.source.name.clone();
-            running
-                .listeners
-                .iter()
-                .map(move |l| (name.clone(), l.bound))
+            let bound = running.source.listeners().into_iter();
+            bound
+                .map(|address| (running.name().to_owned(), address))
                 .collect::<Vec<_>>()
         };
         graph.sources.iter().flat_map(of).collect()
     }
 
-    /// Interface for the admin API.
-    pub fn admin(&self) -> Arc<dyn crate::Admin> {
-        Arc::clone(&self.shared) as _
+    /// What runs, for those who tell its state.
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.shared
     }
 
     /// Reads the configuration again and takes it on, as `POST /api/v1/reload` does.
@@ -153,43 +158,39 @@ impl Pipeline {
     }
 }
 
-impl Shared {
+impl Topology {
     fn open(
         config: &Config,
         recognition: Enrichment,
-        inherited: Inherited,
-        loader: Loader,
-        owner: Owner,
+        inherited: InheritedSockets,
+        loader: ConfigLoader,
+        owner: DataDirLock,
     ) -> io::Result<Self> {
         let ledger = Ledger::new();
-        let given_up = GivenUp::open(&config.data_dir, &ledger);
+        let given_up = ShutdownDrops::open(&config.data_dir, &ledger);
         let log = open_log(config, &ledger)?;
         let quarantine = open_quarantine(config);
         let pool = log.pool();
         let budget = config.memory_budget();
-        let cores = crate::config::worker_count(config.workers);
-        let near = Near::new(Nodes::of_process(), Arc::clone(&pool));
+        let cores = inrush_config::worker_count(config.workers);
+        let near = NumaPlacement::new(NumaNodes::of_process(), Arc::clone(&pool));
         near.keep_free(budget.pool_arenas());
-        let doors = Doors {
+        let context = WorkerContext {
             pool: Arc::clone(&pool),
             log: Arc::clone(&log),
             ledger: Arc::clone(&ledger),
-            room: Room::new(),
-            unknown: Unknown::new(),
+            room: MemoryBudget::new(),
+            unknown: UnclassifiedTable::new(),
             pool_threads: WorkPool::new(cores),
             near,
             worker: 0,
         };
-        let carry_bytes = budget.carry / cores as u64;
-        let start = |number| {
-            let doors = doors.clone().of_worker(number);
-            StreamWorker::start(number, doors, carry_bytes)
+        let sizes = WorkerSizes {
+            cores,
+            carry_bytes: budget.carry / cores as u64,
         };
-        let workers = (0..cores).map(start).collect::<io::Result<Vec<_>>>()?;
-        let handles: Vec<WorkerHandle> = workers.iter().map(StreamWorker::handle).collect();
-        let places = Places::new();
-        let acceptor = Acceptor::start(handles.clone(), Arc::clone(&places))?;
-        let graph = Graph {
+        let services = SourceServices::new(context, sizes, inherited);
+        let graph = RunningGraph {
             config: config.clone(),
             sources: Vec::new(),
             destinations: Vec::new(),
@@ -202,30 +203,31 @@ impl Shared {
             reloads: Counter::default(),
             reload_failures: Counter::default(),
             progress: Mutex::default(),
-            trend: Mutex::default(),
-            meter: Mutex::new(Meter::open()),
+            observers: Mutex::default(),
             graph: Mutex::new(graph),
             live_sources: Mutex::default(),
             live_stores: Mutex::default(),
             live_names: Mutex::default(),
-            places,
-            zones: KeptZones::open(&config.data_dir),
+            services,
+            zones: ZonesFile::open(&config.data_dir),
             given_up,
-            inherited: Mutex::new(inherited),
             quarantine,
-            doors,
             loader,
-            workers: Mutex::new(workers),
-            handles,
-            acceptor: Mutex::new(Some(acceptor)),
             leaving: Mutex::default(),
             writer: Mutex::default(),
             _owner: owner,
         })
     }
 
-    fn publish(&self, graph: &Graph) {
-        let store = |to: &Destination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
+    /// Keeps descriptors for all that a configuration needs beside connections.
+    fn reserve_descriptors(&self, config: &Config) {
+        let connections = &self.services.connections;
+        connections.reserve(descriptors::reserve(config, connections.limit()));
+    }
+
+    fn publish(&self, graph: &RunningGraph) {
+        let store =
+            |to: &RunningDestination| Some((to.name.clone(), Arc::clone(to.store.as_ref()?)));
         let stores = graph.destinations.iter().filter_map(store).collect();
         let sources = graph.sources.iter();
         let sources = sources.map(|running| Arc::clone(&running.source)).collect();
@@ -234,7 +236,7 @@ impl Shared {
         *topology::lock(&self.live_sources) = sources;
     }
 
-    fn start_destinations(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
+    fn start_destinations(&self, graph: &mut RunningGraph, config: &Config) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, sink) in &config.destinations {
             match self.start_destination(name, sink, &config.data_dir) {
@@ -250,23 +252,23 @@ impl Shared {
         name: &str,
         config: &SinkConfig,
         data_dir: &Path,
-    ) -> Result<Destination, String> {
+    ) -> Result<RunningDestination, String> {
         let quarantine: Arc<dyn Quarantine> = Arc::clone(&self.quarantine) as _;
-        let around = Surroundings {
+        let around = SinkContext {
             log: &self.log,
             ledger: &self.ledger,
             data_dir,
             quarantine: &quarantine,
-            descriptors: self.places.limit(),
+            descriptors: self.services.connections.limit(),
             kept: Some(&self.quarantine),
         };
-        Destination::start(name, config, &around)
+        RunningDestination::start(name, config, &around)
     }
 
-    fn start_sources(&self, graph: &mut Graph, config: &Config) -> Vec<String> {
+    fn start_sources(&self, graph: &mut RunningGraph, config: &Config) -> Vec<String> {
         let known = graph.recognition.clone();
         let mut problems = Vec::new();
-        for (name, SourceConfig::Syslog(wanted)) in &config.sources {
+        for (name, wanted) in &config.sources {
             match self.start_source(name, wanted, &known) {
                 Ok((running, failed)) => {
                     graph.sources.push(running);
@@ -281,121 +283,21 @@ impl Shared {
     fn start_source(
         &self,
         name: &str,
-        config: &SyslogSource,
+        config: &SourceConfig,
         known: &Enrichment,
     ) -> Result<(RunningSource, Vec<String>), String> {
-        let source = Source::new(
-            name,
-            Settings::resolve(name, config, None, known)?,
-            &self.ledger,
-        );
-        self.zones.give(&source.name, &source.zones);
-        let mut running = RunningSource {
-            source,
-            config: config.clone(),
-            listeners: Vec::new(),
-        };
-        let problems = self.open_listeners(&mut running, &config.listen);
-        Ok((running, problems))
-    }
-
-    fn open_listeners(&self, running: &mut RunningSource, wanted: &[ListenAddr]) -> Vec<String> {
-        let mut problems = Vec::new();
-        for address in wanted {
-            if running
-                .listeners
-                .iter()
-                .any(|listener| listener.configured == *address)
-            {
-                continue;
-            }
-            let opened = match address.protocol {
-                Protocol::Udp => self.open_udp(running, *address),
-                _ => self.open_stream(running, *address),
-            };
-            match opened {
-                Ok(listener) => running.listeners.push(listener),
-                Err(problem) => problems.push(format!("source {}: {problem}", running.source.name)),
-            }
-        }
-        problems
-    }
-
-    fn inherited(&self, address: &ListenAddr) -> Vec<socket2::Socket> {
-        self.inherited
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(address)
-    }
-
-    fn open_udp(&self, running: &RunningSource, address: ListenAddr) -> Result<Listener, String> {
-        let options = &running.config.udp;
-        let inherited = self.inherited(&address).into_iter().map(Into::into);
-        let workers = self.doors.pool_threads.size() + 1;
-        let opened = udp::open(address, options, workers, inherited.collect())?;
-        let mut bound = address;
-        let mut udp = Vec::new();
-        for (number, (receiver, granted_bytes)) in opened.receivers.into_iter().enumerate() {
-            let worker = || -> io::Result<UdpWorker> {
-                bound.addr = receiver.local_addr();
-                running
-                    .source
-                    .add_sockets(bound, receiver.probes(), granted_bytes);
-                let source = Arc::clone(&running.source);
-                UdpWorker::start(
-                    self.doors.clone().of_worker(number),
-                    source,
-                    receiver,
-                    granted_bytes,
-                    opened.shared,
-                    options.balance,
-                )
-            };
-            udp.push(worker().map_err(|error| format!("{address}: {error}"))?);
-        }
-        Ok(Listener {
-            configured: address,
-            bound,
-            udp,
-        })
-    }
-
-    fn open_stream(
-        &self,
-        running: &RunningSource,
-        address: ListenAddr,
-    ) -> Result<Listener, String> {
-        let passed = self.inherited(&address).into_iter().next();
-        let listener = match passed {
-            Some(socket) => std::net::TcpListener::from(socket),
-            None => listen::tcp_listener(address).map_err(|error| error.to_string())?,
-        };
-        let keepalive = running.config.stream.keepalive.0;
-        let set_up = || -> io::Result<_> {
-            listen::set_keepalive(&listener, keepalive)?;
-            listener.local_addr()
-        };
-        let addr = set_up().map_err(|error| format!("{address}: {error}"))?;
-        let bound = ListenAddr {
-            protocol: address.protocol,
-            addr,
-        };
-        self.with_acceptor(|acceptor| {
-            acceptor.listen(Door {
-                configured: address,
-                listener: mio::net::TcpListener::from_std(listener),
-                source: Arc::clone(&running.source),
-            })
-        });
-        Ok(Listener {
-            configured: address,
-            bound,
-            udp: Vec::new(),
-        })
+        let options = config.options();
+        let StartedSource { source, problems } = options.start(name, &self.services, known)?;
+        self.zones.give(name, &source.ingest().zones);
+        let config = config.clone();
+        Ok((RunningSource { source, config }, problems))
     }
 
     /// Reads the configuration again and takes it on.
-    pub(crate) fn reload(&self) -> Result<ReloadReport, Vec<String>> {
+    ///
+    /// # Errors
+    /// One line a problem; what could not be taken on goes on as it was.
+    pub fn reload(&self) -> Result<ReloadReport, Vec<String>> {
         let taken_on = (self.loader)().and_then(|config| self.take_on(config));
         match &taken_on {
             Ok(_) => self.reloads.add(1),
@@ -432,7 +334,7 @@ impl Shared {
             return Err(problems);
         }
         // From here on something changes: names of senders may be forgotten.
-        let known = Enrichment::receiving(&config, Some(&graph.recognition))?;
+        let known = Enrichment::receiving(config.enrichment(), Some(&graph.recognition))?;
         if known.fingerprint != graph.recognition.fingerprint {
             report
                 .changed
@@ -458,7 +360,7 @@ impl Shared {
         self.swap_destinations(&mut graph, &config, &mut report, &mut problems);
         self.swap_sources(&mut graph, &config, &mut report, &mut problems);
         self.publish(&graph);
-        self.places.reserve(&config);
+        self.reserve_descriptors(&config);
         graph.config = config;
         if problems.is_empty() {
             return Ok(report);
@@ -469,7 +371,7 @@ impl Shared {
 
     fn swap_destinations(
         &self,
-        graph: &mut Graph,
+        graph: &mut RunningGraph,
         config: &Config,
         report: &mut ReloadReport,
         problems: &mut Vec<String>,
@@ -542,57 +444,55 @@ impl Shared {
 
     fn swap_sources(
         &self,
-        graph: &mut Graph,
+        graph: &mut RunningGraph,
         config: &Config,
         report: &mut ReloadReport,
         problems: &mut Vec<String>,
     ) {
         let known = graph.recognition.clone();
-        // First everything that goes, so that an address can move from one source to another.
+        // First everything that goes, so that an address can move from one source to another. A
+        // source of another type under the same name is another source.
+        let stays = |running: &RunningSource| {
+            let wanted = config.sources.get(running.name());
+            let type_name = |config: &SourceConfig| config.options().type_name();
+            wanted.is_some_and(|wanted| type_name(wanted) == type_name(&running.config))
+        };
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut graph.sources)
             .into_iter()
-            .partition(|running| config.sources.contains_key(&running.source.name));
+            .partition(stays);
         graph.sources = kept;
         for running in gone {
-            let name = &running.source.name;
+            let name = running.name();
             report.changed.push(format!("source {name} removed"));
-            self.close_source(running);
+            running.source.close();
+            topology::lock(&self.leaving).push(running.source);
         }
         // Before the first listener closes: a source that cannot be changed stays as it is.
-        let mut resolved = BTreeMap::new();
-        for running in &mut graph.sources {
-            let Some(SourceConfig::Syslog(wanted)) = config.sources.get(&running.source.name)
-            else {
+        let mut prepared = HashSet::new();
+        for running in &graph.sources {
+            let Some(wanted) = config.sources.get(running.name()) else {
                 continue;
             };
-            let before = Some((&running.config, &*running.source));
-            match Settings::resolve(&running.source.name, wanted, before, &known) {
-                Ok(settings) => {
-                    self.close_unwanted(running, wanted);
-                    resolved.insert(running.source.name.clone(), settings);
+            match running.source.prepare(wanted.options(), &known) {
+                Ok(()) => {
+                    running.source.release();
+                    prepared.insert(running.name().to_owned());
                 }
                 Err(problem) => problems.push(problem),
             }
         }
-        for (name, SourceConfig::Syslog(wanted)) in &config.sources {
-            match graph
-                .sources
-                .iter_mut()
-                .find(|running| running.source.name == *name)
-            {
-                Some(running) => {
-                    let Some(settings) = resolved.remove(name) else {
-                        continue;
-                    };
-                    let missing = running.listeners.len() < wanted.listen.len();
-                    if running.config != *wanted || missing {
+        for (name, wanted) in &config.sources {
+            let running = graph.sources.iter_mut().find(|one| one.name() == *name);
+            match running {
+                Some(running) if prepared.contains(name) => {
+                    if running.config != *wanted || running.source.is_incomplete() {
                         report.changed.push(format!("source {name} changed"));
                     }
                     // Packs may have changed even if nothing else has.
-                    running.source.replace_settings(settings);
+                    problems.extend(running.source.commit());
                     running.config = wanted.clone();
-                    problems.extend(self.open_listeners(running, &wanted.listen));
                 }
+                Some(_) => {}
                 None => match self.start_source(name, wanted, &known) {
                     Ok((running, failed)) => {
                         graph.sources.push(running);
@@ -604,66 +504,18 @@ impl Shared {
             }
         }
     }
-
-    /// Closes a source's listeners, and has its connections read for the last time.
-    fn close_source(&self, running: RunningSource) {
-        let RunningSource {
-            source, listeners, ..
-        } = running;
-        for listener in listeners {
-            self.close(&source, listener);
-        }
-        for worker in &self.handles {
-            worker.forget(&source);
-        }
-    }
-
-    /// Closes the listeners that are no longer in the configuration.
-    fn close_unwanted(&self, running: &mut RunningSource, wanted: &SyslogSource) {
-        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut running.listeners)
-            .into_iter()
-            .partition(|listener| wanted.listen.contains(&listener.configured));
-        running.listeners = kept;
-        gone.into_iter()
-            .for_each(|listener| self.close(&running.source, listener));
-    }
-
-    /// Closes a listener; its UDP sockets are emptied first and refuse what still comes.
-    ///
-    /// While the queue is full a thread may still wait for room: it is then left to end by itself.
-    fn close(&self, source: &Arc<Source>, listener: Listener) {
-        if listener.udp.is_empty() {
-            self.with_acceptor(|acceptor| acceptor.close(listener.configured));
-        }
-        listener.udp.iter().for_each(UdpWorker::stop);
-        wait_until(Instant::now() + LEAVING_BOUND, || {
-            listener.udp.iter().all(UdpWorker::ended)
-        });
-        self.leaving().push((Arc::clone(source), listener));
-        self.reap();
-    }
-
-    fn with_acceptor(&self, order: impl FnOnce(&Acceptor)) {
-        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(acceptor) = acceptor.as_ref() {
-            order(acceptor);
-        }
-    }
 }
 
-fn open_quarantine(config: &Config) -> Arc<Kept> {
+fn open_quarantine(config: &Config) -> Arc<DiskQuarantine> {
     let kept = config.data_dir.join(quarantine::FOLDER);
     let budget = queue::options(config).quarantine();
-    let quarantine = Kept::new(QuarantineLog::new(&kept, budget));
+    let quarantine = DiskQuarantine::new(QuarantineLog::new(&kept, budget));
     if let Err(error) = quarantine.log.open() {
         let folder = kept.display();
         tracing::warn!(%folder, %error, "quarantine cannot be opened; refused events are held");
     }
     quarantine
 }
-
-/// Timeout for the threads of a listener that was closed, at a reload and at the stop.
-const LEAVING_BOUND: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 #[path = "pipeline_tests.rs"]

@@ -9,7 +9,7 @@ fn config(data_dir: &Path, rest: &str) -> Config {
          destinations: {{ out: {{ type: blackhole }} }}\n{rest}",
         data_dir.display()
     );
-    crate::config::parse(&text, "test", &|_| None).unwrap()
+    inrush_config::parse(&text, "test", &|_| None).unwrap()
 }
 
 #[test]
@@ -20,9 +20,9 @@ fn a_reload_that_is_refused_forgets_no_names() {
     let memory = "queue: { durability: memory }\nhosts: { remember_names: true }\n";
     let disk = "hosts: { remember_names: true, keep_names: false }\n";
     let next = config(dir.path(), disk);
-    let loader: Loader = Box::new(move || Ok(next.clone()));
+    let loader: ConfigLoader = Box::new(move || Ok(next.clone()));
     let first = config(dir.path(), memory);
-    let pipeline = Pipeline::start(first, Inherited::default(), loader).unwrap();
+    let pipeline = Pipeline::start(first, InheritedSockets::default(), loader).unwrap();
     let problems = pipeline.reload().unwrap_err();
     assert!(problems[0].contains("durability"), "{problems:?}");
     assert!(names.exists());

@@ -10,31 +10,35 @@ const STALLED: Duration = Duration::from_secs(15);
 
 /// Time at which each destination last took something.
 #[derive(Default)]
-pub(crate) struct Progress {
-    destinations: HashMap<String, Step>,
+pub struct DeliveryProgress {
+    destinations: HashMap<String, ProgressMark>,
 }
 
-struct Step {
+struct ProgressMark {
     settled: u64,
     at: Instant,
     at_wall: Timestamp,
     pending: u64,
 }
 
-impl Progress {
-    pub(crate) fn note(&mut self, ledger: &LedgerSnapshot) {
+impl DeliveryProgress {
+    /// Takes note of what each destination has settled and pending; to be called once a second.
+    pub fn note(&mut self, ledger: &LedgerSnapshot) {
         let now = Instant::now();
         for (name, row) in &ledger.destinations {
             let settled = row.accepted - row.pending;
-            let step = self.destinations.entry(name.clone()).or_insert(Step {
-                settled,
-                at: now,
-                at_wall: Timestamp(ledger.at_ns),
-                pending: 0,
-            });
+            let step = self
+                .destinations
+                .entry(name.clone())
+                .or_insert(ProgressMark {
+                    settled,
+                    at: now,
+                    at_wall: Timestamp(ledger.at_ns),
+                    pending: 0,
+                });
             // Without anything pending there is nothing to take.
             if step.settled != settled || step.pending == 0 {
-                *step = Step {
+                *step = ProgressMark {
                     settled,
                     at: now,
                     at_wall: Timestamp(ledger.at_ns),
@@ -46,7 +50,7 @@ impl Progress {
     }
 
     /// Since when a destination has had events pending and taken none, if that is too long.
-    pub(crate) fn stalled_since(&self, name: &str) -> Option<Timestamp> {
+    pub fn stalled_since(&self, name: &str) -> Option<Timestamp> {
         let step = self.destinations.get(name)?;
         (step.pending > 0 && step.at.elapsed() >= STALLED).then_some(step.at_wall)
     }
@@ -65,7 +69,7 @@ mod tests {
         let destination = ledger.destination("d");
         destination.accepted.add(1);
         destination.pending.add(1);
-        let mut progress = Progress::default();
+        let mut progress = DeliveryProgress::default();
         progress.note(&ledger.snapshot());
         assert_eq!(progress.stalled_since("d"), None, "not long enough");
         let step = progress.destinations.get_mut("d").unwrap();

@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use inrush_codec::encode::{JsonLines, json_escape, push_rfc3339_ms};
 use inrush_event::{Batch, BatchParts, ClassId, Period, Record, Span, Timestamp, limits};
-use inrush_queue::{Entry, Filter, Log, Note, QuarantineLog, ReplayError};
-use inrush_sink::{Quarantine, Refused};
+use inrush_queue::{
+    Log, QuarantineEntry, QuarantineFilter, QuarantineLog, RefusalNote, ReplayError,
+};
+use inrush_sink::{Quarantine, RefusedRecords};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,14 +81,18 @@ impl QuarantineQuery {
     ///
     /// # Errors
     /// In words, which of them cannot be read.
-    pub fn filter(&self) -> Result<Filter, String> {
-        let numbers = self.id.as_deref().map(Filter::parse_numbers).transpose()?;
+    pub fn filter(&self) -> Result<QuarantineFilter, String> {
+        let numbers = self
+            .id
+            .as_deref()
+            .map(QuarantineFilter::parse_numbers)
+            .transpose()?;
         let since = self.since.as_deref().map(|text| {
             let ago: Period = text.parse().map_err(|error| format!("since: {error}"))?;
             let ago = i64::try_from(ago.0.as_nanos()).unwrap_or(i64::MAX);
             Ok::<_, String>(Timestamp(Timestamp::now().0.saturating_sub(ago)))
         });
-        Ok(Filter {
+        Ok(QuarantineFilter {
             destination: self.destination.clone(),
             reason: self.reason.clone(),
             numbers: numbers.unwrap_or_default(),
@@ -124,14 +130,16 @@ pub struct ReplayReport {
 }
 
 /// Quarantine of the process, into which sinks put what is refused.
-pub(crate) struct Kept {
-    pub(crate) log: QuarantineLog,
+pub struct DiskQuarantine {
+    /// Log on disk that has the entries, with a budget in bytes of its own.
+    pub log: QuarantineLog,
     /// Held while a replay or a removal is under way: two at once could send events twice.
     turn: Mutex<()>,
 }
 
-impl Kept {
-    pub(crate) fn new(log: QuarantineLog) -> Arc<Self> {
+impl DiskQuarantine {
+    /// Quarantine over this log, with no replay or removal under way.
+    pub fn new(log: QuarantineLog) -> Arc<Self> {
         Arc::new(Self {
             log,
             turn: Mutex::new(()),
@@ -152,7 +160,7 @@ impl Kept {
     }
 
     /// The oldest entries that fit.
-    pub(crate) fn list(&self, query: &QuarantineQuery) -> Result<QuarantineList, String> {
+    pub fn list(&self, query: &QuarantineQuery) -> Result<QuarantineList, String> {
         let filter = query.filter()?;
         let limit = query.limit.unwrap_or(LISTED).min(LISTED_MAX);
         let (bytes, bytes_max) = self.log.bytes();
@@ -181,15 +189,15 @@ impl Kept {
     }
 
     /// Takes out what fits; says how many.
-    pub(crate) fn drop_entries(&self, filter: &Filter) -> Result<u64, String> {
+    pub fn drop_entries(&self, filter: &QuarantineFilter) -> Result<u64, String> {
         self.turn(|| drop_entries(&self.log, filter).map_err(|error| error.to_string()))
     }
 
     /// Sends again what fits, as far as `is_configured` says that its destination is there.
-    pub(crate) fn replay(
+    pub fn replay(
         &self,
         log: &Arc<Log>,
-        filter: &Filter,
+        filter: &QuarantineFilter,
         is_configured: impl Fn(&str) -> bool,
     ) -> Result<ReplayReport, String> {
         self.turn(|| {
@@ -197,7 +205,7 @@ impl Kept {
                 .log
                 .entries(filter)
                 .map_err(|error| error.to_string())?;
-            let mut replay = Replay {
+            let mut replay = QuarantineReplay {
                 log,
                 quarantine: &self.log,
                 group: Vec::new(),
@@ -225,20 +233,20 @@ impl Kept {
 ///
 /// # Errors
 /// The disk fails; some may have been taken out.
-pub fn drop_entries(log: &QuarantineLog, filter: &Filter) -> io::Result<u64> {
+pub fn drop_entries(log: &QuarantineLog, filter: &QuarantineFilter) -> io::Result<u64> {
     let numbers: BTreeSet<u64> = log.entries(filter)?.map(|entry| entry.number).collect();
     log.remove(&numbers)
 }
 
-impl Quarantine for Kept {
-    fn put(&self, destination: &str, refused: &[Refused]) -> io::Result<()> {
+impl Quarantine for DiskQuarantine {
+    fn put(&self, destination: &str, refused: &[RefusedRecords]) -> io::Result<()> {
         let at = Timestamp::now();
-        let refused: Vec<inrush_queue::Refused<'_>> = refused
+        let refused: Vec<inrush_queue::RefusedEvents<'_>> = refused
             .iter()
-            .map(|refused| inrush_queue::Refused {
+            .map(|refused| inrush_queue::RefusedEvents {
                 batch: &refused.batch,
                 events: refused.events.clone(),
-                note: Note {
+                note: RefusalNote {
                     at,
                     reason: refused.refusal.reason.name().to_owned(),
                     code: refused.refusal.code,
@@ -252,11 +260,11 @@ impl Quarantine for Kept {
 }
 
 /// A replay under way.
-struct Replay<'a> {
+struct QuarantineReplay<'a> {
     log: &'a Arc<Log>,
     quarantine: &'a QuarantineLog,
     /// Entries that make the next batch: of one destination and one source.
-    group: Vec<Entry>,
+    group: Vec<QuarantineEntry>,
     group_bytes: usize,
     /// Numbers of entries that went to the queue and lie in quarantine still.
     appended: Vec<u64>,
@@ -266,9 +274,9 @@ struct Replay<'a> {
     report: ReplayReport,
 }
 
-impl Replay<'_> {
+impl QuarantineReplay<'_> {
     /// Takes one more entry; says whether there is any use in more.
-    fn take(&mut self, entry: Entry) -> bool {
+    fn take(&mut self, entry: QuarantineEntry) -> bool {
         let full = self.group_bytes >= limits::BATCH_FLUSH_BYTES
             || self.group.len() >= limits::BATCH_FLUSH_RECORDS;
         let alike = self.group.first().is_none_or(|first| {
@@ -334,9 +342,9 @@ impl Replay<'_> {
 }
 
 /// One batch of all the entries, which are of one destination and one source.
-fn joined(entries: &[Entry]) -> Batch {
+fn joined(entries: &[QuarantineEntry]) -> Batch {
     let first = &entries[0].batch;
-    let (mut arena, mut records, mut peers) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut arena, mut records, mut origins) = (Vec::new(), Vec::new(), Vec::new());
     let mut classes = Vec::new();
     for entry in entries {
         let batch = &entry.batch;
@@ -363,20 +371,20 @@ fn joined(entries: &[Entry]) -> Batch {
                 0 => ClassId::UNCLASSIFIED,
                 own => ClassId(u16::try_from(classes.len() + usize::from(own)).unwrap_or(0)),
             },
-            peer: match batch.peers() {
+            peer: match batch.origins() {
                 [] => u32::MAX,
-                _ => peers.len() as u32 + record.peer,
+                _ => origins.len() as u32 + record.peer,
             },
             ..*record
         }));
-        peers.extend_from_slice(batch.peers());
+        origins.extend_from_slice(batch.origins());
         classes.extend_from_slice(batch.classes());
     }
     BatchParts {
         arena: 0..arena.len(),
         memory: arena.into(),
         records,
-        peers,
+        origins,
         classes,
         source: Arc::clone(first.source()),
         sequence: first.sequence(),
@@ -390,8 +398,8 @@ fn joined(entries: &[Entry]) -> Batch {
 /// Appends an entry as one JSON object without a line feed: `id`, `destination`, `reason`, `code`,
 /// `text`, `attempts`, `refused` (when), `event` (as a `file` destination writes it), and
 /// `raw_base64` where the record is not UTF-8, since `raw` then shows U+FFFD for what is not.
-pub fn push_entry(entry: &Entry, encoder: &mut JsonLines, out: &mut Vec<u8>) {
-    let Entry {
+pub fn push_entry(entry: &QuarantineEntry, encoder: &mut JsonLines, out: &mut Vec<u8>) {
+    let QuarantineEntry {
         number,
         destination,
         note,

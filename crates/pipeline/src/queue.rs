@@ -3,14 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use inrush_event::{Ledger, Metric};
+use inrush_config::Config;
+use inrush_event::Ledger;
 use inrush_host::doctor::{device, total_bytes};
 use inrush_queue::{Log, QueueOptions};
 use inrush_sink::SinkConfig;
-
-use crate::config::Config;
-use crate::metrics_page::MetricsPage;
-use crate::{Edge, EdgeKind};
 
 /// The options of the queue, with what depends on its disk filled in: its size, and what the stores
 /// on it leave free.
@@ -55,43 +52,4 @@ pub(crate) fn open_log(config: &Config, ledger: &Arc<Ledger>) -> io::Result<Arc<
         );
     }
     Ok(log)
-}
-
-/// Health of the queue: ok unless it is stalled, with the reason.
-pub(crate) fn edge(log: &Log) -> Edge {
-    let stall = log.levels().stall;
-    Edge {
-        name: "queue".to_owned(),
-        kind: EdgeKind::Queue,
-        ok: stall.is_none(),
-        since_ns: stall.as_ref().map(|stall| stall.since.0),
-        reason: stall.map(|stall| stall.text),
-    }
-}
-
-/// Adds the levels of the queue and the backlog of each destination to the metrics page.
-pub(crate) fn metrics(log: &Log, page: &mut MetricsPage) {
-    let levels = log.levels();
-    for (metric, value) in [
-        (Metric::QueueBytes, levels.bytes as f64),
-        (Metric::QueueBytesMax, levels.bytes_max as f64),
-        (Metric::QueueDiskBytes, levels.disk_bytes as f64),
-        (Metric::QueueDiskBytesMax, levels.disk_bytes_max as f64),
-        (Metric::QueueSegments, levels.segments as f64),
-        (
-            Metric::QueueStalled,
-            f64::from(u8::from(levels.stall.is_some())),
-        ),
-    ] {
-        page.add(metric, vec![], value);
-    }
-    for backlog in log.backlogs() {
-        let labels = || vec![("destination", backlog.destination.as_str())];
-        page.add(Metric::DestinationBacklog, labels(), backlog.bytes as f64);
-        page.add(
-            Metric::DestinationBacklogMax,
-            labels(),
-            backlog.bytes_max as f64,
-        );
-    }
 }

@@ -1,161 +1,172 @@
 //! Topology of the running process: sources with their listeners, destinations, workers, the log.
 //!
 //! # What it guarantees
-//! * Parts that a reload changes are in one [`Graph`] under one lock, which may be held while a
-//!   sink ends. The ledger, searches and host names are asked through lists that do not wait for
-//!   it.
-//! * Order of locks: `meter`, then `graph`, then `trend`.
+//! * Parts that a reload changes are in one [`RunningGraph`] under one lock, which may be held
+//!   while a sink ends. The ledger, searches and host names are asked through lists that do not
+//!   wait for it.
 //!
 //! # After a crash
 //! Nothing here outlives the process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use inrush_event::{Counter, Ledger, Timestamp};
+use inrush_config::{Config, SourceConfig};
+use inrush_event::{Counter, Ledger, LedgerSnapshot, Timestamp};
+use inrush_ingest::enrichment::Enrichment;
+use inrush_ingest::hostname::HostNames;
+use inrush_ingest::timezone::ZonesFile;
+use inrush_ingest::unclassified::UnclassifiedTable;
 use inrush_queue::Log;
 use inrush_sink::{Store, StoreSlot};
-use inrush_transport::activation::Inherited;
-use inrush_transport::config::ListenAddr;
+use inrush_source::{Source, SourceServices};
 
-use crate::acceptor::Acceptor;
-use crate::config::{Config, SyslogSource};
-use crate::destination::Destination;
-use crate::enrichment::Enrichment;
-use crate::filler::Doors;
-use crate::given_up::GivenUp;
-use crate::meter::Meter;
-use crate::names::Names;
-use crate::owner::Owner;
-use crate::places::Places;
-use crate::progress::Progress;
-use crate::quarantine::Kept;
-use crate::source::Source;
-use crate::stream::{StreamWorker, WorkerHandle};
-use crate::trend::Trend;
-use crate::udp::UdpWorker;
-use crate::unknown::Unknown;
-use crate::zones::KeptZones;
+use crate::data_dir_lock::DataDirLock;
+use crate::destination::RunningDestination;
+use crate::progress::DeliveryProgress;
+use crate::quarantine::DiskQuarantine;
+use crate::shutdown_drops::ShutdownDrops;
 
 /// Reads the configuration again for a reload; one line a problem.
-pub type Loader = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
+pub type ConfigLoader = Box<dyn Fn() -> Result<Config, Vec<String>> + Send + Sync>;
 
-/// A source and its doors.
-pub(crate) struct RunningSource {
-    pub(crate) source: Arc<Source>,
-    pub(crate) config: SyslogSource,
-    pub(crate) listeners: Vec<Listener>,
+/// Part that is told the state of the process once a second.
+pub trait Observer: Send + Sync {
+    /// Called with the ledger of this moment.
+    fn tick(&self, ledger: &LedgerSnapshot);
 }
 
-/// One listening address.
-pub(crate) struct Listener {
-    pub(crate) configured: ListenAddr,
-    /// The address really bound.
-    pub(crate) bound: ListenAddr,
-    pub(crate) udp: Vec<UdpWorker>,
+/// A queue that is full for a moment is back-pressure at work; for this long it is an alarm.
+const BLOCKED_TOO_LONG: Duration = Duration::from_secs(5);
+
+/// A source that runs, and its options.
+pub struct RunningSource {
+    /// Handle by which the source is reloaded, asked for its state, closed and stopped.
+    pub source: Arc<dyn Source>,
+    /// Options last taken on; a reload replaces them once the source could prepare the new ones.
+    pub config: SourceConfig,
+}
+
+impl RunningSource {
+    /// Name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.source.ingest().name
+    }
 }
 
 /// Parts that a reload changes, under one lock.
-pub(crate) struct Graph {
-    pub(crate) config: Config,
-    pub(crate) sources: Vec<RunningSource>,
-    pub(crate) destinations: Vec<Destination>,
-    pub(crate) recognition: Enrichment,
+pub struct RunningGraph {
+    /// Configuration last taken on; parts that could not be opened go on with older options.
+    pub config: Config,
+    /// Running sources, in the order in which they were started.
+    pub sources: Vec<RunningSource>,
+    /// Running destinations, in the order of the configuration.
+    pub destinations: Vec<RunningDestination>,
+    /// Packs, host names, transforms and routes for all sources; a reload replaces the whole set.
+    pub recognition: Enrichment,
 }
 
 /// The parts that live as long as the process.
-pub(crate) struct Shared {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) started: Timestamp,
-    pub(crate) reloads: Counter,
-    pub(crate) reload_failures: Counter,
-    pub(crate) progress: Mutex<Progress>,
-    /// Noted once a second by the watch; never held over anything else.
-    pub(crate) trend: Mutex<Trend>,
-    /// Held while a snapshot is gathered. Order: this, then the graph, then the trend.
-    pub(crate) meter: Mutex<Meter>,
+pub struct Topology {
+    /// Counters of all sources and destinations, whose equations hold at every moment.
+    pub ledger: Arc<Ledger>,
+    /// Queue between sources and destinations: the write-ahead log, on disk or in memory.
+    pub log: Arc<Log>,
+    /// Time at which the pipeline was opened, by the wall clock.
+    pub started: Timestamp,
+    /// Reloads that took on everything; the metric has them as `ok`.
+    pub reloads: Counter,
+    /// Reloads with a problem, also those that took on the rest; the metric has them as `failed`.
+    pub reload_failures: Counter,
+    /// Progress of destinations, updated once a second to find those that stall.
+    pub progress: Mutex<DeliveryProgress>,
+    /// Told once a second.
+    pub observers: Mutex<Vec<Weak<dyn Observer>>>,
     /// Held while the graph changes, which may wait for a sink to end.
-    pub(crate) graph: Mutex<Graph>,
+    pub graph: Mutex<RunningGraph>,
     /// The sources of the graph, for those who must not wait for it: the ledger and the watch.
-    pub(crate) live_sources: Mutex<Vec<Arc<Source>>>,
+    pub live_sources: Mutex<Vec<Arc<dyn Source>>>,
     /// The embedded stores of the graph, for searches, which must not wait for it either.
-    pub(crate) live_stores: Mutex<Vec<(String, Arc<StoreSlot>)>>,
+    pub live_stores: Mutex<Vec<(String, Arc<StoreSlot>)>>,
     /// The names of senders, for those who must not wait for the graph.
-    pub(crate) live_names: Mutex<Option<Arc<Names>>>,
-    /// Places for connections.
-    pub(crate) places: Arc<Places>,
-    pub(crate) zones: KeptZones,
-    pub(crate) given_up: GivenUp,
-    pub(crate) inherited: Mutex<Inherited>,
-    pub(crate) quarantine: Arc<Kept>,
-    pub(crate) doors: Doors,
-    pub(crate) loader: Loader,
-    pub(crate) workers: Mutex<Vec<StreamWorker>>,
-    /// For orders to the workers while the above is being joined.
-    pub(crate) handles: Vec<WorkerHandle>,
-    pub(crate) acceptor: Mutex<Option<Acceptor>>,
-    /// Listeners that were closed while their threads waited for room in the queue.
-    pub(crate) leaving: Mutex<Vec<(Arc<Source>, Listener)>>,
+    pub live_names: Mutex<Option<Arc<HostNames>>>,
+    /// Parts that all sources share.
+    pub services: Arc<SourceServices>,
+    /// File of the time zones guessed for senders; it is written once a minute and at the stop.
+    pub zones: ZonesFile,
+    /// File that tells the next process how many events the stop dropped, by destination.
+    pub given_up: ShutdownDrops,
+    /// Quarantine into which destinations put refused events.
+    pub quarantine: Arc<DiskQuarantine>,
+    /// Reader of the configuration; [`Self::reload`] calls it before it locks the graph.
+    pub loader: ConfigLoader,
+    /// Sources that were closed while their threads waited for room in the queue.
+    pub leaving: Mutex<Vec<Arc<dyn Source>>>,
     /// The queue's thread, if it has a disk.
-    pub(crate) writer: Mutex<Option<JoinHandle<()>>>,
-    pub(crate) _owner: Owner,
+    pub writer: Mutex<Option<JoinHandle<()>>>,
+    /// Lock of the data directory, held for as long as this lives; nothing reads it.
+    pub _owner: DataDirLock,
 }
 
-impl Shared {
-    pub(crate) fn graph(&self) -> MutexGuard<'_, Graph> {
+impl Topology {
+    /// Guard of the graph; it may wait for a reload, and ignores that a panic poisoned the lock.
+    pub fn graph(&self) -> MutexGuard<'_, RunningGraph> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sources, without waiting for a change of the graph to be done.
-    pub(crate) fn live_sources(&self) -> Vec<Arc<Source>> {
+    pub fn live_sources(&self) -> Vec<Arc<dyn Source>> {
         lock(&self.live_sources).clone()
     }
 
-    pub(crate) fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
+    /// Embedded stores that are open, by name of the destination, without waiting for the graph.
+    pub fn live_stores(&self) -> Vec<(String, Arc<Store>)> {
         let slots = lock(&self.live_stores).clone();
         let open = |(name, slot): (String, Arc<StoreSlot>)| Some((name, slot.get()?));
         slots.into_iter().filter_map(open).collect()
     }
 
     /// The stores that cannot be searched, with the reason.
-    pub(crate) fn held_stores(&self) -> Vec<(String, String)> {
+    pub fn held_stores(&self) -> Vec<(String, String)> {
         let slots = lock(&self.live_stores).clone();
         let held = |(name, slot): (String, Arc<StoreSlot>)| Some((name, slot.why_not()?));
         slots.into_iter().filter_map(held).collect()
     }
 
-    pub(crate) fn live_names(&self) -> Option<Arc<Names>> {
+    /// Names of senders, without waiting for the graph; `None` if they are not wanted.
+    pub fn live_names(&self) -> Option<Arc<HostNames>> {
         lock(&self.live_names).clone()
     }
 
     /// Kinds of events that no rule recognised.
-    pub(crate) fn unknown_kinds(&self) -> &Unknown {
-        &self.doors.unknown
+    pub fn unknown_kinds(&self) -> &UnclassifiedTable {
+        &self.services.context.unknown
     }
 
-    pub(crate) fn leaving(&self) -> MutexGuard<'_, Vec<(Arc<Source>, Listener)>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The ledger with the kernel's drops and the oldest pending events brought up to date.
+    pub fn ledger_now(&self) -> LedgerSnapshot {
+        self.live_sources()
+            .iter()
+            .for_each(|source| source.count_kernel_drops());
+        self.log.measure_oldest();
+        self.ledger.snapshot()
     }
 
-    /// Closes the listeners whose threads have ended.
-    pub(crate) fn reap(&self) {
-        let mut leaving = self.leaving();
-        let ended = |(_, listener): &mut (_, Listener)| listener.udp.iter().all(UdpWorker::ended);
-        for (source, listener) in leaving.extract_if(.., ended) {
-            listener.udp.into_iter().for_each(UdpWorker::join);
-            source.forget_sockets(listener.bound);
-        }
+    /// Since when sources wait for room, if that is long enough to be an alarm.
+    pub fn blocked_since(&self) -> Option<Timestamp> {
+        self.log.blocked_since().filter(|at| {
+            Timestamp::now().0.saturating_sub(at.0) >= BLOCKED_TOO_LONG.as_nanos() as i64
+        })
     }
 
-    /// True if a stream worker or the acceptor has ended.
-    pub(crate) fn dead_workers(&self) -> bool {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.iter().any(StreamWorker::ended) || acceptor.as_ref().is_some_and(Acceptor::ended)
+    /// Tells `observer` once a second, for as long as it lives.
+    pub fn observe(&self, observer: Weak<dyn Observer>) {
+        lock(&self.observers).push(observer);
     }
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Guard of a mutex, also of one that a panic poisoned: the other threads go on.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,18 +5,18 @@ use std::time::Instant;
 
 use inrush_event::{Batch, DestinationCounters, DropReason};
 
-use crate::arrival::Arrival;
-use crate::backlog::Asked;
+use crate::arrival::IncomingBatch;
+use crate::backlog::AdmissionDecision;
 use crate::log::{AppendError, Log};
-use crate::state::{Slot, State};
+use crate::state::{CursorSlot, LogState};
 
 impl Log {
     /// Admits a batch at `now`, or refuses it; `None` if it has to wait. Without a time, it may
     /// come in though the writer is late: something else keeps it until it is written.
     pub(crate) fn admit(
         &self,
-        state: &mut State,
-        arrival: &Arrival,
+        state: &mut LogState,
+        arrival: &IncomingBatch,
         now: Option<Instant>,
         freed: &mut Vec<Arc<Batch>>,
     ) -> Option<Result<(), AppendError>> {
@@ -24,10 +24,10 @@ impl Log {
             return Some(Err(AppendError::Closed));
         }
         match state.ask(arrival) {
-            Asked::Room => {}
-            Asked::Wait => return None,
-            Asked::Nobody { counted: true } => return Some(Ok(())),
-            Asked::Nobody { counted: false } => return Some(Err(AppendError::Full)),
+            AdmissionDecision::Room => {}
+            AdmissionDecision::Wait => return None,
+            AdmissionDecision::Nobody { counted: true } => return Some(Ok(())),
+            AdmissionDecision::Nobody { counted: false } => return Some(Err(AppendError::Full)),
         }
         let late = now.is_some_and(|now| state.is_late(now));
         let fits = !late && state.make_room(arrival.memory_bytes, &self.ledger, freed);
@@ -43,8 +43,8 @@ impl Log {
     /// Takes a batch in, and posts it.
     pub(crate) fn take_in(
         &self,
-        state: &mut State,
-        arrival: Arrival,
+        state: &mut LogState,
+        arrival: IncomingBatch,
         urgent: bool,
         now: Instant,
         accept: impl FnOnce(),
@@ -53,7 +53,7 @@ impl Log {
         let (events, first) = (batch.len() as u64, state.next_event);
         let gone = self.gone(state, batch);
         let bytes = state.cost(&arrival);
-        let is_meant = |slot: &&Slot| slot.cursor.is_meant(batch);
+        let is_meant = |slot: &&CursorSlot| slot.cursor.is_meant(batch);
         let meant = state.slots.iter().filter(is_meant);
         let (takers, away) = meant.fold((0, 0), |(takers, away), slot| match slot.turns_away {
             true => (takers, away + 1),
@@ -100,7 +100,7 @@ impl Log {
 
     /// The destinations that routes chose for a batch and that have no cursor: a reload took them
     /// away while it was being filled, or could not open them.
-    fn gone(&self, state: &State, batch: &Batch) -> Vec<Arc<DestinationCounters>> {
+    fn gone(&self, state: &LogState, batch: &Batch) -> Vec<Arc<DestinationCounters>> {
         let is_there = |name: &str| {
             let mut slots = state.slots.iter();
             slots.any(|slot| slot.cursor.counters.name == name)

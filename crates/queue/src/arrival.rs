@@ -12,7 +12,7 @@ use crate::writer::disk_bytes;
 const GATHERED_MAX: Duration = Duration::from_millis(20);
 
 /// A batch, and what is worth to be known of it before the log is locked.
-pub(crate) struct Arrival {
+pub(crate) struct IncomingBatch {
     pub(crate) batch: Arc<Batch>,
     /// Bytes of memory that it pins.
     pub(crate) memory_bytes: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Arrival {
     gathered: Duration,
 }
 
-impl Arrival {
+impl IncomingBatch {
     pub(crate) fn new(batch: Batch, gathered: Duration) -> Self {
         Self {
             gathered: gathered.min(GATHERED_MAX),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use inrush_event::{Timestamp, limits, steady};
 
 use crate::log::Log;
-use crate::rounds::{Done, LINGER, RECLAIM_EVERY, Round};
+use crate::rounds::{CommitRound, FinishedRound, LINGER, RECLAIM_EVERY};
 use crate::writer::SegmentSync;
 
 /// Time between two searches of the tidying thread for segments to delete: a destination that
@@ -18,15 +18,15 @@ use crate::writer::SegmentSync;
 const TIDY_EVERY: Duration = Duration::from_millis(100);
 
 /// Channel to the thread that syncs segments, if there is one.
-type Aside = Option<SyncSender<Arc<SegmentSync>>>;
+type SegmentSyncSender = Option<SyncSender<Arc<SegmentSync>>>;
 
 /// Result of a sync, for the writer that waits for it. The writer gets it even if the sync panics.
-struct Answer<'a> {
+struct SyncCompletion<'a> {
     log: &'a Log,
     synced: Option<io::Result<()>>,
 }
 
-impl Drop for Answer<'_> {
+impl Drop for SyncCompletion<'_> {
     fn drop(&mut self) {
         let synced = self.synced.take();
         let fault = || Err(io::Error::other("the sync ended by a fault"));
@@ -104,7 +104,7 @@ impl Log {
 
     fn keep_syncing(&self, jobs: &Receiver<Arc<SegmentSync>>) {
         for job in jobs {
-            let mut answer = Answer {
+            let mut answer = SyncCompletion {
                 log: self,
                 synced: None,
             };
@@ -112,7 +112,7 @@ impl Log {
         }
     }
 
-    fn write_until_closed(&self, aside: &Aside, tidied: bool) {
+    fn write_until_closed(&self, aside: &SegmentSyncSender, tidied: bool) {
         let mut reclaimed = Instant::now();
         loop {
             let now = Instant::now();
@@ -148,7 +148,7 @@ impl Log {
     }
 
     /// Does a round; what comes while it is synced is written ahead.
-    fn run(&self, round: Round, aside: &Aside) -> Done {
+    fn run(&self, round: CommitRound, aside: &SegmentSyncSender) -> FinishedRound {
         let mut written = round.write();
         if let Some(sync) = self.begin_sync(&mut written) {
             let sync = Arc::new(sync);

@@ -12,11 +12,11 @@ use std::time::Instant;
 use inrush_event::{Batch, DestinationQueue, DropReason, Ledger};
 
 use crate::WhenFull;
-use crate::arrival::Arrival;
+use crate::arrival::IncomingBatch;
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
 use crate::segments::Segment;
-use crate::state::{Slot, State};
+use crate::state::{CursorSlot, LogState};
 
 /// The room that a destination may use which drops events and has no limit of its own, in quarters
 /// of the whole: the rest is for the others.
@@ -24,7 +24,7 @@ const SHARE_QUARTERS: u64 = 3;
 
 /// The backlog of one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Backlog {
+pub struct DestinationBacklog {
     /// The destination.
     pub destination: String,
     /// Bytes of the log that it keeps, of disk if there is one.
@@ -41,7 +41,7 @@ pub struct Backlog {
 }
 
 /// Answer of the destinations that a batch is for, before it comes in.
-pub(crate) enum Asked {
+pub(crate) enum AdmissionDecision {
     /// At least one has room.
     Room,
     /// One has none, and has the sources wait.
@@ -50,8 +50,8 @@ pub(crate) enum Asked {
     Nobody { counted: bool },
 }
 
-impl State {
-    pub(crate) fn when_full(&self, slot: &Slot) -> WhenFull {
+impl LogState {
+    pub(crate) fn when_full(&self, slot: &CursorSlot) -> WhenFull {
         match slot.abandoned_since {
             Some(_) => WhenFull::DropOldest,
             None => slot.queue.when_full.unwrap_or(self.options.when_full),
@@ -78,7 +78,7 @@ impl State {
     }
 
     /// Most bytes that a backlog may keep; `None`: whatever there is.
-    fn limit(&self, slot: &Slot) -> Option<u64> {
+    fn limit(&self, slot: &CursorSlot) -> Option<u64> {
         if is_on(Mutant::BudgetIgnored) || slot.abandoned_since.is_some() {
             return None;
         }
@@ -112,7 +112,7 @@ impl State {
     }
 
     /// Bytes that a destination keeps now.
-    fn kept_bytes(&self, slot: &Slot) -> u64 {
+    fn kept_bytes(&self, slot: &CursorSlot) -> u64 {
         let kept = slot.cursor.kept(self.pieces(slot.cursor.floor()));
         kept.map(|(_, bytes)| bytes).sum()
     }
@@ -134,7 +134,7 @@ impl State {
     /// Mark that changes when a destination passes a piece of the log: serial of the segment with
     /// its oldest unsettled event. Without a disk, or without a segment, it is the number of that
     /// event.
-    fn front(&self, slot: &Slot) -> u64 {
+    fn front(&self, slot: &CursorSlot) -> u64 {
         let floor = slot.cursor.floor();
         let Some(disk) = &self.disk else { return floor };
         let index = disk.segments.index_of_event(floor);
@@ -149,7 +149,7 @@ impl State {
         let Some(limit) = self.limit(&self.slots[index]) else {
             return false;
         };
-        let over = |slot: &Slot| slot.kept_bytes > 0 && slot.kept_bytes + bytes > limit;
+        let over = |slot: &CursorSlot| slot.kept_bytes > 0 && slot.kept_bytes + bytes > limit;
         if over(&self.slots[index]) && self.front(&self.slots[index]) != self.slots[index].front {
             self.measure_backlog(index);
         }
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Bytes that a batch takes of what the limits are for.
-    pub(crate) fn cost(&self, arrival: &Arrival) -> u64 {
+    pub(crate) fn cost(&self, arrival: &IncomingBatch) -> u64 {
         match self.disk {
             Some(_) => arrival.disk_bytes,
             None => arrival.memory_bytes,
@@ -166,7 +166,7 @@ impl State {
 
     /// Asks the destinations that a batch is for; those that turn it away are marked. One that is
     /// sent again from quarantine is always taken.
-    pub(crate) fn ask(&mut self, arrival: &Arrival) -> Asked {
+    pub(crate) fn ask(&mut self, arrival: &IncomingBatch) -> AdmissionDecision {
         let (bytes, again) = (self.cost(arrival), arrival.batch.only().is_some());
         let (mut takers, mut away, mut own) = (0, 0, false);
         for index in 0..self.slots.len() {
@@ -178,7 +178,7 @@ impl State {
             match self.when_full(&self.slots[index]) {
                 WhenFull::Block if self.is_over(index, bytes) => {
                     self.slots[index].holds_up = true;
-                    return Asked::Wait;
+                    return AdmissionDecision::Wait;
                 }
                 WhenFull::DropNewest if self.is_over(index, bytes) => {
                     let slot = &mut self.slots[index];
@@ -190,8 +190,8 @@ impl State {
             }
         }
         match takers == 0 && away > 0 {
-            true => Asked::Nobody { counted: own },
-            false => Asked::Room,
+            true => AdmissionDecision::Nobody { counted: own },
+            false => AdmissionDecision::Room,
         }
     }
 
@@ -216,7 +216,7 @@ impl State {
     /// Has those destinations give up their oldest that drop the oldest and have no room.
     pub(crate) fn make_way(
         &mut self,
-        arrival: &Arrival,
+        arrival: &IncomingBatch,
         ledger: &Ledger,
         freed: &mut Vec<Arc<Batch>>,
     ) {
@@ -293,7 +293,7 @@ impl State {
     /// taken out of the log at once where no other has a cursor that a power cut could set back;
     /// else it goes as all that nobody keeps, and until that is done no other is given up.
     fn take_oldest_droppable(&mut self, ledger: &Ledger) -> Option<Segment> {
-        let drops = |slot: &Slot| self.when_full(slot) == WhenFull::DropOldest;
+        let drops = |slot: &CursorSlot| self.when_full(slot) == WhenFull::DropOldest;
         let all_drop = self.slots.iter().all(drops);
         if !all_drop && !self.unneeded_segments().is_empty() {
             return None;
@@ -347,7 +347,7 @@ impl State {
     }
 }
 
-impl Slot {
+impl CursorSlot {
     /// Reason under which its events are dropped to make room.
     fn drop_reason(&self) -> DropReason {
         match self.abandoned_since {
@@ -368,14 +368,14 @@ impl Log {
     }
 
     /// The backlogs of all destinations that have a cursor.
-    pub fn backlogs(&self) -> Vec<Backlog> {
+    pub fn backlogs(&self) -> Vec<DestinationBacklog> {
         let mut state = self.lock();
         state.measure_backlogs();
         let room = state.room_bytes();
         let whole = state.is_stalled_full();
-        let backlog = |slot: &Slot| {
+        let backlog = |slot: &CursorSlot| {
             let bytes_max = state.limit(slot).unwrap_or(room);
-            Backlog {
+            DestinationBacklog {
                 destination: slot.cursor.counters.name.clone(),
                 bytes: slot.kept_bytes,
                 bytes_max,

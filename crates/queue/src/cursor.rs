@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, DestinationCounters, DropReason, Fate};
 
-use crate::cursor_file::Place;
+use crate::cursor_file::CursorPosition;
 use crate::mutant::{Mutant, is_on};
 use crate::ranges::{subtract, total};
 use crate::reader::OldBatch;
@@ -23,7 +23,7 @@ const IN_HAND_MAX: usize = 510;
 const AHEAD_MAX: usize = 500;
 
 /// A batch that was handed out and is not settled whole.
-struct Out {
+struct InFlightBatch {
     batch: Arc<Batch>,
     first_event: u64,
     epoch: u32,
@@ -34,7 +34,7 @@ struct Out {
     given_up: bool,
 }
 
-impl Out {
+impl InFlightBatch {
     /// The numbers of a range of its events.
     fn numbers(&self, range: &Range<u32>) -> Range<u64> {
         self.first_event + u64::from(range.start)..self.first_event + u64::from(range.end)
@@ -53,7 +53,7 @@ pub(crate) struct Cursor {
     /// Events at and behind `next_event` that have their fate: an earlier process settled them,
     /// they are for others, or they were turned away.
     settled_before: Settled,
-    out: BTreeMap<u64, Out>,
+    out: BTreeMap<u64, InFlightBatch>,
     /// Ranges that were put back, and when they are due.
     retry: VecDeque<(Instant, u64, Range<u32>)>,
     /// True if its place has changed since it was last written down.
@@ -64,13 +64,13 @@ pub(crate) struct Cursor {
 
 /// Events that are not in the log any more and have no fate, by the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Lost {
+pub(crate) struct LossCounts {
     not_durable: u64,
     corrupt: u64,
 }
 
 /// The delivery that a cursor has to hand out next.
-pub(crate) enum Pick {
+pub(crate) enum NextDelivery {
     /// A range that was put back.
     Again(OldBatch, Range<u32>),
     /// Whatever follows at this position.
@@ -98,7 +98,7 @@ impl Cursor {
     /// lost then, to a crash before it was durable if it is `not_durable`.
     pub(crate) fn restored(
         counters: Arc<DestinationCounters>,
-        place: &Place,
+        place: &CursorPosition,
         end: u64,
         not_durable: &[Range<u64>],
     ) -> Self {
@@ -116,7 +116,7 @@ impl Cursor {
     }
 
     /// Its place, to be written down.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> CursorPosition {
         let mut unsettled = self.in_hand();
         // What is settled ahead of us stays settled; the gaps between are open.
         let mut next_event = self.next_event;
@@ -133,7 +133,7 @@ impl Cursor {
                 break;
             }
         }
-        Place {
+        CursorPosition {
             next_event: next_event + u64::from(is_on(Mutant::CursorOffByOne)),
             unsettled,
         }
@@ -219,7 +219,7 @@ impl Cursor {
     }
 
     /// Picks the next delivery at `now`. What was put back goes first: it is older.
-    pub(crate) fn pick(&mut self, now: Instant) -> Pick {
+    pub(crate) fn pick(&mut self, now: Instant) -> NextDelivery {
         while let Some(index) = self.retry.iter().position(|(due, ..)| *due <= now) {
             let Some((_, position, events)) = self.retry.remove(index) else {
                 break;
@@ -231,10 +231,10 @@ impl Cursor {
                     epoch: out.epoch,
                     batch: Arc::clone(&out.batch),
                 };
-                return Pick::Again(old, events);
+                return NextDelivery::Again(old, events);
             }
         }
-        Pick::Next(self.next)
+        NextDelivery::Next(self.next)
     }
 
     /// Time at which the next range that was put back is due.
@@ -244,12 +244,16 @@ impl Cursor {
 
     /// Takes the next batch. Returns the range to hand out now (`None` if all of it was settled by
     /// an earlier process) and how many events before it are lost.
-    pub(crate) fn hand_out(&mut self, old: &OldBatch, now: Instant) -> (Option<Range<u32>>, Lost) {
+    pub(crate) fn hand_out(
+        &mut self,
+        old: &OldBatch,
+        now: Instant,
+    ) -> (Option<Range<u32>>, LossCounts) {
         let (position, first_event, batch) = (old.position, old.first_event, &old.batch);
         self.next = position + 1;
         let end_event = first_event + batch.len() as u64;
         if end_event <= self.next_event {
-            return (None, Lost::default());
+            return (None, LossCounts::default());
         }
         let lost = self.lose_to(first_event);
         let from = (self.next_event - first_event) as u32;
@@ -268,7 +272,7 @@ impl Cursor {
         for later in &left[1..] {
             self.retry.push_back((now, position, later.clone()));
         }
-        let out = Out {
+        let out = InFlightBatch {
             batch: Arc::clone(batch),
             first_event,
             epoch: old.epoch,
@@ -296,7 +300,7 @@ impl Cursor {
 
     /// Passes a batch in memory of which it awaits nothing; returns how many events before it are
     /// lost.
-    pub(crate) fn pass(&mut self, position: u64, events: &Range<u64>) -> Lost {
+    pub(crate) fn pass(&mut self, position: u64, events: &Range<u64>) -> LossCounts {
         self.next = position + 1;
         self.lose_to(events.end)
     }
@@ -308,7 +312,7 @@ impl Cursor {
         position: u64,
         first_event: u64,
         batch: &Batch,
-    ) -> (Lost, u64) {
+    ) -> (LossCounts, u64) {
         self.next = position + 1;
         let lost = self.lose_to(first_event);
         (lost, self.skip_to(first_event + batch.len() as u64))
@@ -316,16 +320,16 @@ impl Cursor {
 
     /// Gives up events below `to` that were never handed out, for the log has them no more; returns
     /// those without a fate.
-    pub(crate) fn lose_to(&mut self, to: u64) -> Lost {
+    pub(crate) fn lose_to(&mut self, to: u64) -> LossCounts {
         if to <= self.next_event {
-            return Lost::default();
+            return LossCounts::default();
         }
         let gaps = self.not_durable.iter();
         let not_durable = gaps
             .map(|gap| self.unhanded(gap.start, gap.end.min(to)))
             .sum();
         let corrupt = self.skip_to(to) - not_durable;
-        Lost {
+        LossCounts {
             not_durable,
             corrupt,
         }
@@ -398,7 +402,7 @@ impl Cursor {
     }
 
     /// Posts events that are not in the log any more.
-    pub(crate) fn post_lost(&self, lost: Lost) {
+    pub(crate) fn post_lost(&self, lost: LossCounts) {
         for (events, reason) in [
             (lost.not_durable, DropReason::NotDurable),
             (lost.corrupt, DropReason::Corrupt),
@@ -421,7 +425,7 @@ impl Cursor {
     pub(crate) fn give_up(&mut self, events: &Range<u64>) -> (u64, Vec<u64>) {
         let mut dropped = self.skip_to_within(events);
         let mut done = Vec::new();
-        let inside = |out: &Out| {
+        let inside = |out: &InFlightBatch| {
             let end = out.first_event + out.batch.len() as u64;
             out.first_event >= events.start && end <= events.end
         };

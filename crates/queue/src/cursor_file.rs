@@ -18,9 +18,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::format::{Fields, LogId};
+use crate::format::{FieldReader, LogId};
 use crate::mutant::{Mutant, is_on};
-use crate::storage::{File, Storage, insist};
+use crate::storage::{Storage, StorageFile, insist};
 
 /// Bytes of a slot. Places with more ranges than fit forget the gaps between the last ones.
 const SLOT_BYTES: usize = 16 * 1024;
@@ -34,14 +34,14 @@ const RANGES_MAX: usize = (SLOT_BYTES - HEAD_BYTES) / 16;
 
 /// Place of a destination in the log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct CursorPosition {
     /// Every event below is settled but those in `unsettled`.
     pub(crate) next_event: u64,
     /// By number, ascending.
     pub(crate) unsettled: Vec<Range<u64>>,
 }
 
-impl Place {
+impl CursorPosition {
     /// Number of the oldest event that is not settled.
     pub(crate) fn floor(&self) -> u64 {
         self.unsettled
@@ -81,7 +81,7 @@ impl Place {
     }
 
     fn decode(log: &LogId, slot: &[u8]) -> Option<(u64, Self)> {
-        let mut fields = Fields(slot);
+        let mut fields = FieldReader(slot);
         let (magic, sum) = (fields.bytes::<4>(), fields.u32());
         let (turn, next_event) = (fields.u64(), fields.u64());
         let count = fields.u32() as usize;
@@ -148,7 +148,7 @@ pub(crate) struct CursorFile {
     storage: Arc<dyn Storage>,
     name: String,
     /// `None` until there is something to write.
-    file: Option<Arc<dyn File>>,
+    file: Option<Arc<dyn StorageFile>>,
     /// Of the next place.
     turn: u64,
     /// Slot of the newest place, if there is one.
@@ -168,8 +168,8 @@ pub(crate) struct CursorFile {
 }
 
 /// A file to be synced, so that one place of it becomes durable.
-pub(crate) struct PlaceSync {
-    file: Arc<dyn File>,
+pub(crate) struct PositionSync {
+    file: Arc<dyn StorageFile>,
     slot: u64,
     /// Storage whose names are synced too, until the file's name is known to be durable.
     names: Option<Arc<dyn Storage>>,
@@ -178,7 +178,7 @@ pub(crate) struct PlaceSync {
     is_written: AtomicBool,
 }
 
-impl PlaceSync {
+impl PositionSync {
     /// Waits for the disk.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl CursorFile {
         log: &LogId,
         destination: &str,
         base_after: impl Fn(u32) -> Option<u64>,
-    ) -> io::Result<(Self, Option<Place>)> {
+    ) -> io::Result<(Self, Option<CursorPosition>)> {
         let name = file_name(destination);
         let file = match storage.open(&name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -217,7 +217,7 @@ impl CursorFile {
         bytes[read..].fill(0);
         let slots = (0..SLOTS).zip(bytes.chunks(SLOT_BYTES));
         let newest = slots
-            .filter_map(|(slot, bytes)| Some((slot, bytes, Place::decode(log, bytes)?)))
+            .filter_map(|(slot, bytes)| Some((slot, bytes, CursorPosition::decode(log, bytes)?)))
             .max_by_key(|(_, _, (turn, _))| *turn);
         let cursor = Self {
             storage: Arc::clone(storage),
@@ -256,7 +256,12 @@ impl CursorFile {
     ///
     /// # Errors
     /// The disk fails; what was there before is still there.
-    pub(crate) fn write(&mut self, log: &LogId, epoch: u32, place: &Place) -> io::Result<()> {
+    pub(crate) fn write(
+        &mut self,
+        log: &LogId,
+        epoch: u32,
+        place: &CursorPosition,
+    ) -> io::Result<()> {
         self.keep_found()?;
         if self.newest.is_none() {
             self.write_slot(log, epoch, place)?;
@@ -264,7 +269,7 @@ impl CursorFile {
         self.write_slot(log, epoch, place)
     }
 
-    fn write_slot(&mut self, log: &LogId, epoch: u32, place: &Place) -> io::Result<()> {
+    fn write_slot(&mut self, log: &LogId, epoch: u32, place: &CursorPosition) -> io::Result<()> {
         self.turn = self.turn.max(first_turn(epoch));
         let syncing = self.syncing.filter(|_| !is_on(Mutant::NewestSynced));
         let taken = [self.newest, self.durable, syncing];
@@ -307,13 +312,13 @@ impl CursorFile {
 
     /// Begins to make the newest place durable, if this process has written it and it is not.
     /// Places may be written meanwhile; one sync at a time.
-    pub(crate) fn begin_sync(&mut self) -> Option<PlaceSync> {
+    pub(crate) fn begin_sync(&mut self) -> Option<PositionSync> {
         let (file, slot) = (self.file.as_ref()?, self.newest?);
         if !std::mem::take(&mut self.is_dirty) {
             return None;
         }
         self.syncing = Some(slot);
-        Some(PlaceSync {
+        Some(PositionSync {
             file: Arc::clone(file),
             slot,
             names: (!self.is_named).then(|| Arc::clone(&self.storage)),
@@ -322,7 +327,7 @@ impl CursorFile {
     }
 
     /// The sync is done. After one that failed, the place has to be written again.
-    pub(crate) fn finish_sync(&mut self, sync: &PlaceSync, ok: bool) {
+    pub(crate) fn finish_sync(&mut self, sync: &PositionSync, ok: bool) {
         self.syncing = None;
         if sync.is_written.load(Relaxed) {
             self.durable = Some(sync.slot);
@@ -337,7 +342,7 @@ impl CursorFile {
         }
     }
 
-    fn file(&mut self) -> io::Result<&Arc<dyn File>> {
+    fn file(&mut self) -> io::Result<&Arc<dyn StorageFile>> {
         if self.file.is_none() {
             self.file = Some(self.storage.create(&self.name)?);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use inrush_event::{Fate, Feed, Next};
+use inrush_event::{Fate, Feed, FeedNext};
 
 use crate::log::Log;
 
@@ -41,7 +41,7 @@ impl DestinationFeed {
 }
 
 impl Feed for DestinationFeed {
-    fn next(&self, wait: Duration) -> Next {
+    fn next(&self, wait: Duration) -> FeedNext {
         self.log.next(self, wait)
     }
 

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use crate::format::{
-    FRAME_HEADER_BYTES, FRAME_MAGIC, LogId, Names, SEGMENT_HEADER_BYTES, SegmentHeader,
+    FRAME_HEADER_BYTES, FRAME_MAGIC, LogId, SEGMENT_HEADER_BYTES, SegmentHeader, SourceCache,
     TRAILER_BYTES, TRAILER_MAGIC, decode_payload,
 };
 use crate::inspect::read;
-use crate::scan::{Item, Scan};
+use crate::scan::{ScanItem, SegmentScan};
 use crate::segments::{NO_END, Segment};
-use crate::storage::{BLOCK_BYTES, File};
+use crate::storage::{BLOCK_BYTES, StorageFile};
 
 const LOG: LogId = LogId([7; 16]);
 
-struct Bytes(Vec<u8>);
+struct MemoryFile(Vec<u8>);
 
-impl File for Bytes {
+impl StorageFile for MemoryFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
     }
@@ -57,7 +57,7 @@ pub fn segment(input: &[u8]) {
         seal(&mut bytes);
     }
     let length = bytes.len() as u64;
-    let file: Arc<dyn File> = Arc::new(Bytes(bytes));
+    let file: Arc<dyn StorageFile> = Arc::new(MemoryFile(bytes));
     let segment = Segment {
         name: "fuzz".to_owned(),
         header: SegmentHeader {
@@ -98,15 +98,15 @@ pub fn segment(input: &[u8]) {
 }
 
 /// Reads all events as a destination gets them, and touches all their fields; says how many.
-fn batches(file: &Arc<dyn File>) -> u64 {
+fn batches(file: &Arc<dyn StorageFile>) -> u64 {
     let front = SEGMENT_HEADER_BYTES as u64;
-    let mut scan = Scan::new(Arc::clone(file), LOG, front, u64::MAX);
-    let (mut names, mut events) = (Names::default(), 0);
+    let mut scan = SegmentScan::new(Arc::clone(file), LOG, front, u64::MAX);
+    let (mut names, mut events) = (SourceCache::default(), 0);
     while let Ok(item) = scan.next() {
         let frame = match item {
-            Item::End => break,
-            Item::Bad(_) => continue,
-            Item::Frame(frame) => frame,
+            ScanItem::End => break,
+            ScanItem::Bad(_) => continue,
+            ScanItem::Frame(frame) => frame,
         };
         let Some(batch) = decode_payload(&frame, scan.payload(), &mut names) else {
             continue;

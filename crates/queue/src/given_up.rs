@@ -6,7 +6,7 @@ use inrush_event::DropReason;
 
 use crate::cursor::Cursor;
 use crate::log::Log;
-use crate::state::State;
+use crate::state::LogState;
 
 impl Log {
     /// Counts what is not on disk as dropped, once the thread that writes has ended; says how many
@@ -31,7 +31,7 @@ impl Log {
 }
 
 /// Number of the first event that is not on disk.
-fn first_unwritten(state: &State) -> Option<u64> {
+fn first_unwritten(state: &LogState) -> Option<u64> {
     let unwritten = state.batches_from(state.durable_end(), 1);
     unwritten.first().map(|batch| batch.first_event)
 }

@@ -8,24 +8,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_event::BatchPool;
 
-use crate::cursor_file::{CursorFile, Place, PlaceSync, file_name};
+use crate::cursor_file::{CursorFile, CursorPosition, PositionSync, file_name};
 use crate::format::LogId;
-use crate::meta::{Known, Meta};
-use crate::reader::{BadRange, Reader};
-use crate::storage::{File, Storage};
+use crate::meta::{CursorEntry, Meta};
+use crate::reader::{BadRange, SegmentReader};
+use crate::storage::{Storage, StorageFile};
 
 /// Of each bad range, so many bytes are kept aside, and of so many ranges.
 const ASIDE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const ASIDE_RANGES_MAX: usize = 64;
 
-struct Kept {
-    place: Mutex<KeptPlace>,
+struct CursorCheckpoint {
+    place: Mutex<CheckpointState>,
     /// Held while the file is synced, so that one sync is under way at a time; `place` is not,
     /// so that places are written while the disk takes its time. Taken before it.
     sync: Mutex<()>,
 }
 
-struct KeptPlace {
+struct CheckpointState {
     file: CursorFile,
     /// True if the last write failed: then the file is older than the cursor thinks.
     stale: bool,
@@ -33,8 +33,8 @@ struct KeptPlace {
 
 /// A cursor that is being made durable.
 pub(crate) struct CursorSync {
-    kept: Arc<Kept>,
-    sync: PlaceSync,
+    kept: Arc<CursorCheckpoint>,
+    sync: PositionSync,
 }
 
 impl CursorSync {
@@ -55,10 +55,10 @@ impl CursorSync {
     }
 }
 
-impl Kept {
+impl CursorCheckpoint {
     fn new(file: CursorFile) -> Arc<Self> {
         Arc::new(Self {
-            place: Mutex::new(KeptPlace { file, stale: false }),
+            place: Mutex::new(CheckpointState { file, stale: false }),
             sync: Mutex::default(),
         })
     }
@@ -80,20 +80,20 @@ impl Kept {
     }
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct CheckpointStore {
     pub(crate) storage: Arc<dyn Storage>,
     id: LogId,
     epoch: u32,
     not_durable: Vec<Range<u64>>,
     /// True if there are events of which nobody knows whose they are.
     pub(crate) orphaned: bool,
-    files: Mutex<HashMap<String, Arc<Kept>>>,
+    files: Mutex<HashMap<String, Arc<CursorCheckpoint>>>,
     /// Times that it has changed whose cursors there are, and up to which of them that is written
     /// down. Not a flag: while one change is being written down, the next may come.
     changes: AtomicU64,
     changes_written: AtomicU64,
     /// Destinations in `log.json`; `None` while they are not known.
-    written: Mutex<Option<Vec<Known>>>,
+    written: Mutex<Option<Vec<CursorEntry>>>,
     bad: Mutex<HashSet<(String, u64)>>,
     /// Batches are read into its memory.
     pub(crate) pool: Arc<BatchPool>,
@@ -103,7 +103,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Keeper {
+impl CheckpointStore {
     pub(crate) fn new(storage: Arc<dyn Storage>, meta: &Meta, orphaned: bool) -> Self {
         Self {
             storage,
@@ -120,13 +120,13 @@ impl Keeper {
         }
     }
 
-    pub(crate) fn reader(&self) -> Reader {
-        Reader::new(Arc::clone(&self.storage), self.id, Arc::clone(&self.pool))
+    pub(crate) fn reader(&self) -> SegmentReader {
+        SegmentReader::new(Arc::clone(&self.storage), self.id, Arc::clone(&self.pool))
     }
 
     /// Takes over the file of a destination from an earlier process.
     pub(crate) fn adopt(&self, name: &str, file: CursorFile) {
-        lock(&self.files).insert(name.to_owned(), Kept::new(file));
+        lock(&self.files).insert(name.to_owned(), CursorCheckpoint::new(file));
     }
 
     /// Makes the place durable that an earlier process left, so that the first event that is
@@ -154,7 +154,10 @@ impl Keeper {
     /// # Errors
     /// The disk fails, or a place is missing. It is tried again with the next change and with
     /// every round of writing.
-    pub(crate) fn remember(&self, cursors: impl FnOnce() -> Option<Vec<Known>>) -> io::Result<()> {
+    pub(crate) fn remember(
+        &self,
+        cursors: impl FnOnce() -> Option<Vec<CursorEntry>>,
+    ) -> io::Result<()> {
         let mut written = lock(&self.written);
         let changes = self.changes.load(Relaxed);
         let missing = || io::Error::other("the cursor of a new destination is not saved yet");
@@ -181,20 +184,20 @@ impl Keeper {
         end
     }
 
-    fn kept(&self, name: &str) -> io::Result<Arc<Kept>> {
+    fn kept(&self, name: &str) -> io::Result<Arc<CursorCheckpoint>> {
         let mut files = lock(&self.files);
         if let Some(kept) = files.get(name) {
             return Ok(Arc::clone(kept));
         }
         let (file, _) = CursorFile::open(&self.storage, &self.id, name, |_| None)?;
-        let kept = Kept::new(file);
+        let kept = CursorCheckpoint::new(file);
         files.insert(name.to_owned(), Arc::clone(&kept));
         Ok(kept)
     }
 
     /// Writes down where a destination stands. `place` is asked once it is this thread's turn; it
     /// says `None` if another thread's turn has covered it.
-    pub(crate) fn save(&self, name: &str, place: impl FnOnce(bool) -> Option<Place>) {
+    pub(crate) fn save(&self, name: &str, place: impl FnOnce(bool) -> Option<CursorPosition>) {
         let Ok(kept) = self.kept(name) else { return };
         let mut kept = lock(&kept.place);
         if let Some(place) = place(kept.stale) {
@@ -209,7 +212,7 @@ impl Keeper {
     pub(crate) fn place(
         &self,
         name: &str,
-        place: impl FnOnce() -> Option<Place>,
+        place: impl FnOnce() -> Option<CursorPosition>,
     ) -> io::Result<()> {
         // Here, for `save` says nothing of a file that cannot be opened.
         self.kept(name)?;
@@ -282,7 +285,7 @@ impl Keeper {
             return Ok(()); // A hole that a power cut left; there is nothing to see.
         }
         let name = format!("{}.{}.bad", range.file, range.bytes.start);
-        let file: Arc<dyn File> = self.storage.create(&name)?;
+        let file: Arc<dyn StorageFile> = self.storage.create(&name)?;
         file.write_at(&[&copy], 0)?;
         self.storage.rename(&name, &format!("bad/{name}"))
     }

@@ -14,9 +14,10 @@
 //!   before.
 //!
 //! # Limits
-//! The memory budget counts what batches pin ([`Batch::memory_bytes`](inrush_event::Batch)), not
-//! what they hold. One batch is always taken, however large. Where nothing is begun to be written
-//! for 40 ms, because the disk is slower than what comes in or full, nothing more is accepted.
+//! The memory budget counts what batches pin ([`QueuedBatch::memory_bytes`](inrush_event::Batch)),
+//! not what they hold. One batch is always taken, however large. Where nothing is begun to be
+//! written for 40 ms, because the disk is slower than what comes in or full, nothing more is
+//! accepted.
 //!
 //! # After a crash
 //! What was written is there again, and each destination goes on where it was; what was in flight
@@ -59,23 +60,25 @@ mod steps;
 pub mod storage;
 mod writer;
 
-pub use backlog::Backlog;
+pub use backlog::DestinationBacklog;
 pub use config::{Durability, QueueOptions};
 pub use feed::DestinationFeed;
-pub use format::{LogId, Note};
+pub use format::{LogId, RefusalNote};
 pub use inrush_event::WhenFull;
 pub use inspect::{
-    Aside, CursorInfo, EventQuery, Found, Inspector, Lost, SegmentInfo, SegmentReport, Verified,
-    aside,
+    CorruptFile, CursorInfo, EventGap, EventQuery, Inspector, QuerySummary, SegmentInfo,
+    SegmentReport, VerifiedLog, aside,
 };
-pub use log::{AppendError, DurableHook, Log, Opened, QueueLevels, Wake};
+pub use log::{AppendError, DurableCallback, DurableHook, Log, QueueLevels, RecoverySummary};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
-pub use quarantine::{Entries, Entry, Filter, QuarantineLog, Refused};
+pub use quarantine::{
+    QuarantineEntry, QuarantineFilter, QuarantineLog, QuarantineReader, RefusedEvents,
+};
 pub use reader::BadRange;
 pub use repair::{Repair, RepairKind, repair};
 pub use replay::ReplayError;
-pub use rounds::{Done, Round, Written};
+pub use rounds::{CommitRound, FinishedRound, WrittenRound};
 pub use state::Stall;
 #[cfg(feature = "simulation")]
-pub use steps::{Reclaiming, Syncing, TryAppend};
+pub use steps::{Reclaiming, SyncingRound, TryAppend};

@@ -21,23 +21,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, BatchPool, Clock, DestinationCounters, DestinationQueue, DropReason, Fate, Ledger, Next,
-    Timestamp, limits, steady,
+    Batch, BatchPool, DestinationCounters, DestinationQueue, DropReason, Fate, FeedNext, Ledger,
+    Timestamp, WallClock, limits, steady,
 };
 
 use crate::QueueOptions;
-use crate::arrival::Arrival;
+use crate::arrival::IncomingBatch;
 use crate::cursor::Cursor;
-use crate::cursor_file::Place;
+use crate::cursor_file::CursorPosition;
 use crate::feed::DestinationFeed;
 use crate::format::LogId;
-use crate::keeper::Keeper;
-use crate::meta::Known;
-use crate::reader::{Read, Reader};
+use crate::keeper::CheckpointStore;
+use crate::meta::CursorEntry;
+use crate::reader::{SegmentRead, SegmentReader};
 use crate::recover::recover;
-use crate::state::{OnDisk, Slot, Stall, State, Taken};
-use crate::storage::{Disk, Storage};
-use crate::writer::Writer;
+use crate::state::{CursorSlot, LogState, OnDisk, Stall, TakeResult};
+use crate::storage::{DiskStorage, Storage};
+use crate::writer::SegmentWriter;
 
 /// Reason why a batch was not taken; none of its events was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,7 @@ pub struct QueueLevels {
 
 /// Findings of recovery at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct RecoverySummary {
     /// Segments that can be read.
     pub segments: usize,
     /// Their bytes.
@@ -84,14 +84,14 @@ pub struct Opened {
 }
 
 /// Called when more became durable; must not block.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+pub type DurableCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// One log for the process.
 pub struct Log {
     /// Guards everything below the ledger; taken once a batch. Order: a cursor's file, then this,
     /// then the ledger gate. Never held over a read, a write or a sync of a file; a reader opens
     /// its next segment under it.
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     /// Room was made, or the log was closed.
     pub(crate) room: Condvar,
     /// Something was appended, read or put back, or the log or a feed was closed.
@@ -100,21 +100,26 @@ pub struct Log {
     pub(crate) work: Condvar,
     pub(crate) ledger: Arc<Ledger>,
     /// Files beside the segments: places of cursors, `log.json`, bad ranges.
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) keeper: Option<CheckpointStore>,
     /// The system clock, under watch.
-    pub(crate) clock: Mutex<Clock>,
-    wakes: Mutex<Vec<(u64, Wake)>>,
+    pub(crate) clock: Mutex<WallClock>,
+    wakes: Mutex<Vec<(u64, DurableCallback)>>,
     wakes_given: AtomicU64,
-    opened: Opened,
+    opened: RecoverySummary,
     pool: Arc<BatchPool>,
 }
 
 impl Log {
     /// A log in memory whose destination side is posted to `ledger`.
     pub fn new(options: QueueOptions, ledger: Arc<Ledger>) -> Arc<Self> {
-        let mut state = State::new(options, 0, 0);
+        let mut state = LogState::new(options, 0, 0);
         state.log = LogId::random().public_name();
-        Arc::new(Self::around(state, ledger, None, Opened::default()))
+        Arc::new(Self::around(
+            state,
+            ledger,
+            None,
+            RecoverySummary::default(),
+        ))
     }
 
     /// The log in `folder`, with whatever an earlier process left there. It puts bad segments
@@ -128,7 +133,7 @@ impl Log {
         options: QueueOptions,
         ledger: Arc<Ledger>,
     ) -> io::Result<Arc<Self>> {
-        let disk = Disk::open(folder)?;
+        let disk = DiskStorage::open(folder)?;
         Self::open_on(Arc::new(disk), options, ledger, LogId::random())
     }
 
@@ -144,15 +149,15 @@ impl Log {
     ) -> io::Result<Arc<Self>> {
         let found = recover(&storage, fresh)?;
         let id = found.meta.id;
-        let mut state = State::new(options, found.position, found.event);
+        let mut state = LogState::new(options, found.position, found.event);
         (state.log, state.epoch) = (id.public_name(), found.meta.epoch);
         let first_event = found.segments.first_event().unwrap_or(found.event);
-        let keeper = Keeper::new(Arc::clone(&storage), &found.meta, found.orphaned);
+        let keeper = CheckpointStore::new(Arc::clone(&storage), &found.meta, found.orphaned);
         let mut pending = Vec::new();
         for cursor in found.cursors {
             let counters = ledger.destination(&cursor.known.name);
             // Without its file, a destination begins with the oldest event: that may repeat some.
-            let place = cursor.place.unwrap_or(Place {
+            let place = cursor.place.unwrap_or(CursorPosition {
                 next_event: first_event,
                 unsettled: Vec::new(),
             });
@@ -169,7 +174,7 @@ impl Log {
             });
             pending.push((cursor.known.name.clone(), events));
             keeper.adopt(&cursor.known.name, cursor.file);
-            state.slots.push(Slot {
+            state.slots.push(CursorSlot {
                 cursor: restored,
                 reader: Some(keeper.reader()),
                 reading: false,
@@ -185,19 +190,24 @@ impl Log {
             });
         }
         pending.retain(|(_, events)| *events > 0);
-        let opened = Opened {
+        let opened = RecoverySummary {
             segments: found.segments.0.len(),
             bytes: found.segments.bytes(),
             aside: found.aside,
             pending,
         };
-        let writer = Writer::new(storage, id, found.meta.epoch, found.serial);
+        let writer = SegmentWriter::new(storage, id, found.meta.epoch, found.serial);
         state.disk = Some(OnDisk::new(found.segments, writer, found.position));
         state.measure_backlogs();
         Ok(Arc::new(Self::around(state, ledger, Some(keeper), opened)))
     }
 
-    fn around(state: State, ledger: Arc<Ledger>, keeper: Option<Keeper>, opened: Opened) -> Self {
+    fn around(
+        state: LogState,
+        ledger: Arc<Ledger>,
+        keeper: Option<CheckpointStore>,
+        opened: RecoverySummary,
+    ) -> Self {
         let kept = keeper.as_ref();
         let pool = kept.map_or_else(BatchPool::new, |keeper| Arc::clone(&keeper.pool));
         // When the last segment was begun, an earlier process had the time.
@@ -213,7 +223,7 @@ impl Log {
             work: Condvar::new(),
             ledger,
             keeper,
-            clock: Mutex::new(Clock::new(newest, Timestamp::now(), steady())),
+            clock: Mutex::new(WallClock::new(newest, Timestamp::now(), steady())),
             wakes: Mutex::default(),
             wakes_given: AtomicU64::new(0),
             opened,
@@ -222,7 +232,7 @@ impl Log {
     }
 
     /// Returns what recovery found at the start.
-    pub fn opened(&self) -> &Opened {
+    pub fn opened(&self) -> &RecoverySummary {
         &self.opened
     }
 
@@ -231,7 +241,7 @@ impl Log {
         Arc::clone(&self.pool)
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -280,7 +290,7 @@ impl Log {
         urgent: bool,
         accept: impl FnOnce(),
     ) -> Result<u64, AppendError> {
-        let arrival = Arrival::new(batch, gathered);
+        let arrival = IncomingBatch::new(batch, gathered);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let mut waits = false;
@@ -341,7 +351,7 @@ impl Log {
     }
 
     /// Has `wake` called whenever more became durable, until the hook is dropped.
-    pub fn on_durable(self: &Arc<Self>, wake: Wake) -> DurableHook {
+    pub fn on_durable(self: &Arc<Self>, wake: DurableCallback) -> DurableHook {
         let number = self.wakes_given.fetch_add(1, Relaxed);
         self.wakes().push((number, wake));
         DurableHook {
@@ -350,7 +360,7 @@ impl Log {
         }
     }
 
-    fn wakes(&self) -> MutexGuard<'_, Vec<(u64, Wake)>> {
+    fn wakes(&self) -> MutexGuard<'_, Vec<(u64, DurableCallback)>> {
         self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -372,7 +382,7 @@ impl Log {
                 true
             }
             None => {
-                let reader = self.keeper.as_ref().map(Keeper::reader);
+                let reader = self.keeper.as_ref().map(CheckpointStore::reader);
                 state.add_slot(counters, reader);
                 false
             }
@@ -393,7 +403,7 @@ impl Log {
     }
 
     /// Puts a new cursor before the oldest event: nobody knows any more whose the events were.
-    fn give_everything(&self, state: &mut State, name: &str) {
+    fn give_everything(&self, state: &mut LogState, name: &str) {
         let end = state.next_event;
         let first = state
             .disk
@@ -412,7 +422,7 @@ impl Log {
     }
 
     /// Writes down whose cursors there are, once each has a place.
-    pub(crate) fn remember(&self, keeper: &Keeper) -> io::Result<()> {
+    pub(crate) fn remember(&self, keeper: &CheckpointStore) -> io::Result<()> {
         self.place_new(keeper)?;
         keeper.remember(|| Self::known(&self.lock()))
     }
@@ -420,7 +430,7 @@ impl Log {
     /// Makes the places of new destinations durable. One that was named without a place would
     /// begin with the oldest event after a crash, with what came before it was there; and what was
     /// never written, for those who were there had it, it would count as lost.
-    fn place_new(&self, keeper: &Keeper) -> io::Result<()> {
+    fn place_new(&self, keeper: &CheckpointStore) -> io::Result<()> {
         let new = {
             let state = self.lock();
             let new = state.slots.iter().filter(|slot| !slot.placed);
@@ -446,9 +456,9 @@ impl Log {
     }
 
     /// `None` while a new one has no durable place.
-    fn known(state: &State) -> Option<Vec<Known>> {
-        let known = |slot: &Slot| {
-            slot.placed.then(|| Known {
+    fn known(state: &LogState) -> Option<Vec<CursorEntry>> {
+        let known = |slot: &CursorSlot| {
+            slot.placed.then(|| CursorEntry {
                 name: slot.cursor.counters.name.clone(),
                 abandoned_since: slot.abandoned_since,
             })
@@ -485,7 +495,7 @@ impl Log {
 
     /// Deletes the files of cursors, as far as they are removed, once it is written down that they
     /// are: a file that is left behind means nothing then.
-    pub(crate) fn forget_removed(&self, keeper: &Keeper, names: &[String]) {
+    pub(crate) fn forget_removed(&self, keeper: &CheckpointStore, names: &[String]) {
         if self.remember(keeper).is_err() {
             return;
         }
@@ -494,7 +504,7 @@ impl Log {
         }
     }
 
-    pub(crate) fn remove(&self, state: &mut State, name: &str, reason: DropReason) {
+    pub(crate) fn remove(&self, state: &mut LogState, name: &str, reason: DropReason) {
         if let Some((slot, dropped, _freed)) = state.remove_slot(name) {
             self.ledger
                 .post(|| slot.cursor.post_dropped(dropped, reason));
@@ -504,7 +514,7 @@ impl Log {
     /// The destinations that have a cursor.
     pub fn names(&self) -> Vec<String> {
         let state = self.lock();
-        let name = |slot: &Slot| slot.cursor.counters.name.clone();
+        let name = |slot: &CursorSlot| slot.cursor.counters.name.clone();
         state.slots.iter().map(name).collect()
     }
 
@@ -521,7 +531,7 @@ impl Log {
     /// nothing was settled for a second.
     pub fn wait_empty(&self, deadline: Instant) -> bool {
         const PATIENCE: Duration = Duration::from_secs(1);
-        let pending = |state: &State| -> u64 {
+        let pending = |state: &LogState| -> u64 {
             let attached = state.slots.iter().filter(|slot| slot.cursor.attached);
             attached
                 .map(|slot| slot.cursor.pending(state.next_event))
@@ -604,21 +614,27 @@ impl Log {
 
     /// One step towards the next delivery: either an answer, or a read of the disk after which it
     /// is to be asked again (`None`).
-    pub(crate) fn try_next(&self, name: &str, now: Instant) -> Option<Taken> {
+    pub(crate) fn try_next(&self, name: &str, now: Instant) -> Option<TakeResult> {
         let taken = self.lock().take(name, now, &self.ledger);
         match taken {
-            Taken::Read(reader) => self.read(name, *reader, now),
+            TakeResult::Read(reader) => self.read(name, *reader, now),
             other => Some(other),
         }
     }
 
-    fn read(&self, name: &str, mut reader: Reader, now: Instant) -> Option<Taken> {
+    fn read(&self, name: &str, mut reader: SegmentReader, now: Instant) -> Option<TakeResult> {
         let aim = {
             let mut state = self.lock();
             let from_event = state.slot(name).map(|slot| slot.cursor.next_event);
             let memory = state.memory_start();
             let disk = state.disk.as_ref()?;
-            aim(&mut reader, disk, from_event.unwrap_or(u64::MAX), memory)
+            let from_event = from_event.unwrap_or(u64::MAX);
+            let is_complete = reader.aim(&disk.segments, disk.durable_end, from_event);
+            ReadTarget {
+                from_event,
+                is_complete,
+                memory,
+            }
         };
         let read = reader.next(aim.from_event);
         if let Some(keeper) = &self.keeper {
@@ -629,10 +645,10 @@ impl Log {
         let slot = &mut state.slots[index];
         slot.read_again_at = None;
         let taken = match read {
-            Ok(Read::Batch(old)) => state
+            Ok(SegmentRead::Batch(old)) => state
                 .hand_out(index, old, now, &self.ledger)
-                .map(Taken::Delivery),
-            Ok(Read::End) => {
+                .map(TakeResult::Delivery),
+            Ok(SegmentRead::End) => {
                 match slot.reader.as_mut().filter(|_| aim.is_complete) {
                     Some(reader) => reader.leave(),
                     None => state.go_on_in_memory(index, aim.memory, &self.ledger),
@@ -649,30 +665,30 @@ impl Log {
         taken
     }
 
-    pub(crate) fn next(&self, feed: &DestinationFeed, wait: Duration) -> Next {
+    pub(crate) fn next(&self, feed: &DestinationFeed, wait: Duration) -> FeedNext {
         let deadline = Instant::now() + wait;
         loop {
             if feed.is_stopping() {
-                return Next::Closed;
+                return FeedNext::Closed;
             }
             let now = Instant::now();
             let due = match self.try_next(feed.name(), now) {
                 None => continue,
-                Some(Taken::Delivery(delivery)) => return Next::Batch(delivery),
-                Some(Taken::Gone) => return Next::Closed,
-                Some(Taken::NothingUntil(due)) => due,
-                Some(Taken::Busy | Taken::Read(_)) => Some(deadline),
+                Some(TakeResult::Delivery(delivery)) => return FeedNext::Batch(delivery),
+                Some(TakeResult::Gone) => return FeedNext::Closed,
+                Some(TakeResult::NothingUntil(due)) => due,
+                Some(TakeResult::Busy | TakeResult::Read(_)) => Some(deadline),
             };
             let mut state = self.lock();
             if state.closed && due.is_none() {
-                return Next::Closed;
+                return FeedNext::Closed;
             }
             let until = due.map_or(deadline, |due| due.min(deadline));
             let Some(left) = until
                 .checked_duration_since(now)
                 .filter(|left| !left.is_zero())
             else {
-                return Next::Idle;
+                return FeedNext::Idle;
             };
             // Between the look and this lock something may have come.
             if state.has_more(feed.name(), now) {
@@ -745,37 +761,12 @@ impl Log {
 const READ_RETRY: Duration = Duration::from_millis(250);
 
 /// Target of a read from disk.
-struct Aim {
+struct ReadTarget {
     from_event: u64,
     /// True if nothing will ever be added to the segment.
     is_complete: bool,
     /// Position and first event of the memory when the read began.
     memory: (u64, u64),
-}
-
-/// Has the reader stand in the segment where event `from` is to be looked for.
-fn aim(reader: &mut Reader, disk: &OnDisk, from_event: u64, memory: (u64, u64)) -> Aim {
-    let segments = &disk.segments;
-    let index = match reader.serial {
-        Some(serial) if reader.has_left() => segments.index_after(serial),
-        // If it was dropped meanwhile, the one behind it.
-        Some(serial) => segments.index_after(serial).saturating_sub(1),
-        None => segments.index_of_event(from_event),
-    };
-    let next = segments.0.get(index + 1);
-    if let Some(segment) = segments.0.get(index) {
-        if reader.serial != Some(segment.header.serial) {
-            reader.open(segment);
-        }
-        // Recovery may have missed frames that can be read now: their places were given out again.
-        let end = next.map_or((disk.durable_end, u64::MAX), |next| next.header.base());
-        reader.end_at(segment.bytes, end);
-    }
-    Aim {
-        from_event,
-        is_complete: next.is_some(),
-        memory,
-    }
 }
 
 /// Keeps a wake of [`Log::on_durable`] in place.

@@ -14,10 +14,10 @@ const NEW_NAME: &str = "log.json.new";
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Document {
+struct MetaDocument {
     id: String,
     epoch: u32,
-    cursors: Vec<Known>,
+    cursors: Vec<CursorEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     not_durable: Vec<Range<u64>>,
     /// CRC-32C of this document with nothing here, in hexadecimal: a flipped bit would rename a
@@ -26,7 +26,7 @@ struct Document {
     checksum: String,
 }
 
-impl Document {
+impl MetaDocument {
     fn sealed(mut self) -> io::Result<Self> {
         self.checksum.clear();
         self.checksum = format!("{:08x}", inrush_event::crc32c(&serde_json::to_vec(&self)?));
@@ -36,7 +36,7 @@ impl Document {
 
 /// A destination that has a cursor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct CursorEntry {
     pub(crate) name: String,
     /// Since when no destination of that name is configured: seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub(crate) struct Known {
 pub(crate) struct Meta {
     pub(crate) id: LogId,
     pub(crate) epoch: u32,
-    pub(crate) cursors: Vec<Known>,
+    pub(crate) cursors: Vec<CursorEntry>,
     /// Numbers of events that a crash took before they were durable, in ascending order.
     pub(crate) not_durable: Vec<Range<u64>>,
 }
@@ -59,7 +59,7 @@ impl Meta {
         let len = usize::try_from(file.len().ok()?).ok()?;
         let mut bytes = vec![0; len.min(BYTES_MAX)];
         let read = file.read_at(&mut bytes, 0).ok()?;
-        let document: Document = serde_json::from_slice(&bytes[..read]).ok()?;
+        let document: MetaDocument = serde_json::from_slice(&bytes[..read]).ok()?;
         if document.clone().sealed().ok()? != document {
             return None;
         }
@@ -74,7 +74,7 @@ impl Meta {
 
     /// Replaces the file.
     pub(crate) fn write(&self, storage: &dyn Storage) -> io::Result<()> {
-        let document = Document {
+        let document = MetaDocument {
             id: format!("{:032x}", u128::from_be_bytes(self.id.0)),
             epoch: self.epoch,
             cursors: self.cursors.clone(),

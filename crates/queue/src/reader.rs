@@ -7,11 +7,11 @@ use std::sync::Arc;
 use inrush_event::{Batch, BatchPool};
 
 use crate::format::{
-    FrameHeader, LogId, Names, Note, SEGMENT_HEADER_BYTES, decode_note, decode_parts,
+    FrameHeader, LogId, RefusalNote, SEGMENT_HEADER_BYTES, SourceCache, decode_note, decode_parts,
     decode_payload,
 };
-use crate::scan::{Item, LARGE_BYTES, Scan};
-use crate::segments::{NO_END, Segment};
+use crate::scan::{LARGE_BYTES, ScanItem, SegmentScan};
+use crate::segments::{NO_END, Segment, Segments};
 use crate::storage::Storage;
 
 /// A batch that was read back.
@@ -24,21 +24,21 @@ pub(crate) struct OldBatch {
 }
 
 /// Result of a read in the reader's segment.
-pub(crate) enum Read {
+pub(crate) enum SegmentRead {
     Batch(OldBatch),
     /// Nothing more that counts.
     End,
 }
 
 /// Reader of the segments for one destination.
-pub(crate) struct Reader {
+pub(crate) struct SegmentReader {
     storage: Arc<dyn Storage>,
     log: LogId,
     pool: Arc<BatchPool>,
-    names: Names,
+    names: SourceCache,
     /// Serial of the segment that is open.
     pub(crate) serial: Option<u64>,
-    scan: Option<Scan>,
+    scan: Option<SegmentScan>,
     /// Error with which the segment could not be opened, though it is there.
     unopened: Option<io::Error>,
     /// True if the segment was read to its end.
@@ -49,7 +49,7 @@ pub(crate) struct Reader {
     end: (u64, u64),
     /// Frames below it were read; a copy of one is left over from a write that failed.
     next_position: u64,
-    note: Option<Note>,
+    note: Option<RefusalNote>,
     bad: Vec<BadRange>,
 }
 
@@ -62,13 +62,13 @@ pub struct BadRange {
     pub bytes: Range<u64>,
 }
 
-impl Reader {
+impl SegmentReader {
     pub(crate) fn new(storage: Arc<dyn Storage>, log: LogId, pool: Arc<BatchPool>) -> Self {
         Self {
             storage,
             log,
             pool,
-            names: Names::default(),
+            names: SourceCache::default(),
             serial: None,
             scan: None,
             unopened: None,
@@ -92,7 +92,7 @@ impl Reader {
         match self.storage.open(&segment.name) {
             Ok(file) => {
                 let pool = Arc::clone(&self.pool);
-                self.scan = Some(Scan::with(file, self.log, front, front, pool));
+                self.scan = Some(SegmentScan::with(file, self.log, front, front, pool));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.unopened = Some(error),
@@ -120,7 +120,7 @@ impl Reader {
     }
 
     /// Takes the note of refusal of the batch that was just read, in quarantine.
-    pub(crate) fn take_note(&mut self) -> Option<Note> {
+    pub(crate) fn take_note(&mut self) -> Option<RefusalNote> {
         self.note.take()
     }
 
@@ -133,26 +133,26 @@ impl Reader {
     ///
     /// # Errors
     /// The disk does not answer; it can be tried again.
-    pub(crate) fn next(&mut self, from_event: u64) -> io::Result<Read> {
+    pub(crate) fn next(&mut self, from_event: u64) -> io::Result<SegmentRead> {
         if let Some(error) = self.unopened.take() {
             self.serial = None;
             return Err(error);
         }
         let Some(scan) = &mut self.scan else {
-            return Ok(Read::End);
+            return Ok(SegmentRead::End);
         };
         loop {
             let frame = match scan.next()? {
-                Item::End => return Ok(Read::End),
-                Item::Bad(bytes) => {
+                ScanItem::End => return Ok(SegmentRead::End),
+                ScanItem::Bad(bytes) => {
                     let file = self.name.clone();
                     self.bad.push(BadRange { file, bytes });
                     continue;
                 }
-                Item::Frame(frame) => frame,
+                ScanItem::Frame(frame) => frame,
             };
             if !frame.is_before(self.end) {
-                return Ok(Read::End);
+                return Ok(SegmentRead::End);
             }
             if frame.position < self.next_position || frame.end_event() <= from_event {
                 continue;
@@ -166,7 +166,7 @@ impl Reader {
             };
             self.note = note;
             self.next_position = frame.position + 1;
-            return Ok(Read::Batch(OldBatch {
+            return Ok(SegmentRead::Batch(OldBatch {
                 position: frame.position,
                 first_event: frame.first_event,
                 epoch: frame.epoch,
@@ -174,10 +174,32 @@ impl Reader {
             }));
         }
     }
+
+    /// Has it stand in the segment where event `from_event` is to be looked for. True if nothing
+    /// will ever be added to that segment.
+    pub(crate) fn aim(&mut self, segments: &Segments, durable_end: u64, from_event: u64) -> bool {
+        let index = match self.serial {
+            Some(serial) if self.has_left() => segments.index_after(serial),
+            // If it was dropped meanwhile, the one behind it.
+            Some(serial) => segments.index_after(serial).saturating_sub(1),
+            None => segments.index_of_event(from_event),
+        };
+        let next = segments.0.get(index + 1);
+        if let Some(segment) = segments.0.get(index) {
+            if self.serial != Some(segment.header.serial) {
+                self.open(segment);
+            }
+            // Recovery may have missed frames that can be read now: their places were given out
+            // again.
+            let end = next.map_or((durable_end, u64::MAX), |next| next.header.base());
+            self.end_at(segment.bytes, end);
+        }
+        next.is_some()
+    }
 }
 
 /// The batch that was just scanned: a large one stays where it lies.
-fn batch_of(frame: &FrameHeader, scan: &mut Scan, names: &mut Names) -> Option<Batch> {
+fn batch_of(frame: &FrameHeader, scan: &mut SegmentScan, names: &mut SourceCache) -> Option<Batch> {
     if scan.payload().len() < LARGE_BYTES {
         return decode_payload(frame, scan.payload(), names);
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use inrush_event::Timestamp;
 
-use crate::cursor_file::{CursorFile, Place, destination_in, file_name};
+use crate::cursor_file::{CursorFile, CursorPosition, destination_in, file_name};
 use crate::format::{LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::meta::{Known, Meta};
+use crate::meta::{CursorEntry, Meta};
 use crate::mutant::{Mutant, is_on};
-use crate::scan::{Item, Scan};
+use crate::scan::{ScanItem, SegmentScan};
 use crate::segments::{Segment, Segments, read_header, serial_in};
 use crate::storage::{Storage, insist};
 
@@ -18,18 +18,18 @@ use crate::storage::{Storage, insist};
 const NOT_DURABLE_MAX: usize = 100;
 
 /// A destination that an earlier process served.
-pub(crate) struct Found {
-    pub(crate) known: Known,
+pub(crate) struct RecoveredCursor {
+    pub(crate) known: CursorEntry,
     pub(crate) file: CursorFile,
     /// `None` if its file is lost: then it begins with the oldest event.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<CursorPosition>,
 }
 
 /// A log as it was found.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredLog {
     pub(crate) meta: Meta,
     pub(crate) segments: Segments,
-    pub(crate) cursors: Vec<Found>,
+    pub(crate) cursors: Vec<RecoveredCursor>,
     /// Serial of the next segment.
     pub(crate) serial: u64,
     /// Position of the next batch.
@@ -47,7 +47,7 @@ pub(crate) struct Recovered {
 ///
 /// # Errors
 /// The folder cannot be listed, or a newer version wrote to it: then nothing in it was changed.
-pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Recovered> {
+pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<RecoveredLog> {
     let names = storage.list()?;
     let meta = Meta::read(&**storage);
     let heads = heads(&**storage, &names)?;
@@ -80,7 +80,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
             leftovers.extend(leftover(storage, &id, &name)?);
             continue;
         }
-        meta.cursors.push(Known {
+        meta.cursors.push(CursorEntry {
             name,
             abandoned_since: None,
         });
@@ -106,7 +106,7 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
             tracing::warn!(file = name, %error, "queue: a bad file cannot be put aside");
         }
     }
-    Ok(Recovered {
+    Ok(RecoveredLog {
         meta,
         segments,
         cursors,
@@ -120,8 +120,8 @@ pub(crate) fn recover(storage: &Arc<dyn Storage>, fresh: LogId) -> io::Result<Re
 
 /// Takes note of the numbers that a crash took before they were durable; forgets those that every
 /// destination has passed.
-fn note_not_durable(meta: &mut Meta, cursors: &[Found], gap: Range<u64>) {
-    let floor = |found: &Found| found.place.as_ref().map_or(0, Place::floor);
+fn note_not_durable(meta: &mut Meta, cursors: &[RecoveredCursor], gap: Range<u64>) {
+    let floor = |found: &RecoveredCursor| found.place.as_ref().map_or(0, CursorPosition::floor);
     let floor = cursors.iter().map(floor).min().unwrap_or(gap.end);
     meta.not_durable.retain(|known| known.end > floor);
     meta.not_durable
@@ -131,18 +131,18 @@ fn note_not_durable(meta: &mut Meta, cursors: &[Found], gap: Range<u64>) {
 }
 
 /// Identity of the log, from `log.json` or else from the head of a segment.
-pub(crate) fn log_id(meta: Option<&Meta>, heads: &Heads) -> Option<LogId> {
+pub(crate) fn log_id(meta: Option<&Meta>, heads: &SegmentHeads) -> Option<LogId> {
     let from_heads = || heads.iter().find_map(|(_, head)| head.map(|head| head.log));
     meta.map(|meta| meta.id).or_else(from_heads)
 }
 
-pub(crate) type Heads = Vec<(String, Option<SegmentHeader>)>;
+pub(crate) type SegmentHeads = Vec<(String, Option<SegmentHeader>)>;
 
 /// The heads of all segments; `None` for one that is damaged.
 ///
 /// # Errors
 /// A newer version wrote one of them ([`io::ErrorKind::Unsupported`]).
-pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> io::Result<Heads> {
+pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> io::Result<SegmentHeads> {
     let is_segment = |name: &&String| name.ends_with(".seg");
     let head = |name: &String| {
         let read = || insist(|| read_header(&storage.open(name)?));
@@ -166,7 +166,7 @@ pub(crate) fn heads(storage: &dyn Storage, names: &[String]) -> io::Result<Heads
 pub(crate) fn segments(
     storage: &dyn Storage,
     id: LogId,
-    heads: Heads,
+    heads: SegmentHeads,
     aside: &mut Vec<String>,
 ) -> Segments {
     let mut found: Vec<Segment> = Vec::new();
@@ -216,12 +216,12 @@ pub(crate) fn segments(
 fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeader> {
     let serial = serial_in(name)?;
     let file = insist(|| storage.open(name)).ok()?;
-    let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
+    let mut scan = SegmentScan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
     loop {
         match scan.next().ok()? {
-            Item::End => return None,
-            Item::Bad(_) => {}
-            Item::Frame(frame) => {
+            ScanItem::End => return None,
+            ScanItem::Bad(_) => {}
+            ScanItem::Frame(frame) => {
                 let own = (frame.position, frame.first_event);
                 let (base_position, base_event) = scan.seen_first.unwrap_or(own);
                 return Some(SegmentHeader {
@@ -238,34 +238,34 @@ fn rebuilt(storage: &dyn Storage, log: LogId, name: &str) -> Option<SegmentHeade
 }
 
 /// The end of the log.
-struct Tail {
+struct LogTail {
     /// Position and event behind the last batch.
     end: (u64, u64),
     /// The event behind the last sound batch, unless what follows was written and is damaged.
     sound_to: Option<u64>,
 }
 
-fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> Tail {
+fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> LogTail {
     let last = segments.0.last();
     let end = last.map_or((0, 0), |last| last.header.base());
     let Some(file) = last.and_then(|last| insist(|| storage.open(&last.name)).ok()) else {
         let sound_to = None;
-        return Tail { end, sound_to };
+        return LogTail { end, sound_to };
     };
-    let mut scan = Scan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
+    let mut scan = SegmentScan::new(file, log, SEGMENT_HEADER_BYTES as u64, u64::MAX);
     let mut sound_event = end.1;
     let is_whole = loop {
         match scan.next() {
-            Ok(Item::Frame(frame)) => sound_event = sound_event.max(frame.end_event()),
-            Ok(Item::Bad(_)) => {}
-            Ok(Item::End) => break true,
+            Ok(ScanItem::Frame(frame)) => sound_event = sound_event.max(frame.end_event()),
+            Ok(ScanItem::Bad(_)) => {}
+            Ok(ScanItem::End) => break true,
             Err(_) => break false,
         }
     };
     let (position, event) = scan.seen_end.unwrap_or(end);
     // A trailer behind the last sound frame, or a frame of full length, was written and damaged.
     let is_damaged = event > sound_event && !scan.is_cut;
-    Tail {
+    LogTail {
         end: (position.max(end.0), event.max(end.1)),
         sound_to: (is_whole && !is_damaged).then_some(sound_event),
     }
@@ -277,7 +277,11 @@ fn tail(storage: &dyn Storage, log: LogId, segments: &Segments) -> Tail {
 ///
 /// # Errors
 /// The file can neither be opened nor deleted.
-fn leftover(storage: &Arc<dyn Storage>, id: &LogId, name: &str) -> io::Result<Option<Place>> {
+fn leftover(
+    storage: &Arc<dyn Storage>,
+    id: &LogId,
+    name: &str,
+) -> io::Result<Option<CursorPosition>> {
     let opened = CursorFile::open(storage, id, name, |_| None);
     let removed = storage.remove(&file_name(name));
     match opened {
@@ -286,11 +290,15 @@ fn leftover(storage: &Arc<dyn Storage>, id: &LogId, name: &str) -> io::Result<Op
     }
 }
 
-fn cursors(storage: &Arc<dyn Storage>, meta: &Meta, segments: &Segments) -> io::Result<Vec<Found>> {
+fn cursors(
+    storage: &Arc<dyn Storage>,
+    meta: &Meta,
+    segments: &Segments,
+) -> io::Result<Vec<RecoveredCursor>> {
     let base_after = |epoch| segments.base_after(epoch);
-    let find = |known: &Known| {
+    let find = |known: &CursorEntry| {
         let (file, place) = CursorFile::open(storage, &meta.id, &known.name, base_after)?;
-        Ok(Found {
+        Ok(RecoveredCursor {
             known: known.clone(),
             file,
             place,

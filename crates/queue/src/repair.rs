@@ -12,14 +12,14 @@ use std::sync::Arc;
 use inrush_event::Timestamp;
 use serde::Serialize;
 
-use crate::format::{FrameHeader, LogId, Names, decode_payload};
+use crate::format::{FrameHeader, LogId, SourceCache, decode_payload};
 use crate::inspect::{SegmentReport, read};
 use crate::meta::Meta;
 use crate::recover::{heads, log_id, segments};
 use crate::rewrite::{SUFFIX, rewrite};
 use crate::segments::{NO_END, Segment, Segments, serial_in};
-use crate::storage::{Disk, Storage};
-use crate::writer::Writer;
+use crate::storage::{DiskStorage, Storage};
+use crate::writer::SegmentWriter;
 
 /// Bytes that are copied at once.
 const COPY_BYTES: u64 = 1024 * 1024;
@@ -94,15 +94,15 @@ impl fmt::Display for Repair {
 /// can be tried again.
 pub fn repair(folder: &Path, dry_run: bool, told: &mut dyn FnMut(Repair)) -> io::Result<()> {
     let disk = if dry_run {
-        Disk::look_at(folder)?
+        DiskStorage::look_at(folder)?
     } else {
-        Disk::open(folder)?
+        DiskStorage::open(folder)?
     };
     let storage: Arc<dyn Storage> = Arc::new(disk);
     let names = storage.list()?;
     let meta = Meta::read(&*storage);
     let heads = heads(&*storage, &names)?;
-    let mut work = Work {
+    let mut work = RepairPass {
         storage: &storage,
         dry_run,
         told,
@@ -122,17 +122,17 @@ pub fn repair(folder: &Path, dry_run: bool, told: &mut dyn FnMut(Repair)) -> io:
     let serials = names.iter().filter_map(|name| serial_in(name));
     let serials = serials.chain(segments.0.iter().map(|segment| segment.header.serial));
     let serial = serials.max().map_or(0, |serial| serial + 1);
-    let writer = Writer::new(Arc::clone(&storage), id, epoch, serial);
+    let writer = SegmentWriter::new(Arc::clone(&storage), id, epoch, serial);
     work.segments(id, &segments, writer)
 }
 
-struct Work<'a> {
+struct RepairPass<'a> {
     storage: &'a Arc<dyn Storage>,
     dry_run: bool,
     told: &'a mut dyn FnMut(Repair),
 }
 
-impl Work<'_> {
+impl RepairPass<'_> {
     fn tell(&mut self, file: &str, kind: RepairKind) {
         let file = file.to_owned();
         (self.told)(Repair { kind, file });
@@ -160,7 +160,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn segments(&mut self, id: LogId, segments: &Segments, mut writer: Writer) -> io::Result<()> {
+    fn segments(
+        &mut self,
+        id: LogId,
+        segments: &Segments,
+        mut writer: SegmentWriter,
+    ) -> io::Result<()> {
         for (index, segment) in segments.0.iter().enumerate() {
             let next = segments.0.get(index + 1).map(|next| next.header);
             let end = next.map_or(NO_END, |next| next.base());
@@ -182,7 +187,7 @@ impl Work<'_> {
         &mut self,
         segment: &Segment,
         report: &SegmentReport,
-        writer: &mut Writer,
+        writer: &mut SegmentWriter,
     ) -> io::Result<()> {
         let base = segment.header.base();
         let sound = report.sound_end.unwrap_or(base);
@@ -205,7 +210,7 @@ impl Work<'_> {
             for bad in &report.bad {
                 self.keep_bad(segment, bad)?;
             }
-            let mut names = Names::default();
+            let mut names = SourceCache::default();
             let keep = |frame: &FrameHeader, payload: &[u8]| {
                 decode_payload(frame, payload, &mut names).is_some()
             };

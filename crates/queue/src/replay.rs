@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::Batch;
 
-use crate::arrival::Arrival;
+use crate::arrival::IncomingBatch;
 use crate::log::{AppendError, Log};
 
 /// Reason why a batch was not appended; none of its events was counted.
@@ -28,7 +28,7 @@ impl Log {
     /// # Errors
     /// If the batch was not taken.
     pub fn append_again(&self, batch: Batch) -> Result<u64, ReplayError> {
-        let arrival = Arrival::new(batch, Duration::ZERO);
+        let arrival = IncomingBatch::new(batch, Duration::ZERO);
         let mut freed = Vec::new();
         let mut state = self.lock();
         let only = arrival.batch.only();

@@ -5,9 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use crate::format::{FrameHeader, LogId, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::scan::{Item, Scan};
+use crate::scan::{ScanItem, SegmentScan};
 use crate::segments::Segment;
-use crate::storage::{File, Storage};
+use crate::storage::{Storage, StorageFile};
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 1024 * 1024;
@@ -33,17 +33,17 @@ pub(crate) fn rewrite(
         _ => {}
     }
     let front = SEGMENT_HEADER_BYTES as u64;
-    let mut scan = Scan::new(storage.open(&segment.name)?, *log, front, u64::MAX);
-    let mut out = Out {
+    let mut scan = SegmentScan::new(storage.open(&segment.name)?, *log, front, u64::MAX);
+    let mut out = RewriteOutput {
         file: storage.create(&name)?,
         buffer: header.encode().to_vec(),
         written: 0,
     };
     loop {
         match scan.next()? {
-            Item::End => break,
-            Item::Bad(_) => {}
-            Item::Frame(frame) if keep(&frame, scan.payload()) => {
+            ScanItem::End => break,
+            ScanItem::Bad(_) => {}
+            ScanItem::Frame(frame) if keep(&frame, scan.payload()) => {
                 out.buffer.extend_from_slice(&frame.encode(log));
                 out.buffer.extend_from_slice(scan.payload());
                 out.buffer.extend_from_slice(&frame.trailer(log));
@@ -51,7 +51,7 @@ pub(crate) fn rewrite(
                     out.write()?;
                 }
             }
-            Item::Frame(_) => {}
+            ScanItem::Frame(_) => {}
         }
     }
     out.write()?;
@@ -61,13 +61,13 @@ pub(crate) fn rewrite(
     Ok(out.written)
 }
 
-struct Out {
-    file: Arc<dyn File>,
+struct RewriteOutput {
+    file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
     written: u64,
 }
 
-impl Out {
+impl RewriteOutput {
     fn write(&mut self) -> io::Result<()> {
         self.file.write_at(&[&self.buffer], self.written)?;
         self.written += self.buffer.len() as u64;

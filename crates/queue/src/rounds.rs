@@ -1,12 +1,13 @@
 //! Group commit: rounds that write batches to the log together, and the reclaim of old segments.
 //!
 //! # What it guarantees
-//! * One round at a time is under way, because it owns the `Writer`.
+//! * One round at a time is under way, because it owns the `SegmentWriter`.
 //! * A settled segment is deleted after a sync of all cursors, so a power cut loses no event.
 //!
 //! # States
-//! [`Log::begin_round`] gives a [`Round`], [`Round::write`] a [`Written`], its sync a [`Done`].
-//! [`Log::finish_round`] ends the round. A stalled log tries again after `RETRY`.
+//! [`Log::begin_round`] gives a [`CommitRound`], [`CommitRound::write`] a [`WrittenRound`], its
+//! sync a [`FinishedRound`]. [`Log::finish_round`] ends the round. A stalled log tries again after
+//! `RETRY`.
 //!
 //! # Limits
 //! A round takes about [`limits::QUEUE_ROUND_BYTES`]. A batch waits up to `LINGER` for others.
@@ -21,8 +22,10 @@ use inrush_event::{ByteSize, DropReason, Timestamp, limits};
 use crate::log::Log;
 use crate::mutant::{Mutant, is_on};
 use crate::segments::Segment;
-use crate::state::{OnDisk, Stall, State};
-use crate::writer::{Change, Manner, Outcome, Pending, SegmentSync, Writer};
+use crate::state::{LogState, OnDisk, Stall};
+use crate::writer::{
+    CommitOptions, CommitOutcome, PendingBatch, SegmentChange, SegmentSync, SegmentWriter,
+};
 use crate::{Durability, QueueOptions};
 
 /// Longest wait of a batch for company before it is written, if nobody waits for it. With the round
@@ -40,35 +43,35 @@ pub(crate) const RECLAIM_EVERY: Duration = Duration::from_millis(500);
 const SEGMENTS_MIN: u64 = 8;
 
 /// Batches on their way to the disk.
-pub struct Round {
-    writer: Writer,
-    batches: Vec<Pending>,
-    manner: Manner,
+pub struct CommitRound {
+    writer: SegmentWriter,
+    batches: Vec<PendingBatch>,
+    manner: CommitOptions,
 }
 
 /// A round whose batches are written and, in `fsync` mode, not durable.
-pub struct Written {
-    writer: Writer,
-    outcome: Outcome,
-    manner: Manner,
+pub struct WrittenRound {
+    writer: SegmentWriter,
+    outcome: CommitOutcome,
+    manner: CommitOptions,
     sync: Option<SegmentSync>,
     /// True if there is no room to write more.
     crowded: bool,
 }
 
 /// A round that was done.
-pub struct Done {
-    writer: Writer,
-    outcome: Outcome,
+pub struct FinishedRound {
+    writer: SegmentWriter,
+    outcome: CommitOutcome,
 }
 
-impl Round {
+impl CommitRound {
     /// Writes the batches.
     #[must_use]
-    pub fn write(mut self) -> Written {
-        let mut outcome = Outcome::from(&self.batches);
+    pub fn write(mut self) -> WrittenRound {
+        let mut outcome = CommitOutcome::from(&self.batches);
         let sync = self.writer.write(&self.batches, self.manner, &mut outcome);
-        Written {
+        WrittenRound {
             writer: self.writer,
             outcome,
             manner: self.manner,
@@ -78,7 +81,7 @@ impl Round {
     }
 }
 
-impl Written {
+impl WrittenRound {
     /// True if nothing more can be written before the sync is done.
     pub(crate) fn is_ahead_full(&self) -> bool {
         self.crowded || self.writer.is_ahead_full(self.manner)
@@ -90,8 +93,8 @@ impl Written {
     }
 
     /// The end of the round.
-    pub(crate) fn done(self) -> Done {
-        Done {
+    pub(crate) fn done(self) -> FinishedRound {
+        FinishedRound {
             writer: self.writer,
             outcome: self.outcome,
         }
@@ -108,9 +111,9 @@ fn room_bytes(options: &QueueOptions, held: u64, space: Option<(u64, u64)>) -> u
 }
 
 /// Bytes of the batches at a position and behind it.
-fn bytes_from(batches: &[Pending], position: u64) -> u64 {
+fn bytes_from(batches: &[PendingBatch], position: u64) -> u64 {
     let behind = batches.iter().filter(|batch| batch.position >= position);
-    behind.map(Pending::bytes).sum()
+    behind.map(PendingBatch::bytes).sum()
 }
 
 /// A size for people, to the nearest MiB.
@@ -121,7 +124,7 @@ fn whole_mib(bytes: u64) -> ByteSize {
 
 /// Bytes that the log takes.
 #[derive(Clone, Copy, Default)]
-struct Taken {
+struct DiskUsage {
     /// Its segments.
     held: u64,
     /// All that is not durable.
@@ -133,7 +136,11 @@ struct Taken {
 /// The reason why what is to come cannot be written, if so. `space`: free and whole, of the disk,
 /// in bytes.
 /// The words stay the same while it lasts: they are logged when they change.
-fn lacks_room(options: &QueueOptions, taken: Taken, space: Option<(u64, u64)>) -> Option<String> {
+fn lacks_room(
+    options: &QueueOptions,
+    taken: DiskUsage,
+    space: Option<(u64, u64)>,
+) -> Option<String> {
     let free = space.map(|(free, _)| free);
     if taken.held + taken.waits > options.budget(taken.held, free) {
         let max = options.disk_bytes();
@@ -165,14 +172,14 @@ impl Log {
     /// Tells destinations of batches that they were not told of when these came.
     fn announce(&self) {
         let disk_has =
-            |state: &mut State| Some(std::mem::take(&mut state.disk.as_mut()?.unannounced));
+            |state: &mut LogState| Some(std::mem::take(&mut state.disk.as_mut()?.unannounced));
         if disk_has(&mut self.lock()) == Some(true) {
             self.arrival.notify_all();
         }
     }
 
     /// Takes what is not yet written; `None` if there is nothing, or no room for it.
-    pub fn begin_round(&self, now: Instant) -> Option<Round> {
+    pub fn begin_round(&self, now: Instant) -> Option<CommitRound> {
         let keeper = self.keeper.as_ref()?;
         self.announce();
         if keeper.is_behind()
@@ -192,7 +199,7 @@ impl Log {
             return None;
         }
         let (options, from) = (state.options.clone(), state.durable_end());
-        let batches: Vec<Pending> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
+        let batches: Vec<PendingBatch> = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let gathered = state.had_gathered(from);
         let disk = state.disk.as_mut()?;
         let end = batches.last()?.position + 1;
@@ -200,7 +207,7 @@ impl Log {
         let written = disk.writer.as_ref()?.ahead_end();
         let held = disk.segments.bytes();
         disk.room_bytes = room_bytes(&options, held, space);
-        let taken = Taken {
+        let taken = DiskUsage {
             held,
             waits: bytes_from(&batches, 0),
             unwritten: bytes_from(&batches, written),
@@ -218,10 +225,10 @@ impl Log {
         drop(state);
         // They need not wait for those any more.
         self.room.notify_all();
-        Some(Round {
+        Some(CommitRound {
             writer,
             batches,
-            manner: Manner {
+            manner: CommitOptions {
                 durability: options.durability,
                 segment_bytes,
             },
@@ -230,7 +237,7 @@ impl Log {
 
     /// A round of what is left at a stop, of so many bytes at most, whatever the budget; `None` if
     /// there is nothing.
-    pub(crate) fn last_round(&self, bytes_max: u64) -> Option<Round> {
+    pub(crate) fn last_round(&self, bytes_max: u64) -> Option<CommitRound> {
         let keeper = self.keeper.as_ref()?;
         if keeper.is_behind() {
             self.remember(keeper).ok()?;
@@ -239,9 +246,9 @@ impl Log {
         let mut state = self.lock();
         let options = state.options.clone();
         let batches = state.batches_from(state.durable_end(), bytes_max);
-        let taken = Taken {
+        let taken = DiskUsage {
             unwritten: bytes_from(&batches, 0),
-            ..Taken::default()
+            ..DiskUsage::default()
         };
         if lacks_room(&options.clone().at_stop(), taken, space).is_some() {
             return None;
@@ -251,10 +258,10 @@ impl Log {
         let writer = disk.writer.take()?;
         disk.taken_end = disk.taken_end.max(end);
         let segment_bytes = state.segment_bytes();
-        Some(Round {
+        Some(CommitRound {
             writer,
             batches,
-            manner: Manner {
+            manner: CommitOptions {
                 durability: options.durability,
                 segment_bytes,
             },
@@ -262,7 +269,7 @@ impl Log {
     }
 
     /// Takes note of what a round has written; returns the sync that it needs to count, if any.
-    pub(crate) fn begin_sync(&self, written: &mut Written) -> Option<SegmentSync> {
+    pub(crate) fn begin_sync(&self, written: &mut WrittenRound) -> Option<SegmentSync> {
         if let Some(disk) = &mut self.lock().disk {
             // What the segment had no place for waits again.
             disk.taken_end = disk.durable_end.max(written.writer.ahead_end());
@@ -271,7 +278,7 @@ impl Log {
     }
 
     /// Writes what came while a round is synced, as far as there is room for it.
-    pub(crate) fn write_ahead(&self, written: &mut Written) {
+    pub(crate) fn write_ahead(&self, written: &mut WrittenRound) {
         let batches = self.take_ahead(written.writer.ahead_end());
         written.crowded = batches.is_empty();
         if !written.crowded {
@@ -280,14 +287,14 @@ impl Log {
         }
     }
 
-    fn take_ahead(&self, from: u64) -> Vec<Pending> {
+    fn take_ahead(&self, from: u64) -> Vec<PendingBatch> {
         let space = self.space();
         let mut state = self.lock();
         let batches = state.batches_from(from, limits::QUEUE_ROUND_BYTES);
         let Some(disk) = &state.disk else {
             return Vec::new();
         };
-        let taken = Taken {
+        let taken = DiskUsage {
             held: disk.segments.bytes(),
             waits: disk.unwritten_bytes,
             unwritten: bytes_from(&batches, 0),
@@ -307,8 +314,8 @@ impl Log {
     }
 
     /// Takes note of what a round has achieved.
-    pub fn finish_round(&self, done: Done, now: Instant) {
-        let Done { writer, outcome } = done;
+    pub fn finish_round(&self, done: FinishedRound, now: Instant) {
+        let FinishedRound { writer, outcome } = done;
         let mut state = self.lock();
         let Some(disk) = state.disk.as_mut() else {
             return;
@@ -445,7 +452,7 @@ impl Log {
         let end = state.next_event;
         let after = state.options.abandoned_after.0.as_secs() as i64;
         let now = now.0 / 1_000_000_000;
-        let over = |slot: &&crate::state::Slot| {
+        let over = |slot: &&crate::state::CursorSlot| {
             let since = slot.abandoned_since;
             since.is_some_and(|since| since + after <= now || slot.cursor.pending(end) == 0)
         };
@@ -498,21 +505,21 @@ fn stalled(disk: &mut OnDisk, text: String, full: bool, now: Instant) {
     disk.stall = Some(Stall { since, text, full });
 }
 
-pub(crate) fn apply(segments: &mut Vec<Segment>, change: Change) {
+pub(crate) fn apply(segments: &mut Vec<Segment>, change: SegmentChange) {
     match change {
-        Change::Created(segment) => segments.push(segment),
-        Change::Length(bytes) => {
+        SegmentChange::Created(segment) => segments.push(segment),
+        SegmentChange::Length(bytes) => {
             if let Some(last) = segments.last_mut() {
                 last.bytes = bytes;
             }
         }
-        Change::Removed => {
+        SegmentChange::Removed => {
             segments.pop();
         }
     }
 }
 
-impl State {
+impl LogState {
     /// The size of segments: a budget, also one of a destination, is at least some of them.
     fn segment_bytes(&self) -> u64 {
         let own = self.slots.iter().filter_map(|slot| slot.queue.max_bytes);

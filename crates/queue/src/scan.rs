@@ -4,14 +4,14 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use inrush_event::{BatchPool, Lent, limits};
+use inrush_event::{BatchPool, PooledMemory, limits};
 use memchr::memmem;
 
 use crate::format::{
-    FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, LogId, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
-    payload_sum,
+    FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, FrameTrailer, LogId, TRAILER_BYTES,
+    TRAILER_MAGIC, payload_sum,
 };
-use crate::storage::{BLOCK_BYTES, File, insist};
+use crate::storage::{BLOCK_BYTES, StorageFile, insist};
 
 /// Bytes asked of the file at once.
 const READ_BYTES: usize = 1024 * 1024;
@@ -24,8 +24,8 @@ pub(crate) const LARGE_BYTES: usize = limits::BATCH_COPY_BYTES;
 
 /// Result of one step of a scan.
 #[derive(Debug)]
-pub(crate) enum Item {
-    /// A sound frame; its plain payload is [`Scan::payload`].
+pub(crate) enum ScanItem {
+    /// A sound frame; its plain payload is [`SegmentScan::payload`].
     Frame(FrameHeader),
     /// Bytes that belong to no sound frame.
     Bad(Range<u64>),
@@ -34,8 +34,8 @@ pub(crate) enum Item {
 }
 
 /// A place in a segment.
-pub(crate) struct Scan {
-    file: Arc<dyn File>,
+pub(crate) struct SegmentScan {
+    file: Arc<dyn StorageFile>,
     log: LogId,
     /// Offset of the next frame.
     offset: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Scan {
     pool: Arc<BatchPool>,
     /// Its first bytes are what was read; where in the file they begin, which is on a block, and
     /// how many there are.
-    buffer: Lent,
+    buffer: PooledMemory,
     buffer_at: u64,
     held: usize,
     payload: Range<usize>,
@@ -56,15 +56,15 @@ pub(crate) struct Scan {
     pub(crate) is_cut: bool,
 }
 
-impl Scan {
+impl SegmentScan {
     /// From `offset`, which is where a frame begins, up to `limit`.
-    pub(crate) fn new(file: Arc<dyn File>, log: LogId, offset: u64, limit: u64) -> Self {
+    pub(crate) fn new(file: Arc<dyn StorageFile>, log: LogId, offset: u64, limit: u64) -> Self {
         Self::with(file, log, offset, limit, BatchPool::new())
     }
 
     /// The same with memory of this pool, so that [`Self::take_payload`] is cheap.
     pub(crate) fn with(
-        file: Arc<dyn File>,
+        file: Arc<dyn StorageFile>,
         log: LogId,
         offset: u64,
         limit: u64,
@@ -76,7 +76,7 @@ impl Scan {
             offset,
             limit,
             pool,
-            buffer: Lent::default(),
+            buffer: PooledMemory::default(),
             buffer_at: block_of(offset),
             held: 0,
             payload: 0..0,
@@ -98,7 +98,7 @@ impl Scan {
 
     /// The memory that [`Self::payload`] lies in, and where; it cannot be asked for again. Only
     /// what was read beyond the frame is copied.
-    pub(crate) fn take_payload(&mut self) -> (Lent, Range<usize>) {
+    pub(crate) fn take_payload(&mut self) -> (PooledMemory, Range<usize>) {
         let rest = (block_of(self.offset) - self.buffer_at) as usize..self.held;
         let mut fresh = self.memory(rest.len());
         fresh[..rest.len()].copy_from_slice(&self.buffer[rest.clone()]);
@@ -111,11 +111,11 @@ impl Scan {
     ///
     /// # Errors
     /// The length of the file cannot be told.
-    pub(crate) fn next(&mut self) -> io::Result<Item> {
+    pub(crate) fn next(&mut self) -> io::Result<ScanItem> {
         let len = insist(|| self.file.len())?.min(self.limit);
         if self.offset >= len {
             self.let_go();
-            return Ok(Item::End);
+            return Ok(ScanItem::End);
         }
         let from = self.offset;
         if let Some(header) = self.header_at(from, len) {
@@ -126,14 +126,14 @@ impl Scan {
             self.is_cut = end > len;
             if end <= len && self.is_sound(&header, len) {
                 self.offset = end;
-                return Ok(Item::Frame(header));
+                return Ok(ScanItem::Frame(header));
             }
         }
         self.offset = self.next_header(from + 1, len);
         if self.offset == len && self.is_padding(from, len) {
-            return Ok(Item::End);
+            return Ok(ScanItem::End);
         }
-        Ok(Item::Bad(from..self.offset))
+        Ok(ScanItem::Bad(from..self.offset))
     }
 
     /// True if nothing but the zeros of the rest of a block is there.
@@ -158,7 +158,7 @@ impl Scan {
         let stored = header.stored_bytes as usize;
         let frame = self.bytes(offset, header.frame_bytes() as usize, len);
         let payload = FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + stored;
-        let trailer = Trailer::decode(&log, frame.get(payload.end..).unwrap_or_default());
+        let trailer = FrameTrailer::decode(&log, frame.get(payload.end..).unwrap_or_default());
         let sound = trailer.is_some_and(|t| t.end_position == header.position + 1)
             && payload_sum(&log, header, &frame[payload.clone()]) == header.payload_sum;
         let start = (offset - self.buffer_at) as usize;
@@ -194,7 +194,7 @@ impl Scan {
 
     fn note_trailer(&mut self, offset: u64, len: u64) {
         let log = self.log;
-        if let Some(trailer) = Trailer::decode(&log, self.bytes(offset, TRAILER_BYTES, len)) {
+        if let Some(trailer) = FrameTrailer::decode(&log, self.bytes(offset, TRAILER_BYTES, len)) {
             self.saw(trailer.end_position, trailer.end_event);
         }
     }
@@ -238,7 +238,7 @@ impl Scan {
     }
 
     /// So many bytes: few of their own, or an arena of the pool.
-    fn memory(&self, bytes: usize) -> Lent {
+    fn memory(&self, bytes: usize) -> PooledMemory {
         match bytes {
             0..LARGE_BYTES => vec![0; bytes].into(),
             LARGE_BYTES.. => self.pool.lend_bytes(bytes),
@@ -247,7 +247,7 @@ impl Scan {
 
     /// Gives the memory back: whoever has caught up may not come again for long.
     fn let_go(&mut self) {
-        self.buffer = Lent::default();
+        self.buffer = PooledMemory::default();
         (self.buffer_at, self.held) = (block_of(self.offset), 0);
     }
 
@@ -280,24 +280,30 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::storage::{Disk, Storage};
+    use crate::storage::{DiskStorage, Storage};
 
     /// What a file that holds `bytes` and no frame reads as.
-    fn scanned(bytes: &[u8]) -> (Item, Item) {
+    fn scanned(bytes: &[u8]) -> (ScanItem, ScanItem) {
         let folder = tempfile::tempdir().unwrap();
-        let file = Disk::open(folder.path()).unwrap().create("f").unwrap();
+        let file = DiskStorage::open(folder.path())
+            .unwrap()
+            .create("f")
+            .unwrap();
         file.write_at(&[bytes], 0).unwrap();
-        let mut scan = Scan::new(file, LogId::from_bytes([7; 16]), 0, u64::MAX);
+        let mut scan = SegmentScan::new(file, LogId::from_bytes([7; 16]), 0, u64::MAX);
         (scan.next().unwrap(), scan.next().unwrap())
     }
 
     #[test]
     fn the_rest_of_a_block_is_no_damage_and_more_than_that_is() {
-        assert!(matches!(scanned(&[0; 4095]), (Item::End, Item::End)));
+        assert!(matches!(
+            scanned(&[0; 4095]),
+            (ScanItem::End, ScanItem::End)
+        ));
         let (first, second) = scanned(&[0; 4096]);
-        assert!(matches!(first, Item::Bad(ref bytes) if *bytes == (0..4096)));
-        assert!(matches!(second, Item::End));
+        assert!(matches!(first, ScanItem::Bad(ref bytes) if *bytes == (0..4096)));
+        assert!(matches!(second, ScanItem::End));
         let (first, _) = scanned(&[&[0; 100][..], b"x"].concat());
-        assert!(matches!(first, Item::Bad(ref bytes) if *bytes == (0..101)));
+        assert!(matches!(first, ScanItem::Bad(ref bytes) if *bytes == (0..101)));
     }
 }

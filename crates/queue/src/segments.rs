@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::format::{SEGMENT_HEADER_BYTES, SEGMENT_VERSION, SegmentHeader};
-use crate::storage::File;
+use crate::storage::StorageFile;
 
 /// One segment file.
 #[derive(Clone)]
@@ -29,11 +29,11 @@ pub(crate) fn serial_in(name: &str) -> Option<u64> {
 pub(crate) const NO_END: (u64, u64) = (u64::MAX, u64::MAX);
 
 /// True if the file begins with a sound head.
-pub(crate) fn is_sound(file: &dyn File) -> bool {
+pub(crate) fn is_sound(file: &dyn StorageFile) -> bool {
     matches!(head_of(file), Ok(Some(_)))
 }
 
-fn head_of(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
+fn head_of(file: &dyn StorageFile) -> io::Result<Option<SegmentHeader>> {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     let read = file.read_at(&mut bytes, 0)?;
     if let Some(version) = SegmentHeader::newer_version(&bytes[..read]) {
@@ -50,7 +50,7 @@ fn head_of(file: &dyn File) -> io::Result<Option<SegmentHeader>> {
 ///
 /// # Errors
 /// It cannot be read, or a newer version wrote it ([`io::ErrorKind::Unsupported`]).
-pub(crate) fn read_header(file: &Arc<dyn File>) -> io::Result<Option<SegmentHeader>> {
+pub(crate) fn read_header(file: &Arc<dyn StorageFile>) -> io::Result<Option<SegmentHeader>> {
     head_of(&**file)
 }
 

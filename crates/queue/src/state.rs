@@ -20,15 +20,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Batch, Delivery, DestinationCounters, DestinationQueue, Fate, Ledger, Origin, Timestamp, limits,
+    Batch, BatchOrigin, Delivery, DestinationCounters, DestinationQueue, Fate, Ledger, Timestamp,
+    limits,
 };
 
-use crate::arrival::Arrival;
-use crate::cursor::{Cursor, Lost, Pick};
-use crate::reader::{OldBatch, Reader};
+use crate::arrival::IncomingBatch;
+use crate::cursor::{Cursor, LossCounts, NextDelivery};
+use crate::reader::{OldBatch, SegmentReader};
 use crate::rounds::{LINGER, RECLAIM_EVERY};
 use crate::segments::Segments;
-use crate::writer::{Pending, Writer};
+use crate::writer::{PendingBatch, SegmentWriter};
 use crate::{QueueOptions, WhenFull};
 
 /// A destination that has taken nothing for this long reads from disk when it comes back.
@@ -46,7 +47,7 @@ const PACE: Duration = Duration::from_millis(40);
 const PACE_SLACK: Duration = Duration::from_millis(2);
 
 /// A batch near the end of the log.
-struct Entry {
+struct LogEntry {
     /// `None` once every cursor has settled it and it needs not be written any more, though an
     /// older one may still be waited for.
     batch: Option<Arc<Batch>>,
@@ -79,7 +80,7 @@ pub struct Stall {
 pub(crate) struct OnDisk {
     pub(crate) segments: Segments,
     /// `None` while a round is under way.
-    pub(crate) writer: Option<Writer>,
+    pub(crate) writer: Option<SegmentWriter>,
     /// Every batch below is as durable as the mode promises.
     pub(crate) durable_end: u64,
     /// Someone waits for every batch below.
@@ -105,7 +106,7 @@ pub(crate) struct OnDisk {
 
 impl OnDisk {
     /// The writer at rest, with everything below `position` on disk.
-    pub(crate) fn new(segments: Segments, writer: Writer, position: u64) -> Self {
+    pub(crate) fn new(segments: Segments, writer: SegmentWriter, position: u64) -> Self {
         Self {
             segments,
             writer: Some(writer),
@@ -140,10 +141,10 @@ impl OnDisk {
 }
 
 /// A cursor and what belongs to it.
-pub(crate) struct Slot {
+pub(crate) struct CursorSlot {
     pub(crate) cursor: Cursor,
     /// Reader for batches that have left the memory; taken while someone reads.
-    pub(crate) reader: Option<Reader>,
+    pub(crate) reader: Option<SegmentReader>,
     pub(crate) reading: bool,
     /// Time at which it last took a batch that it had not had before.
     pub(crate) advanced_at: Option<Instant>,
@@ -158,7 +159,7 @@ pub(crate) struct Slot {
     pub(crate) queue: DestinationQueue,
     /// Bytes of the log that it keeps: counted now and then, and added to between.
     pub(crate) kept_bytes: u64,
-    /// Mark of its backlog's front when these bytes were counted (`State::front`).
+    /// Mark of its backlog's front when these bytes were counted (`LogState::front`).
     pub(crate) front: u64,
     /// True if it has no room for the batch that is being taken in.
     pub(crate) turns_away: bool,
@@ -166,19 +167,19 @@ pub(crate) struct Slot {
     pub(crate) holds_up: bool,
 }
 
-pub(crate) struct State {
-    /// The log's public name, see [`Origin::log`].
+pub(crate) struct LogState {
+    /// The log's public name, see [`BatchOrigin::log`].
     pub(crate) log: u64,
     /// Of this process.
     pub(crate) epoch: u32,
     /// Position of `entries[0]`.
     first: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<LogEntry>,
     /// Number of the next event.
     pub(crate) next_event: u64,
     pub(crate) bytes: u64,
     pub(crate) options: QueueOptions,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<CursorSlot>,
     pub(crate) closed: bool,
     pub(crate) disk: Option<OnDisk>,
     /// Appends that wait for room, and since when there was at least one.
@@ -186,19 +187,19 @@ pub(crate) struct State {
     pub(crate) blocked_since: Timestamp,
 }
 
-/// Result of [`State::take`]: a delivery, or the reason why there is none now.
-pub(crate) enum Taken {
+/// Result of [`LogState::take`]: a delivery, or the reason why there is none now.
+pub(crate) enum TakeResult {
     Delivery(Delivery),
     /// Nothing to hand out; something that was put back is due then.
     NothingUntil(Option<Instant>),
     /// It is on disk: this reader finds it.
-    Read(Box<Reader>),
+    Read(Box<SegmentReader>),
     /// Another thread is reading.
     Busy,
     Gone,
 }
 
-impl State {
+impl LogState {
     pub(crate) fn new(options: QueueOptions, position: u64, event: u64) -> Self {
         Self {
             log: 0,
@@ -230,7 +231,7 @@ impl State {
         let cursor = &mut self.slots[index].cursor;
         cursor.next = cursor.next.max(to.0);
         let lost = cursor.lose_to(to.1);
-        if lost != Lost::default() {
+        if lost != LossCounts::default() {
             ledger.post(|| cursor.post_lost(lost));
         }
     }
@@ -263,7 +264,7 @@ impl State {
         let start = |index| {
             self.entries
                 .get(index)
-                .map(|entry: &Entry| entry.first_event)
+                .map(|entry: &LogEntry| entry.first_event)
         };
         let events = start(index).unwrap_or(self.next_event);
         let end = start(index + 1).unwrap_or(self.next_event);
@@ -336,7 +337,7 @@ impl State {
     /// Appends a batch that so many cursors wait for; returns its position.
     pub(crate) fn push(
         &mut self,
-        arrival: Arrival,
+        arrival: IncomingBatch,
         waiting: usize,
         urgent: bool,
         now: Instant,
@@ -348,7 +349,7 @@ impl State {
         }
         self.bytes += arrival.memory_bytes;
         let (events, disk_bytes) = (arrival.batch.len() as u64, arrival.disk_bytes);
-        self.entries.push_back(Entry {
+        self.entries.push_back(LogEntry {
             batch: Some(arrival.batch),
             bytes: arrival.memory_bytes,
             disk_bytes,
@@ -371,24 +372,24 @@ impl State {
         position
     }
 
-    pub(crate) fn slot(&mut self, name: &str) -> Option<&mut Slot> {
+    pub(crate) fn slot(&mut self, name: &str) -> Option<&mut CursorSlot> {
         self.slots
             .iter_mut()
             .find(|slot| slot.cursor.counters.name == name)
     }
 
-    fn entry(&self, position: u64) -> Option<&Entry> {
+    fn entry(&self, position: u64) -> Option<&LogEntry> {
         self.entries.get(position.checked_sub(self.first)? as usize)
     }
 
     /// The batches to write from `position` on, up to so many bytes.
-    pub(crate) fn batches_from(&self, position: u64, bytes_max: u64) -> Vec<Pending> {
+    pub(crate) fn batches_from(&self, position: u64, bytes_max: u64) -> Vec<PendingBatch> {
         let mut bytes = 0;
         (position..self.end())
             .map_while(|position| {
                 let entry = self.entry(position)?;
                 let batch = Arc::clone(entry.batch.as_ref()?);
-                let pending = Pending {
+                let pending = PendingBatch {
                     position,
                     first_event: entry.first_event,
                     batch,
@@ -420,42 +421,42 @@ impl State {
     }
 
     /// Returns the next delivery of the destination, or the reason why there is none now.
-    pub(crate) fn take(&mut self, name: &str, now: Instant, ledger: &Ledger) -> Taken {
+    pub(crate) fn take(&mut self, name: &str, now: Instant, ledger: &Ledger) -> TakeResult {
         let Some(index) = self
             .slots
             .iter()
             .position(|slot| slot.cursor.counters.name == name)
         else {
-            return Taken::Gone;
+            return TakeResult::Gone;
         };
         loop {
             let slot = &mut self.slots[index];
             let mut position = match slot.cursor.pick(now) {
-                Pick::Again(old, events) => {
-                    return Taken::Delivery(delivery(self.log, old, events));
+                NextDelivery::Again(old, events) => {
+                    return TakeResult::Delivery(delivery(self.log, old, events));
                 }
-                Pick::Next(position) => position,
+                NextDelivery::Next(position) => position,
             };
             if position < self.first {
                 if slot.reading {
-                    return Taken::Busy;
+                    return TakeResult::Busy;
                 }
                 if let Some(again) = slot.read_again_at.filter(|again| *again > now) {
-                    return Taken::NothingUntil(Some(again));
+                    return TakeResult::NothingUntil(Some(again));
                 }
                 if let Some(reader) = slot.reader.take() {
                     slot.reading = true;
-                    return Taken::Read(Box::new(reader));
+                    return TakeResult::Read(Box::new(reader));
                 }
                 position = self.first;
             }
             let Some(entry) = self.entries.get((position - self.first) as usize) else {
                 // Everything there is was handed out: what is missing will not come any more.
                 let lost = slot.cursor.lose_to(self.next_event);
-                if lost != Lost::default() {
+                if lost != LossCounts::default() {
                     ledger.post(|| slot.cursor.post_lost(lost));
                 }
-                return Taken::NothingUntil(slot.cursor.due());
+                return TakeResult::NothingUntil(slot.cursor.due());
             };
             let batch = entry.batch.as_ref().map(Arc::clone);
             let first_event = entry.first_event;
@@ -474,7 +475,7 @@ impl State {
                 batch,
             };
             if let Some(delivery) = self.hand_out(index, old, now, ledger) {
-                return Taken::Delivery(delivery);
+                return TakeResult::Delivery(delivery);
             }
             self.settled_position(position);
         }
@@ -502,14 +503,14 @@ impl State {
             return None;
         }
         let (events, lost) = cursor.hand_out(&old, now);
-        if lost != Lost::default() {
+        if lost != LossCounts::default() {
             ledger.post(|| cursor.post_lost(lost));
         }
         Some(delivery(self.log, old, events?))
     }
 
     /// A reader has come back.
-    pub(crate) fn give_back(&mut self, name: &str, reader: Reader) -> Option<usize> {
+    pub(crate) fn give_back(&mut self, name: &str, reader: SegmentReader) -> Option<usize> {
         let index = self
             .slots
             .iter()
@@ -586,7 +587,7 @@ impl State {
     }
 
     /// The oldest batch that nobody has begun to write.
-    fn unbegun_mut(&mut self) -> Option<&mut Entry> {
+    fn unbegun_mut(&mut self) -> Option<&mut LogEntry> {
         let place = self.disk.as_ref()?.taken_end.checked_sub(self.first)?;
         self.entries.get_mut(place as usize)
     }
@@ -627,7 +628,7 @@ impl State {
     /// Lets go what is on disk and is kept in memory only for destinations that take nothing: they
     /// will read it. So a dead destination does not push the others' batches out of the cache.
     fn leave_the_stuck_behind(&mut self, now: Instant, freed: &mut Vec<Arc<Batch>>) {
-        let advances = |slot: &&Slot| {
+        let advances = |slot: &&CursorSlot| {
             slot.advanced_at
                 .is_some_and(|at| now.saturating_duration_since(at) < STUCK_AFTER)
         };
@@ -685,7 +686,7 @@ impl State {
 
     /// Takes a cursor away. Returns how many events it leaves without a fate, and the batches that
     /// nobody else waits for.
-    pub(crate) fn remove_slot(&mut self, name: &str) -> Option<(Slot, u64, Vec<Arc<Batch>>)> {
+    pub(crate) fn remove_slot(&mut self, name: &str) -> Option<(CursorSlot, u64, Vec<Arc<Batch>>)> {
         let index = self
             .slots
             .iter()
@@ -707,9 +708,13 @@ impl State {
     }
 
     /// Adds a cursor in front of everything that comes from now on.
-    pub(crate) fn add_slot(&mut self, counters: &Arc<DestinationCounters>, reader: Option<Reader>) {
+    pub(crate) fn add_slot(
+        &mut self,
+        counters: &Arc<DestinationCounters>,
+        reader: Option<SegmentReader>,
+    ) {
         let cursor = Cursor::new(Arc::clone(counters), self.end(), self.next_event);
-        self.slots.push(Slot {
+        self.slots.push(CursorSlot {
             cursor,
             reader,
             reading: false,
@@ -753,7 +758,7 @@ impl State {
 }
 
 fn delivery(log: u64, old: OldBatch, events: Range<u32>) -> Delivery {
-    let origin = Origin {
+    let origin = BatchOrigin {
         log,
         epoch: old.epoch,
         first_event: old.first_event,

@@ -6,8 +6,8 @@
 //! * Each sync of a round or of a reclaim is one step, so a crash can come before it.
 //!
 //! # States
-//! [`Log::begin_syncing`] gives a [`Syncing`]. [`Syncing::run`] syncs, [`Syncing::finish`] ends it.
-//! A sync that was not run counts as failed.
+//! [`Log::begin_syncing`] gives a [`SyncingRound`]. [`SyncingRound::run`] syncs,
+//! [`SyncingRound::finish`] ends it. A sync that was not run counts as failed.
 //! [`Log::go_on_reclaiming`] syncs cursor after cursor, deletes segments, and then returns `None`.
 
 use std::io;
@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{Batch, Delivery, Fate, Timestamp};
 
-use crate::arrival::Arrival;
+use crate::arrival::IncomingBatch;
 use crate::keeper::CursorSync;
 use crate::log::{AppendError, Log};
 use crate::mutant::{Mutant, is_on};
-use crate::rounds::{Done, Written};
-use crate::state::Taken;
+use crate::rounds::{FinishedRound, WrittenRound};
+use crate::state::TakeResult;
 use crate::writer::SegmentSync;
 
 /// Reason why a batch was not taken.
@@ -34,13 +34,13 @@ pub enum TryAppend {
 }
 
 /// A round that is being synced, if it is to be.
-pub struct Syncing {
-    written: Written,
+pub struct SyncingRound {
+    written: WrittenRound,
     sync: Option<SegmentSync>,
     synced: Option<io::Result<()>>,
 }
 
-impl Syncing {
+impl SyncingRound {
     /// The disk has done it, or failed; nobody has taken note of that yet.
     pub fn run(&mut self) {
         self.synced = self.sync.as_ref().map(SegmentSync::run);
@@ -53,7 +53,7 @@ impl Syncing {
 
     /// Takes note of how it went; a sync that was not run failed.
     #[must_use]
-    pub fn finish(mut self) -> Done {
+    pub fn finish(mut self) -> FinishedRound {
         let never = || Err(io::ErrorKind::Interrupted.into());
         let synced = self.synced.take().unwrap_or_else(never);
         if let Some(sync) = &self.sync {
@@ -92,9 +92,9 @@ impl Reclaiming {
 
 impl Log {
     /// Takes note of what a round has written.
-    pub fn begin_syncing(&self, mut written: Written) -> Syncing {
+    pub fn begin_syncing(&self, mut written: WrittenRound) -> SyncingRound {
         let sync = self.begin_sync(&mut written);
-        Syncing {
+        SyncingRound {
             written,
             sync,
             synced: None,
@@ -102,7 +102,7 @@ impl Log {
     }
 
     /// Writes what came while the round is synced.
-    pub fn write_more(&self, syncing: &mut Syncing) {
+    pub fn write_more(&self, syncing: &mut SyncingRound) {
         if syncing.sync.is_some() && !syncing.written.is_ahead_full() {
             self.write_ahead(&mut syncing.written);
         }
@@ -167,7 +167,7 @@ impl Log {
         now: Instant,
         accept: impl FnOnce(),
     ) -> Result<u64, TryAppend> {
-        let arrival = Arrival::new(batch, gathered);
+        let arrival = IncomingBatch::new(batch, gathered);
         let mut freed = Vec::new();
         let mut state = self.lock();
         match self.admit(&mut state, &arrival, Some(now), &mut freed) {
@@ -183,7 +183,7 @@ impl Log {
         loop {
             match self.try_next(name, now) {
                 None => {}
-                Some(Taken::Delivery(delivery)) => return Some(delivery),
+                Some(TakeResult::Delivery(delivery)) => return Some(delivery),
                 Some(_) => return None,
             }
         }
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
     use crate::format::LogId;
-    use crate::storage::{Call, VirtualDisk};
+    use crate::storage::{DiskCall, VirtualDisk};
     use crate::{QueueOptions, WhenFull};
 
     fn batch() -> Batch {
@@ -342,7 +342,7 @@ mod tests {
         let ledger = Ledger::new();
         let log = open(&ledger);
         log.attach(&ledger.destination("old"));
-        disk.fail_next(Call::Rename);
+        disk.fail_next(DiskCall::Rename);
         log.attach(&ledger.destination("new"));
         log.try_append(batch(), Duration::ZERO, true, now, || {})
             .unwrap();
@@ -351,7 +351,7 @@ mod tests {
         disk.end_process();
 
         // Its file stays.
-        disk.fail_next(Call::Remove);
+        disk.fail_next(DiskCall::Remove);
         let ledger = Ledger::new();
         let log = open(&ledger);
         log.attach(&ledger.destination("old"));
@@ -384,14 +384,14 @@ mod tests {
         write(&log);
 
         // The cursor's file cannot be made.
-        disk.fail_next(Call::Create);
+        disk.fail_next(DiskCall::Create);
         log.attach(&ledger.destination("new"));
         disk.end_process();
         let (log, ledger) = open();
         assert_eq!(log.names(), ["out"]);
 
         // Before anything counts that it waits for, it has its place: behind what was there.
-        disk.fail_next(Call::Create);
+        disk.fail_next(DiskCall::Create);
         log.attach(&ledger.destination("new"));
         write(&log);
         disk.end_process();

@@ -11,25 +11,26 @@ use inrush_event::{Batch, Timestamp};
 
 use crate::Durability;
 use crate::format::{
-    LogId, Note, PEER_BYTES, ROW_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head, is_padded,
+    LogId, PEER_BYTES, ROW_BYTES, RefusalNote, SEGMENT_HEADER_BYTES, SegmentHeader, encode_head,
+    is_padded,
 };
 use crate::mutant::{Mutant, is_on};
 use crate::segments::{Segment, segment_name};
-use crate::storage::{BLOCK_BYTES, File, Storage};
+use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 
 /// A segment grows to so many times its size while it is synced.
 const AHEAD_SEGMENTS: u64 = 2;
 
 /// A batch to be written.
-pub(crate) struct Pending {
+pub(crate) struct PendingBatch {
     pub(crate) position: u64,
     pub(crate) first_event: u64,
     pub(crate) batch: Arc<Batch>,
     /// Note of the refusal by its destination, in quarantine.
-    pub(crate) note: Option<Note>,
+    pub(crate) note: Option<RefusalNote>,
 }
 
-impl Pending {
+impl PendingBatch {
     /// Bytes that it takes on disk, or a little more.
     pub(crate) fn bytes(&self) -> u64 {
         let note = self.note.as_ref().map_or(0, |note| note.text.len());
@@ -41,24 +42,24 @@ impl Pending {
 pub(crate) fn disk_bytes(batch: &Batch) -> u64 {
     const AROUND: usize = 1024;
     let padding = if is_padded(batch) { BLOCK_BYTES } else { 0 };
-    let rows = batch.len() * ROW_BYTES + batch.peers().len() * PEER_BYTES;
+    let rows = batch.len() * ROW_BYTES + batch.origins().len() * PEER_BYTES;
     (batch.bytes().len() + rows + padding + AROUND) as u64
 }
 
 /// Result of a round.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct CommitOutcome {
     /// Every batch below this position is as durable as the mode promises.
     pub(crate) durable_end: u64,
     /// Changes of the list of segments, in order.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<SegmentChange>,
     /// Error that kept the rest from being written.
     pub(crate) error: Option<io::Error>,
 }
 
-impl Outcome {
+impl CommitOutcome {
     /// Nothing of these is written yet.
-    pub(crate) fn from(batches: &[Pending]) -> Self {
+    pub(crate) fn from(batches: &[PendingBatch]) -> Self {
         Self {
             durable_end: batches.first().map_or(0, |first| first.position),
             ..Self::default()
@@ -67,7 +68,7 @@ impl Outcome {
 }
 
 /// A change of the list of segments.
-pub(crate) enum Change {
+pub(crate) enum SegmentChange {
     /// A new one.
     Created(Segment),
     /// The last one has this length now.
@@ -76,15 +77,15 @@ pub(crate) enum Change {
     Removed,
 }
 
-struct Current {
-    file: Arc<dyn File>,
+struct OpenSegment {
+    file: Arc<dyn StorageFile>,
     /// Length of what is written.
     offset: u64,
     /// Length of what counts.
     durable: u64,
 }
 
-impl Current {
+impl OpenSegment {
     fn is_synced(&self) -> bool {
         self.durable == self.offset
     }
@@ -92,7 +93,7 @@ impl Current {
 
 /// A segment that is to be synced.
 pub(crate) struct SegmentSync {
-    file: Arc<dyn File>,
+    file: Arc<dyn StorageFile>,
     /// Storage whose names are synced after the file, at a segment's first sync.
     names: Option<Arc<dyn Storage>>,
     /// Length of the segment that counts after the sync.
@@ -120,14 +121,14 @@ impl SegmentSync {
 }
 
 /// Writes the log's segments; only one round is under way at a time.
-pub(crate) struct Writer {
+pub(crate) struct SegmentWriter {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) log: LogId,
     /// Counts the processes that wrote to this log.
     pub(crate) epoch: u32,
     /// Of the next segment.
     pub(crate) serial: u64,
-    current: Option<Current>,
+    current: Option<OpenSegment>,
     /// Every batch below is in the current segment, or durable before it.
     ahead_end: u64,
     /// Error of a write during the sync, behind what is synced.
@@ -138,12 +139,12 @@ pub(crate) struct Writer {
 
 /// Options of a round.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct CommitOptions {
     pub(crate) durability: Durability,
     pub(crate) segment_bytes: u64,
 }
 
-impl Writer {
+impl SegmentWriter {
     pub(crate) fn new(storage: Arc<dyn Storage>, log: LogId, epoch: u32, serial: u64) -> Self {
         Self {
             storage,
@@ -159,8 +160,12 @@ impl Writer {
 
     /// Writes `batches`, of which there is at least one, and waits until they are durable. On an
     /// error the segment is given up: what was not yet durable counts for nothing.
-    pub(crate) fn round(&mut self, batches: &[Pending], manner: Manner) -> Outcome {
-        let mut outcome = Outcome::from(batches);
+    pub(crate) fn round(
+        &mut self,
+        batches: &[PendingBatch],
+        manner: CommitOptions,
+    ) -> CommitOutcome {
+        let mut outcome = CommitOutcome::from(batches);
         let mut rest = batches;
         while outcome.error.is_none() && !rest.is_empty() {
             if let Some(sync) = self.write(rest, manner, &mut outcome) {
@@ -173,7 +178,7 @@ impl Writer {
     }
 
     /// Those of the batches that are not in the segment.
-    fn unwritten<'a>(&self, batches: &'a [Pending]) -> &'a [Pending] {
+    fn unwritten<'a>(&self, batches: &'a [PendingBatch]) -> &'a [PendingBatch] {
         let written = batches.partition_point(|pending| pending.position < self.ahead_end);
         &batches[written..]
     }
@@ -183,9 +188,9 @@ impl Writer {
     /// what has become of them.
     pub(crate) fn write(
         &mut self,
-        batches: &[Pending],
-        manner: Manner,
-        outcome: &mut Outcome,
+        batches: &[PendingBatch],
+        manner: CommitOptions,
+        outcome: &mut CommitOutcome,
     ) -> Option<SegmentSync> {
         let written = self
             .write_all(batches, manner, outcome)
@@ -198,11 +203,11 @@ impl Writer {
 
     fn write_all(
         &mut self,
-        batches: &[Pending],
-        manner: Manner,
-        outcome: &mut Outcome,
+        batches: &[PendingBatch],
+        manner: CommitOptions,
+        outcome: &mut CommitOutcome,
     ) -> io::Result<()> {
-        let synced = self.current.as_ref().is_some_and(Current::is_synced);
+        let synced = self.current.as_ref().is_some_and(OpenSegment::is_synced);
         if synced && self.is_full(manner.segment_bytes) {
             self.current = None;
         }
@@ -217,9 +222,9 @@ impl Writer {
     }
 
     /// Those of the batches that begin within the segment.
-    fn fitting<'a>(&self, batches: &'a [Pending], segment_bytes: u64) -> &'a [Pending] {
+    fn fitting<'a>(&self, batches: &'a [PendingBatch], segment_bytes: u64) -> &'a [PendingBatch] {
         let mut offset = self.current.as_ref().map_or(0, |current| current.offset);
-        let begins_inside = |pending: &&Pending| {
+        let begins_inside = |pending: &&PendingBatch| {
             let inside = offset < segment_bytes;
             offset += pending.bytes();
             inside
@@ -230,7 +235,7 @@ impl Writer {
 
     /// Writes what came during a sync behind what is synced. After an error this segment is given
     /// up with [`Self::finish_sync`].
-    pub(crate) fn write_ahead(&mut self, batches: &[Pending], manner: Manner) {
+    pub(crate) fn write_ahead(&mut self, batches: &[PendingBatch], manner: CommitOptions) {
         // Beyond its size, for the next one begins after the sync; but not without end.
         if self.ahead_error.is_some() || self.is_full(AHEAD_SEGMENTS * manner.segment_bytes) {
             return;
@@ -243,7 +248,7 @@ impl Writer {
     }
 
     /// True if there is no use in writing ahead.
-    pub(crate) fn is_ahead_full(&self, manner: Manner) -> bool {
+    pub(crate) fn is_ahead_full(&self, manner: CommitOptions) -> bool {
         self.ahead_error.is_some() || self.is_full(AHEAD_SEGMENTS * manner.segment_bytes)
     }
 
@@ -262,7 +267,7 @@ impl Writer {
         &mut self,
         position: u64,
         event: u64,
-        outcome: &mut Outcome,
+        outcome: &mut CommitOutcome,
     ) -> io::Result<()> {
         let header = SegmentHeader {
             log: self.log,
@@ -277,12 +282,12 @@ impl Writer {
         self.serial += 1;
         let file = self.storage.create(&name)?;
         let bytes = SEGMENT_HEADER_BYTES as u64;
-        outcome.changes.push(Change::Created(Segment {
+        outcome.changes.push(SegmentChange::Created(Segment {
             name,
             header,
             bytes,
         }));
-        self.current = Some(Current {
+        self.current = Some(OpenSegment {
             file: Arc::clone(&file),
             offset: bytes,
             durable: 0,
@@ -291,7 +296,7 @@ impl Writer {
     }
 
     /// Writes the batches in one call, so that their arenas can go down from where they lie.
-    fn append(&mut self, batches: &[Pending]) -> io::Result<()> {
+    fn append(&mut self, batches: &[PendingBatch]) -> io::Result<()> {
         let (Some(current), Some(last)) = (&mut self.current, batches.last()) else {
             return Ok(());
         };
@@ -319,7 +324,7 @@ impl Writer {
     fn begin_sync(
         &mut self,
         durability: Durability,
-        outcome: &mut Outcome,
+        outcome: &mut CommitOutcome,
     ) -> io::Result<Option<SegmentSync>> {
         let end = self.ahead_end;
         if is_on(Mutant::AckEarly) {
@@ -340,7 +345,7 @@ impl Writer {
         }
         current.durable = current.offset;
         outcome.durable_end = end;
-        outcome.changes.push(Change::Length(current.offset));
+        outcome.changes.push(SegmentChange::Length(current.offset));
         Ok(None)
     }
 
@@ -349,7 +354,7 @@ impl Writer {
         &mut self,
         sync: &SegmentSync,
         synced: io::Result<()>,
-        outcome: &mut Outcome,
+        outcome: &mut CommitOutcome,
     ) {
         if let Err(error) = synced {
             return self.fail(error, outcome);
@@ -362,14 +367,14 @@ impl Writer {
             };
             current.durable = offset;
             outcome.durable_end = end;
-            outcome.changes.push(Change::Length(offset));
+            outcome.changes.push(SegmentChange::Length(offset));
         }
         if let Some(error) = self.ahead_error.take() {
             self.fail(error, outcome);
         }
     }
 
-    fn fail(&mut self, error: io::Error, outcome: &mut Outcome) {
+    fn fail(&mut self, error: io::Error, outcome: &mut CommitOutcome) {
         outcome.error = Some(error);
         self.give_up(outcome);
     }
@@ -382,9 +387,9 @@ impl Writer {
 
     /// Begins a segment now, durably, before there is anything for it. It says where the log goes
     /// on even if all before it is taken away.
-    pub(crate) fn begin_empty(&mut self, position: u64, event: u64) -> Outcome {
+    pub(crate) fn begin_empty(&mut self, position: u64, event: u64) -> CommitOutcome {
         self.end_segment();
-        let mut outcome = Outcome::default();
+        let mut outcome = CommitOutcome::default();
         let begun = self
             .begin_segment(position, event, &mut outcome)
             .and_then(|()| self.begin_sync(Durability::Fsync, &mut outcome));
@@ -400,7 +405,7 @@ impl Writer {
     }
 
     /// Leaves the segment as it is, but for what does not count; the next round begins a new one.
-    fn give_up(&mut self, outcome: &mut Outcome) {
+    fn give_up(&mut self, outcome: &mut CommitOutcome) {
         self.ahead_error = None;
         if !is_on(Mutant::KeepAhead) {
             self.ahead_end = 0;
@@ -412,12 +417,12 @@ impl Writer {
         // segment begins at or before them.
         if current.durable > 0 {
             let _ = current.file.set_len(current.durable);
-            outcome.changes.push(Change::Length(current.durable));
+            outcome.changes.push(SegmentChange::Length(current.durable));
             return;
         }
         let name = segment_name(self.serial - 1);
         if self.storage.remove(&name).is_ok() {
-            outcome.changes.push(Change::Removed);
+            outcome.changes.push(SegmentChange::Removed);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use common::{batch, texts};
-use inrush_event::{Fate, Feed, Ledger, Next};
+use inrush_event::{Fate, Feed, FeedNext, Ledger};
 use inrush_queue::{Log, QueueOptions};
 use tempfile::tempdir;
 
@@ -35,7 +35,7 @@ fn a_destination_that_waits_hears_of_what_gathered() {
         let gathered = Duration::from_millis(40);
         let appended = log.append_gathered(batch(&["event"]), gathered, false, || {});
         assert!(appended.is_ok());
-        let Ok(Next::Batch(delivery)) = took.recv_timeout(WAIT) else {
+        let Ok(FeedNext::Batch(delivery)) = took.recv_timeout(WAIT) else {
             panic!("it heard of nothing");
         };
         assert_eq!(texts(&delivery.batch), ["event"]);

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use inrush_event::{
-    Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, Ledger, Next, Peer,
-    Protocol, Record, SourceInfo, Span, Timestamp, limits,
+    Anomalies, Batch, BatchPool, ByteSize, Delivery, DropReason, Fate, Feed, FeedNext, Ledger,
+    Peer, Protocol, Record, SourceInfo, Span, Timestamp, limits,
 };
-use inrush_queue::storage::{Disk, File, Storage};
+use inrush_queue::storage::{DiskStorage, Storage, StorageFile};
 use inrush_queue::{DestinationFeed, Durability, Inspector, Log, LogId, QueueOptions, WhenFull};
 use tempfile::TempDir;
 
@@ -121,9 +121,9 @@ fn read(delivery: &Delivery) -> Vec<String> {
 
 fn take(feed: &DestinationFeed) -> Option<Delivery> {
     match feed.next(WAIT) {
-        Next::Batch(delivery) => Some(delivery),
-        Next::Idle => panic!("nothing comes"),
-        Next::Closed => None,
+        FeedNext::Batch(delivery) => Some(delivery),
+        FeedNext::Idle => panic!("nothing comes"),
+        FeedNext::Closed => None,
     }
 }
 
@@ -185,7 +185,7 @@ fn a_batch_comes_back_as_it_was() {
     let delivery = take(&second.attach("a")).unwrap();
     let was = batch(&texts(0..2));
     assert_eq!(delivery.batch.bytes(), was.bytes());
-    assert_eq!(delivery.batch.peers(), was.peers());
+    assert_eq!(delivery.batch.origins(), was.origins());
     assert_eq!(delivery.batch.source(), was.source());
     assert_eq!(delivery.batch.sequence(), 3);
     for (is, was) in delivery.batch.records().iter().zip(was.records()) {
@@ -635,12 +635,12 @@ impl Gate {
 }
 
 /// A real folder on a disk that takes as long to sync as the gate says.
-struct SlowDisk(Disk, Arc<Gate>);
+struct SlowDisk(DiskStorage, Arc<Gate>);
 
-struct SlowFile(Arc<dyn File>, Arc<Gate>);
+struct SlowFile(Arc<dyn StorageFile>, Arc<Gate>);
 
 impl SlowDisk {
-    fn slow(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+    fn slow(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
         Arc::new(SlowFile(file, Arc::clone(&self.1)))
     }
 }
@@ -649,10 +649,10 @@ impl Storage for SlowDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
     }
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         self.0.create(name).map(|file| self.slow(file))
     }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         self.0.open(name).map(|file| self.slow(file))
     }
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -672,7 +672,7 @@ impl Storage for SlowDisk {
     }
 }
 
-impl File for SlowFile {
+impl StorageFile for SlowFile {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
@@ -696,7 +696,7 @@ impl File for SlowFile {
 
 fn start_slow(folder: &Path) -> (Process, Arc<Gate>) {
     let gate = Arc::new(Gate::default());
-    let disk = SlowDisk(Disk::open(folder).unwrap(), Arc::clone(&gate));
+    let disk = SlowDisk(DiskStorage::open(folder).unwrap(), Arc::clone(&gate));
     let ledger = Ledger::new();
     let own = Arc::clone(&ledger);
     let log = Log::open_on(Arc::new(disk), small(), own, LogId::random()).unwrap();
@@ -766,7 +766,7 @@ fn settling_does_not_wait_for_the_disk() {
     let (process, gate) = start_slow(folder.path());
     let out = process.attach("out");
     process.append(&texts(0..3));
-    let Next::Batch(delivery) = out.next(WAIT) else {
+    let FeedNext::Batch(delivery) = out.next(WAIT) else {
         panic!("nothing to deliver");
     };
     let settle = |event: u32| out.settle(delivery.position, event..event + 1, Fate::Delivered);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use inrush_event::{
     Anomalies, Batch, BatchPool, ByteSize, Delivery, DestinationQueue, DropReason, Fate, Feed,
-    Ledger, Next, Record, RefuseReason, SourceInfo, Span, Timestamp, limits,
+    FeedNext, Ledger, Record, RefuseReason, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_queue::{AppendError, DestinationFeed, Durability, Log, QueueOptions, WhenFull};
 use proptest::prelude::*;
@@ -82,8 +82,8 @@ impl World {
 
 fn take(feed: &DestinationFeed) -> Option<Delivery> {
     match feed.next(NOW) {
-        Next::Batch(delivery) => Some(delivery),
-        Next::Idle | Next::Closed => None,
+        FeedNext::Batch(delivery) => Some(delivery),
+        FeedNext::Idle | FeedNext::Closed => None,
     }
 }
 
@@ -182,7 +182,7 @@ fn what_a_sink_left_behind_comes_to_the_next_one() {
     let delivery = take(&feed).unwrap();
     feed.settle(delivery.position, 0..1, Fate::Delivered);
     feed.stop();
-    assert!(matches!(feed.next(NOW), Next::Closed));
+    assert!(matches!(feed.next(NOW), FeedNext::Closed));
     let second = world.attach("a");
     assert_eq!(take(&second).unwrap().events, 1..4);
 }
@@ -193,7 +193,7 @@ fn a_full_queue_blocks_until_there_is_room() {
     let feed = world.attach("a");
     world.append(1).unwrap();
     let settler = thread::spawn(move || {
-        let Next::Batch(delivery) = feed.next(Duration::from_secs(60)) else {
+        let FeedNext::Batch(delivery) = feed.next(Duration::from_secs(60)) else {
             panic!()
         };
         feed.settle(delivery.position, delivery.events, Fate::Delivered);
@@ -325,7 +325,7 @@ fn a_closed_log_runs_dry_and_then_ends() {
     let delivery = take(&feed).unwrap();
     assert!(!world.log.wait_empty(Instant::now()));
     feed.settle(delivery.position, delivery.events, Fate::Delivered);
-    assert!(matches!(feed.next(NOW), Next::Closed));
+    assert!(matches!(feed.next(NOW), FeedNext::Closed));
     assert!(world.log.wait_empty(Instant::now()));
 }
 

@@ -9,14 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{batch, texts};
-use inrush_event::{Batch, ByteSize, Fate, Feed, Ledger, Next, Timestamp};
-use inrush_queue::{Entry, Filter, Log, Note, QuarantineLog, QueueOptions, Refused, ReplayError};
+use inrush_event::{Batch, ByteSize, Fate, Feed, FeedNext, Ledger, Timestamp};
+use inrush_queue::{
+    Log, QuarantineEntry, QuarantineFilter, QuarantineLog, QueueOptions, RefusalNote,
+    RefusedEvents, ReplayError,
+};
 use tempfile::tempdir;
 
 const MIB: ByteSize = ByteSize(16 << 20);
 
-fn note(reason: &str, at: i64) -> Note {
-    Note {
+fn note(reason: &str, at: i64) -> RefusalNote {
+    RefusalNote {
         at: Timestamp(at),
         reason: reason.to_owned(),
         code: 6,
@@ -27,7 +30,7 @@ fn note(reason: &str, at: i64) -> Note {
 
 fn put(quarantine: &QuarantineLog, to: &str, batch: &Batch, events: std::ops::Range<u32>) {
     let note = note("invalid_event", 1_000);
-    let refused = Refused {
+    let refused = RefusedEvents {
         batch,
         events,
         note,
@@ -35,18 +38,21 @@ fn put(quarantine: &QuarantineLog, to: &str, batch: &Batch, events: std::ops::Ra
     quarantine.put(to, &[refused]).unwrap();
 }
 
-fn all(quarantine: &QuarantineLog) -> Vec<Entry> {
-    quarantine.entries(&Filter::default()).unwrap().collect()
+fn all(quarantine: &QuarantineLog) -> Vec<QuarantineEntry> {
+    quarantine
+        .entries(&QuarantineFilter::default())
+        .unwrap()
+        .collect()
 }
 
-fn raws(entries: &[Entry]) -> Vec<String> {
+fn raws(entries: &[QuarantineEntry]) -> Vec<String> {
     entries
         .iter()
         .flat_map(|entry| texts(&entry.batch))
         .collect()
 }
 
-fn numbers(entries: &[Entry]) -> Vec<u64> {
+fn numbers(entries: &[QuarantineEntry]) -> Vec<u64> {
     entries.iter().map(|entry| entry.number).collect()
 }
 
@@ -85,45 +91,45 @@ fn a_filter_takes_what_every_condition_fits() {
         ("y", "too_large", 3),
     ] {
         let note = note(reason, at);
-        let refused = Refused {
+        let refused = RefusedEvents {
             batch: &events,
             events: 0..2,
             note,
         };
         quarantine.put(to, &[refused]).unwrap();
     }
-    let count = |filter: Filter| quarantine.entries(&filter).unwrap().count();
-    let any = Filter::default;
+    let count = |filter: QuarantineFilter| quarantine.entries(&filter).unwrap().count();
+    let any = QuarantineFilter::default;
     assert_eq!(count(any()), 6);
     assert_eq!(
-        count(Filter {
+        count(QuarantineFilter {
             destination: Some("x".into()),
             ..any()
         }),
         4
     );
     assert_eq!(
-        count(Filter {
+        count(QuarantineFilter {
             reason: Some("too_large".into()),
             ..any()
         }),
         4
     );
     assert_eq!(
-        count(Filter {
+        count(QuarantineFilter {
             since: Some(Timestamp(2)),
             ..any()
         }),
         4
     );
     assert_eq!(
-        count(Filter {
+        count(QuarantineFilter {
             numbers: vec![1..=2, 5..=9],
             ..any()
         }),
         3
     );
-    let both = Filter {
+    let both = QuarantineFilter {
         destination: Some("x".into()),
         since: Some(Timestamp(2)),
         ..any()
@@ -158,7 +164,7 @@ fn a_full_quarantine_takes_nothing_until_there_is_room() {
     let quarantine = QuarantineLog::new(folder.path(), ByteSize(64 * 1024));
     let long = "x".repeat(10_000);
     let events = batch(&[&long]);
-    let refused = || Refused {
+    let refused = || RefusedEvents {
         batch: &events,
         events: 0..1,
         note: note("too_large", 1),
@@ -230,7 +236,7 @@ fn open(folder: &Path) -> (Arc<Ledger>, Arc<Log>) {
 
 fn next(feed: &dyn Feed) -> Option<(u64, Vec<String>)> {
     match feed.next(Duration::from_millis(200)) {
-        Next::Batch(delivery) => Some((delivery.position, texts(&delivery.batch))),
+        FeedNext::Batch(delivery) => Some((delivery.position, texts(&delivery.batch))),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{batch, texts};
-use inrush_event::{Fate, Feed, Ledger, Next};
+use inrush_event::{Fate, Feed, FeedNext, Ledger};
 use inrush_queue::{EventQuery, Inspector, Log, QueueOptions, repair};
 use tempfile::{TempDir, tempdir};
 
@@ -53,7 +53,7 @@ fn three() -> TempDir {
         log.append(batch(&texts), true, || {}).unwrap();
     }
     for _ in 0..2 {
-        let Next::Batch(delivery) = b.next(Duration::from_secs(30)) else {
+        let FeedNext::Batch(delivery) = b.next(Duration::from_secs(30)) else {
             panic!("nothing comes");
         };
         assert_eq!(texts(&delivery.batch).len(), 2);
@@ -129,7 +129,7 @@ fn lost_to_a(folder: &Path) -> (u64, usize) {
     let mut taken = 0;
     while ledger.snapshot().destinations["a"].pending > 0 {
         match feed.next(Duration::from_millis(100)) {
-            Next::Batch(delivery) => {
+            FeedNext::Batch(delivery) => {
                 taken += delivery.events.len();
                 feed.settle(delivery.position, delivery.events, Fate::Delivered);
             }
@@ -166,7 +166,7 @@ fn through_the_mill(sound: &TempDir, what: &str, damage: impl Fn(&mut Vec<u8>)) 
         strange || counted + before.bad_bytes() == length,
         "{what}: {before:?}"
     );
-    let events = |verified: &inrush_queue::Verified| -> u64 {
+    let events = |verified: &inrush_queue::VerifiedLog| -> u64 {
         verified.segments.iter().map(|segment| segment.events).sum()
     };
     let in_view = shown(path, &all());
@@ -188,7 +188,7 @@ fn through_the_mill(sound: &TempDir, what: &str, damage: impl Fn(&mut Vec<u8>)) 
         (0, events(&before)),
         "{what}"
     );
-    let lost = |verified: &inrush_queue::Verified| -> u64 {
+    let lost = |verified: &inrush_queue::VerifiedLog| -> u64 {
         let wanted = verified.lost.iter().flat_map(|lost| &lost.wanted_by);
         wanted.filter(|(name, _)| name == "a").map(|(_, n)| n).sum()
     };

@@ -10,80 +10,88 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
-use inrush_store::query::Kind;
-use inrush_store::reply::{Cell, Row, Table, TableColumn};
+use inrush_query::ColumnType;
+use inrush_store::reply::{TableCell, TableColumn, TableHeader, TableRow};
 
 /// Characters of a value that is shown as text though it is none.
 const SHOWN_CHARS_MAX: usize = 10_000;
 
 /// The columns of a result.
-pub(crate) fn table_of(schema: &Schema) -> Table {
-    let column = |(name, kind): (&String, Kind)| TableColumn {
+pub(crate) fn table_of(schema: &Schema) -> TableHeader {
+    let column = |(name, kind): (&String, ColumnType)| TableColumn {
         name: name.clone(),
         kind: kind.name().to_owned(),
     };
     let fields = schema.fields().iter();
-    Table {
+    TableHeader {
         columns: fields
             .map(|field| column((field.name(), kind_of(field.data_type()))))
             .collect(),
     }
 }
 
-fn kind_of(kind: &DataType) -> Kind {
+fn kind_of(kind: &DataType) -> ColumnType {
     match kind {
-        DataType::Timestamp(_, _) => Kind::Time,
-        kind if kind.is_numeric() => Kind::Number,
-        _ => Kind::Text,
+        DataType::Timestamp(_, _) => ColumnType::Time,
+        kind if kind.is_numeric() => ColumnType::Number,
+        _ => ColumnType::Text,
     }
 }
 
 /// The rows of a batch.
-pub(crate) fn rows_of(batch: &RecordBatch) -> Result<Vec<Row>> {
-    let columns: Result<Vec<Vec<Cell>>> = batch.columns().iter().map(cells).collect();
+pub(crate) fn rows_of(batch: &RecordBatch) -> Result<Vec<TableRow>> {
+    let columns: Result<Vec<Vec<TableCell>>> = batch.columns().iter().map(cells).collect();
     let mut columns: Vec<_> = columns?.into_iter().map(Vec::into_iter).collect();
-    let row = |_| Row {
+    let row = |_| TableRow {
         values: columns.iter_mut().filter_map(Iterator::next).collect(),
     };
     Ok((0..batch.num_rows()).map(row).collect())
 }
 
 /// The values of a column.
-fn cells(column: &ArrayRef) -> Result<Vec<Cell>> {
+fn cells(column: &ArrayRef) -> Result<Vec<TableCell>> {
     macro_rules! numbers {
         ($kind:ty, $cell:expr) => {{
             let values = column.as_primitive::<$kind>();
-            Ok(values.iter().map(|v| v.map_or(Cell::Null, $cell)).collect())
+            Ok(values
+                .iter()
+                .map(|v| v.map_or(TableCell::Null, $cell))
+                .collect())
         }};
     }
     match column.data_type() {
-        DataType::Null => Ok(vec![Cell::Null; column.len()]),
+        DataType::Null => Ok(vec![TableCell::Null; column.len()]),
         DataType::Boolean => {
             let values = column.as_boolean().iter();
-            Ok(values.map(|v| v.map_or(Cell::Null, Cell::Bool)).collect())
+            Ok(values
+                .map(|v| v.map_or(TableCell::Null, TableCell::Bool))
+                .collect())
         }
         DataType::Int8 => numbers!(Int8Type, |v| signed(v.into())),
         DataType::Int16 => numbers!(Int16Type, |v| signed(v.into())),
         DataType::Int32 => numbers!(Int32Type, |v| signed(v.into())),
         DataType::Int64 => numbers!(Int64Type, signed),
-        DataType::UInt8 => numbers!(UInt8Type, |v| Cell::Unsigned(v.into())),
-        DataType::UInt16 => numbers!(UInt16Type, |v| Cell::Unsigned(v.into())),
-        DataType::UInt32 => numbers!(UInt32Type, |v| Cell::Unsigned(v.into())),
-        DataType::UInt64 => numbers!(UInt64Type, Cell::Unsigned),
+        DataType::UInt8 => numbers!(UInt8Type, |v| TableCell::Unsigned(v.into())),
+        DataType::UInt16 => numbers!(UInt16Type, |v| TableCell::Unsigned(v.into())),
+        DataType::UInt32 => numbers!(UInt32Type, |v| TableCell::Unsigned(v.into())),
+        DataType::UInt64 => numbers!(UInt64Type, TableCell::Unsigned),
         DataType::Float32 => numbers!(Float32Type, |v| double(v.into())),
         DataType::Float64 => numbers!(Float64Type, double),
         DataType::Timestamp(_, zone) => {
             let kind = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
             let times = cast(column, &kind)?;
             let times = times.as_primitive::<TimestampNanosecondType>();
-            let text = |ns: i64| Cell::Text(ns.to_string());
-            Ok(times.iter().map(|v| v.map_or(Cell::Null, text)).collect())
+            let text = |ns: i64| TableCell::Text(ns.to_string());
+            Ok(times
+                .iter()
+                .map(|v| v.map_or(TableCell::Null, text))
+                .collect())
         }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
             let texts = cast(column, &DataType::Utf8View)?;
-            let text = |text: &str| Cell::Text(text.to_owned());
+            let text = |text: &str| TableCell::Text(text.to_owned());
             let texts = texts.as_string_view().iter();
-            Ok(texts.map(|v| v.map_or(Cell::Null, text)).collect())
+            Ok(texts.map(|v| v.map_or(TableCell::Null, text)).collect())
         }
         DataType::Dictionary(_, kind) => cells(&cast(column, kind)?),
         _ => shown(column),
@@ -91,29 +99,29 @@ fn cells(column: &ArrayRef) -> Result<Vec<Cell>> {
 }
 
 /// Numbers that are not below zero look alike, whatever type they had.
-fn signed(number: i64) -> Cell {
-    u64::try_from(number).map_or(Cell::Signed(number), Cell::Unsigned)
+fn signed(number: i64) -> TableCell {
+    u64::try_from(number).map_or(TableCell::Signed(number), TableCell::Unsigned)
 }
 
 /// JSON has no NaN and no infinities.
-fn double(number: f64) -> Cell {
+fn double(number: f64) -> TableCell {
     if number.is_finite() {
-        Cell::Double(number)
+        TableCell::Double(number)
     } else {
-        Cell::Text(number.to_string())
+        TableCell::Text(number.to_string())
     }
 }
 
 /// Lists, maps and what else there is, as text.
-fn shown(column: &ArrayRef) -> Result<Vec<Cell>> {
+fn shown(column: &ArrayRef) -> Result<Vec<TableCell>> {
     let options = FormatOptions::default().with_display_error(true);
     let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
     let cell = |row: usize| {
         if column.is_null(row) {
-            return Cell::Null;
+            return TableCell::Null;
         }
         let text = formatter.value(row).to_string();
-        Cell::Text(text.chars().take(SHOWN_CHARS_MAX).collect())
+        TableCell::Text(text.chars().take(SHOWN_CHARS_MAX).collect())
     };
     Ok((0..column.len()).map(cell).collect())
 }

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use futures::FutureExt;
-use inrush_store::query::{self, Query, QueryError};
-use inrush_store::read::Footers;
-use inrush_store::reply::{Reply, Stopped};
+use inrush_query::{self as query, Query, QueryError};
+use inrush_store::read::FooterCache;
+use inrush_store::reply::{SearchReply, StopReason};
 use inrush_store::snapshot::Snapshot;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::answer::Answer;
+use crate::answer::SearchAnswer;
 use crate::request::{ROWS_MAX, SearchRequest};
-use crate::run::Run;
-use crate::statement::Rows;
-use crate::stop::Stop;
+use crate::run::RunningSearch;
+use crate::statement::RowKind;
+use crate::stop::SearchStop;
 
 /// Searches that wait for their turn at most; more are refused.
 pub(crate) const WAITING_MAX: usize = 32;
@@ -37,7 +37,7 @@ pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// Bounds of searching.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct SearchOptions {
     /// Threads, named `search-N`.
     pub threads: usize,
     /// Distance of their priority below that of others: the `nice` of setpriority(2), 0 to 19.
@@ -52,7 +52,7 @@ pub struct Options {
     pub time_max: Duration,
 }
 
-impl Default for Options {
+impl Default for SearchOptions {
     fn default() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         Self {
@@ -73,14 +73,14 @@ impl Default for Options {
 pub struct Engine {
     /// There until it is dropped.
     runtime: Option<Runtime>,
-    bounds: Arc<Bounds>,
+    bounds: Arc<SearchResources>,
     followers: Arc<Semaphore>,
 }
 
 /// Bounds, memory and footers that all searches share.
 #[derive(Debug)]
-pub(crate) struct Bounds {
-    pub(crate) footers: Arc<Footers>,
+pub(crate) struct SearchResources {
+    pub(crate) footers: Arc<FooterCache>,
     pub(crate) memory: Arc<dyn MemoryPool>,
     pub(crate) threads: usize,
     pub(crate) time_max: Duration,
@@ -94,12 +94,15 @@ impl Engine {
     ///
     /// # Errors
     /// If the system gives no threads.
-    pub fn start(options: &Options) -> io::Result<Self> {
-        Self::start_with(options, Arc::new(Footers::new(options.footers_bytes)))
+    pub fn start(options: &SearchOptions) -> io::Result<Self> {
+        Self::start_with(options, Arc::new(FooterCache::new(options.footers_bytes)))
     }
 
     /// [`Self::start`] with footers that were read before.
-    pub(crate) fn start_with(options: &Options, footers: Arc<Footers>) -> io::Result<Self> {
+    pub(crate) fn start_with(
+        options: &SearchOptions,
+        footers: Arc<FooterCache>,
+    ) -> io::Result<Self> {
         let threads = options.threads.max(1);
         let nice = options.nice;
         let number = std::sync::atomic::AtomicUsize::new(0);
@@ -124,7 +127,7 @@ impl Engine {
         Ok(Self {
             followers: Arc::new(Semaphore::new(FOLLOWERS_MAX)),
             runtime: Some(runtime),
-            bounds: Arc::new(Bounds {
+            bounds: Arc::new(SearchResources {
                 footers,
                 memory: Arc::new(GreedyMemoryPool::new(options.memory_bytes)),
                 threads,
@@ -139,10 +142,14 @@ impl Engine {
     ///
     /// # Errors
     /// If the query cannot be read.
-    pub fn search(&self, snapshot: Snapshot, request: SearchRequest) -> Result<Answer, QueryError> {
+    pub fn search(
+        &self,
+        snapshot: Snapshot,
+        request: SearchRequest,
+    ) -> Result<SearchAnswer, QueryError> {
         let query = query::parse(&request.query)?;
         let time_max = request.time_max.unwrap_or(self.bounds.time_max);
-        let question = Question::Search(query, request);
+        let question = ParsedQuery::Search(query, request);
         Ok(self.answer(snapshot, time_max, question))
     }
 
@@ -169,13 +176,18 @@ impl Engine {
 
     /// Answers a statement in SQL over the table `events`: at most `limit` rows. Whatever is wrong
     /// with it is in the answer.
-    pub fn sql(&self, snapshot: Snapshot, statement: impl Into<String>, limit: u64) -> Answer {
-        let question = Question::Sql(statement.into(), limit.min(ROWS_MAX));
+    pub fn sql(
+        &self,
+        snapshot: Snapshot,
+        statement: impl Into<String>,
+        limit: u64,
+    ) -> SearchAnswer {
+        let question = ParsedQuery::Sql(statement.into(), limit.min(ROWS_MAX));
         self.answer(snapshot, self.bounds.time_max, question)
     }
 
     /// Bounds, memory and footers that all searches share.
-    pub(crate) fn bounds(&self) -> Arc<Bounds> {
+    pub(crate) fn bounds(&self) -> Arc<SearchResources> {
         Arc::clone(&self.bounds)
     }
 
@@ -186,9 +198,14 @@ impl Engine {
         }
     }
 
-    fn answer(&self, snapshot: Snapshot, time_max: Duration, question: Question) -> Answer {
-        let (replies, answer) = Answer::new();
-        let run = Run::new(Arc::clone(&self.bounds), snapshot, replies);
+    fn answer(
+        &self,
+        snapshot: Snapshot,
+        time_max: Duration,
+        question: ParsedQuery,
+    ) -> SearchAnswer {
+        let (replies, answer) = SearchAnswer::new();
+        let run = RunningSearch::new(Arc::clone(&self.bounds), snapshot, replies);
         if let Some(runtime) = &self.runtime {
             let time_max = time_max.min(self.bounds.time_max);
             runtime.spawn(async move {
@@ -204,19 +221,19 @@ impl Engine {
 
 /// Question of a search: a parsed query, or an SQL statement with its limit of rows.
 #[derive(Debug)]
-enum Question {
+enum ParsedQuery {
     Search(Query, SearchRequest),
     Sql(String, u64),
 }
 
-impl Question {
-    async fn answer(&self, run: &Run) -> Result<Option<Stopped>, Stop> {
+impl ParsedQuery {
+    async fn answer(&self, run: &RunningSearch) -> Result<Option<StopReason>, SearchStop> {
         match self {
             Self::Search(query, request) => run.search(query, request).await,
             Self::Sql(statement, limit) => {
-                let (rows, more) = run.result(statement, Rows::Table, *limit).await?;
+                let (rows, more) = run.result(statement, RowKind::Table, *limit).await?;
                 run.matched(rows);
-                Ok(more.then_some(Stopped::Limit))
+                Ok(more.then_some(StopReason::Limit))
             }
         }
     }
@@ -232,7 +249,7 @@ impl Drop for Engine {
 }
 
 /// Waits for its turn, answers, and says how it ended.
-async fn drive(run: &Run, time_max: Duration, question: &Question) {
+async fn drive(run: &RunningSearch, time_max: Duration, question: &ParsedQuery) {
     let bounds = &run.bounds;
     let Ok(_present) = Arc::clone(&bounds.present).try_acquire_owned() else {
         run.end(Err(busy())).await;
@@ -245,26 +262,26 @@ async fn drive(run: &Run, time_max: Duration, question: &Question) {
     // A mistake of ours, or of DataFusion, costs the one search.
     let question = AssertUnwindSafe(question.answer(run)).catch_unwind();
     let ended = match timeout(time_max, question).await {
-        Err(_) => Err(Stop::Bound(Stopped::Time)),
+        Err(_) => Err(SearchStop::Bound(StopReason::Time)),
         Ok(Ok(ended)) => ended,
-        Ok(Err(_)) => Err(Stop::failed(
+        Ok(Err(_)) => Err(SearchStop::failed(
             "the search failed by a mistake of the program",
         )),
     };
     run.end(ended).await;
 }
 
-fn busy() -> Stop {
-    Stop::failed("too many searches are waiting: try again in a while")
+fn busy() -> SearchStop {
+    SearchStop::failed("too many searches are waiting: try again in a while")
 }
 
-impl Run {
+impl RunningSearch {
     /// Sends what an answer ends with.
-    async fn end(&self, ended: Result<Option<Stopped>, Stop>) {
+    async fn end(&self, ended: Result<Option<StopReason>, SearchStop>) {
         let last = match ended {
-            Ok(stopped) => Reply::End(self.summary(stopped)),
-            Err(Stop::Bound(stopped)) => Reply::End(self.summary(Some(stopped))),
-            Err(Stop::Failed(failure)) => Reply::Error(failure),
+            Ok(stopped) => SearchReply::End(self.summary(stopped)),
+            Err(SearchStop::Bound(stopped)) => SearchReply::End(self.summary(Some(stopped))),
+            Err(SearchStop::Failed(failure)) => SearchReply::Error(failure),
         };
         // Whoever has gone wants no end.
         let _ = self.send(last).await;

@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use inrush_store::query::text::Needle;
+use inrush_query::text::Needle;
 
 /// The name that SQL calls it by.
 pub(crate) const HAS: &str = "has";

@@ -1,17 +1,18 @@
 //! Search over the embedded store: SQL and the query language, bounded in memory and time.
 //!
 //! # What it guarantees
-//! * **It starves nobody.** Searches run on [`Options::threads`] threads of their own, at a lower
-//!   priority than ingestion, [`Options::searches_max`] at a time, within [`Options::memory_bytes`]
-//!   together and [`Options::time_max`] each. One that reaches a bound ends with what it has found
-//!   and says so, with its cost.
+//! * **It starves nobody.** Searches run on [`SearchOptions::threads`] threads of their own, at a
+//!   lower priority than ingestion, [`SearchOptions::searches_max`] at a time, within
+//!   [`SearchOptions::memory_bytes`] together and [`SearchOptions::time_max`] each. One that
+//!   reaches a bound ends with what it has found and says so, with its cost.
 //! * **It only reads.** No statement changes the store, or touches a file or a host: SQL is parsed
 //!   into a plan, and the plan is looked through before it runs (`session`).
-//! * **Whoever goes away is not searched for**: an [`Answer`] that is dropped ends its search.
-//! * **What does not yield ends too**: [`worker::Workers`] run each search in a process of its own,
-//!   which is killed at its bounds, whatever it does. An [`Engine`] alone bounds what yields.
-//! * A damaged file is set aside and named in [`End`](inrush_store::reply::End); the rest is
-//!   searched.
+//! * **Whoever goes away is not searched for**: a [`SearchAnswer`] that is dropped ends its
+//!   search.
+//! * **What does not yield ends too**: [`worker::WorkerPool`] runs each search in a process of its
+//!   own, which is killed at its bounds, whatever it does. An [`Engine`] alone bounds what yields.
+//! * A damaged file is set aside and named in
+//!   [`SearchSummary`](inrush_store::reply::SearchSummary); the rest is searched.
 //!
 //! # How a search runs
 //! What has `|` functions, or is sorted in an order of its own, goes through DataFusion, as SQL
@@ -44,9 +45,9 @@ mod turn;
 mod work;
 pub mod worker;
 
-pub use answer::Answer;
-pub use engine::{Engine, Options};
+pub use answer::SearchAnswer;
+pub use engine::{Engine, SearchOptions};
 pub use request::{BUCKETS_MAX, ROWS_MAX, SearchRequest};
-pub use scan::{Row, Scan, Scanned};
+pub use scan::{EventScan, ScanOutput, StoredEvent};
 pub use tail::tail;
-pub use worker::Workers;
+pub use worker::WorkerPool;

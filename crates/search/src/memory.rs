@@ -11,13 +11,13 @@ use datafusion::execution::memory_pool::{
 
 /// The part of a search in the pool of all.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct SearchMemoryPool {
     all: Arc<dyn MemoryPool>,
     held: AtomicUsize,
     peak: AtomicUsize,
 }
 
-impl Share {
+impl SearchMemoryPool {
     pub(crate) fn of(all: &Arc<dyn MemoryPool>) -> Arc<Self> {
         Arc::new(Self {
             all: Arc::clone(all),
@@ -37,7 +37,7 @@ impl Share {
     }
 }
 
-impl MemoryPool for Share {
+impl MemoryPool for SearchMemoryPool {
     fn name(&self) -> &str {
         "search"
     }
@@ -75,7 +75,7 @@ impl MemoryPool for Share {
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for SearchMemoryPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "search({} bytes held)", self.reserved())
     }

@@ -34,7 +34,7 @@ pub struct SearchRequest {
     pub buckets: u32,
     /// True if the fields of the found events are summed up.
     pub fields: bool,
-    /// Less time than [`Options::time_max`](crate::Options).
+    /// Less time than [`SearchOptions::time_max`](crate::SearchOptions).
     pub time_max: Option<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl SearchRequest {
 
 /// The range of time that an answer speaks of, and the width of its bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct HistogramSpan {
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
     /// 0 for no bars.
@@ -63,7 +63,7 @@ pub(crate) struct Span {
     pub(crate) buckets: usize,
 }
 
-impl Span {
+impl HistogramSpan {
     /// Span of a request. The first and the last event of the store bound it where the request does
     /// not. One sender's clock that is far ahead does not stretch the bars for all. Events later
     /// than `now_ns` by more than [`AHEAD_MAX_NS`] are in the last bar.
@@ -146,8 +146,8 @@ fn bounds(snapshot: &Snapshot) -> (i64, i64) {
 mod tests {
     use super::*;
 
-    fn span(from_ms: i64, to_ms: i64, buckets: u64) -> Span {
-        let mut span = Span {
+    fn span(from_ms: i64, to_ms: i64, buckets: u64) -> HistogramSpan {
+        let mut span = HistogramSpan {
             from_ms,
             to_ms,
             bucket_ms: 0,

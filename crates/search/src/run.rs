@@ -7,37 +7,41 @@ use std::time::Instant;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::prelude::SessionContext;
 use inrush_event::Timestamp;
-use inrush_store::query::Query;
-use inrush_store::query::ast::Stage;
-use inrush_store::query::sql::{self, Range};
-use inrush_store::reply::{Cost, End, Plan, Reply, Stopped};
+use inrush_query::Query;
+use inrush_query::ast::QueryStage;
+use inrush_query::sql::{self, QueryRange};
+use inrush_store::reply::{SearchCost, SearchPlan, SearchReply, SearchSummary, StopReason};
 use inrush_store::snapshot::Snapshot;
 
-use crate::answer::Replies;
-use crate::engine::Bounds;
-use crate::memory::Share;
-use crate::request::{ROWS_MAX, SearchRequest, Span};
+use crate::answer::ReplySender;
+use crate::engine::SearchResources;
+use crate::memory::SearchMemoryPool;
+use crate::request::{HistogramSpan, ROWS_MAX, SearchRequest};
 use crate::session::session;
-use crate::statement::Rows;
-use crate::stop::Stop;
-use crate::table::Scans;
+use crate::statement::RowKind;
+use crate::stop::SearchStop;
+use crate::table::StatementScans;
 
 /// A search that runs.
 #[derive(Debug)]
-pub(crate) struct Run {
-    pub(crate) bounds: Arc<Bounds>,
+pub(crate) struct RunningSearch {
+    pub(crate) bounds: Arc<SearchResources>,
     pub(crate) snapshot: Snapshot,
-    pub(crate) scans: Arc<Scans>,
-    replies: Replies,
-    memory: Arc<Share>,
+    pub(crate) scans: Arc<StatementScans>,
+    replies: ReplySender,
+    memory: Arc<SearchMemoryPool>,
     began: Instant,
     matched: AtomicU64,
 }
 
-impl Run {
-    pub(crate) fn new(bounds: Arc<Bounds>, snapshot: Snapshot, replies: Replies) -> Self {
+impl RunningSearch {
+    pub(crate) fn new(
+        bounds: Arc<SearchResources>,
+        snapshot: Snapshot,
+        replies: ReplySender,
+    ) -> Self {
         Self {
-            memory: Share::of(&bounds.memory),
+            memory: SearchMemoryPool::of(&bounds.memory),
             bounds,
             snapshot,
             scans: Arc::default(),
@@ -47,9 +51,9 @@ impl Run {
         }
     }
 
-    pub(crate) async fn send(&self, reply: Reply) -> Result<(), Stop> {
+    pub(crate) async fn send(&self, reply: SearchReply) -> Result<(), SearchStop> {
         let sent = self.replies.send(reply).await;
-        sent.map_err(|_| Stop::Bound(Stopped::Cancelled))
+        sent.map_err(|_| SearchStop::Bound(StopReason::Cancelled))
     }
 
     /// Waits until nobody listens any more.
@@ -70,7 +74,7 @@ impl Run {
         Arc::clone(&self.memory) as Arc<dyn MemoryPool>
     }
 
-    pub(crate) fn session(&self) -> Result<SessionContext, Stop> {
+    pub(crate) fn session(&self) -> Result<SessionContext, SearchStop> {
         let context = session(
             &self.snapshot,
             &self.bounds.footers,
@@ -82,14 +86,14 @@ impl Run {
     }
 
     /// Last object of an answer: events found, cost, and files set aside.
-    pub(crate) fn summary(&self, stopped: Option<Stopped>) -> End {
+    pub(crate) fn summary(&self, stopped: Option<StopReason>) -> SearchSummary {
         let progress = self.scans.progress();
         let elapsed = self.began.elapsed().as_millis();
-        End {
+        SearchSummary {
             matched: self.matched_so_far(),
             elapsed_ms: u64::try_from(elapsed).unwrap_or(u64::MAX),
             stopped,
-            cost: Cost {
+            cost: SearchCost {
                 events_scanned: progress.events_scanned,
                 bytes_scanned: progress.bytes_scanned,
                 memory_bytes: self.memory.peak(),
@@ -103,53 +107,56 @@ impl Run {
         &self,
         query: &Query,
         request: &SearchRequest,
-    ) -> Result<Option<Stopped>, Stop> {
+    ) -> Result<Option<StopReason>, SearchStop> {
         let limit = request.limit.min(ROWS_MAX);
-        let range = Range {
+        let range = QueryRange {
             from_ns: request.from_ns,
             to_ns: request.to_ns,
             limit,
         };
         let translation = sql::translate(query, &range);
-        let span = Span::of(request, &self.snapshot, Timestamp::now().0);
-        self.send(Reply::Plan(Plan {
+        let span = HistogramSpan::of(request, &self.snapshot, Timestamp::now().0);
+        self.send(SearchReply::Plan(SearchPlan {
             sql: translation.sql,
             from_ms: span.from_ms,
             to_ms: span.to_ms,
             bucket_ms: span.bucket_ms,
         }))
         .await?;
-        let sorted = query.stages.iter().any(|s| matches!(s, Stage::Sort(_)));
+        let sorted = query
+            .stages
+            .iter()
+            .any(|s| matches!(s, QueryStage::Sort(_)));
         if !translation.is_table && !sorted {
             let limit = limit.min(head(query).unwrap_or(u64::MAX));
             let more = self.event_search(query, request, span, limit).await?;
-            return Ok((more && limit == request.limit).then_some(Stopped::Limit));
+            return Ok((more && limit == request.limit).then_some(StopReason::Limit));
         }
         // One row more than is shown says whether there is more.
-        let wider = Range {
+        let wider = QueryRange {
             limit: limit + 1,
             ..range
         };
         let sql = sql::translate(query, &wider).sql;
         let (rows, more) = if translation.is_table {
-            self.result(&sql, Rows::Table, limit).await?
+            self.result(&sql, RowKind::Table, limit).await?
         } else {
             let sql = with_names(&sql);
-            self.result(&sql, Rows::Events, limit).await?
+            self.result(&sql, RowKind::Events, limit).await?
         };
         if request.buckets > 0 || request.fields && !translation.is_table {
             self.event_search(query, request, span, 0).await?;
         } else {
             self.matched(rows);
         }
-        Ok(more.then_some(Stopped::Limit))
+        Ok(more.then_some(StopReason::Limit))
     }
 }
 
 /// The rows that a query itself asks for at most.
 fn head(query: &Query) -> Option<u64> {
     query.stages.iter().find_map(|stage| match stage {
-        Stage::Head(rows) => Some(u64::from(*rows)),
+        QueryStage::Head(rows) => Some(u64::from(*rows)),
         _ => None,
     })
 }

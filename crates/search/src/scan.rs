@@ -9,27 +9,29 @@ use std::sync::Arc;
 use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::array::types::TimestampNanosecondType;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
-use inrush_store::query::sql::{self, Range};
-use inrush_store::query::{self, Query};
-use inrush_store::read::{Columns, Fault, Piece, Selection, Wanted, candidates};
-use inrush_store::reply::{Failure, SetAside};
+use inrush_query::sql::{self, QueryRange};
+use inrush_query::{self as query, Query};
+use inrush_store::read::{
+    ColumnProjection, PruningFilter, ReadError, SearchPiece, Selection, candidates,
+};
+use inrush_store::reply::{SearchError, SetAside};
 use inrush_store::schema::{FIELDS, RAW_BASE64, TLS_CLIENT};
 use inrush_store::snapshot::{DataFile, Snapshot};
 use tokio::sync::mpsc;
 
-use crate::answer::Answer;
+use crate::answer::SearchAnswer;
 use crate::engine::Engine;
-use crate::event_search::condition::Condition;
-use crate::event_search::look::{Lost, look};
-use crate::run::Run;
-use crate::stop::Stop;
-use crate::turn::Turn;
-use crate::work::Work;
+use crate::event_search::condition::StagedFilter;
+use crate::event_search::look::{PieceError, look};
+use crate::run::RunningSearch;
+use crate::stop::SearchStop;
+use crate::turn::TimeSlice;
+use crate::work::PieceQueue;
 
 /// Batches of rows that were read and not yet taken.
 const WAITING_MAX: usize = 2;
 
-/// The columns that are read, in the order of [`Row`].
+/// The columns that are read, in the order of [`StoredEvent`].
 const COLUMNS: [&str; 13] = [
     "time",
     "received",
@@ -48,7 +50,7 @@ const COLUMNS: [&str; 13] = [
 
 /// An event as it is kept. What it does not have is empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Row {
+pub struct StoredEvent {
     /// Its own time, in nanoseconds since 1970.
     pub time_ns: i64,
     /// Time of receipt, in nanoseconds since 1970.
@@ -81,9 +83,9 @@ pub struct Row {
 
 /// Item of a scan: events, a file that is done or missing, or an early end.
 #[derive(Debug)]
-pub enum Scanned {
+pub enum ScanOutput {
     /// Some events.
-    Rows(Vec<Row>),
+    Rows(Vec<StoredEvent>),
     /// A file is done with: how many are, and of how many.
     File(u64, u64),
     /// A file could not be read, or is gone: what it had left is missing.
@@ -94,19 +96,19 @@ pub enum Scanned {
 
 /// A scan that runs; dropped, it ends.
 #[derive(Debug)]
-pub struct Scan(mpsc::Receiver<Scanned>);
+pub struct EventScan(mpsc::Receiver<ScanOutput>);
 
-impl Iterator for Scan {
-    type Item = Scanned;
+impl Iterator for EventScan {
+    type Item = ScanOutput;
 
-    fn next(&mut self) -> Option<Scanned> {
+    fn next(&mut self) -> Option<ScanOutput> {
         self.0.blocking_recv()
     }
 }
 
 impl Engine {
     /// Reads every event of `snapshot` that meets `question` and is of `from_ns` to before `to_ns`,
-    /// in nanoseconds since 1970. Not for asynchronous callers: [`Scan`] blocks.
+    /// in nanoseconds since 1970. Not for asynchronous callers: [`EventScan`] blocks.
     ///
     /// # Errors
     /// The query cannot be read, or has functions.
@@ -116,100 +118,100 @@ impl Engine {
         question: &str,
         from_ns: i64,
         to_ns: i64,
-    ) -> Result<Scan, Failure> {
+    ) -> Result<EventScan, SearchError> {
         let query = query::parse(question)?;
         if !query.stages.is_empty() {
             let message = "events are wanted, not a table: leave out what follows |";
-            return Err(Failure {
+            return Err(SearchError {
                 message: message.to_owned(),
-                ..Failure::default()
+                ..SearchError::default()
             });
         }
-        let range = Range {
+        let range = QueryRange {
             from_ns,
             to_ns,
             limit: u64::MAX,
         };
-        let (replies, _nobody) = Answer::new();
-        let run = Run::new(self.bounds(), snapshot, replies);
+        let (replies, _nobody) = SearchAnswer::new();
+        let run = RunningSearch::new(self.bounds(), snapshot, replies);
         let (out, rows) = mpsc::channel(WAITING_MAX);
         self.spawn(async move {
-            let scanned = Scanning::new(&run, &query, &range, &out);
+            let scanned = RunningScan::new(&run, &query, &range, &out);
             let ended = match scanned {
                 Ok(scanning) => scanning.go().await,
                 Err(stop) => Err(stop),
             };
-            if let Err(Stop::Failed(failure)) = ended {
+            if let Err(SearchStop::Failed(failure)) = ended {
                 // Whoever has gone wants no end.
-                let _ = out.send(Scanned::Failed(failure.message)).await;
+                let _ = out.send(ScanOutput::Failed(failure.message)).await;
             }
         });
-        Ok(Scan(rows))
+        Ok(EventScan(rows))
     }
 }
 
-struct Scanning<'a> {
-    work: Arc<Work>,
-    condition: Condition,
-    columns: Columns,
+struct RunningScan<'a> {
+    work: Arc<PieceQueue>,
+    condition: StagedFilter,
+    columns: ColumnProjection,
     files: Vec<Arc<DataFile>>,
-    tail: Vec<Piece>,
-    out: &'a mpsc::Sender<Scanned>,
+    tail: Vec<SearchPiece>,
+    out: &'a mpsc::Sender<ScanOutput>,
 }
 
-impl<'a> Scanning<'a> {
+impl<'a> RunningScan<'a> {
     fn new(
-        run: &Run,
+        run: &RunningSearch,
         query: &Query,
-        range: &Range,
-        out: &'a mpsc::Sender<Scanned>,
-    ) -> Result<Self, Stop> {
-        let timeless = Range {
+        range: &QueryRange,
+        out: &'a mpsc::Sender<ScanOutput>,
+    ) -> Result<Self, SearchStop> {
+        let timeless = QueryRange {
             from_ns: i64::MIN,
             to_ns: i64::MAX,
             ..*range
         };
         let translation = sql::translate(query, &timeless);
-        let wanted = Wanted::of(&translation, range);
+        let wanted = PruningFilter::of(&translation, range);
         let (mut files, tail) = candidates(&run.snapshot, &wanted);
         files.sort_by_key(|file| (file.entry.from_ns, file.entry.to_ns));
         Ok(Self {
-            condition: Condition::new(&run.session()?, &translation.predicate)?,
-            work: Work::new(&run.snapshot, wanted, &run.bounds.footers),
-            columns: Columns::named(COLUMNS),
+            condition: StagedFilter::new(&run.session()?, &translation.predicate)?,
+            work: PieceQueue::new(&run.snapshot, wanted, &run.bounds.footers),
+            columns: ColumnProjection::named(COLUMNS),
             files,
             tail,
             out,
         })
     }
 
-    async fn go(&self) -> Result<(), Stop> {
+    async fn go(&self) -> Result<(), SearchStop> {
         let total = self.files.len() as u64;
         for (done, file) in (1..).zip(&self.files) {
             match self.file(file).await {
                 Ok(()) => {}
-                Err(Lost::Fault(Fault::Damaged(reason))) => {
+                Err(PieceError::Fault(ReadError::Damaged(reason))) => {
                     file.set_bad();
                     let path = file.entry.path.clone();
-                    self.say(Scanned::Missing(SetAside { path, reason }))
+                    self.say(ScanOutput::Missing(SetAside { path, reason }))
                         .await?;
                 }
-                Err(Lost::Fault(fault)) => return Err(fault.into()),
-                Err(Lost::Stop(stop)) => return Err(stop),
+                Err(PieceError::Fault(fault)) => return Err(fault.into()),
+                Err(PieceError::Stop(stop)) => return Err(stop),
             }
-            self.say(Scanned::File(done, total)).await?;
+            self.say(ScanOutput::File(done, total)).await?;
         }
         for piece in &self.tail {
             match self.piece(piece).await {
                 Ok(()) => {}
-                Err(Lost::Fault(fault)) => return Err(fault.into()),
-                Err(Lost::Stop(stop)) => return Err(stop),
+                Err(PieceError::Fault(fault)) => return Err(fault.into()),
+                Err(PieceError::Stop(stop)) => return Err(stop),
             }
         }
         Ok(())
     }
 
-    async fn file(&self, file: &Arc<DataFile>) -> Result<(), Lost> {
+    async fn file(&self, file: &Arc<DataFile>) -> Result<(), PieceError> {
         let mut pieces = self.work.files.pieces(file, &self.work.wanted).await?;
         pieces.sort_by_key(|piece| piece.from_ns);
         for piece in &pieces {
@@ -218,8 +220,8 @@ impl<'a> Scanning<'a> {
         Ok(())
     }
 
-    async fn piece(&self, piece: &Piece) -> Result<(), Lost> {
-        let mut turn = Turn::new();
+    async fn piece(&self, piece: &SearchPiece) -> Result<(), PieceError> {
+        let mut turn = TimeSlice::new();
         let found = look(&self.work, &self.condition, piece, false, true, &mut turn).await?;
         if found.rows.is_empty() {
             return Ok(());
@@ -229,15 +231,17 @@ impl<'a> Scanning<'a> {
         let mut batches = files.read(piece, &self.columns, Some(&selection)).await?;
         while let Some(batch) = batches.next().await {
             let rows = rows_of(&batch?);
-            self.say(Scanned::Rows(rows)).await.map_err(Lost::Stop)?;
+            self.say(ScanOutput::Rows(rows))
+                .await
+                .map_err(PieceError::Stop)?;
             turn.end_if_due().await;
         }
         Ok(())
     }
 
-    async fn say(&self, what: Scanned) -> Result<(), Stop> {
+    async fn say(&self, what: ScanOutput) -> Result<(), SearchStop> {
         let said = self.out.send(what).await;
-        said.map_err(|_| Stop::Bound(inrush_store::reply::Stopped::Cancelled))
+        said.map_err(|_| SearchStop::Bound(inrush_store::reply::StopReason::Cancelled))
     }
 }
 
@@ -255,7 +259,7 @@ fn entry(column: &ArrayRef, key: &str, row: usize) -> String {
     found.unwrap_or_default()
 }
 
-fn rows_of(batch: &RecordBatch) -> Vec<Row> {
+fn rows_of(batch: &RecordBatch) -> Vec<StoredEvent> {
     let text = |at: usize, row: usize| {
         let column = batch.column(at);
         let texts = column.as_string_view_opt().filter(|_| column.is_valid(row));
@@ -267,7 +271,7 @@ fn rows_of(batch: &RecordBatch) -> Vec<Row> {
             .as_primitive_opt::<TimestampNanosecondType>();
         times.map_or(0, |times| times.value(row))
     };
-    let row = |row| Row {
+    let row = |row| StoredEvent {
         time_ns: time(0, row),
         received_ns: time(1, row),
         host: text(2, row),

@@ -8,11 +8,11 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
-use inrush_store::read::{BATCH_ROWS, Footers};
+use inrush_store::read::{BATCH_ROWS, FooterCache};
 use inrush_store::snapshot::Snapshot;
 
 use crate::has::has;
-use crate::table::{CountByText, Events, Scans};
+use crate::table::{CountByText, EventsTable, StatementScans};
 
 /// The table's name.
 pub(crate) const EVENTS: &str = "events";
@@ -35,8 +35,8 @@ const UNBOUNDED: [&str; 9] = [
 /// A session over the snapshot, in which nothing but its events can be read.
 pub(crate) fn session(
     snapshot: &Snapshot,
-    footers: &Arc<Footers>,
-    scans: &Arc<Scans>,
+    footers: &Arc<FooterCache>,
+    scans: &Arc<StatementScans>,
     memory: Arc<dyn MemoryPool>,
     threads: usize,
 ) -> Result<SessionContext> {
@@ -66,7 +66,7 @@ pub(crate) fn session(
         context.deregister_udtf(name);
     }
     context.register_udf(has());
-    let events = Events::new(snapshot.clone(), Arc::clone(footers), Arc::clone(scans));
+    let events = EventsTable::new(snapshot.clone(), Arc::clone(footers), Arc::clone(scans));
     context.register_table(EVENTS, Arc::new(events))?;
     Ok(context)
 }

@@ -5,38 +5,38 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use inrush_store::reply::{Event, Reply, events};
+use inrush_store::reply::{SearchHit, SearchReply, events};
 
 use crate::cells::{rows_of, table_of};
-use crate::run::Run;
+use crate::run::RunningSearch;
 use crate::session::read_only;
-use crate::stop::Stop;
+use crate::stop::SearchStop;
 
 /// Interval between two progress reports to the asker.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
 /// Kind of a result's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub(crate) enum RowKind {
     /// Rows of a table.
     Table,
     /// Events, in an order of their own.
     Events,
 }
 
-impl Run {
+impl RunningSearch {
     /// Runs a statement and sends its result, `limit` rows at most. Says how many those were, and
     /// whether there were more.
     pub(crate) async fn result(
         &self,
         sql: &str,
-        rows: Rows,
+        rows: RowKind,
         limit: u64,
-    ) -> Result<(u64, bool), Stop> {
+    ) -> Result<(u64, bool), SearchStop> {
         let frame = self.session()?.sql_with_options(sql, read_only()).await?;
-        if rows == Rows::Table {
+        if rows == RowKind::Table {
             let table = table_of(frame.schema().as_arrow());
-            self.send(Reply::Table(table)).await?;
+            self.send(SearchReply::Table(table)).await?;
         }
         let mut batches = frame.execute_stream().await?;
         let mut left = limit;
@@ -58,20 +58,20 @@ impl Run {
     async fn next(
         &self,
         batches: &mut SendableRecordBatchStream,
-    ) -> Result<Option<RecordBatch>, Stop> {
+    ) -> Result<Option<RecordBatch>, SearchStop> {
         loop {
             match tokio::time::timeout(PROGRESS_EVERY, batches.next()).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(batch)) => return Ok(Some(batch?)),
                 Err(_) => {
                     let progress = self.scans.progress();
-                    self.send(Reply::Progress(progress)).await?;
+                    self.send(SearchReply::Progress(progress)).await?;
                 }
             }
         }
     }
 
-    async fn has_more(&self, batches: &mut SendableRecordBatchStream) -> Result<bool, Stop> {
+    async fn has_more(&self, batches: &mut SendableRecordBatchStream) -> Result<bool, SearchStop> {
         while let Some(batch) = self.next(batches).await? {
             if batch.num_rows() > 0 {
                 return Ok(true);
@@ -80,17 +80,17 @@ impl Run {
         Ok(false)
     }
 
-    async fn show(&self, batch: &RecordBatch, rows: Rows) -> Result<(), Stop> {
+    async fn show(&self, batch: &RecordBatch, rows: RowKind) -> Result<(), SearchStop> {
         match rows {
-            Rows::Table => {
+            RowKind::Table => {
                 for row in rows_of(batch)? {
-                    self.send(Reply::Row(row)).await?;
+                    self.send(SearchReply::Row(row)).await?;
                 }
             }
-            Rows::Events => {
-                let found: Vec<Event> = events(batch).collect();
+            RowKind::Events => {
+                let found: Vec<SearchHit> = events(batch).collect();
                 for event in found {
-                    self.send(Reply::Event(Box::new(event))).await?;
+                    self.send(SearchReply::Event(Box::new(event))).await?;
                 }
             }
         }

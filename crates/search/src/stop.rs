@@ -1,31 +1,31 @@
 //! Reasons for a search to stop before its end.
 
 use datafusion::error::DataFusionError;
-use inrush_store::read::Fault;
-use inrush_store::reply::{Failure, Stopped};
+use inrush_store::read::ReadError;
+use inrush_store::reply::{SearchError, StopReason};
 
 /// Reason for a search to stop before its end.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum SearchStop {
     /// A bound was reached, or nobody listens.
-    Bound(Stopped),
+    Bound(StopReason),
     /// It cannot be answered.
-    Failed(Failure),
+    Failed(SearchError),
 }
 
-impl Stop {
+impl SearchStop {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self::Failed(Failure {
+        Self::Failed(SearchError {
             message: message.into(),
-            ..Failure::default()
+            ..SearchError::default()
         })
     }
 }
 
-impl From<DataFusionError> for Stop {
+impl From<DataFusionError> for SearchStop {
     fn from(error: DataFusionError) -> Self {
         if let DataFusionError::ResourcesExhausted(_) = error.find_root() {
-            return Self::Bound(Stopped::Memory);
+            return Self::Bound(StopReason::Memory);
         }
         // What follows the first line is DataFusion's own backtrace, or a request to report it.
         let message = error.strip_backtrace();
@@ -68,8 +68,8 @@ fn in_our_words(message: &str) -> String {
     )
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
+impl From<ReadError> for SearchStop {
+    fn from(fault: ReadError) -> Self {
         Self::failed(fault.to_string())
     }
 }

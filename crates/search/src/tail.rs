@@ -4,13 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use inrush_store::query;
-use inrush_store::reply::{End, Failure, Progress, Reply};
+use inrush_query as query;
+use inrush_store::reply::{SearchError, SearchProgress, SearchReply, SearchSummary};
 use inrush_store::snapshot::Snapshot;
 use inrush_store::{Follower, Store};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::answer::{Answer, Replies};
+use crate::answer::{ReplySender, SearchAnswer};
 use crate::engine::Engine;
 use crate::request::SearchRequest;
 
@@ -21,25 +21,29 @@ const QUIET_MAX: Duration = Duration::from_secs(1);
 const AT_ONCE: u64 = 500;
 
 /// One who follows.
-struct Tail {
+struct TailSearch {
     engine: Arc<Engine>,
     store: Arc<Store>,
     follower: Arc<Follower>,
     query: String,
-    replies: Replies,
+    replies: ReplySender,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Every event from now on that meets a query, the oldest first. An [`Reply::End`] says how many
-/// were left out, because too many came at once or its reader was too slow.
+/// Every event from now on that meets a query, the oldest first. An [`SearchReply::End`] says how
+/// many were left out, because too many came at once or its reader was too slow.
 ///
 /// # Errors
 /// The query cannot be read or has functions; too many follow already; or there are no threads.
-pub fn tail(engine: &Arc<Engine>, store: &Arc<Store>, query: &str) -> Result<Answer, Failure> {
+pub fn tail(
+    engine: &Arc<Engine>,
+    store: &Arc<Store>,
+    query: &str,
+) -> Result<SearchAnswer, SearchError> {
     let parsed = query::parse(query)?;
-    let message = |text: &str| Failure {
+    let message = |text: &str| SearchError {
         message: text.to_owned(),
-        ..Failure::default()
+        ..SearchError::default()
     };
     if !parsed.stages.is_empty() {
         return Err(message(
@@ -49,8 +53,8 @@ pub fn tail(engine: &Arc<Engine>, store: &Arc<Store>, query: &str) -> Result<Ans
     let permit = engine
         .follower()
         .ok_or_else(|| message("too many follow already"))?;
-    let (replies, answer) = Answer::new();
-    let tail = Tail {
+    let (replies, answer) = SearchAnswer::new();
+    let tail = TailSearch {
         engine: Arc::clone(engine),
         store: Arc::clone(store),
         follower: store.follow(),
@@ -65,7 +69,7 @@ pub fn tail(engine: &Arc<Engine>, store: &Arc<Store>, query: &str) -> Result<Ans
     Ok(answer)
 }
 
-impl Tail {
+impl TailSearch {
     fn run(self) {
         while self.step().is_some() {}
     }
@@ -74,7 +78,7 @@ impl Tail {
     fn step(&self) -> Option<()> {
         let (chunks, mut left_out) = self.follower.next(QUIET_MAX);
         if chunks.is_empty() && left_out == 0 {
-            return self.say(Reply::Progress(Progress::default()));
+            return self.say(SearchReply::Progress(SearchProgress::default()));
         }
         let snapshot = Snapshot {
             storage: self.store.home().storage(),
@@ -93,27 +97,27 @@ impl Tail {
         let mut events = Vec::new();
         while let Some(reply) = answer.next_blocking() {
             match reply {
-                Reply::Event(event) => events.push(event),
-                Reply::End(end) => {
+                SearchReply::Event(event) => events.push(event),
+                SearchReply::End(end) => {
                     left_out += end.matched.saturating_sub(events.len() as u64);
                 }
-                Reply::Error(failure) => return self.say(Reply::Error(failure)),
+                SearchReply::Error(failure) => return self.say(SearchReply::Error(failure)),
                 _ => {}
             }
         }
         for event in events.into_iter().rev() {
-            self.say(Reply::Event(event))?;
+            self.say(SearchReply::Event(event))?;
         }
         if left_out > 0 {
-            self.say(Reply::End(End {
+            self.say(SearchReply::End(SearchSummary {
                 matched: left_out,
-                ..End::default()
+                ..SearchSummary::default()
             }))?;
         }
         Some(())
     }
 
-    fn say(&self, reply: Reply) -> Option<()> {
+    fn say(&self, reply: SearchReply) -> Option<()> {
         self.replies.blocking_send(reply).ok()
     }
 }

@@ -9,11 +9,11 @@ const TURN: Duration = Duration::from_millis(5);
 
 /// The turn of a part of a search.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TimeSlice {
     since: Instant,
 }
 
-impl Turn {
+impl TimeSlice {
     /// It begins now.
     pub(crate) fn new() -> Self {
         Self {

@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use inrush_store::read::{Fault, Files, Footers, Meter, Piece, Wanted, candidates};
-use inrush_store::reply::{Progress, SetAside};
+use inrush_store::read::{
+    DataFileReader, FooterCache, PruningFilter, ReadError, ReadMeter, SearchPiece, candidates,
+};
+use inrush_store::reply::{SearchProgress, SetAside};
 use inrush_store::snapshot::{DataFile, Snapshot};
 use tokio::sync::Notify;
 
@@ -18,12 +20,12 @@ const NAMED_MAX: usize = 20;
 
 /// Files and pieces of a search that are left, shared by its threads.
 #[derive(Debug)]
-pub(crate) struct Work {
-    pub(crate) files: Files,
-    pub(crate) wanted: Wanted,
-    pub(crate) meter: Arc<Meter>,
+pub(crate) struct PieceQueue {
+    pub(crate) files: DataFileReader,
+    pub(crate) wanted: PruningFilter,
+    pub(crate) meter: Arc<ReadMeter>,
     /// Taken for a moment, never while something is read.
-    state: Mutex<State>,
+    state: Mutex<PieceQueueState>,
     /// Something was put in, or nothing is left.
     changed: Notify,
     files_total: u64,
@@ -32,8 +34,8 @@ pub(crate) struct Work {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    todo: BinaryHeap<Todo>,
+struct PieceQueueState {
+    todo: BinaryHeap<QueuedWork>,
     /// Latest time of each file or piece that was taken and is not finished, by its number.
     running: BTreeMap<u64, i64>,
     /// Of these, the files that are being opened.
@@ -41,14 +43,14 @@ struct State {
     taken: u64,
 }
 
-impl State {
+impl PieceQueueState {
     /// The newest, files that cannot be read passed over.
-    fn pop(&mut self) -> Option<Todo> {
+    fn pop(&mut self) -> Option<QueuedWork> {
         loop {
             let todo = self.todo.pop()?;
             let file = match &todo.what {
-                What::File(file) => Some(file),
-                What::Piece(piece, _) => piece.file(),
+                WorkItem::File(file) => Some(file),
+                WorkItem::Piece(piece, _) => piece.file(),
             };
             if file.is_none_or(|file| !file.is_bad()) {
                 return Some(todo);
@@ -58,15 +60,15 @@ impl State {
 }
 
 #[derive(Debug)]
-struct Todo {
+struct QueuedWork {
     to_ns: i64,
-    what: What,
+    what: WorkItem,
 }
 
 #[derive(Debug)]
-enum What {
+enum WorkItem {
     File(Arc<DataFile>),
-    Piece(Piece, Option<Arc<Ticket>>),
+    Piece(SearchPiece, Option<Arc<Ticket>>),
 }
 
 /// Counts a file as done when the last of its pieces is.
@@ -79,21 +81,21 @@ impl Drop for Ticket {
     }
 }
 
-impl PartialEq for Todo {
+impl PartialEq for QueuedWork {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Todo {}
+impl Eq for QueuedWork {}
 
-impl PartialOrd for Todo {
+impl PartialOrd for QueuedWork {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Todo {
+impl Ord for QueuedWork {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.to_ns.cmp(&other.to_ns)
     }
@@ -101,29 +103,33 @@ impl Ord for Todo {
 
 /// A piece to search.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct PieceJob {
     pub(crate) number: u64,
-    pub(crate) piece: Piece,
+    pub(crate) piece: SearchPiece,
     _ticket: Option<Arc<Ticket>>,
 }
 
-impl Work {
-    pub(crate) fn new(snapshot: &Snapshot, wanted: Wanted, footers: &Arc<Footers>) -> Arc<Self> {
-        let meter = Arc::new(Meter::default());
-        let files = Files::of(snapshot, Arc::clone(footers), Arc::clone(&meter));
+impl PieceQueue {
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        wanted: PruningFilter,
+        footers: &Arc<FooterCache>,
+    ) -> Arc<Self> {
+        let meter = Arc::new(ReadMeter::default());
+        let files = DataFileReader::of(snapshot, Arc::clone(footers), Arc::clone(&meter));
         let (found, tail) = candidates(snapshot, &wanted);
         let files_total = found.len() as u64;
-        let found = found.into_iter().map(|file| Todo {
+        let found = found.into_iter().map(|file| QueuedWork {
             to_ns: file.entry.to_ns,
-            what: What::File(file),
+            what: WorkItem::File(file),
         });
-        let tail = tail.into_iter().map(|piece| Todo {
+        let tail = tail.into_iter().map(|piece| QueuedWork {
             to_ns: piece.to_ns,
-            what: What::Piece(piece, None),
+            what: WorkItem::Piece(piece, None),
         });
-        let state = State {
+        let state = PieceQueueState {
             todo: found.chain(tail).collect(),
-            ..State::default()
+            ..PieceQueueState::default()
         };
         Arc::new(Self {
             files,
@@ -137,43 +143,43 @@ impl Work {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PieceQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest piece that nobody has; none when all are given away.
-    pub(crate) async fn next(&self) -> Result<Option<Job>, Fault> {
+    pub(crate) async fn next(&self) -> Result<Option<PieceJob>, ReadError> {
         loop {
             let changed = self.changed.notified();
             let mut changed = std::pin::pin!(changed);
             // From here on a change is seen, or one between the look and the wait would be missed.
             changed.as_mut().enable();
             match self.take() {
-                Taken::Piece(job) => return Ok(Some(job)),
-                Taken::File(number, file) => self.open(number, &file).await?,
-                Taken::Nothing => return Ok(None),
-                Taken::Wait => changed.await,
+                NextWork::Piece(job) => return Ok(Some(job)),
+                NextWork::File(number, file) => self.open(number, &file).await?,
+                NextWork::Nothing => return Ok(None),
+                NextWork::Wait => changed.await,
             }
         }
     }
 
-    fn take(&self) -> Taken {
+    fn take(&self) -> NextWork {
         let mut state = self.state();
         let Some(todo) = state.pop() else {
             return match state.opening {
-                0 => Taken::Nothing,
-                _ => Taken::Wait,
+                0 => NextWork::Nothing,
+                _ => NextWork::Wait,
             };
         };
         state.taken += 1;
         let number = state.taken;
         state.running.insert(number, todo.to_ns);
         match todo.what {
-            What::File(file) => {
+            WorkItem::File(file) => {
                 state.opening += 1;
-                Taken::File(number, file)
+                NextWork::File(number, file)
             }
-            What::Piece(piece, ticket) => Taken::Piece(Job {
+            WorkItem::Piece(piece, ticket) => NextWork::Piece(PieceJob {
                 number,
                 piece,
                 _ticket: ticket,
@@ -182,12 +188,12 @@ impl Work {
     }
 
     /// Puts the pieces of a file in.
-    async fn open(&self, number: u64, file: &Arc<DataFile>) -> Result<(), Fault> {
+    async fn open(&self, number: u64, file: &Arc<DataFile>) -> Result<(), ReadError> {
         // However it ends, those who wait for the pieces must not wait for ever.
         let opening = Opening { work: self, number };
         let pieces = match self.files.pieces(file, &self.wanted).await {
             Ok(pieces) => pieces,
-            Err(Fault::Damaged(why)) => {
+            Err(ReadError::Damaged(why)) => {
                 self.set_aside(file, why);
                 Vec::new()
             }
@@ -195,10 +201,12 @@ impl Work {
         };
         let ticket = Arc::new(Ticket(Arc::clone(&self.files_done)));
         let mut state = self.state();
-        state.todo.extend(pieces.into_iter().map(|piece| Todo {
-            to_ns: piece.to_ns,
-            what: What::Piece(piece, Some(Arc::clone(&ticket))),
-        }));
+        state
+            .todo
+            .extend(pieces.into_iter().map(|piece| QueuedWork {
+                to_ns: piece.to_ns,
+                what: WorkItem::Piece(piece, Some(Arc::clone(&ticket))),
+            }));
         drop(state);
         drop(opening);
         Ok(())
@@ -243,8 +251,8 @@ impl Work {
         named.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn progress(&self) -> Progress {
-        Progress {
+    pub(crate) fn progress(&self) -> SearchProgress {
+        SearchProgress {
             files_done: self.files_done.load(Relaxed),
             files_total: self.files_total,
             events_scanned: self.meter.rows(),
@@ -253,8 +261,8 @@ impl Work {
     }
 }
 
-enum Taken {
-    Piece(Job),
+enum NextWork {
+    Piece(PieceJob),
     File(u64, Arc<DataFile>),
     Wait,
     Nothing,
@@ -262,7 +270,7 @@ enum Taken {
 
 /// A file that is being opened.
 struct Opening<'a> {
-    work: &'a Work,
+    work: &'a PieceQueue,
     number: u64,
 }
 

@@ -5,12 +5,12 @@
 #[path = "../../store/tests/support/disk.rs"]
 mod disk;
 #[allow(dead_code)]
-#[path = "../../store/tests/support/naive.rs"]
+#[path = "../../query/tests/support/naive.rs"]
 mod naive;
 
 use disk::{chunk, files, in_memory, settle};
-use inrush_search::{Engine, Options, Row, Scanned};
-use inrush_store::query::{self, Column};
+use inrush_query::{self as query, EventColumn};
+use inrush_search::{Engine, ScanOutput, SearchOptions, StoredEvent};
 use inrush_store::snapshot::Snapshot;
 use naive::{Cell as Value, Event};
 
@@ -22,12 +22,12 @@ fn lines(count: usize) -> Vec<(u64, Event)> {
         let time = at as i64 * SECOND;
         let text = |column, text: String| (column, Value::Text(text));
         let columns = [
-            (Column::Time, Value::Time(time)),
-            (Column::Received, Value::Time(time + 5)),
-            text(Column::Raw, format!("<34>1 fw{} denied {at}", at % 3)),
-            text(Column::Host, format!("fw{}", at % 3)),
-            text(Column::Sourcetype, "cisco:asa".to_owned()),
-            text(Column::Message, String::new()),
+            (EventColumn::Time, Value::Time(time)),
+            (EventColumn::Received, Value::Time(time + 5)),
+            text(EventColumn::Raw, format!("<34>1 fw{} denied {at}", at % 3)),
+            text(EventColumn::Host, format!("fw{}", at % 3)),
+            text(EventColumn::Sourcetype, "cisco:asa".to_owned()),
+            text(EventColumn::Message, String::new()),
         ];
         settle(Event {
             columns: columns.into_iter().collect(),
@@ -38,27 +38,32 @@ fn lines(count: usize) -> Vec<(u64, Event)> {
 }
 
 fn engine() -> Engine {
-    let options = Options {
+    let options = SearchOptions {
         threads: 2,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     Engine::start(&options).unwrap()
 }
 
 /// The rows, the files that were done with, and the places of those that could not be read.
-fn all(snapshot: &Snapshot, query: &str, from: i64, to: i64) -> (Vec<Row>, u64, Vec<String>) {
+fn all(
+    snapshot: &Snapshot,
+    query: &str,
+    from: i64,
+    to: i64,
+) -> (Vec<StoredEvent>, u64, Vec<String>) {
     let engine = engine();
     let scan = engine.scan(snapshot.clone(), query, from, to).unwrap();
     let (mut rows, mut done, mut missing) = (Vec::new(), 0, Vec::new());
     for scanned in scan {
         match scanned {
-            Scanned::Rows(some) => rows.extend(some),
-            Scanned::File(n, of) => {
+            ScanOutput::Rows(some) => rows.extend(some),
+            ScanOutput::File(n, of) => {
                 assert!(n <= of);
                 done = n;
             }
-            Scanned::Missing(aside) => missing.push(aside.path),
-            Scanned::Failed(why) => panic!("{why}"),
+            ScanOutput::Missing(aside) => missing.push(aside.path),
+            ScanOutput::Failed(why) => panic!("{why}"),
         }
     }
     (rows, done, missing)

@@ -4,21 +4,23 @@
 
 #[path = "../../store/tests/support/disk.rs"]
 mod disk;
-#[path = "../../store/tests/support/naive.rs"]
+#[path = "../../query/tests/support/naive.rs"]
 mod naive;
 #[allow(dead_code)]
-#[path = "../../store/tests/support/strategies.rs"]
+#[path = "../../query/tests/support/strategies.rs"]
 mod strategies;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use disk::{Written, chunk, files, in_memory, settle, time_of};
-use inrush_search::{Answer, Engine, Options, SearchRequest};
-use inrush_store::query;
-use inrush_store::query::Column;
-use inrush_store::query::sql::{self, Range};
-use inrush_store::reply::{Cell, End, Event as Shown, Failure, Fields, Reply, Stopped};
+use inrush_query as query;
+use inrush_query::EventColumn;
+use inrush_query::sql::{self, QueryRange};
+use inrush_search::{Engine, SearchAnswer, SearchOptions, SearchRequest};
+use inrush_store::reply::{
+    FieldFacets, SearchError, SearchHit as Shown, SearchReply, SearchSummary, StopReason, TableCell,
+};
 use inrush_store::snapshot::Snapshot;
 use naive::{Cell as Value, Event, meets};
 use proptest::collection::vec;
@@ -29,9 +31,9 @@ const GROUP_ROWS: usize = 8;
 const FILE_ROWS: usize = 20;
 
 fn engine() -> Engine {
-    let options = Options {
+    let options = SearchOptions {
         threads: 2,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     Engine::start(&options).unwrap()
 }
@@ -40,29 +42,29 @@ fn engine() -> Engine {
 #[derive(Debug, Default)]
 struct Found {
     events: Vec<Shown>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<TableCell>>,
     columns: Vec<String>,
     bars: Vec<u64>,
-    fields: Option<Fields>,
-    end: Option<End>,
-    failure: Option<Failure>,
+    fields: Option<FieldFacets>,
+    end: Option<SearchSummary>,
+    failure: Option<SearchError>,
 }
 
 impl Found {
-    fn of(mut answer: Answer) -> Self {
+    fn of(mut answer: SearchAnswer) -> Self {
         let mut found = Self::default();
         while let Some(reply) = answer.next_blocking() {
             match reply {
-                Reply::Event(event) => found.events.push(*event),
-                Reply::Row(row) => found.rows.push(row.values),
-                Reply::Table(table) => {
+                SearchReply::Event(event) => found.events.push(*event),
+                SearchReply::Row(row) => found.rows.push(row.values),
+                SearchReply::Table(table) => {
                     found.columns = table.columns.into_iter().map(|c| c.name).collect();
                 }
-                Reply::Histogram(histogram) => found.bars = histogram.counts,
-                Reply::Fields(fields) => found.fields = Some(fields),
-                Reply::End(end) => found.end = Some(end),
-                Reply::Error(failure) => found.failure = Some(failure),
-                Reply::Plan(_) | Reply::Progress(_) => {}
+                SearchReply::Histogram(histogram) => found.bars = histogram.counts,
+                SearchReply::Fields(fields) => found.fields = Some(fields),
+                SearchReply::End(end) => found.end = Some(end),
+                SearchReply::Error(failure) => found.failure = Some(failure),
+                SearchReply::Plan(_) | SearchReply::Progress(_) => {}
             }
         }
         found
@@ -73,7 +75,7 @@ impl Found {
         self.events.iter().map(|event| seq(&event.id)).collect()
     }
 
-    fn end(&self) -> &End {
+    fn end(&self) -> &SearchSummary {
         self.end.as_ref().unwrap_or_else(|| panic!("{self:?}"))
     }
 }
@@ -91,9 +93,9 @@ fn run_sql(engine: &Engine, snapshot: &Snapshot, statement: &str) -> Found {
     Found::of(engine.sql(snapshot.clone(), statement, 1000))
 }
 
-fn number(cell: &Cell) -> u64 {
+fn number(cell: &TableCell) -> u64 {
     match cell {
-        Cell::Unsigned(number) => *number,
+        TableCell::Unsigned(number) => *number,
         other => panic!("{other:?}"),
     }
 }
@@ -108,13 +110,13 @@ fn lines(count: usize) -> Vec<(u64, Event)> {
         let raw = format!("<34>1 fw{} Deny tcp src 10.0.0.{at} access denied", at % 3);
         let time = at as i64 * 1_000_000_000;
         let columns = [
-            (Column::Time, Value::Time(time)),
-            (Column::Received, Value::Time(time)),
-            (Column::Raw, Value::Text(raw)),
-            (Column::Host, Value::Text(format!("fw{}", at % 3))),
-            (Column::Sourcetype, Value::Text("cisco:asa".to_owned())),
-            (Column::Message, Value::Text(String::new())),
-            (Column::Severity, Value::Code((at % 8) as u8)),
+            (EventColumn::Time, Value::Time(time)),
+            (EventColumn::Received, Value::Time(time)),
+            (EventColumn::Raw, Value::Text(raw)),
+            (EventColumn::Host, Value::Text(format!("fw{}", at % 3))),
+            (EventColumn::Sourcetype, Value::Text("cisco:asa".to_owned())),
+            (EventColumn::Message, Value::Text(String::new())),
+            (EventColumn::Severity, Value::Code((at % 8) as u8)),
         ];
         Event {
             columns: columns.into_iter().collect(),
@@ -142,7 +144,7 @@ fn the_newest_come_first_and_the_rest_is_counted() {
     let found = search(&engine, &snapshot, request);
     assert_eq!(found.seqs(), [97, 94, 91, 88, 85, 82, 79]);
     assert_eq!(found.end().matched, 33);
-    assert_eq!(found.end().stopped, Some(Stopped::Limit));
+    assert_eq!(found.end().stopped, Some(StopReason::Limit));
     assert_eq!(found.bars.iter().sum::<u64>(), 33);
     let event = &found.events[0];
     assert_eq!(event.time_ns, "97000000000");
@@ -198,12 +200,12 @@ fn tables_come_with_their_histogram() {
     let snapshot = store_of(&lines(100));
     let found = ask(&engine, &snapshot, "denied | count by host");
     assert_eq!(found.columns, ["host", "count"]);
-    let rows: Vec<(Cell, u64)> = found
+    let rows: Vec<(TableCell, u64)> = found
         .rows
         .iter()
         .map(|row| (row[0].clone(), number(&row[1])))
         .collect();
-    let host = |name: &str| Cell::Text(name.to_owned());
+    let host = |name: &str| TableCell::Text(name.to_owned());
     assert_eq!(
         rows,
         [(host("fw0"), 34), (host("fw1"), 33), (host("fw2"), 33)]
@@ -224,10 +226,10 @@ fn every_function_of_the_language_is_one_that_the_engine_has() {
         .rows
         .first()
         .unwrap_or_else(|| panic!("{:?}", found.failure));
-    assert_eq!(row[0], Cell::Unsigned(100));
-    assert_eq!(row[1], Cell::Double(4950.0));
-    assert_eq!(row[9], Cell::Unsigned(100));
-    assert_eq!(row[10], Cell::Text("99000000000".to_owned()));
+    assert_eq!(row[0], TableCell::Unsigned(100));
+    assert_eq!(row[1], TableCell::Double(4950.0));
+    assert_eq!(row[9], TableCell::Unsigned(100));
+    assert_eq!(row[10], TableCell::Text("99000000000".to_owned()));
     for query in [
         "* | top 3 host",
         "* | count by 1m",
@@ -247,7 +249,7 @@ fn texts_are_counted_from_their_dictionaries() {
     let engine = engine();
     let mut lines = lines(300);
     for (_, event) in lines.iter_mut().step_by(7) {
-        event.columns.remove(&Column::Host);
+        event.columns.remove(&EventColumn::Host);
     }
     let snapshot = store_of(&lines);
     for condition in [
@@ -313,7 +315,7 @@ fn how_many_there_are_is_known_without_reading() {
     let engine = engine();
     let snapshot = store_of(&lines(100));
     let found = run_sql(&engine, &snapshot, "SELECT count(*) FROM events");
-    assert_eq!(found.rows, [[Cell::Unsigned(100)]]);
+    assert_eq!(found.rows, [[TableCell::Unsigned(100)]]);
     assert_eq!(found.end().cost.bytes_scanned, 0);
 }
 
@@ -370,49 +372,53 @@ fn a_statement_gives_so_many_rows_and_says_that_there_are_more() {
     let snapshot = store_of(&lines(100));
     let found = Found::of(engine.sql(snapshot.clone(), "SELECT seq FROM events", 10));
     assert_eq!(found.rows.len(), 10);
-    assert_eq!(found.end().stopped, Some(Stopped::Limit));
+    assert_eq!(found.end().stopped, Some(StopReason::Limit));
     let found = Found::of(engine.sql(snapshot, "SELECT seq FROM events", 100));
     assert_eq!((found.rows.len(), found.end().stopped), (100, None));
 }
 
 #[test]
 fn what_needs_too_much_memory_is_stopped_and_says_its_cost() {
-    let options = Options {
+    let options = SearchOptions {
         threads: 2,
         memory_bytes: 200_000,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let engine = Engine::start(&options).unwrap();
     let snapshot = store_of(&lines(2000));
     let statement = "SELECT raw, count(*) FROM events GROUP BY raw ORDER BY 2, 1";
     let found = run_sql(&engine, &snapshot, statement);
-    assert_eq!(found.end().stopped, Some(Stopped::Memory), "{found:?}");
+    assert_eq!(found.end().stopped, Some(StopReason::Memory), "{found:?}");
     let cost = found.end().cost;
     assert!(cost.memory_bytes > 0 && cost.events_scanned > 0, "{cost:?}");
     let found = run_sql(&engine, &snapshot, "SELECT count(*) FROM events");
-    assert_eq!(found.rows, [[Cell::Unsigned(2000)]], "memory is given back");
+    assert_eq!(
+        found.rows,
+        [[TableCell::Unsigned(2000)]],
+        "memory is given back"
+    );
 }
 
 #[test]
 fn what_takes_too_long_is_stopped() {
-    let options = Options {
+    let options = SearchOptions {
         threads: 2,
         time_max: Duration::from_millis(1),
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let engine = Engine::start(&options).unwrap();
     let snapshot = store_of(&lines(2000));
     let statement = "SELECT count(*) FROM events a, events b, events c WHERE a.raw < b.raw";
     let found = run_sql(&engine, &snapshot, statement);
-    assert_eq!(found.end().stopped, Some(Stopped::Time), "{found:?}");
+    assert_eq!(found.end().stopped, Some(StopReason::Time), "{found:?}");
 }
 
 #[test]
 fn whoever_goes_away_is_not_searched_for() {
-    let options = Options {
+    let options = SearchOptions {
         threads: 2,
         searches_max: 1,
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let engine = Engine::start(&options).unwrap();
     let snapshot = store_of(&lines(2000));
@@ -421,16 +427,16 @@ fn whoever_goes_away_is_not_searched_for() {
     drop(endless);
     // Its turn comes only when the other is gone.
     let found = run_sql(&engine, &snapshot, "SELECT count(*) FROM events");
-    assert_eq!(found.rows, [[Cell::Unsigned(2000)]]);
+    assert_eq!(found.rows, [[TableCell::Unsigned(2000)]]);
 }
 
 /// With as many turns as long searches, the short one would wait for an hour.
 #[test]
 fn a_short_search_waits_for_no_long_one() {
-    let options = Options {
+    let options = SearchOptions {
         threads: 2,
         time_max: Duration::from_secs(3600),
-        ..Options::default()
+        ..SearchOptions::default()
     };
     let engine = Engine::start(&options).unwrap();
     let snapshot = store_of(&lines(2000));
@@ -439,7 +445,7 @@ fn a_short_search_waits_for_no_long_one() {
         .map(|_| engine.sql(snapshot.clone(), statement, 10))
         .collect();
     let found = run_sql(&engine, &snapshot, "SELECT count(*) FROM events");
-    assert_eq!(found.rows, [[Cell::Unsigned(2000)]]);
+    assert_eq!(found.rows, [[TableCell::Unsigned(2000)]]);
     drop(endless);
 }
 
@@ -464,7 +470,7 @@ fn a_damaged_file_costs_itself_and_is_named() {
     assert_eq!(of_others, others);
     // It is passed over from now on, by SQL too.
     let found = run_sql(&engine, &snapshot, "SELECT count(*) FROM events");
-    assert_eq!(found.rows, [[Cell::Unsigned(80)]]);
+    assert_eq!(found.rows, [[TableCell::Unsigned(80)]]);
     assert!(found.end().set_aside.is_empty());
 }
 
@@ -478,7 +484,7 @@ fn sql_passes_a_damaged_file_over_as_well() {
     let snapshot = in_memory(&made, Vec::new());
     let statement = "SELECT count(*) FROM events WHERE has(raw, 'denied')";
     let found = run_sql(&engine, &snapshot, statement);
-    assert_eq!(found.rows, [[Cell::Unsigned(80)]], "{found:?}");
+    assert_eq!(found.rows, [[TableCell::Unsigned(80)]], "{found:?}");
     assert_eq!(found.end().set_aside.len(), 1);
 }
 
@@ -532,7 +538,7 @@ fn one_pass_finds_what_sql_finds_and_what_the_query_means() {
             let seqs: std::collections::BTreeSet<u64> = found.seqs().into_iter().collect();
             prop_assert!(seqs.is_subset(&all) && seqs.len() == found.events.len());
 
-            let range = Range {
+            let range = QueryRange {
                 from_ns,
                 to_ns,
                 limit: 1000,

@@ -9,7 +9,7 @@
 #[path = "../../store/tests/support/disk.rs"]
 mod disk;
 #[allow(dead_code)]
-#[path = "../../store/tests/support/naive.rs"]
+#[path = "../../query/tests/support/naive.rs"]
 mod naive;
 
 use std::fs;
@@ -18,12 +18,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use disk::{chunk, files, settle, store_in};
+use inrush_query::{self as query, EventColumn};
 use inrush_search::worker::{COMMAND, serve};
-use inrush_search::{Answer, Engine, Options, SearchRequest, Workers};
-use inrush_store::query::{self, Column};
-use inrush_store::reply::{Cell, End, Event, Failure, Reply, Stopped};
+use inrush_search::{Engine, SearchAnswer, SearchOptions, SearchRequest, WorkerPool};
+use inrush_store::reply::{
+    SearchError, SearchHit, SearchReply, SearchSummary, StopReason, TableCell,
+};
 use inrush_store::snapshot::Snapshot;
-use inrush_store::{Home, Reader};
+use inrush_store::{DurableStorage, StorageLocation};
 use naive::Cell as Value;
 use tempfile::TempDir;
 
@@ -83,13 +85,13 @@ fn event(at: usize) -> (u64, naive::Event) {
     let raw = format!("<34>1 fw{} Deny tcp src 10.0.0.{at} access denied", at % 3);
     let time = at as i64 * 1_000_000_000;
     let columns = [
-        (Column::Time, Value::Time(time)),
-        (Column::Received, Value::Time(time)),
-        (Column::Raw, Value::Text(raw)),
-        (Column::Host, Value::Text(format!("fw{}", at % 3))),
-        (Column::Sourcetype, Value::Text("cisco:asa".to_owned())),
-        (Column::Message, Value::Text(String::new())),
-        (Column::Severity, Value::Code((at % 8) as u8)),
+        (EventColumn::Time, Value::Time(time)),
+        (EventColumn::Received, Value::Time(time)),
+        (EventColumn::Raw, Value::Text(raw)),
+        (EventColumn::Host, Value::Text(format!("fw{}", at % 3))),
+        (EventColumn::Sourcetype, Value::Text("cisco:asa".to_owned())),
+        (EventColumn::Message, Value::Text(String::new())),
+        (EventColumn::Severity, Value::Code((at % 8) as u8)),
     ];
     let event = naive::Event {
         columns: columns.into_iter().collect(),
@@ -99,9 +101,9 @@ fn event(at: usize) -> (u64, naive::Event) {
 }
 
 /// A folder with half of the events in files, and a tail of three chunks.
-fn place(events: usize) -> (TempDir, Reader, Snapshot) {
+fn place(events: usize) -> (TempDir, StorageLocation, Snapshot) {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::folder(folder.path()).unwrap();
+    let home = DurableStorage::folder(folder.path()).unwrap();
     let all: Vec<_> = (0..events).map(event).collect();
     let (stored, tail) = all.split_at(events / 2);
     let chunks = tail.chunks(tail.len().div_ceil(3)).map(chunk).collect();
@@ -111,28 +113,28 @@ fn place(events: usize) -> (TempDir, Reader, Snapshot) {
 
 #[derive(Debug, Default)]
 struct Found {
-    events: Vec<Event>,
-    rows: Vec<Vec<Cell>>,
-    end: Option<End>,
-    failure: Option<Failure>,
+    events: Vec<SearchHit>,
+    rows: Vec<Vec<TableCell>>,
+    end: Option<SearchSummary>,
+    failure: Option<SearchError>,
 }
 
-fn found(mut answer: Answer) -> Found {
+fn found(mut answer: SearchAnswer) -> Found {
     let mut found = Found::default();
     while let Some(reply) = answer.next_blocking() {
         match reply {
-            Reply::Event(event) => found.events.push(*event),
-            Reply::Row(row) => found.rows.push(row.values),
-            Reply::End(end) => found.end = Some(end),
-            Reply::Error(failure) => found.failure = Some(failure),
+            SearchReply::Event(event) => found.events.push(*event),
+            SearchReply::Row(row) => found.rows.push(row.values),
+            SearchReply::End(end) => found.end = Some(end),
+            SearchReply::Error(failure) => found.failure = Some(failure),
             _ => {}
         }
     }
     found
 }
 
-fn workers(options: Options) -> Workers {
-    Workers::start(&options).unwrap()
+fn workers(options: SearchOptions) -> WorkerPool {
+    WorkerPool::start(&options).unwrap()
 }
 
 /// The taker of this snapshot.
@@ -141,10 +143,10 @@ fn of(snapshot: &Snapshot) -> impl FnOnce() -> Snapshot + Send + use<> {
     move || snapshot
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> SearchOptions {
+    SearchOptions {
         threads: 2,
-        ..Options::default()
+        ..SearchOptions::default()
     }
 }
 
@@ -174,10 +176,10 @@ fn eventually(what: &str, probe: impl Fn() -> bool) {
 
 const COUNT: &str = "SELECT count(*) FROM events";
 
-fn counts(workers: &Workers, place: &(TempDir, Reader, Snapshot), events: u64) {
+fn counts(workers: &WorkerPool, place: &(TempDir, StorageLocation, Snapshot), events: u64) {
     let (_, reader, snapshot) = place;
     let found = found(workers.sql(reader.clone(), of(snapshot), COUNT, 10));
-    assert_eq!(found.rows, [[Cell::Unsigned(events)]], "{found:?}");
+    assert_eq!(found.rows, [[TableCell::Unsigned(events)]], "{found:?}");
 }
 
 /// A text of ten times as many letters for each level.
@@ -230,7 +232,7 @@ fn workers_find_what_an_engine_finds() {
 
 fn what_never_yields_ends_in_time() {
     let place = place(100);
-    let workers = workers(Options {
+    let workers = workers(SearchOptions {
         time_max: Duration::from_secs(3),
         ..options()
     });
@@ -239,14 +241,14 @@ fn what_never_yields_ends_in_time() {
     counts(&workers, &place, 100);
     let found = found(hog);
     let end = found.end.as_ref().unwrap_or_else(|| panic!("{found:?}"));
-    assert_eq!(end.stopped, Some(Stopped::Time));
+    assert_eq!(end.stopped, Some(StopReason::Time));
     assert!(end.elapsed_ms >= 2500, "{end:?}");
     counts(&workers, &place, 100);
 }
 
 fn who_waits_holds_no_snapshot() {
     let place = place(100);
-    let workers = workers(Options {
+    let workers = workers(SearchOptions {
         searches_max: 1,
         ..options()
     });
@@ -266,13 +268,13 @@ fn who_waits_holds_no_snapshot() {
     assert!(taken.try_recv().is_err());
     drop(hog);
     let found = found(next);
-    assert_eq!(found.rows, [[Cell::Unsigned(100)]], "{found:?}");
+    assert_eq!(found.rows, [[TableCell::Unsigned(100)]], "{found:?}");
     assert_eq!(taken.recv(), Ok(2));
 }
 
 fn without_memory_it_is_refused() {
     let place = place(1);
-    let workers = workers(Options {
+    let workers = workers(SearchOptions {
         memory_bytes: 10 << 20,
         ..options()
     });
@@ -286,7 +288,7 @@ fn without_memory_it_is_refused() {
 fn what_takes_all_memory_costs_itself() {
     let place = place(2000);
     let memory_bytes = 96 << 20;
-    let workers = workers(Options {
+    let workers = workers(SearchOptions {
         memory_bytes,
         ..options()
     });
@@ -305,7 +307,7 @@ fn what_takes_all_memory_costs_itself() {
             .end
             .as_ref()
             .unwrap_or_else(|| panic!("{statement}: {found:?}"));
-        assert_eq!(end.stopped, Some(Stopped::Memory), "{statement}");
+        assert_eq!(end.stopped, Some(StopReason::Memory), "{statement}");
         // What was taken between two looks is less than the half.
         let most = memory_bytes as u64 / 2 * 3;
         assert!(end.cost.memory_bytes <= most, "{statement}: {end:?}");
@@ -317,7 +319,7 @@ fn an_asker_who_goes_ends_the_worker() {
     let place = place(100);
     let workers = workers(options());
     let hog = |_| workers.sql(place.1.clone(), of(&place.2), never_yields(), 10);
-    let hogs: Vec<Answer> = (0..3).map(hog).collect();
+    let hogs: Vec<SearchAnswer> = (0..3).map(hog).collect();
     eventually("three workers", || children().len() == 3);
     drop(hogs);
     eventually("no worker", || children().is_empty());
@@ -386,7 +388,11 @@ fn a_kept_worker_keeps_its_threads() {
     let [kept] = children()[..] else { panic!() };
     let before = searching_threads(kept);
     assert_eq!(before.len(), 1, "{before:?}");
-    assert_eq!(before[0].1, own + Options::default().nice, "{before:?}");
+    assert_eq!(
+        before[0].1,
+        own + SearchOptions::default().nice,
+        "{before:?}"
+    );
     // Where it has not said yet that it is done, another one is asked.
     (0..3).for_each(|_| counts(&workers, &place, 60));
     assert_eq!(searching_threads(kept), before);

@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 
 use inrush_codec::encode::{HecEncoder, HecOptions, IndexedField};
 use inrush_event::{
-    Anomalies, AutoCount, Batch, BatchPool, Delivery, Fate, Feed, Format, Next, Origin, Peer,
-    Protocol, Record, Secret, SourceInfo, Span, Timestamp, limits,
+    Anomalies, AutoCount, Batch, BatchOrigin, BatchPool, Delivery, Fate, Feed, FeedNext, Format,
+    Peer, Protocol, Record, Secret, SourceInfo, Span, Timestamp, limits,
 };
 use inrush_sink::splunk_hec::{HecCompression, SplunkHecConfig};
-use inrush_sink::{Quarantine, Refused, SinkConfig, build};
+use inrush_sink::{Quarantine, RefusedRecords, SinkConfig, build};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 
 const EVENT_BYTES: usize = 800;
@@ -56,7 +56,7 @@ fn main() {
 struct Nowhere;
 
 impl Quarantine for Nowhere {
-    fn put(&self, _: &str, _: &[Refused]) -> std::io::Result<()> {
+    fn put(&self, _: &str, _: &[RefusedRecords]) -> std::io::Result<()> {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 }
@@ -158,21 +158,21 @@ impl Endless {
 }
 
 impl Feed for Endless {
-    fn next(&self, _: Duration) -> Next {
+    fn next(&self, _: Duration) -> FeedNext {
         let position = self.next.fetch_add(1, Relaxed);
         if position >= self.last {
             self.emptied
                 .lock()
                 .unwrap()
                 .get_or_insert_with(Instant::now);
-            return Next::Closed;
+            return FeedNext::Closed;
         }
         let batch = Arc::clone(&self.batches[position as usize % BATCHES]);
-        Next::Batch(Delivery {
+        FeedNext::Batch(Delivery {
             position,
             batch,
             events: 0..BATCH_EVENTS,
-            origin: Origin::default(),
+            origin: BatchOrigin::default(),
         })
     }
 

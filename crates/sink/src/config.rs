@@ -63,14 +63,14 @@ impl SinkConfig {
 
 /// Something in a destination's options that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
+pub struct SinkProblem {
     /// Path of the option, from the destination down: `endpoints[1]`, `batch.max_bytes`.
     pub key: String,
     /// Message for the operator: what is wrong and what to write instead.
     pub message: String,
 }
 
-impl Problem {
+impl SinkProblem {
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -79,14 +79,14 @@ impl Problem {
     }
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for SinkProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.key, self.message)
     }
 }
 
 /// Everything in the options that cannot work, without touching the world.
-pub fn validate(config: &SinkConfig) -> Vec<Problem> {
+pub fn validate(config: &SinkConfig) -> Vec<SinkProblem> {
     match config {
         SinkConfig::Blackhole(_) | SinkConfig::Stdout(_) => Vec::new(),
         SinkConfig::File(options) => options.problems(),

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use crate::Problem;
+use crate::SinkProblem;
 
 /// Error of opening a destination. All of them are the operator's to mend; nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// The options cannot work.
     #[error("{0}")]
-    Config(Problem),
+    Config(SinkProblem),
     /// A file that the options name cannot be read.
     #[error("cannot read {path}: {cause}")]
     Unreadable {

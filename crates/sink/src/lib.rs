@@ -30,6 +30,7 @@ pub mod blackhole;
 mod config;
 mod error;
 pub mod file;
+mod http;
 mod quarantine;
 mod reason;
 pub mod splunk_hec;
@@ -42,11 +43,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inrush_event::Feed;
-pub use inrush_store::{REASONS, Room, Store};
+pub use inrush_store::{DiskHeadroom, REASONS, Store};
 
-pub use config::{Problem, SinkConfig, validate};
+pub use config::{SinkConfig, SinkProblem, validate};
 pub use error::SinkError;
-pub use quarantine::{Quarantine, Refusal, Refused};
+pub use quarantine::{EventRefusal, Quarantine, RefusedRecords};
 pub use reason::ErrorReason;
 pub use status::{LastError, Overflow, OverflowCause, SinkStatus};
 pub use store::StoreSlot;
@@ -83,8 +84,8 @@ pub fn build(
     let status = Arc::new(SinkStatus::new(name, config.kind()));
     let shared = Arc::clone(&status);
     let sink: Box<dyn Sink> = match config {
-        SinkConfig::Blackhole(_) => Box::new(blackhole::Blackhole::new(shared)),
-        SinkConfig::Stdout(_) => Box::new(stdout::Stdout::open(shared)?),
+        SinkConfig::Blackhole(_) => Box::new(blackhole::BlackholeSink::new(shared)),
+        SinkConfig::Stdout(_) => Box::new(stdout::StdoutSink::open(shared)?),
         SinkConfig::File(options) => Box::new(file::FileSink::new(
             name, options, data_dir, quarantine, shared,
         )?),

@@ -14,7 +14,7 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// Reason for the refusal of an event, with the destination's code and text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
+pub struct EventRefusal {
     /// The closed reason.
     pub reason: RefuseReason,
     /// The destination's own code, 0 if it gave none.
@@ -24,7 +24,7 @@ pub struct Refusal {
 }
 
 /// Events that are refused for the same reason.
-pub struct Refused {
+pub struct RefusedRecords {
     /// The place of their batch in the log.
     pub position: u64,
     /// Their batch.
@@ -32,7 +32,7 @@ pub struct Refused {
     /// Indexes into its records.
     pub events: Range<u32>,
     /// Reason for the refusal.
-    pub refusal: Refusal,
+    pub refusal: EventRefusal,
     /// Requests or writes that they were part of.
     pub attempts: u32,
 }
@@ -43,7 +43,7 @@ pub trait Quarantine: Send + Sync {
     ///
     /// # Errors
     /// They could not be kept; nothing of them was, and the caller holds them.
-    fn put(&self, destination: &str, refused: &[Refused]) -> io::Result<()>;
+    fn put(&self, destination: &str, refused: &[RefusedRecords]) -> io::Result<()>;
 }
 
 /// Quarantine and status of one destination, for the refusal of its events.
@@ -56,7 +56,7 @@ pub(crate) struct Refuser {
 impl Refuser {
     /// Quarantines the events, then settles them as refused; puts them back if they cannot be
     /// quarantined.
-    pub(crate) fn refuse(&self, feed: &dyn Feed, refused: Vec<Refused>) {
+    pub(crate) fn refuse(&self, feed: &dyn Feed, refused: Vec<RefusedRecords>) {
         if refused.is_empty() {
             return;
         }
@@ -68,14 +68,14 @@ impl Refuser {
                 self.status.quarantine_failed(&text);
             }
         }
-        for Refused {
+        for RefusedRecords {
             position,
             events,
             refusal,
             ..
         } in refused
         {
-            let Refusal { reason, code, text } = refusal;
+            let EventRefusal { reason, code, text } = refusal;
             let fate = match kept {
                 Ok(()) => Fate::Refused { reason, code, text },
                 Err(_) => Fate::RetryAfter(RETRY),

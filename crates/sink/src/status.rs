@@ -80,11 +80,11 @@ pub struct SinkStatus {
     /// Requests that may be in flight; 0 for a sink that has none.
     concurrency: AtomicU32,
     /// Taken once a batch or request, never held across I/O.
-    state: Mutex<State>,
+    state: Mutex<HealthState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HealthState {
     healthy: bool,
     since: Timestamp,
     last_success: Timestamp,
@@ -99,7 +99,7 @@ struct State {
     overflow: Option<Overflow>,
 }
 
-impl State {
+impl HealthState {
     /// Error that lasts although deliveries go well.
     fn lasting(&self) -> Option<&LastError> {
         self.quarantine_error.as_ref().or(self.ack_error.as_ref())
@@ -118,7 +118,7 @@ impl SinkStatus {
             overflowed: Counter::default(),
             request_ns: Counter::default(),
             concurrency: AtomicU32::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(HealthState {
                 healthy: true,
                 since: Timestamp::now(),
                 last_success: Timestamp::NONE,
@@ -360,7 +360,7 @@ impl SinkStatus {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -34,7 +34,7 @@ impl Run {
     /// The collector's code and words about each refused event.
     fn refused(&self) -> Vec<(String, u32, String)> {
         let kept = self.quarantine.kept.lock().unwrap();
-        let said = |(_, text, refusal): &(String, String, inrush_sink::Refusal)| {
+        let said = |(_, text, refusal): &(String, String, inrush_sink::EventRefusal)| {
             (text.clone(), refusal.code, refusal.text.clone())
         };
         kept.iter().map(said).collect()

@@ -4,7 +4,7 @@ use crate::options::REASONS;
 
 /// Counted since the store was opened, in events; under the lock of what it counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Account {
+pub struct EventAccount {
     /// In files at the start.
     pub at_start: u64,
     /// Written to files by ingestion.
@@ -19,7 +19,7 @@ pub struct Account {
     pub in_memory: u64,
 }
 
-impl Account {
+impl EventAccount {
     /// Takes note of a commit and of the events in the files that it added and removed. Merging
     /// files changes nothing here: an event that it lost would be missing in the sum.
     pub(crate) fn note(&mut self, why: &str, added: u64, removed: u64) {

@@ -1,9 +1,9 @@
 //! Inputs of retention from outside the store: the believed time, and the room on the disk.
 //!
 //! # What it guarantees
-//! * Ages are counted by a clock that one wrong time does not move, see [`inrush_event::Clock`].
-//!   What was believed of the time is kept in `_log/clock`, so that a restart with a wrong clock
-//!   is noticed.
+//! * Ages are counted by a clock that one wrong time does not move, see
+//!   [`inrush_event::WallClock`]. What was believed of the time is kept in `_log/clock`, so that a
+//!   restart with a wrong clock is noticed.
 //! * A store deletes for room only what is older than [`WriteOptions::min_age`], and only where
 //!   its own files are too many: what the queue has a budget for is left free for it, and what
 //!   the queue takes of that is no reason to delete.
@@ -16,12 +16,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use inrush_event::{Behind, ByteSize, Clock, Judged, Timestamp};
+use inrush_event::{ByteSize, ClockJudgement, ClockLag, Timestamp, WallClock};
 use serde::{Deserialize, Serialize};
 
 use crate::chance::{now, steady};
 use crate::decode::insist;
-use crate::home::Home;
+use crate::home::DurableStorage;
 use crate::options::WriteOptions;
 
 /// Path of the object that keeps the last believed time.
@@ -36,11 +36,11 @@ const FREE_PART: u64 = 20;
 const FREE_BYTES_MAX: u64 = 4 << 30;
 
 /// Bytes of the file system of a store's folder that others may still take, by their budgets.
-pub type Claims = Box<dyn Fn(&Path) -> u64 + Send + Sync>;
+pub type ReservedBytes = Box<dyn Fn(&Path) -> u64 + Send + Sync>;
 
 /// The room on a store's file system, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Room {
+pub struct DiskHeadroom {
     /// Bytes that are free.
     pub free: u64,
     /// Of that, what others have a budget for and have not taken.
@@ -51,7 +51,7 @@ pub struct Room {
     pub short: u64,
 }
 
-impl Room {
+impl DiskHeadroom {
     /// Bytes that are to be deleted.
     pub(crate) fn wanted(&self) -> u64 {
         let least = self.least.saturating_add(self.claimed);
@@ -76,7 +76,7 @@ pub fn free_least(asked: Option<u64>, total: u64) -> u64 {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Believed {
+struct ClockCheckpoint {
     at_ms: i64,
     doubted: bool,
     /// Spans in which the clock was behind: the first and the last wrong time, and by how much, in
@@ -85,9 +85,9 @@ struct Believed {
     behind: Vec<(i64, i64, i64)>,
 }
 
-impl Believed {
-    fn spans(&self) -> Vec<Behind> {
-        let span = |&(from_ns, to_ns, by_ns): &(i64, i64, i64)| Behind {
+impl ClockCheckpoint {
+    fn spans(&self) -> Vec<ClockLag> {
+        let span = |&(from_ns, to_ns, by_ns): &(i64, i64, i64)| ClockLag {
             from_ns,
             to_ns,
             by_ns,
@@ -96,35 +96,35 @@ impl Believed {
     }
 }
 
-struct Watched {
-    clock: Clock,
-    judged: Judged,
+struct ClockState {
+    clock: WallClock,
+    judged: ClockJudgement,
     /// Time of the last write, by the steady clock, and what was in the file that does not change
     /// all the time.
-    written: Option<(Duration, Known)>,
+    written: Option<(Duration, ClockDoubt)>,
 }
 
 /// The spans that [`CLOCK`] holds, of these bytes.
 #[cfg(feature = "simulation")]
-pub(crate) fn spans_kept(bytes: &[u8]) -> Vec<Behind> {
-    let kept = serde_json::from_slice::<Believed>(bytes);
+pub(crate) fn spans_kept(bytes: &[u8]) -> Vec<ClockLag> {
+    let kept = serde_json::from_slice::<ClockCheckpoint>(bytes);
     kept.map_or_else(|_| Vec::new(), |kept| kept.spans())
 }
 
 /// True if the clock is doubted; and the beginning of the last span in which it was behind.
-type Known = (bool, Option<i64>);
+type ClockDoubt = (bool, Option<i64>);
 
-fn known(clock: &Clock) -> Known {
+fn known(clock: &WallClock) -> ClockDoubt {
     let last = clock.spans().last();
     (clock.is_doubted(), last.map(|span| span.from_ns))
 }
 
 /// State of the clock and of the disk room, shared by ingestion and upkeep.
-pub(crate) struct Care {
-    watched: Mutex<Watched>,
-    claims: OnceLock<Claims>,
+pub(crate) struct RetentionInputs {
+    watched: Mutex<ClockState>,
+    claims: OnceLock<ReservedBytes>,
     /// As retention last saw it; `None` where there is no file system, or before.
-    room: Mutex<Option<Room>>,
+    room: Mutex<Option<DiskHeadroom>>,
     /// Events that are too old by the wall clock, and are kept since it is doubted.
     held_back: Mutex<u64>,
 }
@@ -133,21 +133,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Care {
+impl RetentionInputs {
     /// `newest_ns`: when the newest event was received that files hold.
     ///
     /// # Errors
     /// The believed time cannot be read just now: a wrong clock would be believed.
-    pub(crate) fn open(home: &Home, newest_ns: Option<i64>) -> io::Result<Self> {
+    pub(crate) fn open(home: &DurableStorage, newest_ns: Option<i64>) -> io::Result<Self> {
         let (wall, steady) = (now(), steady());
         let kept = match insist(|| home.get(CLOCK, CLOCK_BYTES_MAX)) {
-            Ok(bytes) => serde_json::from_slice::<Believed>(&bytes).ok(),
+            Ok(bytes) => serde_json::from_slice::<ClockCheckpoint>(&bytes).ok(),
             Err(error) if matches!(error.kind(), NotFound | InvalidData) => None,
             Err(error) => return Err(error),
         };
         // Without the file, an event that is newer than the clock says nothing.
         let newest = newest_ns.filter(|newest| *newest <= wall.0);
-        let spans = kept.as_ref().map_or_else(Vec::new, Believed::spans);
+        let spans = kept.as_ref().map_or_else(Vec::new, ClockCheckpoint::spans);
         let known = match kept {
             Some(kept) => Some((
                 Timestamp(kept.at_ms.saturating_mul(1_000_000)),
@@ -155,11 +155,11 @@ impl Care {
             )),
             None => newest.map(|newest| (Timestamp(newest), false)),
         };
-        let mut clock = Clock::new(known, wall, steady);
+        let mut clock = WallClock::new(known, wall, steady);
         clock.remember(spans);
         let judged = clock.judge(wall, steady);
         Ok(Self {
-            watched: Mutex::new(Watched {
+            watched: Mutex::new(ClockState {
                 clock,
                 judged,
                 written: None,
@@ -171,13 +171,13 @@ impl Care {
     }
 
     /// Says what others may take; once, before the store is written to.
-    pub(crate) fn set_claims(&self, claims: Claims) {
+    pub(crate) fn set_claims(&self, claims: ReservedBytes) {
         // A second time would be a fault, and harmless.
         let _ = self.claims.set(claims);
     }
 
     /// The time now.
-    pub(crate) fn time(&self) -> Judged {
+    pub(crate) fn time(&self) -> ClockJudgement {
         let mut watched = lock(&self.watched);
         let before = watched.judged;
         watched.judged = watched.clock.judge(now(), steady());
@@ -194,7 +194,7 @@ impl Care {
     }
 
     /// Writes down what is believed of the time, where that is due.
-    pub(crate) fn keep_time(&self, home: &Home, at_once: bool) {
+    pub(crate) fn keep_time(&self, home: &DurableStorage, at_once: bool) {
         let watched = lock(&self.watched);
         let (now, known) = (steady(), known(&watched.clock));
         let fresh = watched.written.is_some_and(|(at, was)| {
@@ -203,8 +203,8 @@ impl Care {
         if fresh {
             return;
         }
-        let span = |span: &Behind| (span.from_ns, span.to_ns, span.by_ns);
-        let believed = Believed {
+        let span = |span: &ClockLag| (span.from_ns, span.to_ns, span.by_ns);
+        let believed = ClockCheckpoint {
             at_ms: watched.judged.expected().0 / 1_000_000,
             doubted: watched.clock.is_doubted(),
             behind: watched.clock.spans().iter().map(span).collect(),
@@ -219,10 +219,14 @@ impl Care {
     }
 
     /// The room of the store's file system; `None` if it is on none, or the system does not say.
-    pub(crate) fn look_for_room(&self, home: &Home, options: &WriteOptions) -> Option<Room> {
+    pub(crate) fn look_for_room(
+        &self,
+        home: &DurableStorage,
+        options: &WriteOptions,
+    ) -> Option<DiskHeadroom> {
         let folder = home.as_folder()?;
         let space = home.space()?;
-        Some(Room {
+        Some(DiskHeadroom {
             free: space.free,
             claimed: self.claims.get().map_or(0, |claims| claims(folder)),
             least: free_least(options.free_bytes, space.total),
@@ -234,7 +238,11 @@ impl Care {
     ///
     /// # Errors
     /// [`io::ErrorKind::StorageFull`].
-    pub(crate) fn may_write(&self, home: &Home, options: &WriteOptions) -> io::Result<()> {
+    pub(crate) fn may_write(
+        &self,
+        home: &DurableStorage,
+        options: &WriteOptions,
+    ) -> io::Result<()> {
         let room = self.look_for_room(home, options);
         match room.and_then(|room| room.hold()) {
             Some(why) => Err(io::Error::new(io::ErrorKind::StorageFull, why)),
@@ -242,11 +250,11 @@ impl Care {
         }
     }
 
-    pub(crate) fn note_room(&self, room: Option<Room>) {
+    pub(crate) fn note_room(&self, room: Option<DiskHeadroom>) {
         *lock(&self.room) = room;
     }
 
-    pub(crate) fn room(&self) -> Option<Room> {
+    pub(crate) fn room(&self) -> Option<DiskHeadroom> {
         *lock(&self.room)
     }
 
@@ -255,13 +263,13 @@ impl Care {
     }
 
     /// The time as last judged, and how many events are kept because it is doubted.
-    pub(crate) fn doubts(&self) -> (Judged, u64) {
+    pub(crate) fn doubts(&self) -> (ClockJudgement, u64) {
         (lock(&self.watched).judged, *lock(&self.held_back))
     }
 }
 
 /// Says when the clock begins to be doubted, and when that ends.
-fn tell(before: &Judged, now: &Judged) {
+fn tell(before: &ClockJudgement, now: &ClockJudgement) {
     match (before.believed_in, now.believed_in) {
         (None, Some(left)) => {
             let (off_s, believed_in_s) = (now.off_ns / 1_000_000_000, left.as_secs());
@@ -294,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_the_queue_takes_of_its_budget_is_no_reason_to_delete() {
-        let room = |free, claimed| Room {
+        let room = |free, claimed| DiskHeadroom {
             free,
             claimed,
             least: 50,

@@ -22,9 +22,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::chance::commits_between;
-use crate::covered::{Covered, Stretch};
+use crate::covered::{DedupSet, EventRange};
 use crate::decode::insist;
-use crate::home::{CreateError, Created, Home};
+use crate::home::{CreateError, CreateOutcome, DurableStorage};
 use crate::mutant::{Mutant, is_on};
 use crate::snapshot::FileEntry;
 
@@ -52,7 +52,7 @@ pub(crate) struct Commit {
     /// Paths of files that no longer are.
     pub(crate) removed: Vec<String>,
     /// Events that the added files hold and no file did before.
-    pub(crate) covered: Vec<Stretch>,
+    pub(crate) covered: Vec<EventRange>,
     /// The writer, by a number that it drew when it opened the store.
     #[serde(default)]
     pub(crate) writer: u64,
@@ -60,20 +60,20 @@ pub(crate) struct Commit {
 
 /// All that the commits so far came to.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-struct Full {
+struct ManifestCheckpoint {
     files: Vec<FileEntry>,
-    covered: Vec<Stretch>,
+    covered: Vec<EventRange>,
     /// Removed files that may still be there.
     doomed: Vec<String>,
 }
 
 /// State of the commit log: the files and events that it names, and its end.
 #[derive(Debug, Default)]
-pub(crate) struct Commits {
+pub(crate) struct ManifestLog {
     /// The files of the store, by path.
     pub(crate) files: BTreeMap<String, FileEntry>,
     /// Events that they hold, or that they held before retention.
-    pub(crate) covered: Covered,
+    pub(crate) covered: DedupSet,
     /// Removed files that may still be there.
     pub(crate) doomed: Vec<String>,
     /// Objects of the log without which it is not known what belongs to the store, by path, with
@@ -101,7 +101,7 @@ pub(crate) struct Commits {
 
 /// Readable parts of a log that is not sound: its file entries and its damaged objects.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct SalvagedManifest {
     /// True if the log is sound after all.
     pub(crate) is_sound: bool,
     /// File entries of every readable commit and `full` object, by path.
@@ -110,7 +110,7 @@ pub(crate) struct Parts {
     pub(crate) damaged: Vec<String>,
 }
 
-impl Parts {
+impl SalvagedManifest {
     fn add(&mut self, entries: Vec<FileEntry>) {
         let by_path = |entry: FileEntry| (entry.path.clone(), entry);
         self.entries.extend(entries.into_iter().map(by_path));
@@ -134,13 +134,13 @@ impl MakeError {
     }
 }
 
-impl Commits {
+impl ManifestLog {
     /// Reads the log.
     ///
     /// # Errors
     /// The folder or an object in it cannot be read just now. What is there but is not what was
     /// written is in [`Self::bad`].
-    pub(crate) fn load(home: &Home) -> io::Result<Self> {
+    pub(crate) fn load(home: &DurableStorage) -> io::Result<Self> {
         let (commits, fulls) = numbered(home)?;
         let mut loaded = Self {
             fulls: fulls.keys().copied().collect(),
@@ -149,7 +149,7 @@ impl Commits {
         };
         let mut from = 0;
         for (number, path) in fulls.iter().rev() {
-            match sound(read::<Full>(home, path))? {
+            match sound(read::<ManifestCheckpoint>(home, path))? {
                 Ok(full) => {
                     loaded.take_full(full);
                     from = *number;
@@ -200,7 +200,7 @@ impl Commits {
     ///
     /// # Errors
     /// It is not known whether a power cut would undo the last commit, or another process writes.
-    pub(crate) fn take_over(&mut self, home: &Home, writer: u64) -> io::Result<()> {
+    pub(crate) fn take_over(&mut self, home: &DurableStorage, writer: u64) -> io::Result<()> {
         self.writer = writer;
         if home.as_folder().is_some() {
             // The folder is locked. A former process may have ended between the last commit and its
@@ -242,11 +242,11 @@ impl Commits {
     ///
     /// # Errors
     /// As for [`Self::load`].
-    pub(crate) fn salvage(home: &Home) -> io::Result<(Self, Parts)> {
+    pub(crate) fn salvage(home: &DurableStorage) -> io::Result<(Self, SalvagedManifest)> {
         let sound_log = Self::load(home)?;
-        let mut parts = Parts {
+        let mut parts = SalvagedManifest {
             is_sound: sound_log.bad.is_empty(),
-            ..Parts::default()
+            ..SalvagedManifest::default()
         };
         if parts.is_sound {
             return Ok((sound_log, parts));
@@ -274,7 +274,7 @@ impl Commits {
                 }
             }
             if let Some(path) = fulls.get(&number) {
-                match sound(read::<Full>(home, path))? {
+                match sound(read::<ManifestCheckpoint>(home, path))? {
                     Ok(full) => {
                         full.covered.iter().for_each(|s| salvaged.covered.add(s));
                         doomed.extend(full.doomed);
@@ -288,7 +288,7 @@ impl Commits {
             }
         }
         salvaged.doomed = doomed.into_iter().collect();
-        let last = |all: &Numbered| all.last_key_value().map_or(0, |(number, _)| *number);
+        let last = |all: &NumberedObjects| all.last_key_value().map_or(0, |(number, _)| *number);
         for (path, _) in sound_log.bad {
             if home.has(&path) == Some(true) && !parts.damaged.contains(&path) {
                 let listed = commits
@@ -310,11 +310,11 @@ impl Commits {
     ///
     /// # Errors
     /// The list is as it was.
-    pub(crate) fn replace_list(&mut self, home: &Home) -> io::Result<()> {
+    pub(crate) fn replace_list(&mut self, home: &DurableStorage) -> io::Result<()> {
         self.tell_all(home)
     }
 
-    fn take_full(&mut self, full: Full) {
+    fn take_full(&mut self, full: ManifestCheckpoint) {
         let by_path = |file: FileEntry| (file.path.clone(), file);
         self.files = full.files.into_iter().map(by_path).collect();
         full.covered
@@ -348,7 +348,7 @@ impl Commits {
     /// # Errors
     /// See [`MakeError`]. [`io::ErrorKind::AlreadyExists`]: another process writes to this store,
     /// and nothing can be committed any more.
-    pub(crate) fn make(&mut self, home: &Home, commit: &Commit) -> Result<(), MakeError> {
+    pub(crate) fn make(&mut self, home: &DurableStorage, commit: &Commit) -> Result<(), MakeError> {
         if let Some(why) = &self.fenced {
             let error = io::Error::new(io::ErrorKind::AlreadyExists, why.clone());
             return Err(MakeError::NotMade(error));
@@ -359,12 +359,12 @@ impl Commits {
         let created = match self.in_doubt {
             false => home.create(&path, bytes.clone()),
             // Perhaps it is there.
-            true => Ok(Created::Taken),
+            true => Ok(CreateOutcome::Taken),
         };
         match created {
-            Ok(Created::Made) => {}
+            Ok(CreateOutcome::Made) => {}
             Err(CreateError::NotMade(error)) => return Err(MakeError::NotMade(error)),
-            Ok(Created::Taken) | Err(CreateError::Unknown(_)) => {
+            Ok(CreateOutcome::Taken) | Err(CreateError::Unknown(_)) => {
                 self.in_doubt = true;
                 self.find_out(home, &path, commit, bytes)?;
             }
@@ -386,7 +386,7 @@ impl Commits {
     /// True if another writer took our number and has since deleted that commit. Then the commit
     /// before is gone too, for it deletes them in their order. In a folder the lock keeps others
     /// away.
-    fn is_superseded(&self, home: &Home) -> io::Result<bool> {
+    fn is_superseded(&self, home: &DurableStorage) -> io::Result<bool> {
         if home.as_folder().is_some() || self.next < 2 || is_on(Mutant::TrustNumber) {
             return Ok(false);
         }
@@ -402,7 +402,7 @@ impl Commits {
     }
 
     /// Tells all again where somebody has deleted the list, or a commit would stand alone there.
-    fn keep_list(&mut self, home: &Home) -> io::Result<()> {
+    fn keep_list(&mut self, home: &DurableStorage) -> io::Result<()> {
         if self.next < 2 || self.in_doubt || home.has(&path(self.next - 1)) != Some(false) {
             return Ok(());
         }
@@ -418,7 +418,7 @@ impl Commits {
     /// Finds out about a commit that may be there: when this returns `Ok`, it is, and durable.
     fn find_out(
         &mut self,
-        home: &Home,
+        home: &DurableStorage,
         path: &str,
         commit: &Commit,
         bytes: Bytes,
@@ -434,8 +434,8 @@ impl Commits {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match home.create(path, bytes) {
-                    Ok(Created::Made) => Ok(()),
-                    Ok(Created::Taken) => {
+                    Ok(CreateOutcome::Made) => Ok(()),
+                    Ok(CreateOutcome::Taken) => {
                         let late = io::Error::other(format!("{path} came to be there just now"));
                         Err(MakeError::Unknown(late))
                     }
@@ -452,7 +452,7 @@ impl Commits {
     ///
     /// # Errors
     /// Nothing is lost then, and the next try does it.
-    pub(crate) fn tell_all_if_due(&mut self, home: &Home) -> io::Result<()> {
+    pub(crate) fn tell_all_if_due(&mut self, home: &DurableStorage) -> io::Result<()> {
         if self.since_full < commits_between().max(self.files.len() as u64 / 10) {
             return Ok(());
         }
@@ -479,9 +479,9 @@ impl Commits {
     ///
     /// # Errors
     /// It is not durable; what was told before is there as it was.
-    pub(crate) fn tell_all(&mut self, home: &Home) -> io::Result<()> {
+    pub(crate) fn tell_all(&mut self, home: &DurableStorage) -> io::Result<()> {
         let number = self.next - 1;
-        let full = Full {
+        let full = ManifestCheckpoint {
             files: self.files.values().cloned().collect(),
             covered: self.covered.stretches(),
             doomed: self.doomed.clone(),
@@ -497,11 +497,11 @@ impl Commits {
 }
 
 /// Commits and `full` objects by their numbers.
-type Numbered = BTreeMap<u64, String>;
+type NumberedObjects = BTreeMap<u64, String>;
 
-fn numbered(home: &Home) -> io::Result<(Numbered, Numbered)> {
-    let mut commits = Numbered::new();
-    let mut fulls = Numbered::new();
+fn numbered(home: &DurableStorage) -> io::Result<(NumberedObjects, NumberedObjects)> {
+    let mut commits = NumberedObjects::new();
+    let mut fulls = NumberedObjects::new();
     for listed in home.list(FOLDER)? {
         let name = listed.path.strip_prefix(FOLDER).unwrap_or_default();
         let numbered = |end| {
@@ -519,9 +519,9 @@ fn numbered(home: &Home) -> io::Result<(Numbered, Numbered)> {
 
 /// The number up to which a readable `full` object tells all events. A commit before, that it does
 /// not tell, was never made: its writer came too late, and its files are gone.
-fn last_readable(home: &Home, fulls: &Numbered) -> io::Result<u64> {
+fn last_readable(home: &DurableStorage, fulls: &NumberedObjects) -> io::Result<u64> {
     for (number, path) in fulls.iter().rev() {
-        if sound(read::<Full>(home, path))?.is_ok() {
+        if sound(read::<ManifestCheckpoint>(home, path))?.is_ok() {
             return Ok(*number);
         }
     }
@@ -569,7 +569,7 @@ fn told<T: Serialize>(what: &T) -> io::Result<Bytes> {
     Ok(lines.into())
 }
 
-fn read<T: DeserializeOwned>(home: &Home, path: &str) -> io::Result<T> {
+fn read<T: DeserializeOwned>(home: &DurableStorage, path: &str) -> io::Result<T> {
     let bytes = insist(|| home.get(path, OBJECT_BYTES_MAX))?;
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "its checksum is not right");
     let text = bytes.strip_suffix(b"\n").ok_or_else(broken)?;

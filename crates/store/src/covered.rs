@@ -11,7 +11,7 @@ const LIVES_KEPT: usize = 256;
 
 /// Events of one log that one process took in: numbers `first..first + count`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct EventRange {
     /// The log.
     pub log: u64,
     /// The process that had it.
@@ -24,14 +24,14 @@ pub struct Stretch {
 
 /// A set of events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Covered {
+pub struct DedupSet {
     /// Disjoint stretches that do not touch, by where they begin: their ends.
     lives: BTreeMap<(u64, u32), BTreeMap<u64, u64>>,
 }
 
-impl Covered {
+impl DedupSet {
     /// Adds events.
-    pub fn add(&mut self, stretch: &Stretch) {
+    pub fn add(&mut self, stretch: &EventRange) {
         if stretch.count == 0 {
             return;
         }
@@ -93,9 +93,9 @@ impl Covered {
     }
 
     /// The set as stretches, to be written down.
-    pub fn stretches(&self) -> Vec<Stretch> {
+    pub fn stretches(&self) -> Vec<EventRange> {
         let of = |(&(log, epoch), ends): (&(u64, u32), &BTreeMap<u64, u64>)| {
-            let stretch = |(&first, &end): (&u64, &u64)| Stretch {
+            let stretch = |(&first, &end): (&u64, &u64)| EventRange {
                 log,
                 epoch,
                 first,
@@ -121,10 +121,10 @@ mod tests {
             added in prop::collection::vec((0u32..3, 0u64..60, 0u64..12), 0..30),
             asked in (0u64..60, 0u64..30),
         ) {
-            let mut covered = Covered::default();
+            let mut covered = DedupSet::default();
             let mut all = BTreeSet::new();
             for (epoch, first, count) in added {
-                covered.add(&Stretch { log: 1, epoch, first, count });
+                covered.add(&EventRange { log: 1, epoch, first, count });
                 all.extend((first..first + count).map(|n| (epoch, n)));
             }
             for epoch in 0..3 {
@@ -135,7 +135,7 @@ mod tests {
                 let expected: Vec<u64> = events.filter(|n| !all.contains(&(epoch, *n))).collect();
                 prop_assert_eq!(found, expected);
             }
-            let mut again = Covered::default();
+            let mut again = DedupSet::default();
             covered.stretches().iter().for_each(|stretch| again.add(stretch));
             prop_assert_eq!(&again, &covered);
             for pair in covered.stretches().windows(2) {
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn the_oldest_lives_are_forgotten() {
-        let mut covered = Covered::default();
+        let mut covered = DedupSet::default();
         for epoch in 0..1000 {
-            covered.add(&Stretch {
+            covered.add(&EventRange {
                 log: 1,
                 epoch,
                 first: 0,
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(covered.stretches().len(), LIVES_KEPT);
         assert_eq!(covered.missing(1, 999, 0..5), []);
         // A new queue's log may have a smaller number: its events are remembered all the same.
-        let new = Stretch {
+        let new = EventRange {
             log: 0,
             epoch: 1,
             first: 0,

@@ -12,8 +12,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
-use crate::home::Home;
-use crate::read::Fault;
+use crate::home::DurableStorage;
+use crate::read::ReadError;
 use crate::snapshot::FileEntry;
 
 const BATCH_ROWS: usize = 8192;
@@ -23,19 +23,23 @@ pub(crate) const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// The bytes of a committed file that lies at `place`, as they were written.
 ///
 /// # Errors
-/// [`Fault::Damaged`]: they are not, or it is not there.
-pub(crate) fn bytes(home: &Home, place: &str, entry: &FileEntry) -> Result<Bytes, Fault> {
+/// [`ReadError::Damaged`]: they are not, or it is not there.
+pub(crate) fn bytes(
+    home: &DurableStorage,
+    place: &str,
+    entry: &FileEntry,
+) -> Result<Bytes, ReadError> {
     let bytes = insist(|| home.get(place, entry.bytes.max(1)));
-    let bytes = bytes.map_err(|error| Fault::local(&error))?;
+    let bytes = bytes.map_err(|error| ReadError::local(&error))?;
     if bytes.len() as u64 != entry.bytes {
         let (found, committed) = (bytes.len(), entry.bytes);
-        return Err(Fault::Damaged(format!(
+        return Err(ReadError::Damaged(format!(
             "it has {found} bytes and was committed with {committed}"
         )));
     }
     match entry.sums.broken(0, &bytes) {
         None => Ok(bytes),
-        Some(at) => Err(Fault::Damaged(format!(
+        Some(at) => Err(ReadError::Damaged(format!(
             "its bytes from {at} on are not what was written: their checksum is not right"
         ))),
     }
@@ -58,8 +62,8 @@ pub(crate) fn insist<T>(mut ask: impl FnMut() -> io::Result<T>) -> io::Result<T>
 /// All rows of a file.
 ///
 /// # Errors
-/// [`Fault::Damaged`]: it is no Parquet file, or cannot be decoded.
-pub(crate) fn rows(bytes: Bytes) -> Result<Vec<RecordBatch>, Fault> {
+/// [`ReadError::Damaged`]: it is no Parquet file, or cannot be decoded.
+pub(crate) fn rows(bytes: Bytes) -> Result<Vec<RecordBatch>, ReadError> {
     #[cfg(feature = "simulation")]
     if let Some(rows) = crate::plain::decoded(&bytes) {
         return rows;
@@ -71,19 +75,19 @@ pub(crate) fn rows(bytes: Bytes) -> Result<Vec<RecordBatch>, Fault> {
 }
 
 /// A row group.
-pub(crate) struct Group {
+pub(crate) struct RowGroup {
     /// Byte range of its columns in the file.
     pub(crate) bytes: Range<u64>,
     /// Rows that its footer speaks of.
     pub(crate) count: u64,
-    pub(crate) rows: Result<Vec<RecordBatch>, Fault>,
+    pub(crate) rows: Result<Vec<RecordBatch>, ReadError>,
 }
 
 /// Each row group, as far as it can be decoded.
 ///
 /// # Errors
 /// There is no footer, so nothing is known of them.
-pub(crate) fn groups(bytes: &Bytes) -> Result<Vec<Group>, Fault> {
+pub(crate) fn groups(bytes: &Bytes) -> Result<Vec<RowGroup>, ReadError> {
     let whole = bytes.clone();
     let metadata = guarded(move || {
         let reader = ParquetRecordBatchReaderBuilder::try_new(whole)?;
@@ -102,7 +106,7 @@ pub(crate) fn groups(bytes: &Bytes) -> Result<Vec<Group>, Fault> {
         let end = places()
             .map(|(begin, length)| begin.saturating_add(length))
             .max();
-        Group {
+        RowGroup {
             bytes: begin..end.unwrap_or(begin),
             count: u64::try_from(group.num_rows()).unwrap_or(0),
             rows,
@@ -121,18 +125,18 @@ pub(crate) fn groups(bytes: &Bytes) -> Result<Vec<Group>, Fault> {
 
 /// Runs a decoder, and returns its panic as a fault. Bytes on a disk may be anything: a decoder
 /// that trusts them too far must cost a file, not the process.
-fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Fault> {
+fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ReadError> {
     match std::panic::catch_unwind(AssertUnwindSafe(decode)) {
-        Ok(decoded) => decoded.map_err(Fault::from),
-        Err(payload) => Err(Fault::panic(payload.as_ref())),
+        Ok(decoded) => decoded.map_err(ReadError::from),
+        Err(payload) => Err(ReadError::panic(payload.as_ref())),
     }
 }
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<ReadError> for io::Error {
+    fn from(fault: ReadError) -> Self {
         let kind = match fault {
-            Fault::Damaged(_) => io::ErrorKind::InvalidData,
-            Fault::Unreachable(_) => io::ErrorKind::Other,
+            ReadError::Damaged(_) => io::ErrorKind::InvalidData,
+            ReadError::Unreachable(_) => io::ErrorKind::Other,
         };
         Self::new(kind, fault)
     }

@@ -18,11 +18,11 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
-use crate::grams::{self, BLOCK_ROWS, Builder, Layout};
+use crate::grams::{self, BLOCK_ROWS, FilterBuilder, FilterLayout};
 use crate::place::{self, Hour};
 use crate::schema::{EPOCH, FIELDS, LOG, MESSAGE_AT, SEQ, STORED};
 use crate::snapshot::FileEntry;
-use crate::sums::Sums;
+use crate::sums::FileChecksums;
 
 /// Rows of a row group: sixteen blocks. Some 40 MB of text are decoded for a row group at most.
 pub(crate) const GROUP_ROWS: usize = 16 * BLOCK_ROWS;
@@ -108,7 +108,7 @@ pub(crate) fn files(chunks: &[RecordBatch]) -> io::Result<Vec<Encoded>> {
     parts.iter().map(|part| file(chunks, part)).collect()
 }
 
-struct Part {
+struct PartitionRows {
     index: String,
     hour: Hour,
     /// The rows, each by its chunk and its place in it, in the order of their times.
@@ -126,8 +126,8 @@ fn texts<'a>(rows: &'a RecordBatch, column: &str) -> Option<&'a StringViewArray>
     rows.column_by_name(column)?.as_string_view_opt()
 }
 
-fn partition(chunks: &[RecordBatch]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn partition(chunks: &[RecordBatch]) -> Vec<PartitionRows> {
+    let mut parts: Vec<PartitionRows> = Vec::new();
     let mut known: HashMap<(&str, Hour), usize> = HashMap::new();
     let mut last: Option<((&str, Hour), usize)> = None;
     for (number, chunk) in chunks.iter().enumerate() {
@@ -140,7 +140,7 @@ fn partition(chunks: &[RecordBatch]) -> Vec<Part> {
             let at = match last {
                 Some((same, at)) if same == key => at,
                 _ => *known.entry(key).or_insert_with(|| {
-                    parts.push(Part {
+                    parts.push(PartitionRows {
                         index: key.0.to_owned(),
                         hour: key.1,
                         rows: Vec::new(),
@@ -161,7 +161,7 @@ fn partition(chunks: &[RecordBatch]) -> Vec<Part> {
     parts
 }
 
-fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
+fn file(chunks: &[RecordBatch], part: &PartitionRows) -> io::Result<Encoded> {
     #[cfg(feature = "simulation")]
     if let Some(file) = plain_file(chunks, part)? {
         return Ok(file);
@@ -175,9 +175,9 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
         ArrowWriter::try_new(Vec::new(), Arc::clone(&STORED), Some(properties.clone()))
             .and_then(ArrowWriter::into_serialized_writer)
             .map_err(broken)?;
-    let mut layout = Layout::default();
+    let mut layout = FilterLayout::default();
     let mut entry = begun(part);
-    let mut grams = Builder::default();
+    let mut grams = FilterBuilder::default();
     let mut filters = Vec::new();
     let chunks: Vec<&RecordBatch> = chunks.iter().collect();
     for rows in part.rows.chunks(GROUP_ROWS) {
@@ -197,7 +197,7 @@ fn file(chunks: &[RecordBatch], part: &Part) -> io::Result<Encoded> {
     writer.append_key_value_metadata(KeyValue::new(grams::METADATA_KEY.to_owned(), layout));
     let bytes = writer.into_inner().map_err(broken)?;
     entry.bytes = bytes.len() as u64;
-    entry.sums = Sums::of(&bytes);
+    entry.sums = FileChecksums::of(&bytes);
     Ok(Encoded {
         entry,
         bytes: bytes.into(),
@@ -225,7 +225,7 @@ fn write_group(
 }
 
 /// The entry of a file before its rows are looked at.
-fn begun(part: &Part) -> FileEntry {
+fn begun(part: &PartitionRows) -> FileEntry {
     FileEntry {
         path: place::folder(&part.index, part.hour),
         index: part.index.clone(),
@@ -235,13 +235,13 @@ fn begun(part: &Part) -> FileEntry {
         from_ns: i64::MAX,
         to_ns: i64::MIN,
         received_ns: i64::MIN,
-        sums: Sums::default(),
+        sums: FileChecksums::default(),
     }
 }
 
 /// A file of the simulation's rows; nothing if they are of another kind.
 #[cfg(feature = "simulation")]
-fn plain_file(chunks: &[RecordBatch], part: &Part) -> io::Result<Option<Encoded>> {
+fn plain_file(chunks: &[RecordBatch], part: &PartitionRows) -> io::Result<Option<Encoded>> {
     let chunks: Vec<&RecordBatch> = chunks.iter().collect();
     if chunks
         .iter()
@@ -256,7 +256,7 @@ fn plain_file(chunks: &[RecordBatch], part: &Part) -> io::Result<Option<Encoded>
     measure(&mut entry, &rows);
     Ok(crate::plain::encoded(&rows).map(|bytes| {
         entry.bytes = bytes.len() as u64;
-        entry.sums = Sums::of(&bytes);
+        entry.sums = FileChecksums::of(&bytes);
         Encoded { entry, bytes }
     }))
 }
@@ -275,7 +275,11 @@ fn measure(entry: &mut FileEntry, group: &RecordBatch) {
 
 /// Appends the filters of a row group's blocks; returns their places, from 0 where `filters`
 /// begins.
-fn filter(group: &RecordBatch, grams: &mut Builder, filters: &mut Vec<u8>) -> Vec<(u64, u32)> {
+fn filter(
+    group: &RecordBatch,
+    grams: &mut FilterBuilder,
+    filters: &mut Vec<u8>,
+) -> Vec<(u64, u32)> {
     let Some(raw) = texts(group, "raw") else {
         return Vec::new();
     };

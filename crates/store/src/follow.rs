@@ -12,12 +12,12 @@ const WAITING_MAX: usize = 64;
 /// Gets what becomes searchable, as long as somebody holds it.
 #[derive(Default, Debug)]
 pub struct Follower {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<FollowerQueue>,
     came: Condvar,
 }
 
 #[derive(Default, Debug)]
-struct Waiting {
+struct FollowerQueue {
     chunks: VecDeque<Arc<Chunk>>,
     dropped: u64,
 }
@@ -38,7 +38,7 @@ impl Follower {
     /// Events are left out if this is called too seldom. Waits for something for `wait` at most.
     pub fn next(&self, wait: Duration) -> (Vec<Arc<Chunk>>, u64) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing = |w: &mut Waiting| w.chunks.is_empty() && w.dropped == 0;
+        let nothing = |w: &mut FollowerQueue| w.chunks.is_empty() && w.dropped == 0;
         let (mut waiting, _) = self
             .came
             .wait_timeout_while(waiting, wait, nothing)

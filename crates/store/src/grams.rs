@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::query::text::fold_into;
+use inrush_query::text::fold_into;
 
 /// Rows of a block; a block lies within one row group.
 pub const BLOCK_ROWS: usize = 8192;
 /// Bytes of a stretch.
 pub const GRAM_BYTES: usize = 6;
-/// Key of the file's metadata whose value is the JSON of [`Layout`].
+/// Key of the file's metadata whose value is the JSON of [`FilterLayout`].
 pub const METADATA_KEY: &str = "inrush.grams";
 
 /// Bits of a filter at most, 64 KiB, and at least.
@@ -30,7 +30,7 @@ const HALVE_PERCENT: usize = 25;
 
 /// Places of a file's filters: offset and length in bytes, for each block of each row group.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Layout {
+pub struct FilterLayout {
     /// Row groups, each with its blocks in order.
     pub groups: Vec<Vec<(u64, u32)>>,
 }
@@ -58,7 +58,7 @@ fn each_gram(padded: &[u8], mut each: impl FnMut(u64)) {
 }
 
 /// Fills the filter of one block.
-pub struct Builder {
+pub struct FilterBuilder {
     /// A byte for each bit, 0 or 1: a blind store of a byte takes three quarters of the time that
     /// setting a bit among others takes, measured on mixed events.
     marks: Vec<u8>,
@@ -66,7 +66,7 @@ pub struct Builder {
     folded: String,
 }
 
-impl Default for Builder {
+impl Default for FilterBuilder {
     fn default() -> Self {
         Self {
             marks: vec![0; BITS_MAX],
@@ -76,7 +76,7 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
+impl FilterBuilder {
     /// Adds the text of a row.
     pub fn add(&mut self, text: &str) {
         self.folded.clear();
@@ -131,12 +131,12 @@ fn word(marks: &[u8]) -> u64 {
 
 /// Hashed grams of a needle, whose bits are looked up in a filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Probe {
+pub struct GramProbe {
     grams: Arc<[u64]>,
 }
 
-impl Probe {
-    /// The probe of a needle that went through [`fold`](crate::query::text::fold); `None` if the
+impl GramProbe {
+    /// The probe of a needle that went through [`fold`](inrush_query::text::fold); `None` if the
     /// needle is too short to rule anything out.
     pub fn of(folded: &str) -> Option<Self> {
         let mut padded = folded.as_bytes().to_vec();
@@ -175,10 +175,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::query::text::{Needle, fold};
+    use inrush_query::text::{Needle, fold};
 
     fn filter(texts: &[&str]) -> Vec<u8> {
-        let (mut builder, mut out) = (Builder::default(), Vec::new());
+        let (mut builder, mut out) = (FilterBuilder::default(), Vec::new());
         texts.iter().for_each(|text| builder.add(text));
         let len = builder.finish(&mut out);
         assert_eq!(len as usize, out.len());
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_there_passes_and_what_is_not_seldom_does() {
         let filter = filter(&["Access DENIED for root", "für MÜLLER", "short"]);
-        let may = |needle: &str| Probe::of(&fold(needle)).is_none_or(|p| p.may_be_in(&filter));
+        let may = |needle: &str| GramProbe::of(&fold(needle)).is_none_or(|p| p.may_be_in(&filter));
         for there in ["access denied", "DENIED", "cess den", "müller", "r MÜLL"] {
             assert!(may(there), "{there}");
         }
@@ -210,13 +210,13 @@ mod tests {
 
     #[test]
     fn a_needle_that_is_too_short_rules_nothing_out() {
-        assert_eq!(Probe::of("abcde"), None);
-        assert!(Probe::of("abcdef").is_some());
+        assert_eq!(GramProbe::of("abcde"), None);
+        assert!(GramProbe::of("abcdef").is_some());
     }
 
     #[test]
     fn a_builder_begins_anew() {
-        let (mut builder, mut out) = (Builder::default(), Vec::new());
+        let (mut builder, mut out) = (FilterBuilder::default(), Vec::new());
         builder.add("the first block");
         builder.finish(&mut out);
         out.clear();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_filter_of_an_odd_length_rules_nothing_out() {
-        let probe = Probe::of("needle");
+        let probe = GramProbe::of("needle");
         assert!(probe.is_some_and(|probe| probe.may_be_in(&[0; 100])));
     }
 
@@ -247,7 +247,7 @@ mod tests {
             let needle = fold(&needle.to_uppercase());
             let mut scratch = String::new();
             let there = texts.iter().any(|t| Needle::new(&needle).is_in(t, &mut scratch));
-            if let Some(probe) = Probe::of(&needle) && there {
+            if let Some(probe) = GramProbe::of(&needle) && there {
                 prop_assert!(probe.may_be_in(&filter));
             }
         }

@@ -28,9 +28,8 @@
 //! 2. `rows`: from a batch to rows; `encode`: from rows to files; [`grams`]: the filter in them.
 //! 3. `home`: where files lie; `commits`: the log; [`covered`]: which events files hold.
 //! 4. [`Store`]: what writers and readers share; [`writer`] fills it, `upkeep` tidies it, `care` is
-//!    what both know of time and room, and [`Account`] what became of all events.
-//! 5. [`query`]: what is typed into the search bar, and the SQL that it becomes.
-//! 6. [`read`]: from a snapshot to record batches; [`reply`]: what a search answers.
+//!    what both know of time and room, and [`EventAccount`] what became of all events.
+//! 5. [`read`]: from a snapshot to record batches; [`reply`]: what a search answers.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -49,7 +48,6 @@ mod options;
 mod place;
 #[cfg(feature = "simulation")]
 pub mod plain;
-pub mod query;
 pub mod read;
 pub mod rebuild;
 pub mod reply;
@@ -67,16 +65,16 @@ mod tests;
 mod upkeep;
 pub mod writer;
 
-pub use account::Account;
-pub use care::{Claims, Room, free_least};
+pub use account::EventAccount;
+pub use care::{DiskHeadroom, ReservedBytes, free_least};
 pub use follow::Follower;
 pub use home::{
-    BucketOptions, CreateError, Created, Disk, DiskFile, Home, Listed, Objects, Reader, Reading,
-    Space, check_url,
+    BucketIo, BucketOptions, CreateError, CreateOutcome, DiskFile, DurableStorage, FileSystemSpace,
+    FolderIo, ListedObject, ReadOnlyStorage, StorageLocation, check_url,
 };
 #[cfg(feature = "simulation")]
-pub use home::{Chances, Process, VirtualBucket, VirtualFolder};
+pub use home::{FaultRates, SimulatedProcess, VirtualBucket, VirtualFolder};
 #[cfg(feature = "mutants")]
 pub use mutant::{Mutant, switch_mutant};
 pub use options::{REASONS, Retention, WriteOptions};
-pub use store::{Counters, Levels, Store};
+pub use store::{Levels, Store, StoreCounters};

@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use inrush_event::crc32c;
 
-use crate::read::Fault;
+use crate::read::ReadError;
 use crate::schema::{EPOCH, LOG, SEQ, time_type};
 use crate::snapshot::Chunk;
 
@@ -34,19 +34,19 @@ static COLUMNS: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 /// An event's log, epoch and number, and when it was received.
-pub type Row = (u64, u32, u64, i64);
+pub type PlainRow = (u64, u32, u64, i64);
 
 /// The index of an event.
 fn index(seq: u64) -> &'static str {
     ["main", "netfw"][(seq / 3 % 2) as usize]
 }
 
-fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
+fn batch(rows: &[PlainRow]) -> io::Result<RecordBatch> {
     let times = || {
         let times: Vec<i64> = rows.iter().map(|row| row.3).collect();
         Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC")) as ArrayRef
     };
-    let text = |text: fn(&Row) -> &'static str| {
+    let text = |text: fn(&PlainRow) -> &'static str| {
         Arc::new(StringViewArray::from_iter_values(rows.iter().map(text))) as ArrayRef
     };
     let columns: Vec<ArrayRef> = vec![
@@ -62,7 +62,7 @@ fn batch(rows: &[Row]) -> io::Result<RecordBatch> {
 }
 
 /// The rows of a batch of the simulation; nothing if it is of another kind.
-pub fn rows_of(batch: &RecordBatch) -> Option<Vec<Row>> {
+pub fn rows_of(batch: &RecordBatch) -> Option<Vec<PlainRow>> {
     if batch.num_columns() != COLUMNS.fields().len() {
         return None;
     }
@@ -84,7 +84,7 @@ pub fn rows_of(batch: &RecordBatch) -> Option<Vec<Row>> {
 }
 
 /// A chunk of these events.
-pub(crate) fn chunk(rows: &[Row]) -> io::Result<Chunk> {
+pub(crate) fn chunk(rows: &[PlainRow]) -> io::Result<Chunk> {
     let times = || rows.iter().map(|row| row.3);
     Ok(Chunk {
         rows: batch(rows)?,
@@ -109,7 +109,7 @@ pub(crate) fn encoded(batch: &RecordBatch) -> Option<Bytes> {
 }
 
 /// The events of a file; nothing if it is damaged or of another kind.
-pub fn parse(bytes: &[u8]) -> Option<Vec<Row>> {
+pub fn parse(bytes: &[u8]) -> Option<Vec<PlainRow>> {
     let (body, sum) = bytes.split_last_chunk::<4>()?;
     let rows = body.strip_prefix(MAGIC)?;
     if u32::from_le_bytes(*sum) != crc32c(body) || rows.len() % ROW_BYTES != 0 {
@@ -131,12 +131,12 @@ pub fn parse(bytes: &[u8]) -> Option<Vec<Row>> {
 }
 
 /// The rows of a file; nothing if it is Parquet.
-pub(crate) fn decoded(bytes: &Bytes) -> Option<Result<Vec<RecordBatch>, Fault>> {
+pub(crate) fn decoded(bytes: &Bytes) -> Option<Result<Vec<RecordBatch>, ReadError>> {
     (!bytes.starts_with(b"PAR1")).then(|| {
         let rows =
-            parse(bytes).ok_or_else(|| Fault::Damaged("its checksum is wrong".to_owned()))?;
+            parse(bytes).ok_or_else(|| ReadError::Damaged("its checksum is wrong".to_owned()))?;
         batch(&rows)
             .map(|batch| vec![batch])
-            .map_err(Fault::damaged)
+            .map_err(ReadError::damaged)
     })
 }

@@ -19,19 +19,19 @@ use arrow_array::types::{TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 
-use crate::care::Care;
+use crate::care::RetentionInputs;
 use crate::chance;
-use crate::commits::Commits;
-use crate::covered::{Covered, Stretch};
+use crate::commits::ManifestLog;
+use crate::covered::{DedupSet, EventRange};
 use crate::decode;
 use crate::encode;
-use crate::home::{Home, Listed};
+use crate::home::{DurableStorage, ListedObject};
 use crate::mutant::{Mutant, is_on};
-use crate::read::Fault;
+use crate::read::ReadError;
 use crate::schema::{EPOCH, LOG, SEQ};
 use crate::snapshot::{DataFile, FileEntry};
-use crate::store::{Change, PARQUET, Store, UNCOMMITTED};
-use crate::sums::Sums;
+use crate::store::{PARQUET, Store, StoreChange, UNCOMMITTED};
+use crate::sums::FileChecksums;
 
 /// Ends the names of files that are left out: their events are elsewhere, or were deleted.
 pub const ASIDE: &str = ".unlisted";
@@ -40,11 +40,11 @@ pub const ASIDE: &str = ".unlisted";
 struct Examined {
     entry: FileEntry,
     rows: Vec<RecordBatch>,
-    stretches: Vec<Stretch>,
+    stretches: Vec<EventRange>,
 }
 
 /// Verdict on a file, by the events that other files hold.
-enum Verdict {
+enum FileVerdict {
     /// No other file holds its events.
     Whole,
     /// Others hold some: these are the rows that they do not.
@@ -73,7 +73,7 @@ pub(crate) fn adopt(
                 file.entry.received_ns = store.care.mended(file.entry.received_ns);
                 found.push(file);
             }
-            Err(Fault::Damaged(why)) => {
+            Err(ReadError::Damaged(why)) => {
                 tracing::error!(
                     path,
                     why,
@@ -98,7 +98,7 @@ pub(crate) fn adopt(
     for file in found {
         let (path, news) = (file.entry.path.clone(), news(&file, &seen));
         let rows = match verdict(&file, &seen)? {
-            Verdict::Whole => {
+            FileVerdict::Whole => {
                 tracing::warn!(path, news, "store: a file was not in the list; taken in");
                 file.stretches.iter().for_each(|stretch| seen.add(stretch));
                 home.sync(std::iter::once(path.as_str()))?;
@@ -106,8 +106,8 @@ pub(crate) fn adopt(
                 replaced = &[];
                 continue;
             }
-            Verdict::Part(rows) => rows,
-            Verdict::Nothing => Vec::new(),
+            FileVerdict::Part(rows) => rows,
+            FileVerdict::Nothing => Vec::new(),
         };
         tracing::warn!(
             path,
@@ -117,7 +117,7 @@ pub(crate) fn adopt(
         if news > 0 {
             let covered = stretches(&rows)?;
             covered.iter().for_each(|stretch| seen.add(stretch));
-            store.commit(Change {
+            store.commit(StoreChange {
                 why: "found",
                 files: encode::files(&rows)?,
                 removed: std::mem::take(&mut replaced),
@@ -131,12 +131,12 @@ pub(crate) fn adopt(
 }
 
 /// The events that the files hold which are there.
-fn held(store: &Store) -> io::Result<Covered> {
-    let mut seen = Covered::default();
+fn held(store: &Store) -> io::Result<DedupSet> {
+    let mut seen = DedupSet::default();
     for file in store.files().iter().filter(|file| !file.is_bad()) {
         match examine(store.home(), file.location.as_ref(), Some(&file.entry)) {
             Ok(found) => found.stretches.iter().for_each(|stretch| seen.add(stretch)),
-            Err(Fault::Damaged(reason)) => {
+            Err(ReadError::Damaged(reason)) => {
                 if file.set_bad() {
                     tracing::error!(
                         reason,
@@ -152,8 +152,8 @@ fn held(store: &Store) -> io::Result<Covered> {
 }
 
 /// Events of a file that are not in `seen`.
-fn news(file: &Examined, seen: &Covered) -> u64 {
-    let missing = |stretch: &Stretch| {
+fn news(file: &Examined, seen: &DedupSet) -> u64 {
+    let missing = |stretch: &EventRange| {
         let events = stretch.first..stretch.first + stretch.count;
         seen.missing(stretch.log, stretch.epoch, events)
     };
@@ -162,14 +162,18 @@ fn news(file: &Examined, seen: &Covered) -> u64 {
 }
 
 /// Reads a file that may be ours. With the entry of a commit, its checksums count.
-fn examine(home: &Home, path: &str, known: Option<&FileEntry>) -> Result<Examined, Fault> {
+fn examine(
+    home: &DurableStorage,
+    path: &str,
+    known: Option<&FileEntry>,
+) -> Result<Examined, ReadError> {
     let bytes = match known {
         Some(entry) => decode::bytes(home, path, entry)?,
         None => decode::insist(|| home.get(path, decode::FILE_BYTES_MAX))
-            .map_err(|error| Fault::local(&error))?,
+            .map_err(|error| ReadError::local(&error))?,
     };
     let rows = decode::rows(bytes.clone())?;
-    let stretches = stretches(&rows).map_err(Fault::damaged)?;
+    let stretches = stretches(&rows).map_err(ReadError::damaged)?;
     let path = path.strip_suffix(UNCOMMITTED).unwrap_or(path);
     let entry = match known {
         Some(entry) => entry.clone(),
@@ -183,8 +187,8 @@ fn examine(home: &Home, path: &str, known: Option<&FileEntry>) -> Result<Examine
 }
 
 /// Entry that a commit would have of a file.
-fn entry_of(path: &str, bytes: &[u8], rows: &[RecordBatch]) -> Result<FileEntry, Fault> {
-    let not_ours = || Fault::Damaged("it has not the columns of a store".to_owned());
+fn entry_of(path: &str, bytes: &[u8], rows: &[RecordBatch]) -> Result<FileEntry, ReadError> {
+    let not_ours = || ReadError::Damaged("it has not the columns of a store".to_owned());
     let mut entry = FileEntry {
         path: path.to_owned(),
         index: String::new(),
@@ -194,7 +198,7 @@ fn entry_of(path: &str, bytes: &[u8], rows: &[RecordBatch]) -> Result<FileEntry,
         from_ns: i64::MAX,
         to_ns: i64::MIN,
         received_ns: i64::MIN,
-        sums: Sums::of(bytes),
+        sums: FileChecksums::of(bytes),
     };
     for batch in rows {
         let times = |name: &str| -> Option<Vec<i64>> {
@@ -270,13 +274,13 @@ fn names(batch: &RecordBatch) -> io::Result<Vec<(u64, u32, u64)>> {
 }
 
 /// The events of these rows.
-fn stretches(rows: &[RecordBatch]) -> io::Result<Vec<Stretch>> {
+fn stretches(rows: &[RecordBatch]) -> io::Result<Vec<EventRange>> {
     let mut all = Vec::new();
     for batch in rows {
         all.extend(names(batch)?);
     }
     all.sort_unstable();
-    let mut found: Vec<Stretch> = Vec::new();
+    let mut found: Vec<EventRange> = Vec::new();
     for (log, epoch, seq) in all {
         match found.last_mut() {
             Some(last)
@@ -286,7 +290,7 @@ fn stretches(rows: &[RecordBatch]) -> io::Result<Vec<Stretch>> {
             {
                 last.count += 1;
             }
-            _ => found.push(Stretch {
+            _ => found.push(EventRange {
                 log,
                 epoch,
                 first: seq,
@@ -297,21 +301,21 @@ fn stretches(rows: &[RecordBatch]) -> io::Result<Vec<Stretch>> {
     Ok(found)
 }
 
-fn verdict(file: &Examined, covered: &Covered) -> io::Result<Verdict> {
+fn verdict(file: &Examined, covered: &DedupSet) -> io::Result<FileVerdict> {
     let all: u64 = file.stretches.iter().map(|stretch| stretch.count).sum();
     let left = news(file, covered);
     if left == 0 {
-        return Ok(Verdict::Nothing);
+        return Ok(FileVerdict::Nothing);
     }
     if left == all && all == file.entry.rows {
-        return Ok(Verdict::Whole);
+        return Ok(FileVerdict::Whole);
     }
     let mut seen = covered.clone();
-    Ok(Verdict::Part(not_in(&mut seen, &file.rows)?))
+    Ok(FileVerdict::Part(not_in(&mut seen, &file.rows)?))
 }
 
 /// The rows whose events are not in `seen` yet, each event once; they are in it then.
-pub(crate) fn not_in(seen: &mut Covered, rows: &[RecordBatch]) -> io::Result<Vec<RecordBatch>> {
+pub(crate) fn not_in(seen: &mut DedupSet, rows: &[RecordBatch]) -> io::Result<Vec<RecordBatch>> {
     let mut left = Vec::with_capacity(rows.len());
     for batch in rows {
         let mut keep = Vec::with_capacity(batch.num_rows());
@@ -319,7 +323,7 @@ pub(crate) fn not_in(seen: &mut Covered, rows: &[RecordBatch]) -> io::Result<Vec
             let is_new = !seen.missing(log, epoch, first..first + 1).is_empty();
             keep.push(is_new);
             if is_new {
-                seen.add(&Stretch {
+                seen.add(&EventRange {
                     log,
                     epoch,
                     first,
@@ -335,7 +339,7 @@ pub(crate) fn not_in(seen: &mut Covered, rows: &[RecordBatch]) -> io::Result<Vec
 
 /// Result of [`verify`]: files and events of a store, and its findings.
 #[derive(Debug, Default, serde::Serialize)]
-pub struct Report {
+pub struct StoreVerifyReport {
     /// True if the list of files can be read whole.
     pub list_is_sound: bool,
     /// Files in the list, or found where there is none.
@@ -350,7 +354,7 @@ pub struct Report {
 
 /// Result of [`repair`]: files and events of the new list, and the actions that made it.
 #[derive(Debug, Default, serde::Serialize)]
-pub struct Repaired {
+pub struct StoreRepairReport {
     /// Files that the new list has.
     pub files: u64,
     /// Events in them.
@@ -362,18 +366,21 @@ pub struct Repaired {
 }
 
 /// Told after each file: how many are done, of how many.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Looks at every byte of a store, and changes nothing. Beside a writer, files that are merged or
 /// deleted meanwhile may be named.
 ///
 /// # Errors
 /// It cannot be read just now.
-pub fn verify(home: &Home, progress: Progress<'_>) -> io::Result<Report> {
-    let commits = Commits::load(home)?;
-    let mut report = Report {
+pub fn verify(
+    home: &DurableStorage,
+    progress: ProgressCallback<'_>,
+) -> io::Result<StoreVerifyReport> {
+    let commits = ManifestLog::load(home)?;
+    let mut report = StoreVerifyReport {
         list_is_sound: commits.bad.is_empty(),
-        ..Report::default()
+        ..StoreVerifyReport::default()
     };
     report.findings.extend(commits.bad.iter().cloned());
     let spare = |(path, why): &(String, String)| (path.clone(), format!("{why} (not needed)"));
@@ -381,7 +388,7 @@ pub fn verify(home: &Home, progress: Progress<'_>) -> io::Result<Report> {
     let there = parquet(home)?;
     let mut paths: BTreeSet<&String> = commits.files.keys().collect();
     paths.extend(there.keys().filter(|path| !commits.doomed.contains(path)));
-    let mut seen = Covered::default();
+    let mut seen = DedupSet::default();
     let total = paths.len() as u64;
     for (done, path) in (1..).zip(paths) {
         let known = commits.files.get(path);
@@ -392,12 +399,12 @@ pub fn verify(home: &Home, progress: Progress<'_>) -> io::Result<Report> {
                 report.events += file.entry.rows;
                 if known.is_none() {
                     report.say(path, "it is not in the list".to_owned());
-                } else if !matches!(verdict(&file, &seen)?, Verdict::Whole) {
+                } else if !matches!(verdict(&file, &seen)?, FileVerdict::Whole) {
                     report.say(path, "it repeats events of other files".to_owned());
                 }
                 file.stretches.iter().for_each(|stretch| seen.add(stretch));
             }
-            Err(Fault::Damaged(why)) => {
+            Err(ReadError::Damaged(why)) => {
                 report.hidden_events += known.map_or(0, |entry| entry.rows);
                 report.say(path, why);
             }
@@ -408,7 +415,7 @@ pub fn verify(home: &Home, progress: Progress<'_>) -> io::Result<Report> {
     Ok(report)
 }
 
-impl Report {
+impl StoreVerifyReport {
     fn say(&mut self, path: &str, why: String) {
         self.findings.push((path.to_owned(), why));
     }
@@ -419,10 +426,13 @@ impl Report {
 ///
 /// # Errors
 /// Another process writes to it, or it cannot be read or written; then it is as it was, or whole.
-pub fn repair(home: Home, progress: Progress<'_>) -> io::Result<Repaired> {
+pub fn repair(
+    home: DurableStorage,
+    progress: ProgressCallback<'_>,
+) -> io::Result<StoreRepairReport> {
     let lock = home.lock()?;
-    let (mut commits, parts) = Commits::salvage(&home)?;
-    let mut done = Repaired::default();
+    let (mut commits, parts) = ManifestLog::salvage(&home)?;
+    let mut done = StoreRepairReport::default();
     if parts.is_sound {
         done.say("_log", "the list of files is sound");
     } else {
@@ -455,16 +465,16 @@ pub fn repair(home: Home, progress: Progress<'_>) -> io::Result<Repaired> {
 
 /// Fills the list from the files that are there.
 fn rebuild(
-    home: &Home,
-    commits: &mut Commits,
+    home: &DurableStorage,
+    commits: &mut ManifestLog,
     known: &BTreeMap<String, FileEntry>,
-    done: &mut Repaired,
-    progress: Progress<'_>,
+    done: &mut StoreRepairReport,
+    progress: ProgressCallback<'_>,
 ) -> io::Result<()> {
-    let mut seen = Covered::default();
+    let mut seen = DedupSet::default();
     // A wrong clock may have stamped what no commit speaks of.
-    let care = Care::open(home, None)?;
-    let mut there: Vec<(String, Listed)> = parquet(home)?.into_iter().collect();
+    let care = RetentionInputs::open(home, None)?;
+    let mut there: Vec<(String, ListedObject)> = parquet(home)?.into_iter().collect();
     there.retain(|(path, _)| !commits.doomed.contains(path));
     there.sort_by_key(|(path, found)| (std::cmp::Reverse(found.bytes), path.clone()));
     commits.files.clear();
@@ -474,7 +484,7 @@ fn rebuild(
         let aside = format!("{path}{ASIDE}");
         match examine(home, &place, known.get(&path)) {
             Ok(mut file) => match verdict(&file, &seen)? {
-                Verdict::Whole => {
+                FileVerdict::Whole => {
                     if !known.contains_key(&path) {
                         file.entry.received_ns = care.mended(file.entry.received_ns);
                     }
@@ -485,22 +495,22 @@ fn rebuild(
                     name_anew(home, &place, &path, known.contains_key(&path))?;
                     commits.files.insert(path, file.entry);
                 }
-                Verdict::Part(rows) => {
+                FileVerdict::Part(rows) => {
                     done.say(&path, "some of its events are in other files; split");
                     // First what only this file has: a crash behind the renaming must not cost it.
                     put_rest(home, commits, &rows, &mut seen, &care)?;
                     home.rename(&place, &aside)?;
                 }
-                Verdict::Nothing => {
+                FileVerdict::Nothing => {
                     done.say(&path, "its events are in other files; put aside");
                     home.rename(&place, &aside)?;
                 }
             },
             // An earlier try has put it aside, and its request came late: its events are elsewhere.
-            Err(Fault::Damaged(_)) if is_gone(home, &place) => {
+            Err(ReadError::Damaged(_)) if is_gone(home, &place) => {
                 done.say(&path, "it is gone meanwhile");
             }
-            Err(Fault::Damaged(why)) => {
+            Err(ReadError::Damaged(why)) => {
                 done.say(&path, &format!("{why}; left as it is"));
                 if let Some(entry) = known.get(&path) {
                     commits.files.insert(path, entry.clone());
@@ -514,14 +524,14 @@ fn rebuild(
 }
 
 /// True if there is surely no such object.
-fn is_gone(home: &Home, path: &str) -> bool {
+fn is_gone(home: &DurableStorage, path: &str) -> bool {
     let got = home.get(path, decode::FILE_BYTES_MAX);
     got.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Gives a file its name, by a renaming that the next sync makes durable. A file that no commit
 /// speaks of may have the name already by an earlier try, whose sync failed and forgot it.
-fn name_anew(home: &Home, place: &str, path: &str, is_known: bool) -> io::Result<()> {
+fn name_anew(home: &DurableStorage, place: &str, path: &str, is_known: bool) -> io::Result<()> {
     if place != path {
         return home.rename(place, path);
     }
@@ -535,11 +545,11 @@ fn name_anew(home: &Home, place: &str, path: &str, is_known: bool) -> io::Result
 
 /// Writes the rows of a file that no other has, and lists what they are in.
 fn put_rest(
-    home: &Home,
-    commits: &mut Commits,
+    home: &DurableStorage,
+    commits: &mut ManifestLog,
     rows: &[RecordBatch],
-    seen: &mut Covered,
-    care: &Care,
+    seen: &mut DedupSet,
+    care: &RetentionInputs,
 ) -> io::Result<()> {
     for stretch in stretches(rows)? {
         seen.add(&stretch);
@@ -556,7 +566,7 @@ fn put_rest(
     Ok(())
 }
 
-impl Repaired {
+impl StoreRepairReport {
     fn say(&mut self, path: &str, what: &str) {
         self.actions.push((path.to_owned(), what.to_owned()));
     }
@@ -564,7 +574,7 @@ impl Repaired {
 
 /// All files of events by the names that they have or get, with where they lie. Of one that has
 /// both names in a bucket, since the first one could not be deleted or will be, it is the final.
-pub(crate) fn parquet(home: &Home) -> io::Result<BTreeMap<String, Listed>> {
+pub(crate) fn parquet(home: &DurableStorage) -> io::Result<BTreeMap<String, ListedObject>> {
     let mut found = BTreeMap::new();
     for one in home.list("")? {
         let path = one.path.strip_suffix(UNCOMMITTED).unwrap_or(&one.path);

@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 
 mod event;
 
-pub use event::{EVENT_COLUMNS, Event, events};
+pub use event::{EVENT_COLUMNS, SearchHit, events};
 
 /// One object of an answer. `Plan` comes first unless there is an `Error`; `End` last unless the
 /// asker goes away.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Reply {
+pub enum SearchReply {
     /// SQL, time range and bar width of the search.
-    Plan(Plan),
+    Plan(SearchPlan),
     /// Progress of the search.
-    Progress(Progress),
+    Progress(SearchProgress),
     /// Number of events over time. May come several times; the last one counts.
     Histogram(Histogram),
     /// An event, newest first.
-    Event(Box<Event>),
+    Event(Box<SearchHit>),
     /// Summary of the fields of the found events.
-    Fields(Fields),
+    Fields(FieldFacets),
     /// The columns of the rows that follow.
-    Table(Table),
+    Table(TableHeader),
     /// A row of a table.
-    Row(Row),
+    Row(TableRow),
     /// That was all.
-    End(End),
+    End(SearchSummary),
     /// It could not be answered.
-    Error(Failure),
+    Error(SearchError),
 }
 
 /// SQL, time range and bar width of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SearchPlan {
     /// As SQL.
     pub sql: String,
     /// The earliest time, in milliseconds since 1970.
@@ -49,7 +49,7 @@ pub struct Plan {
 
 /// Progress of a search, in files, events and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct SearchProgress {
     /// Files that are done with.
     pub files_done: u64,
     /// Files that may have what is looked for, going by their times and indexes.
@@ -73,7 +73,7 @@ pub struct Histogram {
 
 /// Summary of the fields of the found events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fields {
+pub struct FieldFacets {
     /// Field by field.
     pub fields: Vec<FieldSummary>,
     /// True if not all events were looked at for this, but some of the newest.
@@ -89,12 +89,12 @@ pub struct FieldSummary {
     /// Number of different values that were counted.
     pub distinct: u64,
     /// Those that most events have, with their number.
-    pub top: Vec<(Cell, u64)>,
+    pub top: Vec<(TableCell, u64)>,
 }
 
 /// The columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Table {
+pub struct TableHeader {
     /// In order.
     pub columns: Vec<TableColumn>,
 }
@@ -110,15 +110,15 @@ pub struct TableColumn {
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct TableRow {
     /// A value for each column.
-    pub values: Vec<Cell>,
+    pub values: Vec<TableCell>,
 }
 
 /// A value. A time is a text: nanoseconds since 1970 in decimal digits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Cell {
+pub enum TableCell {
     /// None.
     Null,
     /// True or false.
@@ -135,16 +135,16 @@ pub enum Cell {
 
 /// Result of a search: events found, cost, and the reason of an early end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct SearchSummary {
     /// Events that were found, shown or not; of a table without histogram its rows.
     pub matched: u64,
     /// Milliseconds from the question to here.
     pub elapsed_ms: u64,
     /// Reason of an end before everything was seen or shown; none otherwise.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StopReason>,
     /// Cost of the search.
     #[serde(default)]
-    pub cost: Cost,
+    pub cost: SearchCost,
     /// Files that could not be read, of which nothing (more) is in this answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<SetAside>,
@@ -153,7 +153,7 @@ pub struct End {
 /// Reason of a search's end before everything was seen or shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stopped {
+pub enum StopReason {
     /// More was found than was to be shown.
     Limit,
     /// It took longer than it may.
@@ -166,7 +166,7 @@ pub enum Stopped {
 
 /// Cost of a search in events, bytes read and peak memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct SearchCost {
     /// Events that were looked at.
     pub events_scanned: u64,
     /// Bytes that were read from files.
@@ -186,7 +186,7 @@ pub struct SetAside {
 
 /// Error for a question that could not be answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct SearchError {
     /// Description of the error, in one line.
     pub message: String,
     /// The character of the question where it begins, counted from 1.
@@ -200,8 +200,8 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
-impl From<crate::query::QueryError> for Failure {
-    fn from(error: crate::query::QueryError) -> Self {
+impl From<inrush_query::QueryError> for SearchError {
+    fn from(error: inrush_query::QueryError) -> Self {
         Self {
             message: error.message,
             column: Some(error.column),
@@ -212,7 +212,7 @@ impl From<crate::query::QueryError> for Failure {
 }
 
 /// A map that is left out where nothing is in it.
-type Keys = BTreeMap<String, String>;
+type FieldValues = BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {
@@ -222,7 +222,7 @@ mod tests {
     fn replies_are_written_as_the_contract_has_them() {
         let cases = [
             (
-                Reply::Plan(Plan {
+                SearchReply::Plan(SearchPlan {
                     sql: "SELECT 1".into(),
                     from_ms: 0,
                     to_ms: 5,
@@ -231,11 +231,14 @@ mod tests {
                 r#"{"type":"plan","sql":"SELECT 1","from_ms":0,"to_ms":5,"bucket_ms":1}"#,
             ),
             (
-                Reply::Fields(Fields {
+                SearchReply::Fields(FieldFacets {
                     fields: vec![FieldSummary {
                         name: "host".into(),
                         distinct: 2,
-                        top: vec![(Cell::Text("fw-1".into()), 123), (Cell::Unsigned(4), 5)],
+                        top: vec![
+                            (TableCell::Text("fw-1".into()), 123),
+                            (TableCell::Unsigned(4), 5),
+                        ],
                     }],
                     sampled: true,
                 }),
@@ -245,13 +248,17 @@ mod tests {
                 ),
             ),
             (
-                Reply::Row(Row {
-                    values: vec![Cell::Null, Cell::Double(0.5), Cell::Signed(-1)],
+                SearchReply::Row(TableRow {
+                    values: vec![
+                        TableCell::Null,
+                        TableCell::Double(0.5),
+                        TableCell::Signed(-1),
+                    ],
                 }),
                 r#"{"type":"row","values":[null,0.5,-1]}"#,
             ),
             (
-                Reply::Error(Failure {
+                SearchReply::Error(SearchError {
                     message: "m".into(),
                     column: Some(5),
                     length: Some(3),
@@ -263,7 +270,10 @@ mod tests {
         for (reply, line) in cases {
             let written = serde_json::to_string(&reply).unwrap();
             assert_eq!(written, line);
-            assert_eq!(serde_json::from_str::<Reply>(&written).unwrap(), reply);
+            assert_eq!(
+                serde_json::from_str::<SearchReply>(&written).unwrap(),
+                reply
+            );
         }
     }
 }

@@ -18,7 +18,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use inrush_event::{Anomalies, Batch, Origin, Record};
+use inrush_event::{Anomalies, Batch, BatchOrigin, Record};
 
 use crate::dictionary::DictionaryBuilder;
 use crate::schema::{RAW_BASE64, STORED, TLS_CLIENT, time_type};
@@ -32,12 +32,12 @@ use crate::snapshot::Chunk;
 pub(crate) fn of_batch(
     batch: &Batch,
     events: Range<u32>,
-    origin: Origin,
+    origin: BatchOrigin,
 ) -> Result<Chunk, ArrowError> {
     let records = batch.records();
     let end = records.len().min(events.end as usize);
     let start = end.min(events.start as usize);
-    let mut rows = Rows::new(batch, &records[start..end]);
+    let mut rows = RowBuilder::new(batch, &records[start..end]);
     for record in &records[start..end] {
         rows.push(record);
     }
@@ -47,7 +47,7 @@ pub(crate) fn of_batch(
 
 type TimeBuilder = PrimitiveBuilder<TimestampNanosecondType>;
 
-struct Rows<'a> {
+struct RowBuilder<'a> {
     batch: &'a Batch,
     /// The addresses of the batch's senders, as far as they were needed.
     senders: Vec<Option<String>>,
@@ -79,7 +79,7 @@ struct Rows<'a> {
     names: String,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowBuilder<'a> {
     fn new(batch: &'a Batch, records: &[Record]) -> Self {
         let rows = records.len();
         let text = || StringViewBuilder::with_capacity(rows);
@@ -98,7 +98,7 @@ impl<'a> Rows<'a> {
         let fields = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
         Self {
             batch,
-            senders: vec![None; batch.peers().len()],
+            senders: vec![None; batch.origins().len()],
             from_ns: i64::MAX,
             to_ns: i64::MIN,
             time: time(),
@@ -237,7 +237,7 @@ impl<'a> Rows<'a> {
         let _ = self.fields.append(any);
     }
 
-    fn finish(mut self, first: u64, origin: Origin) -> Result<Chunk, ArrowError> {
+    fn finish(mut self, first: u64, origin: BatchOrigin) -> Result<Chunk, ArrowError> {
         let rows = self.message_at.values_slice().len();
         let seq: UInt64Array = (first..first + rows as u64).collect();
         let columns: Vec<ArrayRef> = vec![

@@ -7,13 +7,13 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use serde::Serialize;
 
-use crate::commits::Commits;
-use crate::covered::Covered;
+use crate::commits::ManifestLog;
+use crate::covered::DedupSet;
 use crate::decode;
-use crate::home::Home;
-use crate::read::Fault;
-use crate::rebuild::{self, Progress};
-use crate::reply::{Event, events};
+use crate::home::DurableStorage;
+use crate::read::ReadError;
+use crate::rebuild::{self, ProgressCallback};
+use crate::reply::{SearchHit, events};
 use crate::snapshot::FileEntry;
 
 /// Files, events, bytes and times of one index in a store.
@@ -35,7 +35,7 @@ pub struct IndexInfo {
 
 /// Contents of a store, by its list of files.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Overview {
+pub struct StoreOverview {
     /// By index.
     pub indexes: Vec<IndexInfo>,
     /// Faults of the list in words, each with its object; none if it is sound.
@@ -50,8 +50,8 @@ pub struct Overview {
 ///
 /// # Errors
 /// It cannot be read just now.
-pub fn overview(home: &Home) -> io::Result<Overview> {
-    let commits = Commits::load(home)?;
+pub fn overview(home: &DurableStorage) -> io::Result<StoreOverview> {
+    let commits = ManifestLog::load(home)?;
     let there = rebuild::parquet(home)?;
     let mut by_index: BTreeMap<&str, IndexInfo> = BTreeMap::new();
     for entry in commits.files.values() {
@@ -74,7 +74,7 @@ pub fn overview(home: &Home) -> io::Result<Overview> {
     let is_known =
         |path: &&String| commits.files.contains_key(*path) || commits.doomed.contains(path);
     let unlisted = there.keys().filter(|path| !is_known(path));
-    Ok(Overview {
+    Ok(StoreOverview {
         missing: missing.cloned().collect(),
         unlisted: unlisted.cloned().collect(),
         indexes: by_index.into_values().collect(),
@@ -84,7 +84,7 @@ pub fn overview(home: &Home) -> io::Result<Overview> {
 
 /// Result of [`export`]: events given out and lost, and the damaged files.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Exported {
+pub struct ExportReport {
     /// Events that were given out.
     pub events: u64,
     /// Events that could not be read, as far as known.
@@ -99,11 +99,11 @@ pub struct Exported {
 /// # Errors
 /// The store cannot be read just now, or what `each` says.
 pub fn export(
-    home: &Home,
-    each: &mut dyn FnMut(Event) -> io::Result<()>,
-    progress: Progress<'_>,
-) -> io::Result<Exported> {
-    let (commits, parts) = Commits::salvage(home)?;
+    home: &DurableStorage,
+    each: &mut dyn FnMut(SearchHit) -> io::Result<()>,
+    progress: ProgressCallback<'_>,
+) -> io::Result<ExportReport> {
+    let (commits, parts) = ManifestLog::salvage(home)?;
     let known = match parts.is_sound {
         true => &commits.files,
         false => &parts.entries,
@@ -111,8 +111,8 @@ pub fn export(
     let mut there: Vec<_> = rebuild::parquet(home)?.into_iter().collect();
     there.retain(|(path, _)| !commits.doomed.contains(path));
     there.sort_by_key(|(path, found)| (std::cmp::Reverse(found.bytes), path.clone()));
-    let mut exported = Exported::default();
-    let mut seen = Covered::default();
+    let mut exported = ExportReport::default();
+    let mut seen = DedupSet::default();
     let total = there.len() as u64;
     for (done, (path, found)) in (1..).zip(there) {
         let bytes = match home.get(&found.path, decode::FILE_BYTES_MAX) {
@@ -144,9 +144,9 @@ pub fn export(
 }
 
 /// Rows, and how many others could not be read and why.
-type Sound = (Vec<RecordBatch>, Option<(u64, String)>);
+type SalvagedRows = (Vec<RecordBatch>, Option<(u64, String)>);
 
-fn sound_rows(bytes: &bytes::Bytes, entry: Option<&FileEntry>) -> Result<Sound, Fault> {
+fn sound_rows(bytes: &bytes::Bytes, entry: Option<&FileEntry>) -> Result<SalvagedRows, ReadError> {
     let (mut rows, mut lost) = (Vec::new(), None::<(u64, String)>);
     let mut lose = |count: u64, why: String| {
         let before = lost.take().map_or(0, |(count, _)| count);

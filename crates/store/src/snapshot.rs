@@ -9,8 +9,8 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use crate::read::{Fault, Selection};
-use crate::sums::Sums;
+use crate::read::{ReadError, Selection};
+use crate::sums::FileChecksums;
 
 /// A Parquet file that a commit has made part of the store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ pub struct FileEntry {
     /// The greatest `received` in it, in nanoseconds since 1970: what retention by age goes by.
     pub received_ns: i64,
     /// Checksums of its bytes.
-    #[serde(default, skip_serializing_if = "Sums::is_empty")]
-    pub sums: Sums,
+    #[serde(default, skip_serializing_if = "FileChecksums::is_empty")]
+    pub sums: FileChecksums,
 }
 
 /// A file of the store. While somebody holds it, it is not deleted.
@@ -103,7 +103,7 @@ pub trait FarRows: std::fmt::Debug + Send + Sync {
         chunk: usize,
         columns: &[usize],
         rows: &Selection,
-    ) -> BoxFuture<'static, Result<RecordBatch, Fault>>;
+    ) -> BoxFuture<'static, Result<RecordBatch, ReadError>>;
 }
 
 /// Files and tail of the store at one moment. Every event that the store had is in it once.

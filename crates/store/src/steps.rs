@@ -5,16 +5,16 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use inrush_event::{Behind, Feed, Origin};
+use inrush_event::{BatchOrigin, ClockLag, Feed};
 
 use crate::care;
-use crate::covered::Covered;
-use crate::home::Home;
+use crate::covered::DedupSet;
+use crate::home::DurableStorage;
 use crate::options::WriteOptions;
 use crate::plain;
-use crate::store::{Prepared, Store};
-use crate::upkeep::{self, Merge};
-use crate::writer::{self, Offer, Open, Writing};
+use crate::store::{PreparedCommit, Store};
+use crate::upkeep::{self, CompactionMerge};
+use crate::writer::{self, FlushBuffer, OfferedEvents, PendingFlush};
 
 pub use crate::chance::{set_clocks, set_commits_between};
 
@@ -22,32 +22,32 @@ pub use crate::chance::{set_clocks, set_commits_between};
 pub const CLOCK: &str = care::CLOCK;
 
 /// The spans in which the clock was behind, as these bytes of [`CLOCK`] have them.
-pub fn spans_kept(bytes: &[u8]) -> Vec<Behind> {
+pub fn spans_kept(bytes: &[u8]) -> Vec<ClockLag> {
     care::spans_kept(bytes)
 }
 
 /// A process that has a store open for writing.
-pub struct Life {
+pub struct SteppedWriter {
     store: Arc<Store>,
     options: WriteOptions,
-    before: Covered,
-    open: Open,
-    writing: Option<(Writing, Option<Arc<Prepared>>)>,
-    merge: Option<Arc<Prepared>>,
+    before: DedupSet,
+    open: FlushBuffer,
+    writing: Option<(PendingFlush, Option<Arc<PreparedCommit>>)>,
+    merge: Option<Arc<PreparedCommit>>,
 }
 
-impl Life {
+impl SteppedWriter {
     /// Opens the store.
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn open(home: Home, options: WriteOptions) -> io::Result<Self> {
+    pub fn open(home: DurableStorage, options: WriteOptions) -> io::Result<Self> {
         let store = Store::open(home)?;
         Ok(Self {
             before: store.covered(),
             store,
             options,
-            open: Open::default(),
+            open: FlushBuffer::default(),
             writing: None,
             merge: None,
         })
@@ -63,11 +63,11 @@ impl Life {
         &mut self,
         feed: &dyn Feed,
         position: u64,
-        origin: Origin,
+        origin: BatchOrigin,
         events: Range<u32>,
         received: i64,
     ) {
-        let offer = Offer {
+        let offer = OfferedEvents {
             position,
             origin,
             events,
@@ -77,7 +77,7 @@ impl Life {
                 let seq = origin.first_event + u64::from(n);
                 (origin.log, origin.epoch, seq, received)
             };
-            let rows: Vec<plain::Row> = events.map(row).collect();
+            let rows: Vec<plain::PlainRow> = events.map(row).collect();
             Some((plain::chunk(&rows).ok()?, rows.len() as u64))
         };
         writer::take_new(
@@ -96,7 +96,7 @@ impl Life {
             return false;
         }
         let open = std::mem::take(&mut self.open);
-        self.writing = Some((Writing::new(open), None));
+        self.writing = Some((PendingFlush::new(open), None));
         true
     }
 
@@ -129,7 +129,7 @@ impl Life {
         let Some((_, Some(prepared))) = &self.writing else {
             return Ok(false);
         };
-        Writing::make(&self.store, prepared)?;
+        PendingFlush::make(&self.store, prepared)?;
         if let Some((writing, _)) = self.writing.take() {
             writing.settle(feed, true);
         }
@@ -145,9 +145,9 @@ impl Life {
             return Ok(true);
         }
         match upkeep::merge_if_room(&self.store, &self.options, now_ns)? {
-            Merge::Nothing => Ok(false),
-            Merge::Again => Ok(true),
-            Merge::Of(files, encoded) => {
+            CompactionMerge::Nothing => Ok(false),
+            CompactionMerge::Again => Ok(true),
+            CompactionMerge::Of(files, encoded) => {
                 let change = upkeep::merge_change(&files, encoded);
                 self.merge = Some(self.store.prepare(change)?);
                 Ok(true)
@@ -208,7 +208,7 @@ impl Life {
         if let Some((writing, _)) = self.writing {
             writing.settle(feed, false);
         }
-        Writing::new(self.open).settle(feed, false);
+        PendingFlush::new(self.open).settle(feed, false);
         self.store.care.keep_time(self.store.home(), true);
         self.store.drop_tail();
     }

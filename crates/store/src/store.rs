@@ -20,16 +20,16 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use inrush_event::{Counter, Judged};
+use inrush_event::{ClockJudgement, Counter};
 
-use crate::account::{Account, COMPACT, INGEST};
-use crate::care::{Care, Claims, Room};
+use crate::account::{COMPACT, EventAccount, INGEST};
+use crate::care::{DiskHeadroom, ReservedBytes, RetentionInputs};
 use crate::chance;
-use crate::commits::{Commit, Commits, MakeError};
-use crate::covered::{Covered, Stretch};
+use crate::commits::{Commit, MakeError, ManifestLog};
+use crate::covered::{DedupSet, EventRange};
 use crate::encode::Encoded;
 use crate::follow::Follower;
-use crate::home::Home;
+use crate::home::DurableStorage;
 use crate::mutant::{Mutant, is_on};
 use crate::options::{REASONS, WriteOptions};
 use crate::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
@@ -55,7 +55,7 @@ pub(crate) fn is_short(options: &WriteOptions) -> bool {
 
 /// Counters of a store since the process started.
 #[derive(Debug)]
-pub struct Counters {
+pub struct StoreCounters {
     /// Events written to files, by ingestion.
     pub events: Counter,
     /// Bytes of raw text of those.
@@ -74,7 +74,7 @@ pub struct Counters {
     lag: Mutex<Histogram<u64>>,
 }
 
-impl Default for Counters {
+impl Default for StoreCounters {
     fn default() -> Self {
         Self {
             events: Counter::default(),
@@ -95,7 +95,7 @@ static SHAPE: LazyLock<Histogram<u64>> = LazyLock::new(|| {
     Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap_or_else(|_| unreachable!())
 });
 
-impl Counters {
+impl StoreCounters {
     pub(crate) fn searchable(&self, events: u64, lag: Duration) {
         let micros = u64::try_from(lag.as_micros()).unwrap_or(u64::MAX);
         let mut all = self.lag.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,13 +115,13 @@ impl Counters {
 
 /// A store, open for writing by this process or for reading.
 pub struct Store {
-    home: Home,
-    state: Mutex<State>,
+    home: DurableStorage,
+    state: Mutex<StoreState>,
     /// Held while a commit is made, by ingestion or upkeep.
-    commits: Mutex<Commits>,
+    commits: Mutex<ManifestLog>,
     /// The commit whose outcome is not known; it is made before any other. Taken with `commits`
     /// held.
-    doubt: Mutex<Option<Arc<Prepared>>>,
+    doubt: Mutex<Option<Arc<PreparedCommit>>>,
     /// The folder is this writer's for as long as this lives.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
     /// Held while files are encoded, where memory is short.
@@ -131,13 +131,13 @@ pub struct Store {
     names: AtomicU64,
     followers: Mutex<Vec<Weak<Follower>>>,
     /// Time and room.
-    pub(crate) care: Care,
+    pub(crate) care: RetentionInputs,
     /// Counters of its work since the process started.
-    pub counters: Counters,
+    pub counters: StoreCounters,
 }
 
 #[derive(Default)]
-struct State {
+struct StoreState {
     files: BTreeMap<String, Arc<DataFile>>,
     /// The same, for snapshots; `None` after a change.
     listed: Option<Arc<[Arc<DataFile>]>>,
@@ -147,7 +147,7 @@ struct State {
     bytes: u64,
     events: u64,
     /// Account of all events; its levels are filled in when it is asked for.
-    account: Account,
+    account: EventAccount,
 }
 
 /// Numbers of files, bytes and events in a store.
@@ -172,7 +172,7 @@ impl Store {
     }
 
     /// Folder or bucket of the store.
-    pub fn home(&self) -> &Home {
+    pub fn home(&self) -> &DurableStorage {
         &self.home
     }
 
@@ -211,11 +211,11 @@ impl Store {
     }
 
     /// Account of all events that it had or got, and of those that there are, at one moment.
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> EventAccount {
         let state = self.state();
         let bad = state.files.values().filter(|file| file.is_bad());
         let unreadable = bad.map(|file| file.entry.rows).sum();
-        Account {
+        EventAccount {
             unreadable,
             searchable: state.events.saturating_sub(unreadable),
             in_memory: state.tail_events(),
@@ -224,17 +224,17 @@ impl Store {
     }
 
     /// Says what others may still take of its file system; once, before it is written to.
-    pub fn set_claims(&self, claims: Claims) {
+    pub fn set_claims(&self, claims: ReservedBytes) {
         self.care.set_claims(claims);
     }
 
     /// The room on its file system, as retention last saw it.
-    pub fn room(&self) -> Option<Room> {
+    pub fn room(&self) -> Option<DiskHeadroom> {
         self.care.room()
     }
 
     /// Last judgement of the system clock, and the number of events kept because it is doubted.
-    pub fn doubts(&self) -> (Judged, u64) {
+    pub fn doubts(&self) -> (ClockJudgement, u64) {
         self.care.doubts()
     }
 
@@ -273,7 +273,7 @@ impl Store {
     }
 
     /// The events that are in files now.
-    pub(crate) fn covered(&self) -> Covered {
+    pub(crate) fn covered(&self) -> DedupSet {
         self.commits().covered.clone()
     }
 
@@ -281,7 +281,7 @@ impl Store {
     ///
     /// # Errors
     /// A file cannot be written. None is left; the next start deletes what could not be deleted.
-    pub(crate) fn prepare(&self, change: Change<'_>) -> io::Result<Arc<Prepared>> {
+    pub(crate) fn prepare(&self, change: StoreChange<'_>) -> io::Result<Arc<PreparedCommit>> {
         let mut added = Vec::new();
         for file in &change.files {
             let mut entry = file.entry.clone();
@@ -308,7 +308,7 @@ impl Store {
             added,
             writer: self.commits().writer(),
         };
-        Ok(Arc::new(Prepared {
+        Ok(Arc::new(PreparedCommit {
             commit,
             tail: change.tail.to_vec(),
             found: false,
@@ -324,7 +324,7 @@ impl Store {
     /// # Errors
     /// After [`MakeError::NotMade`] it may be tried again or given up; after [`MakeError::Unknown`]
     /// it must be tried again, or left as it is for the next start, which reads what became of it.
-    pub(crate) fn make(&self, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
+    pub(crate) fn make(&self, prepared: &Arc<PreparedCommit>) -> Result<(), MakeError> {
         let mut commits = self.commits();
         // Not within the condition: there its lock would be held until the commit is tried.
         let doubted = self.doubted().clone();
@@ -345,7 +345,11 @@ impl Store {
     }
 
     /// Tries a commit, under the lock of all commits.
-    fn attempt(&self, commits: &mut Commits, prepared: &Arc<Prepared>) -> Result<(), MakeError> {
+    fn attempt(
+        &self,
+        commits: &mut ManifestLog,
+        prepared: &Arc<PreparedCommit>,
+    ) -> Result<(), MakeError> {
         if is_on(Mutant::DeleteEarly) {
             for path in &prepared.commit.removed {
                 // The real one comes later.
@@ -382,7 +386,7 @@ impl Store {
     ///
     /// # Errors
     /// It was not made, or is not known to be.
-    pub(crate) fn commit(&self, change: Change<'_>) -> io::Result<()> {
+    pub(crate) fn commit(&self, change: StoreChange<'_>) -> io::Result<()> {
         self.commit_prepared(&self.prepare(change)?)
     }
 
@@ -390,7 +394,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Self::commit`].
-    pub(crate) fn commit_prepared(&self, prepared: &Arc<Prepared>) -> io::Result<()> {
+    pub(crate) fn commit_prepared(&self, prepared: &Arc<PreparedCommit>) -> io::Result<()> {
         match self.make(prepared) {
             Ok(()) => Ok(()),
             Err(MakeError::NotMade(error)) => {
@@ -409,7 +413,7 @@ impl Store {
         &self,
         entry: FileEntry,
         removed: &[Arc<DataFile>],
-        covered: Vec<Stretch>,
+        covered: Vec<EventRange>,
     ) -> io::Result<()> {
         let commit = Commit {
             at_ms: chance::now().0 / 1_000_000,
@@ -419,7 +423,7 @@ impl Store {
             covered,
             writer: self.commits().writer(),
         };
-        let prepared = Arc::new(Prepared {
+        let prepared = Arc::new(PreparedCommit {
             commit,
             tail: Vec::new(),
             found: true,
@@ -453,7 +457,7 @@ impl Store {
     }
 
     /// Gives up what was prepared and surely not made.
-    pub(crate) fn give_up(&self, prepared: &Prepared) {
+    pub(crate) fn give_up(&self, prepared: &PreparedCommit) {
         self.forget(&prepared.commit.added);
     }
 
@@ -587,7 +591,7 @@ impl Store {
         self.state().tail.clear();
     }
 
-    fn doubted(&self) -> MutexGuard<'_, Option<Arc<Prepared>>> {
+    fn doubted(&self) -> MutexGuard<'_, Option<Arc<PreparedCommit>>> {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -597,11 +601,11 @@ impl Store {
         chance::file_name(self.commits().writer(), number)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn commits(&self) -> MutexGuard<'_, Commits> {
+    fn commits(&self) -> MutexGuard<'_, ManifestLog> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -631,17 +635,17 @@ impl Store {
 }
 
 /// A change to the store.
-pub(crate) struct Change<'a> {
+pub(crate) struct StoreChange<'a> {
     pub(crate) why: &'static str,
     pub(crate) files: Vec<Encoded>,
     pub(crate) removed: &'a [Arc<DataFile>],
-    pub(crate) covered: Vec<Stretch>,
+    pub(crate) covered: Vec<EventRange>,
     /// Chunks of the tail that are in the files now: neighbours, the oldest first.
     pub(crate) tail: &'a [Arc<Chunk>],
 }
 
 /// A change whose files are written, and which is not made yet, or is.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCommit {
     pub(crate) commit: Commit,
     tail: Vec<Arc<Chunk>>,
     /// True if its files were found under their final names.
@@ -651,9 +655,9 @@ pub(crate) struct Prepared {
     doubted: AtomicBool,
 }
 
-impl State {
+impl StoreState {
     /// Adds a file that lies at `place`.
-    fn add_as(&mut self, entry: &FileEntry, place: &str, home: &Home) {
+    fn add_as(&mut self, entry: &FileEntry, place: &str, home: &DurableStorage) {
         let location = home.location(place);
         let file = Arc::new(DataFile::new(entry.clone(), location));
         self.bytes += entry.bytes;

@@ -13,9 +13,9 @@ pub const BLOCK_BYTES: u64 = 32 * 1024;
 
 /// The checksums of a file; none for one that was written before there were any.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sums(Vec<u32>);
+pub struct FileChecksums(Vec<u32>);
 
-impl Sums {
+impl FileChecksums {
     /// The checksums of a file's bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(bytes.chunks(BLOCK_BYTES as usize).map(crc32c).collect())
@@ -51,7 +51,7 @@ impl Sums {
     }
 }
 
-impl Serialize for Sums {
+impl Serialize for FileChecksums {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut digits = String::with_capacity(self.0.len() * 8);
         for sum in &self.0 {
@@ -62,7 +62,7 @@ impl Serialize for Sums {
     }
 }
 
-impl<'de> Deserialize<'de> for Sums {
+impl<'de> Deserialize<'de> for FileChecksums {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
         let sum = |digits: &[u8]| {
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn any_flipped_bit_is_noticed_and_its_block_named() {
         let bytes: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
-        let sums = Sums::of(&bytes);
+        let sums = FileChecksums::of(&bytes);
         assert_eq!(sums.broken(0, &bytes), None);
         for at in [0, 1, 32_767, 32_768, 65_535, 65_536, 99_999] {
             let mut flipped = bytes.clone();
@@ -97,8 +97,8 @@ mod tests {
         }
         assert_eq!(sums.broken(0, &bytes[..99_999]), Some(98_304), "cut short");
         let json = serde_json::to_string(&sums).unwrap();
-        assert_eq!(serde_json::from_str::<Sums>(&json).unwrap(), sums);
-        assert!(serde_json::from_str::<Sums>("\"1234\"").is_err());
-        assert!(serde_json::from_str::<Sums>("\"ü234567\"").is_err());
+        assert_eq!(serde_json::from_str::<FileChecksums>(&json).unwrap(), sums);
+        assert!(serde_json::from_str::<FileChecksums>("\"1234\"").is_err());
+        assert!(serde_json::from_str::<FileChecksums>("\"ü234567\"").is_err());
     }
 }

@@ -19,13 +19,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use bytes::Bytes;
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Origin, Peer, Protocol, Record,
-    SourceInfo, Span, Timestamp, limits,
+    Anomalies, Batch, BatchOrigin, BatchPool, Delivery, Fate, Feed, FeedNext, Peer, Protocol,
+    Record, SourceInfo, Span, Timestamp, limits,
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::writer::{self, Observer};
-use crate::{Disk, DiskFile, Home, Listed, Space, Store, WriteOptions};
+use crate::{
+    DiskFile, DurableStorage, FileSystemSpace, FolderIo, ListedObject, Store, WriteOptions,
+};
 
 /// 2100-01-01 12:30 UTC: ahead of the clock, so that upkeep finds nothing to be old by itself.
 pub(crate) const NOW: i64 = 4_102_489_800_000_000_000;
@@ -42,7 +44,7 @@ pub(crate) enum Trouble {
 /// The host's folder, until a call that a test has chosen.
 #[derive(Debug)]
 pub(crate) struct Fuse {
-    disk: Arc<dyn Disk>,
+    disk: Arc<dyn FolderIo>,
     /// Calls left until it; negative: behind it.
     left: AtomicI64,
     trouble: Trouble,
@@ -51,7 +53,7 @@ pub(crate) struct Fuse {
 impl Fuse {
     fn new(folder: &Path, trouble: Trouble) -> Arc<Self> {
         Arc::new(Self {
-            disk: Home::host_disk(folder),
+            disk: DurableStorage::host_disk(folder),
             left: AtomicI64::new(i64::MAX),
             trouble,
         })
@@ -103,7 +105,7 @@ impl DiskFile for FusedFile {
 #[derive(Debug)]
 struct Fused(Arc<Fuse>);
 
-impl Disk for Fused {
+impl FolderIo for Fused {
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
         self.0.disk.lock()
     }
@@ -146,11 +148,11 @@ impl Disk for Fused {
         self.0.around(|| self.0.disk.len(path))
     }
 
-    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
         self.0.around(|| self.0.disk.list(folder))
     }
 
-    fn space(&self) -> io::Result<Space> {
+    fn space(&self) -> io::Result<FileSystemSpace> {
         self.0.disk.space()
     }
 }
@@ -159,12 +161,12 @@ impl Disk for Fused {
 fn fused(folder: &Path, trouble: Trouble) -> (Arc<Store>, Arc<Fuse>) {
     let fuse = Fuse::new(folder, trouble);
     let disk = Arc::new(Fused(Arc::clone(&fuse)));
-    let home = Home::on_disk(disk, folder.canonicalize().unwrap()).unwrap();
+    let home = DurableStorage::on_disk(disk, folder.canonicalize().unwrap()).unwrap();
     (Store::open(home).unwrap(), fuse)
 }
 
 fn store(folder: &Path) -> Arc<Store> {
-    Store::open(Home::folder(folder).unwrap()).unwrap()
+    Store::open(DurableStorage::folder(folder).unwrap()).unwrap()
 }
 
 /// A batch of one source; each text is an event at this time.
@@ -228,17 +230,17 @@ impl Queue {
 }
 
 impl Feed for Queue {
-    fn next(&self, _wait: Duration) -> Next {
+    fn next(&self, _wait: Duration) -> FeedNext {
         let mut state = self.state.lock().unwrap();
         let Some((batch, first_event)) = self.batches.get(state.next) else {
-            return Next::Closed;
+            return FeedNext::Closed;
         };
         state.next += 1;
-        Next::Batch(Delivery {
+        FeedNext::Batch(Delivery {
             position: *first_event,
             batch: Arc::clone(batch),
             events: 0..batch.len() as u32,
-            origin: Origin {
+            origin: BatchOrigin {
                 log: 7,
                 epoch: 1,
                 first_event: *first_event,

@@ -20,18 +20,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use inrush_event::{Judged, Period};
+use inrush_event::{ClockJudgement, Period};
 
 use crate::account::COMPACT;
-use crate::care::Room;
+use crate::care::DiskHeadroom;
 use crate::chance;
 use crate::decode;
 use crate::encode::{self, Encoded};
 use crate::mutant::{Mutant, is_on};
 use crate::options::{REASONS, ROOM, WriteOptions};
-use crate::read::Fault;
+use crate::read::ReadError;
 use crate::snapshot::DataFile;
-use crate::store::{Change, Store, is_short};
+use crate::store::{Store, StoreChange, is_short};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_secs(2);
@@ -58,12 +58,12 @@ const SAY_EVERY: Duration = Duration::from_secs(10 * 60);
 const SAY_ROOM_EVERY: Duration = Duration::from_secs(60);
 
 /// The thread.
-pub(crate) struct Upkeep {
+pub(crate) struct MaintenanceThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Upkeep {
+impl MaintenanceThread {
     pub(crate) fn start(store: &Arc<Store>, options: &WriteOptions) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (store, options, stopped) = (Arc::clone(store), options.clone(), Arc::clone(&stop));
@@ -75,7 +75,7 @@ impl Upkeep {
                 if !is_short(&options) {
                     let _ = rustix::process::setpriority_process(None, NICE);
                 }
-                let mut rounds = Rounds::default();
+                let mut rounds = MaintenanceState::default();
                 while !stopped.load(Ordering::Acquire) {
                     rounds.round(&store, &options, &stopped);
                     thread::park_timeout(ROUND);
@@ -101,17 +101,17 @@ impl Upkeep {
 
 /// State of the thread between two rounds.
 #[derive(Default)]
-struct Rounds {
+struct MaintenanceState {
     /// Time at which small files may be merged again after a failure, and the length of the last
     /// pause.
     merge_at: Option<Instant>,
     pause: Duration,
-    merging: Grumble,
-    deleting: Grumble,
-    room: Said,
+    merging: ErrorThrottle,
+    deleting: ErrorThrottle,
+    room: UnloggedDeletions,
 }
 
-impl Rounds {
+impl MaintenanceState {
     fn round(&mut self, store: &Store, options: &WriteOptions, stop: &AtomicBool) {
         self.delete_and_merge(store, options, stop);
         store.merges_rest();
@@ -156,7 +156,7 @@ pub(crate) fn merge_if_room(
     store: &Store,
     options: &WriteOptions,
     now_ns: i64,
-) -> io::Result<Merge> {
+) -> io::Result<CompactionMerge> {
     store.care.may_write(store.home(), options)?;
     let _turn = store.encoder(options);
     merge(store, now_ns, merge_bytes(options))
@@ -164,12 +164,12 @@ pub(crate) fn merge_if_room(
 
 /// Something that fails again and again and is said once, then now and then.
 #[derive(Default)]
-struct Grumble {
+struct ErrorThrottle {
     said: Option<Instant>,
     since: u64,
 }
 
-impl Grumble {
+impl ErrorThrottle {
     fn say(&mut self, error: &io::Error, what: &str) {
         self.since += 1;
         if self.said.is_some_and(|at| at.elapsed() < SAY_EVERY) {
@@ -187,14 +187,14 @@ impl Grumble {
 
 /// Deletions for room that are not logged yet, and the time of the last log line.
 #[derive(Default)]
-struct Said {
+struct UnloggedDeletions {
     files: usize,
     events: u64,
     at: Option<Instant>,
 }
 
-impl Said {
-    fn add(&mut self, deleted: Deleted) {
+impl UnloggedDeletions {
+    fn add(&mut self, deleted: DeletedCounts) {
         self.files += deleted.files;
         self.events += deleted.events;
     }
@@ -234,11 +234,11 @@ pub(crate) fn compact(store: &Store, now_ns: i64) -> io::Result<bool> {
     carry_out(store, merge(store, now_ns, MERGE_TEXT_BYTES)?)
 }
 
-fn carry_out(store: &Store, merge: Merge) -> io::Result<bool> {
+fn carry_out(store: &Store, merge: CompactionMerge) -> io::Result<bool> {
     match merge {
-        Merge::Nothing => Ok(false),
-        Merge::Again => Ok(true),
-        Merge::Of(files, encoded) => {
+        CompactionMerge::Nothing => Ok(false),
+        CompactionMerge::Again => Ok(true),
+        CompactionMerge::Of(files, encoded) => {
             store.commit(merge_change(&files, encoded))?;
             Ok(true)
         }
@@ -246,7 +246,7 @@ fn carry_out(store: &Store, merge: Merge) -> io::Result<bool> {
 }
 
 /// Files that are to be merged.
-pub(crate) enum Merge {
+pub(crate) enum CompactionMerge {
     /// There are not enough small files.
     Nothing,
     /// One of them cannot be read: perhaps others are enough.
@@ -256,8 +256,8 @@ pub(crate) enum Merge {
 }
 
 /// The change that a merge is.
-pub(crate) fn merge_change(files: &[Arc<DataFile>], encoded: Vec<Encoded>) -> Change<'_> {
-    Change {
+pub(crate) fn merge_change(files: &[Arc<DataFile>], encoded: Vec<Encoded>) -> StoreChange<'_> {
+    StoreChange {
         why: COMPACT,
         files: encoded,
         removed: files,
@@ -267,16 +267,16 @@ pub(crate) fn merge_change(files: &[Arc<DataFile>], encoded: Vec<Encoded>) -> Ch
 }
 
 /// Reads what is worth a merge, of at most so many bytes of text.
-fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<Merge> {
+fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<CompactionMerge> {
     store.resolve()?;
     let Some(files) = candidates(&store.files(), now_ns, merge_bytes) else {
-        return Ok(Merge::Nothing);
+        return Ok(CompactionMerge::Nothing);
     };
     let mut rows = Vec::new();
     for file in &files {
         match read(store, file) {
             Ok(batches) => rows.extend(batches),
-            Err(Fault::Damaged(reason)) => {
+            Err(ReadError::Damaged(reason)) => {
                 if file.set_bad() {
                     tracing::error!(
                         reason,
@@ -285,7 +285,7 @@ fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<Merge> {
                     );
                 }
                 // Without it, in the next round.
-                return Ok(Merge::Again);
+                return Ok(CompactionMerge::Again);
             }
             // Nobody's file is blamed for a process without descriptors or memory.
             Err(fault) => return Err(fault.into()),
@@ -297,17 +297,17 @@ fn merge(store: &Store, now_ns: i64, merge_bytes: u64) -> io::Result<Merge> {
     for file in &mut merged {
         file.entry.received_ns = file.entry.received_ns.max(received.unwrap_or(i64::MIN));
     }
-    Ok(Merge::Of(files, merged))
+    Ok(CompactionMerge::Of(files, merged))
 }
 
 /// All rows of a file.
-fn read(store: &Store, file: &DataFile) -> Result<Vec<RecordBatch>, Fault> {
+fn read(store: &Store, file: &DataFile) -> Result<Vec<RecordBatch>, ReadError> {
     let bytes = decode::bytes(store.home(), file.location.as_ref(), &file.entry)?;
     let batches = decode::rows(bytes)?;
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     if rows as u64 != file.entry.rows {
         let committed = file.entry.rows;
-        return Err(Fault::Damaged(format!(
+        return Err(ReadError::Damaged(format!(
             "it has {rows} rows and was committed with {committed}"
         )));
     }
@@ -373,7 +373,7 @@ fn small_bytes(merge_bytes: u64) -> u64 {
 
 /// Numbers of files and events that retention has deleted for room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Deleted {
+pub(crate) struct DeletedCounts {
     pub(crate) files: usize,
     pub(crate) events: u64,
 }
@@ -382,7 +382,7 @@ pub(crate) struct Deleted {
 ///
 /// # Errors
 /// As for [`retain`].
-pub(crate) fn tidy(store: &Store, options: &WriteOptions) -> io::Result<Deleted> {
+pub(crate) fn tidy(store: &Store, options: &WriteOptions) -> io::Result<DeletedCounts> {
     let time = store.care.time();
     store.care.keep_time(store.home(), false);
     let room = || store.care.look_for_room(store.home(), options);
@@ -396,9 +396,9 @@ pub(crate) fn tidy(store: &Store, options: &WriteOptions) -> io::Result<Deleted>
 pub(crate) fn retain(
     store: &Store,
     options: &WriteOptions,
-    time: &Judged,
-    room: impl Fn() -> Option<Room>,
-) -> io::Result<Deleted> {
+    time: &ClockJudgement,
+    room: impl Fn() -> Option<DiskHeadroom>,
+) -> io::Result<DeletedCounts> {
     // Perhaps it removes some of them.
     store.resolve()?;
     let mut files = store.files();
@@ -407,7 +407,7 @@ pub(crate) fn retain(
     let old_events = |now_ns| events_in(&too_old(&files, options, now_ns));
     let held_back = old_events(time.newest.0).saturating_sub(old_events(now_ns));
     store.care.note_held_back(held_back);
-    let mut deleted = Deleted::default();
+    let mut deleted = DeletedCounts::default();
     for (at, why) in REASONS.into_iter().enumerate() {
         let doomed = match at {
             0 => too_old(&files, options, now_ns),
@@ -423,7 +423,7 @@ pub(crate) fn retain(
             continue;
         }
         let events = events_in(&doomed);
-        store.commit(Change {
+        store.commit(StoreChange {
             why,
             files: Vec::new(),
             removed: &doomed,
@@ -485,7 +485,7 @@ fn too_tight(
     store: &Store,
     files: &[Arc<DataFile>],
     old_ns: i64,
-    room: Option<Room>,
+    room: Option<DiskHeadroom>,
 ) -> Vec<Arc<DataFile>> {
     let Some(mut room) = room else {
         store.care.note_room(None);
@@ -520,7 +520,7 @@ mod tests {
     use object_store::path::Path;
 
     use super::*;
-    use crate::home::Home;
+    use crate::home::DurableStorage;
     use crate::snapshot::FileEntry;
 
     /// Files of one folder with so much text each.
@@ -546,7 +546,7 @@ mod tests {
     #[test]
     fn ingestion_waits_for_upkeep_only_while_that_may_merge_something() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(Home::folder(folder.path()).unwrap()).unwrap();
+        let store = Store::open(DurableStorage::folder(folder.path()).unwrap()).unwrap();
         let short = WriteOptions {
             flush_bytes: 1 << 20,
             ..WriteOptions::default()
@@ -554,7 +554,7 @@ mod tests {
         store.unmerged.store(1001, Ordering::Relaxed);
         assert!(store.is_behind(&short) && !store.is_behind(&WriteOptions::default()));
         // Each alone in its folder, as an hour leaves them: there is nothing to wait for.
-        Rounds::default().round(&store, &short, &AtomicBool::new(false));
+        MaintenanceState::default().round(&store, &short, &AtomicBool::new(false));
         assert!(!store.is_behind(&short));
     }
 

@@ -15,19 +15,19 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_schema::ArrowError;
 use arrow_select::concat::concat_batches;
-use inrush_event::{Delivery, Fate, Feed, Next, Origin, Timestamp};
+use inrush_event::{BatchOrigin, Delivery, Fate, Feed, FeedNext, Timestamp};
 
 use crate::account::INGEST;
 use crate::commits::MakeError;
-use crate::covered::{Covered, Stretch};
+use crate::covered::{DedupSet, EventRange};
 use crate::encode;
 use crate::mutant::{Mutant, is_on};
 use crate::options::WriteOptions;
 use crate::rows;
 use crate::schema::STORED;
 use crate::snapshot::Chunk;
-use crate::store::{Change, Prepared, Store};
-use crate::upkeep::Upkeep;
+use crate::store::{PreparedCommit, Store, StoreChange};
+use crate::upkeep::MaintenanceThread;
 
 /// Longest wait for a batch.
 const IDLE_WAIT: Duration = Duration::from_millis(100);
@@ -51,16 +51,16 @@ pub trait Observer: Send + Sync {
 }
 
 /// Events that were taken from the queue and are not settled.
-struct Taken {
+struct UnsettledEvents {
     position: u64,
     events: Range<u32>,
 }
 
 /// Events that are gathered for the next files.
 #[derive(Default)]
-pub(crate) struct Open {
-    taken: Vec<Taken>,
-    covered: Vec<Stretch>,
+pub(crate) struct FlushBuffer {
+    taken: Vec<UnsettledEvents>,
+    covered: Vec<EventRange>,
     chunks: Vec<Arc<Chunk>>,
     text_bytes: u64,
     since: Option<Instant>,
@@ -74,7 +74,7 @@ pub fn run(
     feed: &Arc<dyn Feed>,
     observer: &Arc<dyn Observer>,
 ) {
-    let upkeep = Upkeep::start(store, options);
+    let upkeep = MaintenanceThread::start(store, options);
     // One is written, one grows: memory is the price of more.
     let (sender, sealed) = sync_channel(0);
     let committer = Committer {
@@ -107,23 +107,23 @@ fn take_all(
     options: &WriteOptions,
     feed: &dyn Feed,
     observer: &dyn Observer,
-    sealed: &SyncSender<Open>,
+    sealed: &SyncSender<FlushBuffer>,
 ) {
     // What this process commits is delivered once; before it, a crash may have come between.
     let before = store.covered();
-    let mut open = Open::default();
+    let mut open = FlushBuffer::default();
     loop {
         let age = open.since.map(|since| since.elapsed());
         if age.is_some_and(|age| age >= options.flush_after) {
             // There is room: on a disk that is slow or full, what trickles in stays searchable.
             match sealed.try_send(open) {
-                Ok(()) => open = Open::default(),
+                Ok(()) => open = FlushBuffer::default(),
                 Err(TrySendError::Full(left)) => open = left,
                 Err(TrySendError::Disconnected(_)) => return,
             }
         }
         match feed.next(IDLE_WAIT) {
-            Next::Batch(mut delivery) => {
+            FeedNext::Batch(mut delivery) => {
                 while !delivery.events.is_empty() {
                     let rest = split(
                         &mut delivery,
@@ -140,8 +140,8 @@ fn take_all(
                     }
                 }
             }
-            Next::Idle => {}
-            Next::Closed => break,
+            FeedNext::Idle => {}
+            FeedNext::Closed => break,
         }
     }
     if !open.is_empty() {
@@ -169,14 +169,14 @@ fn split(delivery: &mut Delivery, room_bytes: u64) -> Range<u32> {
 /// Makes the events of a delivery searchable that no file holds; settles the others.
 fn take(
     store: &Arc<Store>,
-    before: &Covered,
+    before: &DedupSet,
     feed: &dyn Feed,
     observer: &dyn Observer,
     delivery: &Delivery,
-    open: &mut Open,
+    open: &mut FlushBuffer,
 ) {
     let events = delivery.events.clone();
-    let offer = Offer {
+    let offer = OfferedEvents {
         position: delivery.position,
         origin: delivery.origin,
         events: events.clone(),
@@ -203,9 +203,9 @@ fn take(
 }
 
 /// Events as the queue offers them.
-pub(crate) struct Offer {
+pub(crate) struct OfferedEvents {
     pub(crate) position: u64,
-    pub(crate) origin: Origin,
+    pub(crate) origin: BatchOrigin,
     /// By their places in the batch.
     pub(crate) events: Range<u32>,
 }
@@ -214,10 +214,10 @@ pub(crate) struct Offer {
 /// them; settles the others.
 pub(crate) fn take_new(
     store: &Arc<Store>,
-    before: &Covered,
+    before: &DedupSet,
     feed: &dyn Feed,
-    offer: &Offer,
-    open: &mut Open,
+    offer: &OfferedEvents,
+    open: &mut FlushBuffer,
     mut rows: impl FnMut(Range<u32>) -> Option<(Chunk, u64)>,
 ) {
     let (origin, events) = (offer.origin, offer.events.clone());
@@ -229,13 +229,13 @@ pub(crate) fn take_new(
         let events = index(missing.start)..index(missing.end);
         skip(store, feed, offer.position, settled..events.start);
         settled = events.end;
-        let taken = Taken {
+        let taken = UnsettledEvents {
             position: offer.position,
             events: events.clone(),
         };
         match rows(events.clone()) {
             Some((chunk, text_bytes)) => {
-                let stretch = Stretch {
+                let stretch = EventRange {
                     log: origin.log,
                     epoch: origin.epoch,
                     first: missing.start,
@@ -260,12 +260,12 @@ fn skip(store: &Store, feed: &dyn Feed, position: u64, events: Range<u32>) {
     }
 }
 
-impl Open {
+impl FlushBuffer {
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 
-    fn add(&mut self, store: &Store, taken: Taken, chunk: Chunk, stretch: Stretch) {
+    fn add(&mut self, store: &Store, taken: UnsettledEvents, chunk: Chunk, stretch: EventRange) {
         self.taken.push(taken);
         match self.covered.last_mut() {
             Some(last)
@@ -338,9 +338,9 @@ struct Committer {
 }
 
 impl Committer {
-    fn run(self, sealed: &Receiver<Open>) {
+    fn run(self, sealed: &Receiver<FlushBuffer>) {
         while let Ok(open) = sealed.recv() {
-            let mut writing = Writing::new(open);
+            let mut writing = PendingFlush::new(open);
             let is_made = self.commit(&mut writing);
             writing.settle(&*self.feed, is_made);
         }
@@ -348,7 +348,7 @@ impl Committer {
 
     /// Commits what was taken, however often it has to be tried; `false` if it could not be until
     /// the process stopped.
-    fn commit(&self, writing: &mut Writing) -> bool {
+    fn commit(&self, writing: &mut PendingFlush) -> bool {
         let last = writing.last();
         // What the queue may lose in a crash would be there twice under one number: once in the
         // store, once as what another event gets.
@@ -382,13 +382,13 @@ impl Committer {
 }
 
 /// A file that is written, until it is committed.
-pub(crate) struct Writing {
-    open: Open,
-    prepared: Option<Arc<Prepared>>,
+pub(crate) struct PendingFlush {
+    open: FlushBuffer,
+    prepared: Option<Arc<PreparedCommit>>,
 }
 
-impl Writing {
-    pub(crate) fn new(open: Open) -> Self {
+impl PendingFlush {
+    pub(crate) fn new(open: FlushBuffer) -> Self {
         Self {
             open,
             prepared: None,
@@ -412,7 +412,7 @@ impl Writing {
         &mut self,
         store: &Store,
         options: &WriteOptions,
-    ) -> std::io::Result<Arc<Prepared>> {
+    ) -> std::io::Result<Arc<PreparedCommit>> {
         if let Some(prepared) = &self.prepared {
             return Ok(Arc::clone(prepared));
         }
@@ -431,7 +431,7 @@ impl Writing {
         {
             last.count += 1;
         }
-        let prepared = store.prepare(Change {
+        let prepared = store.prepare(StoreChange {
             why: INGEST,
             files,
             removed: &[],
@@ -441,7 +441,7 @@ impl Writing {
         Ok(Arc::clone(self.prepared.insert(prepared)))
     }
 
-    pub(crate) fn make(store: &Store, prepared: &Arc<Prepared>) -> std::io::Result<u64> {
+    pub(crate) fn make(store: &Store, prepared: &Arc<PreparedCommit>) -> std::io::Result<u64> {
         store.make(prepared).map_err(MakeError::into_inner)?;
         let added = &prepared.commit.added;
         Ok(added.iter().map(|entry| entry.bytes).sum())

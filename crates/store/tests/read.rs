@@ -4,10 +4,10 @@
 
 #[path = "support/disk.rs"]
 mod disk;
-#[path = "support/naive.rs"]
+#[path = "../../query/tests/support/naive.rs"]
 mod naive;
 #[allow(dead_code)]
-#[path = "support/strategies.rs"]
+#[path = "../../query/tests/support/strategies.rs"]
 mod strategies;
 
 use std::sync::Arc;
@@ -15,8 +15,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use disk::{Written, batch, chunk, files, in_memory, settle, store_in, time_of};
 use futures::executor::block_on;
-use inrush_store::query::{self, Column, sql, text};
-use inrush_store::read::{Columns, Fault, Files, Footers, Meter, Selection, Texts, Wanted};
+use inrush_query::{self as query, EventColumn, sql, text};
+use inrush_store::read::{
+    ColumnProjection, DataFileReader, FooterCache, PruningFilter, ReadError, ReadMeter, Selection,
+    TextEncoding,
+};
 use inrush_store::read::{candidates, table};
 use inrush_store::reply::{EVENT_COLUMNS, events};
 use inrush_store::snapshot::Snapshot;
@@ -30,19 +33,19 @@ use proptest::test_runner::{Config, TestRunner};
 const GROUP_ROWS: usize = 8;
 const FILE_ROWS: usize = 20;
 
-fn reader(snapshot: &Snapshot) -> Files {
-    let footers = Arc::new(Footers::new(1 << 20));
-    Files::of(snapshot, footers, Arc::new(Meter::default()))
+fn reader(snapshot: &Snapshot) -> DataFileReader {
+    let footers = Arc::new(FooterCache::new(1 << 20));
+    DataFileReader::of(snapshot, footers, Arc::new(ReadMeter::default()))
 }
 
 /// The numbers of the events in the pieces that are left for `wanted`, its time applied.
-async fn read(snapshot: &Snapshot, wanted: &Wanted) -> Result<Vec<u64>, Fault> {
+async fn read(snapshot: &Snapshot, wanted: &PruningFilter) -> Result<Vec<u64>, ReadError> {
     let files = reader(snapshot);
     let (found, mut pieces) = candidates(snapshot, wanted);
     for file in &found {
         pieces.extend(files.pieces(file, wanted).await?);
     }
-    let columns = Columns::named(EVENT_COLUMNS);
+    let columns = ColumnProjection::named(EVENT_COLUMNS);
     let mut seqs = Vec::new();
     for piece in &pieces {
         let within = files.in_time(piece, wanted).await?;
@@ -70,12 +73,12 @@ fn lines(count: usize) -> Vec<(u64, Event)> {
     let event = |at: usize| {
         let raw = format!("<34>1 fw{} Deny tcp src 10.0.0.{at} access denied", at % 3);
         let columns = [
-            (Column::Time, Cell::Time(at as i64)),
-            (Column::Received, Cell::Time(at as i64)),
-            (Column::Raw, Cell::Text(raw)),
-            (Column::Host, Cell::Text(format!("fw{}", at % 3))),
-            (Column::Message, Cell::Text(String::new())),
-            (Column::Severity, Cell::Code(4)),
+            (EventColumn::Time, Cell::Time(at as i64)),
+            (EventColumn::Received, Cell::Time(at as i64)),
+            (EventColumn::Raw, Cell::Text(raw)),
+            (EventColumn::Host, Cell::Text(format!("fw{}", at % 3))),
+            (EventColumn::Message, Cell::Text(String::new())),
+            (EventColumn::Severity, Cell::Code(4)),
         ];
         Event {
             columns: columns.into_iter().collect(),
@@ -90,9 +93,9 @@ fn what_was_written_comes_back() {
     let written = lines(50);
     let (stored, tail) = written.split_at(40);
     let snapshot = in_memory(&files(stored, FILE_ROWS, GROUP_ROWS), vec![chunk(tail)]);
-    let wanted = Wanted::default();
+    let wanted = PruningFilter::default();
     let files = reader(&snapshot);
-    let columns = Columns::named(EVENT_COLUMNS);
+    let columns = ColumnProjection::named(EVENT_COLUMNS);
     let found = block_on(async {
         let (found, mut pieces) = candidates(&snapshot, &wanted);
         for file in &found {
@@ -128,10 +131,13 @@ fn local_files_are_read_where_they_lie() {
     let written = lines(50);
     let snapshot = store_in(storage, &files(&written, FILE_ROWS, GROUP_ROWS), Vec::new());
     let all: Vec<u64> = (0..50).collect();
-    assert_eq!(block_on(read(&snapshot, &Wanted::default())).unwrap(), all);
-    let wanted = Wanted {
+    assert_eq!(
+        block_on(read(&snapshot, &PruningFilter::default())).unwrap(),
+        all
+    );
+    let wanted = PruningFilter {
         needles: vec!["10.0.0.31 access".to_owned()],
-        ..Wanted::default()
+        ..PruningFilter::default()
     };
     let group: Vec<u64> = (28..36).collect();
     assert_eq!(block_on(read(&snapshot, &wanted)).unwrap(), group);
@@ -145,14 +151,14 @@ fn rows_are_read_by_their_numbers() {
         let tail = (tail > 0).then(|| chunk(&written));
         let snapshot = in_memory(&made, tail.into_iter().collect());
         let files = reader(&snapshot);
-        let wanted = Wanted::default();
+        let wanted = PruningFilter::default();
         let rows = block_on(async {
             let (found, mut pieces) = candidates(&snapshot, &wanted);
             for file in &found {
                 pieces.extend(files.pieces(file, &wanted).await.unwrap());
             }
             let some = Selection::of([0, 3, 4, 39]);
-            let columns = Columns::named(["seq"]);
+            let columns = ColumnProjection::named(["seq"]);
             let mut batches = files.read(&pieces[0], &columns, Some(&some)).await.unwrap();
             let batch = batches.next().await.unwrap().unwrap();
             assert!(batches.next().await.is_none());
@@ -168,10 +174,13 @@ fn texts_that_are_grouped_can_stay_in_their_dictionaries() {
     let snapshot = in_memory(&files(&written, 40, 40), Vec::new());
     let files = reader(&snapshot);
     let host = table().index_of("host").unwrap();
-    let columns = Columns::new(&[host], Texts::Dictionaries);
+    let columns = ColumnProjection::new(&[host], TextEncoding::Dictionaries);
     let batch = block_on(async {
-        let (found, _) = candidates(&snapshot, &Wanted::default());
-        let pieces = files.pieces(&found[0], &Wanted::default()).await.unwrap();
+        let (found, _) = candidates(&snapshot, &PruningFilter::default());
+        let pieces = files
+            .pieces(&found[0], &PruningFilter::default())
+            .await
+            .unwrap();
         let mut batches = files.read(&pieces[0], &columns, None).await.unwrap();
         batches.next().await.unwrap().unwrap()
     });
@@ -200,12 +209,12 @@ fn leaving_out_never_loses_an_event() {
             let tail = (!tail.is_empty()).then(|| chunk(tail));
             let written = files(stored, FILE_ROWS, GROUP_ROWS);
             let snapshot = in_memory(&written, tail.into_iter().collect());
-            let range = sql::Range {
+            let range = sql::QueryRange {
                 from_ns,
                 to_ns,
                 limit: 10,
             };
-            let wanted = Wanted::of(&sql::translate(&query, &range), &range);
+            let wanted = PruningFilter::of(&sql::translate(&query, &range), &range);
             let found = block_on(read(&snapshot, &wanted)).unwrap();
             for (seq, event) in &made {
                 let read = found.binary_search(seq).is_ok();
@@ -247,13 +256,13 @@ fn a_damaged_file_is_a_fault_and_never_a_panic() {
             }
             let file = Arc::clone(&whole.file);
             let snapshot = in_memory(&[Written { file, bytes }], Vec::new());
-            match block_on(read(&snapshot, &Wanted::default())) {
+            match block_on(read(&snapshot, &PruningFilter::default())) {
                 Ok(seqs) => prop_assert!(seqs.len() <= 40),
-                Err(Fault::Damaged(why)) => {
+                Err(ReadError::Damaged(why)) => {
                     prop_assert!(!why.is_empty());
                     faults.set(faults.get() + 1);
                 }
-                Err(Fault::Unreachable(why)) => prop_assert!(false, "{why}"),
+                Err(ReadError::Unreachable(why)) => prop_assert!(false, "{why}"),
             }
             Ok(())
         })
@@ -285,8 +294,8 @@ fn a_file_that_is_not_there_or_another_is_damaged() {
             block_on(gone).unwrap();
         }
         let files = reader(&snapshot);
-        let pieces = block_on(files.pieces(&made[1].file, &Wanted::default()));
-        assert!(matches!(pieces, Err(Fault::Damaged(_))), "{pieces:?}");
+        let pieces = block_on(files.pieces(&made[1].file, &PruningFilter::default()));
+        assert!(matches!(pieces, Err(ReadError::Damaged(_))), "{pieces:?}");
     }
 }
 
@@ -300,15 +309,15 @@ fn the_needle_of_a_wide_file_leaves_few_blocks() {
             } else {
                 format!("line {seq} of many others that are alike")
             };
-            event.columns.insert(Column::Raw, Cell::Text(raw));
+            event.columns.insert(EventColumn::Raw, Cell::Text(raw));
             (seq, settle(event))
         })
         .collect();
     assert_eq!(batch(&events).num_rows(), 20_000);
     let snapshot = in_memory(&files(&events, 20_000, 20_000), Vec::new());
-    let wanted = Wanted {
+    let wanted = PruningFilter {
         needles: vec![text::fold("WANTED-needle")],
-        ..Wanted::default()
+        ..PruningFilter::default()
     };
     let found = block_on(read(&snapshot, &wanted)).unwrap();
     let block: Vec<u64> = (8192..16_384).collect();

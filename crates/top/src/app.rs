@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::panes::{Pair, Pane};
+use crate::panes::{Pane, SnapshotPair};
 use crate::snapshot::Snapshot;
 
 /// Rows of a page, for the keys that go by pages.
@@ -19,7 +19,7 @@ const PAST_MAX: usize = 10;
 
 /// Effect that a key asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wish {
+pub(crate) enum KeyAction {
     /// Draw again.
     Draw,
     /// Ask no more, or go on asking: see [`App::paused`].
@@ -28,7 +28,7 @@ pub(crate) enum Wish {
 }
 
 /// Since when there is no answer, and why.
-pub(crate) struct Silence {
+pub(crate) struct PollFailure {
     pub(crate) since: Instant,
     pub(crate) words: String,
 }
@@ -42,7 +42,7 @@ pub(crate) struct App {
     past: VecDeque<Snapshot>,
     /// Events a second that came in, the latest first.
     pub(crate) history: VecDeque<f64>,
-    pub(crate) silence: Option<Silence>,
+    pub(crate) silence: Option<PollFailure>,
     pub(crate) paused: bool,
     pub(crate) help: bool,
     pub(crate) focus: Pane,
@@ -75,7 +75,7 @@ impl App {
             Ok(snapshot) => snapshot,
             Err(words) => {
                 let since = self.silence.as_ref().map_or(at, |silence| silence.since);
-                self.silence = Some(Silence { since, words });
+                self.silence = Some(PollFailure { since, words });
                 return;
             }
         };
@@ -104,9 +104,9 @@ impl App {
 
     /// Latest snapshot to show, and earlier ones for the rates, once there was an answer. Without
     /// an answer now there are no rates.
-    pub(crate) fn pair(&self) -> Option<Pair<'_>> {
+    pub(crate) fn pair(&self) -> Option<SnapshotPair<'_>> {
         let answered = |_: &&Snapshot| self.silence.is_none();
-        Some(Pair {
+        Some(SnapshotPair {
             now: self.now.as_ref()?,
             before: self.past.front().filter(answered),
             older: self.past.back().filter(answered),
@@ -114,19 +114,19 @@ impl App {
     }
 
     /// Does what a key means; `None` if it means nothing.
-    pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+    pub(crate) fn key(&mut self, key: KeyEvent) -> Option<KeyAction> {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if self.help && !(control && key.code == KeyCode::Char('c')) {
             self.help = false;
-            return Some(Wish::Draw);
+            return Some(KeyAction::Draw);
         }
         let offset = &mut self.offsets[self.focus.index()];
         match key.code {
-            KeyCode::Char('c') if control => return Some(Wish::Quit),
-            KeyCode::Char('q') | KeyCode::Esc => return Some(Wish::Quit),
+            KeyCode::Char('c') if control => return Some(KeyAction::Quit),
+            KeyCode::Char('q') | KeyCode::Esc => return Some(KeyAction::Quit),
             KeyCode::Char('p' | ' ') => {
                 self.paused = !self.paused;
-                return Some(Wish::Pause);
+                return Some(KeyAction::Pause);
             }
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = true,
             KeyCode::Tab | KeyCode::Right => self.focus = self.focus.step(1),
@@ -141,6 +141,6 @@ impl App {
             KeyCode::End => *offset = usize::MAX,
             _ => return None,
         }
-        Some(Wish::Draw)
+        Some(KeyAction::Draw)
     }
 }

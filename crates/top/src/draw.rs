@@ -21,9 +21,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::widgets::{Block, Clear, Paragraph, Widget};
 
 use crate::app::App;
-use crate::panes::{Pair, Pane, marks};
-use crate::snapshot::Queue;
-use crate::table::{Line, Tone};
+use crate::panes::{Pane, SnapshotPair, marks};
+use crate::snapshot::QueueStatus;
+use crate::table::{Tone, TonedLine};
 use crate::text::{bars, bytes, plain, rate, time, wrap};
 
 /// Lines above the panes: the process, what comes in, and the queue.
@@ -150,7 +150,7 @@ impl Canvas<'_> {
 /// The first line: which process, and whether all is well with it and with us.
 fn header(app: &App, at: Instant, area: Rect, canvas: &mut Canvas<'_>) {
     let mut parts = Vec::new();
-    if let Some(Pair { now, .. }) = app.pair() {
+    if let Some(SnapshotPair { now, .. }) = app.pair() {
         parts.push((format!("inrush {}", plain(&now.version)), Tone::Plain));
         parts.push((
             format!("up {}", time(now.at_ms - now.started_ms)),
@@ -194,7 +194,7 @@ fn nothing_yet(app: &App, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 /// Draws the rate at which events come in now, and its course in the last minutes.
-fn in_line(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
+fn in_line(app: &App, pair: &SnapshotPair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
     let (Some(events), Some(size)) = (pair.came_in(), pair.bytes_came_in()) else {
         return canvas.text(area.x, area.y + 1, area.width, "IN     –", Tone::Plain);
     };
@@ -214,7 +214,7 @@ fn in_line(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 /// The queue, in as many words as fit.
-fn queue_line(queue: &Queue, width: usize) -> String {
+fn queue_line(queue: &QueueStatus, width: usize) -> String {
     let forms = [(true, true), (true, false), (false, false)];
     let mut lines = forms.map(|(percent, segments)| queue_words(queue, percent, segments));
     let fits = |line: &String| line.chars().count() <= width;
@@ -222,7 +222,7 @@ fn queue_line(queue: &Queue, width: usize) -> String {
     std::mem::take(&mut lines[at])
 }
 
-fn queue_words(queue: &Queue, percent: bool, segments: bool) -> String {
+fn queue_words(queue: &QueueStatus, percent: bool, segments: bool) -> String {
     let of = |what: &str, used: u64, max: u64| {
         let share = used as f64 * 100.0 / max.max(1) as f64;
         let (used, max) = (bytes(used as f64), bytes(max as f64));
@@ -250,24 +250,24 @@ fn queue_words(queue: &Queue, percent: bool, segments: bool) -> String {
 }
 
 /// One pane, or two side by side.
-struct Group<'a> {
-    panes: Vec<Drawn<'a>>,
+struct PaneGroup<'a> {
+    panes: Vec<DrawnPane<'a>>,
     least: usize,
     wants: usize,
 }
 
 /// A pane as lines.
-struct Drawn<'a> {
+struct DrawnPane<'a> {
     pane: Pane,
     head: String,
     /// Parts of the head with a tone of their own.
     marks: Vec<(String, Tone)>,
-    lines: Vec<Line>,
+    lines: Vec<TonedLine>,
     width: u16,
     app: &'a App,
 }
 
-fn drawn<'a>(app: &'a App, pair: &Pair<'_>, pane: Pane, width: u16) -> Drawn<'a> {
+fn drawn<'a>(app: &'a App, pair: &SnapshotPair<'_>, pane: Pane, width: u16) -> DrawnPane<'a> {
     let details = app.whole || app.focus == pane;
     let (heads, mut lines) = pane.table(pair).lines(width.into(), details);
     let head = pane.summary(pair).unwrap_or_else(|| heads.clone());
@@ -276,7 +276,7 @@ fn drawn<'a>(app: &'a App, pair: &Pair<'_>, pane: Pane, width: u16) -> Drawn<'a>
     } else if pane == Pane::Loss {
         lines.insert(0, (heads, Tone::Faint));
     }
-    Drawn {
+    DrawnPane {
         pane,
         head,
         marks: marks(pane, pair),
@@ -286,7 +286,7 @@ fn drawn<'a>(app: &'a App, pair: &Pair<'_>, pane: Pane, width: u16) -> Drawn<'a>
     }
 }
 
-fn blocks<'a>(app: &'a App, pair: &Pair<'_>, width: u16) -> Vec<Group<'a>> {
+fn blocks<'a>(app: &'a App, pair: &SnapshotPair<'_>, width: u16) -> Vec<PaneGroup<'a>> {
     let one = |pane| vec![drawn(app, pair, pane, width)];
     let middle = if width >= TWO_COLUMNS {
         let left = (width - GUTTER) * 3 / 5;
@@ -308,18 +308,18 @@ fn blocks<'a>(app: &'a App, pair: &Pair<'_>, width: u16) -> Vec<Group<'a>> {
     all.map(block).collect()
 }
 
-fn block(panes: Vec<Drawn<'_>>) -> Group<'_> {
+fn block(panes: Vec<DrawnPane<'_>>) -> PaneGroup<'_> {
     let rows = panes.iter().map(|drawn| drawn.lines.len()).max();
-    Group {
+    PaneGroup {
         least: 2,
         wants: 1 + rows.unwrap_or(0),
         panes,
     }
 }
 
-fn panes(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
+fn panes(app: &App, pair: &SnapshotPair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
     let blocks = blocks(app, pair, area.width);
-    let has_focus = |block: &Group<'_>| block.panes.iter().any(|one| one.pane == app.focus);
+    let has_focus = |block: &PaneGroup<'_>| block.panes.iter().any(|one| one.pane == app.focus);
     let focus = blocks.iter().position(has_focus).unwrap_or(0);
     let wishes: Vec<_> = blocks.iter().map(|one| (one.least, one.wants)).collect();
     let heights = allot(area.height.into(), &wishes, focus);
@@ -338,7 +338,7 @@ fn panes(app: &App, pair: &Pair<'_>, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-impl Drawn<'_> {
+impl DrawnPane<'_> {
     fn draw(&self, x: u16, y: u16, height: usize, canvas: &mut Canvas<'_>) {
         if height == 0 {
             return;

@@ -24,7 +24,6 @@
 mod app;
 mod client;
 mod draw;
-mod link;
 mod panes;
 mod screen;
 mod snapshot;
@@ -33,5 +32,5 @@ mod table;
 mod tests;
 mod text;
 
-pub use client::{Target, TopError};
+pub use client::TopError;
 pub use screen::{json, once, run};

@@ -10,8 +10,8 @@
 //! The summary of losses has the places of `PLACES`; the rows below it show any other place too.
 //! Threads under `IDLE_PERCENT` share one row. Events older than `OLD_MS` mark their destination.
 
-use crate::snapshot::{Alarm, Loss, Snapshot, Stored, Thread};
-use crate::table::{Row, Table, Tone, growing, left, right};
+use crate::snapshot::{AlarmStatus, LossCount, Snapshot, StoredFates, ThreadCpu};
+use crate::table::{PaneRow, PaneTable, Tone, growing, left, right};
 use crate::text::{bytes, number, plain, rate, time};
 
 /// Parts of a screen, in the order in which Tab goes through them.
@@ -69,7 +69,7 @@ impl Pane {
     }
 
     /// Its rows.
-    pub(crate) fn table(self, pair: &Pair<'_>) -> Table {
+    pub(crate) fn table(self, pair: &SnapshotPair<'_>) -> PaneTable {
         match self {
             Self::Alarms => alarms(pair),
             Self::Sources => sources(pair),
@@ -90,7 +90,7 @@ impl Pane {
     }
 
     /// Text before the heads of the columns, or in their place.
-    pub(crate) fn summary(self, pair: &Pair<'_>) -> Option<String> {
+    pub(crate) fn summary(self, pair: &SnapshotPair<'_>) -> Option<String> {
         match self {
             Self::Loss => {
                 let places = places(&pair.now.loss).map(|(text, _)| text);
@@ -106,7 +106,7 @@ impl Pane {
 }
 
 /// Parts of [`Pane::summary`] that are meant in a way of their own.
-pub(crate) fn marks(pane: Pane, pair: &Pair<'_>) -> Vec<(String, Tone)> {
+pub(crate) fn marks(pane: Pane, pair: &SnapshotPair<'_>) -> Vec<(String, Tone)> {
     let alarms = pair.now.alarms.iter();
     match pane {
         Pane::Loss => places(&pair.now.loss).into(),
@@ -119,7 +119,7 @@ pub(crate) fn marks(pane: Pane, pair: &Pair<'_>) -> Vec<(String, Tone)> {
 }
 
 /// The latest snapshot and the one before.
-pub(crate) struct Pair<'a> {
+pub(crate) struct SnapshotPair<'a> {
     pub(crate) now: &'a Snapshot,
     /// `None` before there were two of the same process.
     pub(crate) before: Option<&'a Snapshot>,
@@ -127,7 +127,7 @@ pub(crate) struct Pair<'a> {
     pub(crate) older: Option<&'a Snapshot>,
 }
 
-impl Pair<'_> {
+impl SnapshotPair<'_> {
     /// Growth of a counter a second, since the snapshot before.
     fn rate(&self, of: impl Fn(&Snapshot) -> Option<u64>) -> Option<f64> {
         self.rate_since(self.before?, of)
@@ -171,10 +171,10 @@ fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
     counts.into_iter().sum()
 }
 
-fn sources(pair: &Pair<'_>) -> Table {
+fn sources(pair: &SnapshotPair<'_>) -> PaneTable {
     let holds = pair.has_held();
     let rows = pair.now.sources.iter().map(|source| {
-        let of = |get: fn(&crate::snapshot::Source) -> u64| {
+        let of = |get: fn(&crate::snapshot::SourceStatus) -> u64| {
             let name = &source.name;
             pair.rate(move |snapshot| {
                 let same = snapshot.sources.iter().find(|one| one.name == *name);
@@ -197,7 +197,7 @@ fn sources(pair: &Pair<'_>) -> Table {
         if holds {
             cells.insert(HELD_AT, number(source.held));
         }
-        Row {
+        PaneRow {
             cells,
             tone: if lost { Tone::Bad } else { Tone::Plain },
             details: Vec::new(),
@@ -218,11 +218,11 @@ fn sources(pair: &Pair<'_>) -> Table {
     if holds {
         columns.insert(HELD_AT, right("HELD", 1));
     }
-    Table { columns, rows }
+    PaneTable { columns, rows }
 }
 
 /// Events that a store has, and those that retention and damage took; the last since its start.
-fn stored(stored: &Stored) -> String {
+fn stored(stored: &StoredFates) -> String {
     let mut text = format!(
         "stored: {} searchable, {} in memory",
         number(stored.searchable),
@@ -241,7 +241,7 @@ fn stored(stored: &Stored) -> String {
     text
 }
 
-fn destinations(pair: &Pair<'_>) -> Table {
+fn destinations(pair: &SnapshotPair<'_>) -> PaneTable {
     let rows = pair.now.destinations.iter().map(|destination| {
         // A store or a collector takes events by the thousand, and not every second.
         let delivered = pair.steady_rate(|snapshot| {
@@ -252,7 +252,7 @@ fn destinations(pair: &Pair<'_>) -> Table {
         let refused = sum(destination.quarantined.values());
         let ill = !matches!(destination.state.as_str(), "ok" | "removed");
         let old = destination.oldest_pending_ms > OLD_MS;
-        Row {
+        PaneRow {
             cells: vec![
                 plain(&destination.name),
                 plain(&destination.type_name),
@@ -281,7 +281,7 @@ fn destinations(pair: &Pair<'_>) -> Table {
                 .collect(),
         }
     });
-    Table {
+    PaneTable {
         columns: vec![
             growing("DESTINATION"),
             left("TYPE", 5),
@@ -298,56 +298,56 @@ fn destinations(pair: &Pair<'_>) -> Table {
     }
 }
 
-fn edges(pair: &Pair<'_>) -> Table {
+fn edges(pair: &SnapshotPair<'_>) -> PaneTable {
     let rows = pair.now.edges.iter().map(|edge| {
         let flow = pair.rate(|snapshot| {
             let mut all = snapshot.edges.iter();
             let same = all.find(|one| one.from == edge.from && one.to == edge.to);
             Some(same?.events)
         });
-        Row {
+        PaneRow {
             cells: vec![
                 format!("{} → {}", plain(&edge.from), plain(&edge.to)),
                 or_unknown(flow, rate),
                 number(edge.events),
             ],
-            ..Row::default()
+            ..PaneRow::default()
         }
     });
-    Table {
+    PaneTable {
         columns: vec![growing("EDGE"), right("EVENTS/S", 0), right("EVENTS", 1)],
         rows: rows.collect(),
     }
 }
 
-fn threads(pair: &Pair<'_>) -> Table {
+fn threads(pair: &SnapshotPair<'_>) -> PaneTable {
     let (mut busy, idle): (Vec<_>, Vec<_>) = pair
         .now
         .threads
         .iter()
         .partition(|thread| thread.cpu_percent >= IDLE_PERCENT);
     busy.sort_by(|a, b| b.cpu_percent.total_cmp(&a.cpu_percent));
-    let row = |thread: &Thread| Row {
+    let row = |thread: &ThreadCpu| PaneRow {
         cells: vec![plain(&thread.name), format!("{:.1} %", thread.cpu_percent)],
-        ..Row::default()
+        ..PaneRow::default()
     };
-    let mut rows: Vec<Row> = busy.into_iter().map(row).collect();
-    rows.extend((!idle.is_empty()).then(|| Row {
+    let mut rows: Vec<PaneRow> = busy.into_iter().map(row).collect();
+    rows.extend((!idle.is_empty()).then(|| PaneRow {
         cells: vec![format!("{} idle", idle.len()), "0 %".to_owned()],
         tone: Tone::Faint,
         details: Vec::new(),
     }));
-    Table {
+    PaneTable {
         columns: vec![growing("THREAD"), right("CPU", 0)],
         rows,
     }
 }
 
 /// Every place with what was lost there, and how that is meant.
-fn places(rows: &[Loss]) -> [(String, Tone); PLACES.len()] {
+fn places(rows: &[LossCount]) -> [(String, Tone); PLACES.len()] {
     PLACES.map(|place| {
         let own = || {
-            let here = |row: &&Loss| row.place == place && row.count > 0;
+            let here = |row: &&LossCount| row.place == place && row.count > 0;
             rows.iter().filter(here)
         };
         let tones = own().map(tone).collect::<Vec<_>>();
@@ -361,7 +361,7 @@ fn places(rows: &[Loss]) -> [(String, Tone); PLACES.len()] {
 
 /// Tone of a row of the loss map. What a rule takes out is no loss, and what the whole host lost
 /// need not be ours.
-fn tone(row: &Loss) -> Tone {
+fn tone(row: &LossCount) -> Tone {
     match (row.ours, row.place == "filter") {
         (_, true) => Tone::Plain,
         (true, _) => Tone::Bad,
@@ -369,8 +369,8 @@ fn tone(row: &Loss) -> Tone {
     }
 }
 
-fn loss(pair: &Pair<'_>) -> Table {
-    let mut lost: Vec<&Loss> = pair.now.loss.iter().filter(|row| row.count > 0).collect();
+fn loss(pair: &SnapshotPair<'_>) -> PaneTable {
+    let mut lost: Vec<&LossCount> = pair.now.loss.iter().filter(|row| row.count > 0).collect();
     // What was ours comes first; otherwise the order of an event's way stays.
     lost.sort_by_key(|row| !row.ours);
     let rows = lost.into_iter().map(|row| {
@@ -379,7 +379,7 @@ fn loss(pair: &Pair<'_>) -> Table {
             let same = all.find(|one| one.label == row.label && one.place == row.place);
             Some(same?.count)
         });
-        Row {
+        PaneRow {
             cells: vec![
                 plain(&row.place),
                 plain(&row.label),
@@ -394,7 +394,7 @@ fn loss(pair: &Pair<'_>) -> Table {
             details: vec![plain(&row.hint)],
         }
     });
-    Table {
+    PaneTable {
         columns: vec![
             left("PLACE", 0),
             growing("WHAT"),
@@ -406,17 +406,17 @@ fn loss(pair: &Pair<'_>) -> Table {
     }
 }
 
-fn severity(alarm: &Alarm) -> Tone {
+fn severity(alarm: &AlarmStatus) -> Tone {
     match alarm.severity.as_str() {
         "critical" => Tone::Bad,
         _ => Tone::Warn,
     }
 }
 
-fn alarms(pair: &Pair<'_>) -> Table {
-    let row = |alarm: &Alarm| {
+fn alarms(pair: &SnapshotPair<'_>) -> PaneTable {
+    let row = |alarm: &AlarmStatus| {
         let tone = severity(alarm);
-        Row {
+        PaneRow {
             cells: vec![
                 if tone == Tone::Bad { "!!" } else { "!" }.to_owned(),
                 time(pair.now.at_ms - alarm.since_ms),
@@ -430,7 +430,7 @@ fn alarms(pair: &Pair<'_>) -> Table {
                 .collect(),
         }
     };
-    Table {
+    PaneTable {
         columns: vec![left("", 0), right("", 0), growing("")],
         rows: pair.now.alarms.iter().map(row).collect(),
     }

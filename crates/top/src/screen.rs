@@ -11,8 +11,10 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::layout::Rect;
 
-use crate::app::{App, Wish};
-use crate::client::{Client, Target, TopError};
+use crate::app::{App, KeyAction};
+use inrush_client::AdminTarget;
+
+use crate::client::{SnapshotClient, TopError};
 use crate::draw;
 use crate::snapshot::Snapshot;
 
@@ -32,8 +34,8 @@ const PAPER_ROWS: u16 = 24;
 ///
 /// # Errors
 /// All of [`TopError`] but the last.
-pub fn json(target: &Target) -> Result<String, TopError> {
-    Client::new(target)?.text()
+pub fn json(target: &AdminTarget) -> Result<String, TopError> {
+    SnapshotClient::new(target)?.text()
 }
 
 /// One frame of `width` columns as text, of two snapshots a second apart, with as many rows as it
@@ -41,8 +43,8 @@ pub fn json(target: &Target) -> Result<String, TopError> {
 ///
 /// # Errors
 /// All of [`TopError`] but the last.
-pub fn once(target: &Target, width: u16) -> Result<String, TopError> {
-    let client = Client::new(target)?;
+pub fn once(target: &AdminTarget, width: u16) -> Result<String, TopError> {
+    let client = SnapshotClient::new(target)?;
     let first = client.snapshot()?;
     thread::sleep(APART);
     let second = client.snapshot()?;
@@ -74,8 +76,8 @@ pub(crate) fn paper(address: &str, snapshots: [Snapshot; 2], width: u16) -> Stri
 ///
 /// # Errors
 /// All of [`TopError`] but [`TopError::Answer`]: a process that does not answer is waited for.
-pub fn run(target: &Target, colour: bool, stop: &AtomicBool) -> Result<(), TopError> {
-    let client = Client::new(target)?;
+pub fn run(target: &AdminTarget, colour: bool, stop: &AtomicBool) -> Result<(), TopError> {
+    let client = SnapshotClient::new(target)?;
     let mut app = App::new(client.base(), colour);
     let (orders, obeyed) = channel();
     let (answered, answers) = channel();
@@ -91,7 +93,11 @@ pub fn run(target: &Target, colour: bool, stop: &AtomicBool) -> Result<(), TopEr
 
 /// Asks once a second until nobody wants answers any more. While `true` was the last order, it
 /// rests.
-fn ask(client: &Client, orders: &Receiver<bool>, answers: &Sender<Result<Snapshot, String>>) {
+fn ask(
+    client: &SnapshotClient,
+    orders: &Receiver<bool>,
+    answers: &Sender<Result<Snapshot, String>>,
+) {
     let mut resting = false;
     loop {
         if !resting {
@@ -129,12 +135,12 @@ fn show(
                 continue;
             };
             match app.key(key) {
-                Some(Wish::Quit) => return Ok(()),
-                Some(Wish::Pause) => {
+                Some(KeyAction::Quit) => return Ok(()),
+                Some(KeyAction::Pause) => {
                     // If the thread is gone, there is nobody to tell.
                     let _ = orders.send(app.paused);
                 }
-                Some(Wish::Draw) | None => {}
+                Some(KeyAction::Draw) | None => {}
             }
         }
         for answer in answers.try_iter() {

@@ -14,19 +14,19 @@ pub(crate) struct Snapshot {
     /// Milliseconds since 1970.
     pub(crate) started_ms: f64,
     pub(crate) balanced: bool,
-    pub(crate) sources: Vec<Source>,
-    pub(crate) destinations: Vec<Destination>,
+    pub(crate) sources: Vec<SourceStatus>,
+    pub(crate) destinations: Vec<DestinationStatus>,
     pub(crate) edges: Vec<Edge>,
-    pub(crate) queue: Queue,
-    pub(crate) threads: Vec<Thread>,
+    pub(crate) queue: QueueStatus,
+    pub(crate) threads: Vec<ThreadCpu>,
     pub(crate) resident_bytes: Option<u64>,
-    pub(crate) loss: Vec<Loss>,
-    pub(crate) alarms: Vec<Alarm>,
+    pub(crate) loss: Vec<LossCount>,
+    pub(crate) alarms: Vec<AlarmStatus>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Source {
+pub(crate) struct SourceStatus {
     pub(crate) name: String,
     #[serde(rename = "type")]
     pub(crate) type_name: String,
@@ -42,7 +42,7 @@ pub(crate) struct Source {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Destination {
+pub(crate) struct DestinationStatus {
     pub(crate) name: String,
     #[serde(rename = "type")]
     pub(crate) type_name: String,
@@ -52,7 +52,7 @@ pub(crate) struct Destination {
     pub(crate) dropped: BTreeMap<String, u64>,
     pub(crate) oldest_pending_ms: f64,
     pub(crate) request_ms: Option<f64>,
-    pub(crate) stored: Option<Stored>,
+    pub(crate) stored: Option<StoredFates>,
     pub(crate) state: String,
     pub(crate) error: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Destination {
 /// The fates of the events that a store got.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredFates {
     pub(crate) expired: BTreeMap<String, u64>,
     pub(crate) unreadable: u64,
     pub(crate) searchable: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Edge {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Queue {
+pub(crate) struct QueueStatus {
     pub(crate) bytes: u64,
     pub(crate) bytes_max: u64,
     pub(crate) disk_bytes: u64,
@@ -89,14 +89,14 @@ pub(crate) struct Queue {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Thread {
+pub(crate) struct ThreadCpu {
     pub(crate) name: String,
     pub(crate) cpu_percent: f64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Loss {
+pub(crate) struct LossCount {
     pub(crate) place: String,
     pub(crate) label: String,
     pub(crate) count: u64,
@@ -106,7 +106,7 @@ pub(crate) struct Loss {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Alarm {
+pub(crate) struct AlarmStatus {
     pub(crate) severity: String,
     pub(crate) what: String,
     pub(crate) since_ms: f64,

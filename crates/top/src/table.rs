@@ -33,7 +33,7 @@ pub(crate) enum Tone {
 
 /// One column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
+pub(crate) struct PaneColumn {
     pub(crate) head: &'static str,
     pub(crate) right: bool,
     /// Takes the room that is left over, and gives way first.
@@ -44,8 +44,8 @@ pub(crate) struct Column {
 }
 
 /// Text, from the left.
-pub(crate) const fn left(head: &'static str, rank: u8) -> Column {
-    Column {
+pub(crate) const fn left(head: &'static str, rank: u8) -> PaneColumn {
+    PaneColumn {
         head,
         right: false,
         grows: false,
@@ -54,8 +54,8 @@ pub(crate) const fn left(head: &'static str, rank: u8) -> Column {
 }
 
 /// A number, from the right.
-pub(crate) const fn right(head: &'static str, rank: u8) -> Column {
-    Column {
+pub(crate) const fn right(head: &'static str, rank: u8) -> PaneColumn {
+    PaneColumn {
         head,
         right: true,
         grows: false,
@@ -64,8 +64,8 @@ pub(crate) const fn right(head: &'static str, rank: u8) -> Column {
 }
 
 /// Text that takes what is left over.
-pub(crate) const fn growing(head: &'static str) -> Column {
-    Column {
+pub(crate) const fn growing(head: &'static str) -> PaneColumn {
+    PaneColumn {
         head,
         right: false,
         grows: true,
@@ -75,7 +75,7 @@ pub(crate) const fn growing(head: &'static str) -> Column {
 
 /// One row.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Row {
+pub(crate) struct PaneRow {
     pub(crate) cells: Vec<String>,
     pub(crate) tone: Tone,
     /// Shown below it on request.
@@ -84,22 +84,22 @@ pub(crate) struct Row {
 
 /// Rows under heads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct PaneTable {
+    pub(crate) columns: Vec<PaneColumn>,
+    pub(crate) rows: Vec<PaneRow>,
 }
 
 /// A line, and how it is meant.
-pub(crate) type Line = (String, Tone);
+pub(crate) type TonedLine = (String, Tone);
 
 fn width_of(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-impl Table {
+impl PaneTable {
     /// The heads and the rows, each a line of at most `width`, and with the details where they are
     /// wanted.
-    pub(crate) fn lines(&self, width: usize, details: bool) -> (String, Vec<Line>) {
+    pub(crate) fn lines(&self, width: usize, details: bool) -> (String, Vec<TonedLine>) {
         let widths = self.widths(width);
         let heads = self.columns.iter().map(|column| column.head.to_owned());
         let head = self.line(&heads.collect::<Vec<_>>(), &widths);
@@ -133,7 +133,7 @@ impl Table {
     }
 
     /// A row over several lines, for the sake of the whole of its last cell, which is cell `i`.
-    fn wrapped(&self, row: &Row, i: usize, widths: &[Option<usize>]) -> Vec<Line> {
+    fn wrapped(&self, row: &PaneRow, i: usize, widths: &[Option<usize>]) -> Vec<TonedLine> {
         let width = widths[i].unwrap_or_default();
         let parts = wrap(&row.cells[i], width);
         let line = |(n, part): (usize, String)| {
@@ -149,7 +149,7 @@ impl Table {
 
     /// Width of each column in cells of the terminal; `None` for one that is not shown.
     fn widths(&self, width: usize) -> Vec<Option<usize>> {
-        let natural = |(i, column): (usize, &Column)| {
+        let natural = |(i, column): (usize, &PaneColumn)| {
             let cells = self.rows.iter().filter_map(|row| row.cells.get(i));
             let widest = cells.map(|cell| width_of(cell)).max().unwrap_or(0);
             Some(widest.max(width_of(column.head)))
@@ -176,7 +176,7 @@ impl Table {
     }
 
     fn grow(&self, widths: &mut [Option<usize>], more: usize) {
-        let grows = |(column, _): &(&Column, &mut Option<usize>)| column.grows;
+        let grows = |(column, _): &(&PaneColumn, &mut Option<usize>)| column.grows;
         let mut pairs = self.columns.iter().zip(widths);
         if let Some((_, Some(width))) = pairs.find(grows) {
             *width += more;
@@ -185,7 +185,7 @@ impl Table {
 
     /// Takes so much of the growing column; false if less than `least` would be left.
     fn shrink(&self, widths: &mut [Option<usize>], less: usize, least: usize) -> bool {
-        let grows = |(column, _): &(&Column, &mut Option<usize>)| column.grows;
+        let grows = |(column, _): &(&PaneColumn, &mut Option<usize>)| column.grows;
         let mut pairs = self.columns.iter().zip(widths);
         match pairs.find(grows) {
             Some((_, Some(width))) if *width >= less + least => {
@@ -197,7 +197,7 @@ impl Table {
     }
 
     /// Index of the growing column's cell, if it is not shown whole.
-    fn cut_cell(&self, row: &Row, widths: &[Option<usize>]) -> Option<usize> {
+    fn cut_cell(&self, row: &PaneRow, widths: &[Option<usize>]) -> Option<usize> {
         let i = self.columns.iter().position(|column| column.grows)?;
         let (cell, width) = (row.cells.get(i)?, (*widths.get(i)?)?);
         (width_of(cell) > width).then_some(i)
@@ -250,19 +250,19 @@ fn cut(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
 
-    fn table(rows: &[[&str; 3]]) -> Table {
-        let row = |cells: &[&str; 3]| Row {
+    fn table(rows: &[[&str; 3]]) -> PaneTable {
+        let row = |cells: &[&str; 3]| PaneRow {
             cells: cells.iter().map(|cell| (*cell).to_owned()).collect(),
             tone: Tone::Plain,
             details: vec!["why it is so".to_owned()],
         };
-        Table {
+        PaneTable {
             columns: vec![growing("NAME"), left("TYPE", 1), right("COUNT", 0)],
             rows: rows.iter().map(row).collect(),
         }
     }
 
-    fn texts(table: &Table, width: usize, details: bool) -> Vec<String> {
+    fn texts(table: &PaneTable, width: usize, details: bool) -> Vec<String> {
         let (head, lines) = table.lines(width, details);
         let texts = lines.into_iter().map(|(text, _)| text);
         [head].into_iter().chain(texts).collect()
@@ -315,12 +315,12 @@ mod tests {
 
     #[test]
     fn a_last_cell_that_is_cut_goes_on_below_itself() {
-        let row = Row {
+        let row = PaneRow {
             cells: vec!["!!".to_owned(), "one two three".to_owned()],
             tone: Tone::Bad,
             details: vec!["why it is so".to_owned()],
         };
-        let table = Table {
+        let table = PaneTable {
             columns: vec![left("", 0), growing("")],
             rows: vec![row],
         };

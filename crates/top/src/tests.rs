@@ -9,8 +9,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 use serde_json::{Value, json};
 
-use crate::app::{App, Wish};
-use crate::client::{Client, Target, TopError};
+use crate::app::{App, KeyAction};
+use inrush_client::AdminTarget;
+
+use crate::client::{SnapshotClient, TopError};
 use crate::draw;
 use crate::panes::Pane;
 use crate::screen::paper;
@@ -89,7 +91,7 @@ fn lines(app: &App, width: u16, height: u16) -> Vec<String> {
     cells.chunks(width.into()).map(line).collect()
 }
 
-fn press(app: &mut App, codes: &[KeyCode]) -> Option<Wish> {
+fn press(app: &mut App, codes: &[KeyCode]) -> Option<KeyAction> {
     let mut last = None;
     for code in codes {
         last = app.key(KeyEvent::new(*code, KeyModifiers::NONE));
@@ -339,7 +341,7 @@ fn keys_go_through_the_panes_and_scroll() {
     let threads = (0..50).map(|n| json!({"name": format!("t{n:02}"), "cpu_percent": 50 - n}));
     value["threads"] = threads.collect();
     let mut app = app(&[value]);
-    assert_eq!(press(&mut app, &[KeyCode::Tab; 3]), Some(Wish::Draw));
+    assert_eq!(press(&mut app, &[KeyCode::Tab; 3]), Some(KeyAction::Draw));
     assert_eq!(app.focus, Pane::Threads);
     let text = lines(&app, 80, 24).join("\n");
     assert!(text.contains("t00") && text.contains("of 50]"), "{text}");
@@ -387,10 +389,13 @@ fn the_pane_in_focus_says_what_its_rows_mean() {
 #[test]
 fn q_escape_and_control_c_quit_and_help_covers_and_goes() {
     let mut app = app(&[quiet(60)]);
-    assert_eq!(press(&mut app, &[KeyCode::Char('q')]), Some(Wish::Quit));
-    assert_eq!(press(&mut app, &[KeyCode::Esc]), Some(Wish::Quit));
+    assert_eq!(
+        press(&mut app, &[KeyCode::Char('q')]),
+        Some(KeyAction::Quit)
+    );
+    assert_eq!(press(&mut app, &[KeyCode::Esc]), Some(KeyAction::Quit));
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(app.key(control_c), Some(Wish::Quit));
+    assert_eq!(app.key(control_c), Some(KeyAction::Quit));
     assert_eq!(
         press(&mut app, &[KeyCode::Char('c')]),
         None,
@@ -401,18 +406,21 @@ fn q_escape_and_control_c_quit_and_help_covers_and_goes() {
     assert!(text.contains("PgUp PgDn"), "{text}");
     assert_eq!(
         press(&mut app, &[KeyCode::Char('q')]),
-        Some(Wish::Draw),
+        Some(KeyAction::Draw),
         "only closes the help"
     );
     assert!(!lines(&app, 80, 24).join("\n").contains("PgUp PgDn"));
     press(&mut app, &[KeyCode::Char('?')]);
-    assert_eq!(app.key(control_c), Some(Wish::Quit));
+    assert_eq!(app.key(control_c), Some(KeyAction::Quit));
 }
 
 #[test]
 fn a_pause_is_said() {
     let mut app = app(&[quiet(60)]);
-    assert_eq!(press(&mut app, &[KeyCode::Char('p')]), Some(Wish::Pause));
+    assert_eq!(
+        press(&mut app, &[KeyCode::Char('p')]),
+        Some(KeyAction::Pause)
+    );
     assert!(app.paused && lines(&app, 80, 24)[0].starts_with("PAUSED"));
     press(&mut app, &[KeyCode::Char(' ')]);
     assert!(!app.paused && lines(&app, 80, 24)[0].starts_with("inrush"));
@@ -514,8 +522,8 @@ fn paper_shows_everything_in_plain_text() {
     }
 }
 
-fn client(url: &str, token: Option<&str>) -> Result<Client, TopError> {
-    Client::new(&Target {
+fn client(url: &str, token: Option<&str>) -> Result<SnapshotClient, TopError> {
+    SnapshotClient::new(&AdminTarget {
         url: url.to_owned(),
         token: token.map(str::to_owned),
         verifier: None,

@@ -5,8 +5,8 @@
 //! * Only sockets meant for this very process are taken: `LISTEN_PID` must be ours.
 //! * No child inherits them: they are closed on exec, and a child has another `LISTEN_PID`. The
 //!   variables stay in the environment, since changing that is unsound once threads run.
-//! * What is not asked for stays open and is named by [`Inherited::unmatched`]: closing it would
-//!   throw away what systemd's queue holds, and a reload may yet ask for it.
+//! * What is not asked for stays open and is named by [`InheritedSockets::unmatched`]: closing it
+//!   would throw away what systemd's queue holds, and a reload may yet ask for it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -28,18 +28,18 @@ const FDS_MAX: RawFd = 1024;
 
 /// The sockets passed to this process and not yet taken.
 #[derive(Debug, Default)]
-pub struct Inherited {
-    sockets: Vec<Passed>,
+pub struct InheritedSockets {
+    sockets: Vec<PassedSocket>,
 }
 
 #[derive(Debug)]
-struct Passed {
+struct PassedSocket {
     socket: Socket,
     /// From `FileDescriptorName=`; empty where none was given.
     name: String,
 }
 
-impl Inherited {
+impl InheritedSockets {
     /// Takes what the environment says was passed. Call it first in `main`, before anything else
     /// opens files; a second call in the same process finds nothing.
     pub fn from_environment() -> Self {
@@ -64,7 +64,7 @@ impl Inherited {
 
     fn from_fds(fds: impl Iterator<Item = (OwnedFd, String)>) -> Self {
         let sockets = fds
-            .map(|(fd, name)| Passed {
+            .map(|(fd, name)| PassedSocket {
                 socket: fd.into(),
                 name,
             })
@@ -152,7 +152,7 @@ fn local_addr(socket: &Socket) -> Option<SocketAddr> {
     socket.local_addr().ok()?.as_socket()
 }
 
-impl fmt::Display for Passed {
+impl fmt::Display for PassedSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "file descriptor {}", self.socket.as_raw_fd())?;
         if !self.name.is_empty() {
@@ -188,8 +188,8 @@ mod tests {
         ListenAddr { protocol, addr }
     }
 
-    fn passed<const N: usize>(fds: [OwnedFd; N]) -> Inherited {
-        Inherited::from_fds(fds.into_iter().map(|fd| (fd, "door".to_owned())))
+    fn passed<const N: usize>(fds: [OwnedFd; N]) -> InheritedSockets {
+        InheritedSockets::from_fds(fds.into_iter().map(|fd| (fd, "door".to_owned())))
     }
 
     #[test]
@@ -276,6 +276,6 @@ mod tests {
 
     #[test]
     fn an_environment_that_is_not_ours_passes_nothing() {
-        assert_eq!(Inherited::from_environment().unmatched().count(), 0);
+        assert_eq!(InheritedSockets::from_environment().unmatched().count(), 0);
     }
 }

@@ -235,6 +235,15 @@ impl UdpOptions {
         self.receive_buffer_max = Some(ByteSize((bytes / 2).max(RECEIVE_BUFFER_BYTES_MIN)));
     }
 
+    /// Threads of an address: one for every two `workers` by default, for a socket's thread does
+    /// nothing but read and parse, and the destinations need the other half.
+    pub fn socket_count(&self, workers: usize) -> usize {
+        match self.sockets {
+            AutoCount::Count(n) => usize::from(n.get()),
+            AutoCount::Auto => workers.div_ceil(2).clamp(1, 16),
+        }
+    }
+
     /// Bytes that are asked for.
     pub fn receive_buffer_bytes(&self) -> u64 {
         let wanted = self.receive_buffer.0;

@@ -13,9 +13,9 @@ const THIS: Pid = Pid::from_raw(0);
 
 /// The nodes of this host with processors that the process may use.
 #[derive(Debug)]
-pub struct Nodes(Vec<CpuSet>);
+pub struct NumaNodes(Vec<CpuSet>);
 
-impl Nodes {
+impl NumaNodes {
     /// Reads them. Where the kernel does not say, there is one.
     pub fn of_process() -> Self {
         let allowed = sched_getaffinity(THIS);
@@ -81,7 +81,7 @@ mod tests {
             fs::create_dir(dir.path().join(node)).unwrap();
             fs::write(dir.path().join(node).join("cpulist"), list).unwrap();
         }
-        Nodes::at(dir.path(), &cpus(allowed)).0
+        NumaNodes::at(dir.path(), &cpus(allowed)).0
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_does_not_say_is_one_node() {
-        let untold = Nodes(nodes(&[], "0-1\n", "0-31"));
+        let untold = NumaNodes(nodes(&[], "0-1\n", "0-31"));
         assert_eq!((untold.0.len(), untold.count()), (0, 1));
         assert_eq!(nodes(&[("node0", "what?,-,3-x,")], "0", "0-31"), []);
         assert_eq!(list_of("5-3,0-99999999999").last(), Some(CpuSet::count()));
@@ -118,7 +118,7 @@ mod tests {
         let [first, .., last] = usable[..] else {
             return; // One processor is one node.
         };
-        let two = Nodes(vec![cpus(&first.to_string()), cpus(&last.to_string())]);
+        let two = NumaNodes(vec![cpus(&first.to_string()), cpus(&last.to_string())]);
         let on = |number| {
             two.keep(number);
             sched_getaffinity(THIS).unwrap()

@@ -146,14 +146,14 @@ fn fingerprint(hash: &[u8]) -> String {
 }
 
 /// The names in a certificate.
-struct Names {
+struct CertificateNames {
     dns: Vec<String>,
     ips: Vec<IpAddr>,
     common: Option<String>,
     sha256: [u8; SHA256_BYTES],
 }
 
-impl Names {
+impl CertificateNames {
     fn of(der: &[u8]) -> Option<Self> {
         let certificate = Certificate::from_der(der).ok()?;
         let all = certificate.tbs_certificate();
@@ -246,16 +246,16 @@ fn is_below(name: &str, suffix: &str) -> bool {
 
 /// The clients that may connect to a listener.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Permitted(Option<Arc<[PermittedPeer]>>);
+pub(crate) struct PeerAllowlist(Option<Arc<[PermittedPeer]>>);
 
-impl Permitted {
+impl PeerAllowlist {
     pub(crate) fn new(peers: Option<&Vec<PermittedPeer>>) -> Self {
         Self(peers.map(|peers| peers.as_slice().into()))
     }
 
     /// The name of the client of a verified certificate; `None` if it has none that counts.
     pub(crate) fn name(&self, der: &[u8]) -> Option<String> {
-        let names = Names::of(der)?;
+        let names = CertificateNames::of(der)?;
         match &self.0 {
             None => Some(names.first()),
             Some(peers) => peers.iter().find_map(|peer| names.meant_by(peer)),
@@ -289,7 +289,7 @@ impl PermittedClients {
         })
     }
 
-    fn is_pinned(&self, names: &Names) -> bool {
+    fn is_pinned(&self, names: &CertificateNames) -> bool {
         let own = PermittedPeer::Sha256(names.sha256);
         self.peers.contains(&own)
     }
@@ -343,7 +343,7 @@ impl ClientCertVerifier for PermittedClients {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let names = Names::of(end_entity).ok_or(CertificateError::BadEncoding)?;
+        let names = CertificateNames::of(end_entity).ok_or(CertificateError::BadEncoding)?;
         let verified = match &self.authorities {
             Some(all) => all.verify_client_cert(end_entity, intermediates, now),
             None => Err(CertificateError::UnknownIssuer.into()),
@@ -386,7 +386,7 @@ impl ClientCertVerifier for PermittedClients {
     }
 }
 
-fn not_permitted(names: &Names) -> Error {
+fn not_permitted(names: &CertificateNames) -> Error {
     let why = NotPermitted(names.shown());
     CertificateError::Other(OtherError(Arc::new(why))).into()
 }
@@ -398,8 +398,8 @@ mod tests {
 
     const HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-    fn names(dns: &[&str], common: &str, ips: &[&str]) -> Names {
-        Names {
+    fn names(dns: &[&str], common: &str, ips: &[&str]) -> CertificateNames {
+        CertificateNames {
             dns: dns.iter().map(|name| (*name).to_owned()).collect(),
             ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
             common: Some(common.to_owned()),
@@ -483,7 +483,7 @@ mod tests {
             .push(rcgen::DnType::CommonName, named);
         let key = rcgen::KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
-        let forged = Names::of(certificate.der()).unwrap();
+        let forged = CertificateNames::of(certificate.der()).unwrap();
         assert_eq!(forged.meant_by(&peer("*.example.com")), None);
         assert_eq!(forged.first(), format!("{label}.example.com"));
     }
@@ -502,7 +502,7 @@ mod tests {
         assert_eq!(alone.first(), "relay-7");
         let hash = peer(&format!("SHA256:{HASH}"));
         assert_eq!(alone.meant_by(&hash).as_deref(), Some("relay-7"));
-        let nameless = Names {
+        let nameless = CertificateNames {
             common: None,
             ips: Vec::new(),
             ..alone

@@ -3,10 +3,11 @@
 //! # What it guarantees
 //! * Nothing is read from anywhere and nothing is kept: the caller hands over what has arrived
 //!   since the connection was accepted, from its first byte, again with more until it is enough.
-//! * The answer for a cut header is [`Parsed::NeedMore`] and never a guess.
+//! * The answer for a cut header is [`ProxyParse::NeedMore`] and never a guess.
 //!
 //! # Limits
-//! A header is at most [`HEADER_BYTES_MAX`]; the one who sends more is answered [`Parsed::Bad`].
+//! A header is at most [`HEADER_BYTES_MAX`]; the one who sends more is answered
+//! [`ProxyParse::Bad`].
 //!
 //! The text this follows is "The PROXY protocol, versions 1 & 2", HAProxy's `proxy-protocol.txt`,
 //! sections 2.1 and 2.2.
@@ -34,7 +35,7 @@ const V2_REST_BYTES_MAX: usize = 4096;
 
 /// Result of reading the first bytes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Parsed {
+pub enum ProxyParse {
     /// So far they could be the beginning of a header.
     NeedMore,
     /// They begin otherwise than any header does.
@@ -52,13 +53,13 @@ pub enum Parsed {
 }
 
 /// Reads the header at the start of `bytes`, which are all that has arrived so far.
-pub fn parse(bytes: &[u8]) -> Parsed {
+pub fn parse(bytes: &[u8]) -> ProxyParse {
     if begins(bytes, V1_START) {
         parse_v1(bytes)
     } else if begins(bytes, V2_SIGNATURE) {
         parse_v2(bytes)
     } else {
-        Parsed::NotProxy
+        ProxyParse::NotProxy
     }
 }
 
@@ -74,13 +75,13 @@ fn begins(bytes: &[u8], start: &[u8]) -> bool {
 }
 
 /// `PROXY TCP4 192.0.2.1 198.51.100.1 56324 514\r\n`
-fn parse_v1(bytes: &[u8]) -> Parsed {
+fn parse_v1(bytes: &[u8]) -> ProxyParse {
     let window = &bytes[..bytes.len().min(V1_BYTES_MAX)];
     let Some(end) = window.iter().position(|b| *b == b'\n') else {
         return if window.len() < V1_BYTES_MAX {
-            Parsed::NeedMore
+            ProxyParse::NeedMore
         } else {
-            Parsed::Bad
+            ProxyParse::Bad
         };
     };
     let line = window[..end]
@@ -90,11 +91,11 @@ fn parse_v1(bytes: &[u8]) -> Parsed {
         .and_then(|l| std::str::from_utf8(l).ok())
         .and_then(v1_source)
     {
-        Some(source) => Parsed::Header {
+        Some(source) => ProxyParse::Header {
             consumed: end + 1,
             source,
         },
-        None => Parsed::Bad,
+        None => ProxyParse::Bad,
     }
 }
 
@@ -129,32 +130,32 @@ fn v1_port(word: &str) -> Option<u16> {
 
 /// 12 B signature, 4 bits version, 4 bits command, 4 bits family, 4 bits transport, 16 bits
 /// length of the rest; the rest is source and destination address, then their ports, then TLVs.
-fn parse_v2(bytes: &[u8]) -> Parsed {
+fn parse_v2(bytes: &[u8]) -> ProxyParse {
     let Some(fixed) = bytes.first_chunk::<V2_FIXED_BYTES>() else {
-        return Parsed::NeedMore;
+        return ProxyParse::NeedMore;
     };
     let (version, command) = (fixed[12] >> 4, fixed[12] & 0x0f);
     let (family, transport) = (fixed[13] >> 4, fixed[13] & 0x0f);
     let rest_bytes = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
     if version != 2 || command > 1 || rest_bytes > V2_REST_BYTES_MAX {
-        return Parsed::Bad;
+        return ProxyParse::Bad;
     }
     let consumed = V2_FIXED_BYTES + rest_bytes;
     let Some(rest) = bytes.get(V2_FIXED_BYTES..consumed) else {
-        return Parsed::NeedMore;
+        return ProxyParse::NeedMore;
     };
     if command == V2_LOCAL {
-        return Parsed::Header {
+        return ProxyParse::Header {
             consumed,
             source: None,
         };
     }
     if family > 3 || transport > 2 {
-        return Parsed::Bad;
+        return ProxyParse::Bad;
     }
     match v2_source(family, rest) {
-        Some(source) => Parsed::Header { consumed, source },
-        None => Parsed::Bad,
+        Some(source) => ProxyParse::Header { consumed, source },
+        None => ProxyParse::Bad,
     }
 }
 
@@ -187,11 +188,11 @@ mod tests {
 
     use super::*;
 
-    fn header(text: &str, source: Option<&str>) -> (Vec<u8>, Parsed) {
+    fn header(text: &str, source: Option<&str>) -> (Vec<u8>, ProxyParse) {
         let source = source.map(|s| s.parse().unwrap());
         (
             text.as_bytes().to_vec(),
-            Parsed::Header {
+            ProxyParse::Header {
                 consumed: text.len(),
                 source,
             },
@@ -207,11 +208,11 @@ mod tests {
         bytes
     }
 
-    fn v2_header(bytes: Vec<u8>, source: Option<&str>) -> (Vec<u8>, Parsed) {
+    fn v2_header(bytes: Vec<u8>, source: Option<&str>) -> (Vec<u8>, ProxyParse) {
         let consumed = bytes.len();
         (
             bytes,
-            Parsed::Header {
+            ProxyParse::Header {
                 consumed,
                 source: source.map(|s| s.parse().unwrap()),
             },
@@ -229,7 +230,7 @@ mod tests {
         rest
     }
 
-    fn good() -> Vec<(Vec<u8>, Parsed)> {
+    fn good() -> Vec<(Vec<u8>, ProxyParse)> {
         let mut with_tlv = inet();
         with_tlv.extend([0x04, 0x00, 0x02, 0xff, 0xff]);
         vec![
@@ -285,7 +286,7 @@ mod tests {
             for n in 0..bytes.len() {
                 assert_eq!(
                     parse(&bytes[..n]),
-                    Parsed::NeedMore,
+                    ProxyParse::NeedMore,
                     "{n} of {}",
                     bytes.len()
                 );
@@ -310,7 +311,7 @@ mod tests {
             "PROXY TCP4 \u{e9} 198.51.100.1 1 2\r\n",
             long.as_str(),
         ] {
-            assert_eq!(parse(line.as_bytes()), Parsed::Bad, "{line:?}");
+            assert_eq!(parse(line.as_bytes()), ProxyParse::Bad, "{line:?}");
         }
         for bytes in [
             v2(0x11, 0x11, &inet()),
@@ -323,14 +324,14 @@ mod tests {
         ] {
             assert_eq!(
                 parse(&bytes),
-                Parsed::Bad,
+                ProxyParse::Bad,
                 "{:?}",
                 bytes.escape_ascii().to_string()
             );
         }
-        assert_eq!(parse(b"<13>hello"), Parsed::NotProxy);
-        assert_eq!(parse(b"PROXIMA"), Parsed::NotProxy);
-        assert_eq!(parse(b"\r\n<13>hello"), Parsed::NotProxy);
+        assert_eq!(parse(b"<13>hello"), ProxyParse::NotProxy);
+        assert_eq!(parse(b"PROXIMA"), ProxyParse::NotProxy);
+        assert_eq!(parse(b"\r\n<13>hello"), ProxyParse::NotProxy);
     }
 
     #[test]
@@ -339,13 +340,13 @@ mod tests {
         let exact = format!("PROXY UNKNOWN {}\r\n", "x".repeat(fill));
         assert_eq!(
             parse(exact.as_bytes()),
-            Parsed::Header {
+            ProxyParse::Header {
                 consumed: V1_BYTES_MAX,
                 source: None
             }
         );
         let longer = format!("PROXY UNKNOWN {}\r\n", "x".repeat(fill + 1));
-        assert_eq!(parse(longer.as_bytes()), Parsed::Bad);
+        assert_eq!(parse(longer.as_bytes()), ProxyParse::Bad);
     }
 
     proptest! {
@@ -360,13 +361,13 @@ mod tests {
             ],
         ) {
             let bytes = [start, &noise].concat();
-            let mut verdict = Parsed::NeedMore;
+            let mut verdict = ProxyParse::NeedMore;
             for n in 0..=bytes.len() {
                 let now = parse(&bytes[..n]);
-                if let Parsed::Header { consumed, .. } = now {
+                if let ProxyParse::Header { consumed, .. } = now {
                     prop_assert!(consumed <= n && consumed <= HEADER_BYTES_MAX);
                 }
-                prop_assert!(verdict == Parsed::NeedMore || verdict == now);
+                prop_assert!(verdict == ProxyParse::NeedMore || verdict == now);
                 verdict = now;
             }
         }

@@ -1,8 +1,8 @@
 //! One accepted connection: PROXY header, TLS handshake, then plain bytes into the batch's arena.
 //!
 //! A connection is driven by edge-triggered readiness: [`Connection::read`] is called until it
-//! says [`Read::Blocked`]. It never blocks and never allocates while data flows; an idle plain
-//! connection holds no buffer at all.
+//! says [`StreamRead::Blocked`]. It never blocks and never allocates while data flows; an idle
+//! plain connection holds no buffer at all.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr};
@@ -105,7 +105,7 @@ impl EndReason {
 
 /// Result of one [`Connection::read`].
 #[derive(Debug)]
-pub enum Read {
+pub enum StreamRead {
     /// This many bytes were written to the start of the space; there may be more.
     Data(usize),
     /// This many bytes, and the socket is drained: wait for readiness.
@@ -123,7 +123,7 @@ const FIRST_BYTES: usize = 32;
 
 /// State that a TLS session has come to.
 #[derive(Default)]
-struct Session {
+struct TlsSession {
     /// It has ended, perhaps after bytes that are still good: they go first, then the end.
     end: Option<TlsEnd>,
     /// Error that broke it, if any.
@@ -142,15 +142,15 @@ enum TlsEnd {
 }
 
 impl TlsEnd {
-    fn read(self) -> Read {
+    fn read(self) -> StreamRead {
         match self {
-            Self::Clean => Read::Closed,
-            Self::Broken => Read::Failed(EndReason::Tls),
+            Self::Clean => StreamRead::Closed,
+            Self::Broken => StreamRead::Failed(EndReason::Tls),
         }
     }
 }
 
-enum Stage {
+enum ConnectionStage {
     Proxy,
     Handshake,
     Open,
@@ -161,8 +161,8 @@ pub struct Connection {
     socket: TcpStream,
     protocol: Protocol,
     tls: Option<Box<ServerConnection>>,
-    session: Session,
-    stage: Stage,
+    session: TlsSession,
+    stage: ConnectionStage,
     /// True if anything came that was not PROXY header or TLS.
     begun: bool,
     /// Bytes that came in another protocol than ours.
@@ -181,7 +181,7 @@ pub struct Connection {
 }
 
 /// Requirements that a new connection has to meet before its data counts.
-pub struct Opening {
+pub struct AcceptOptions {
     /// Protocol of the listener.
     pub protocol: Protocol,
     /// The TLS of a `tls://` or `relps://` listener.
@@ -197,7 +197,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the TLS configuration is unusable or the socket has no local address any more.
-    pub fn new(socket: TcpStream, peer: SocketAddr, opening: Opening) -> io::Result<Self> {
+    pub fn new(socket: TcpStream, peer: SocketAddr, opening: AcceptOptions) -> io::Result<Self> {
         let local_port = socket.local_addr()?.port();
         if opening.protocol.is_relp() {
             // Answers are small, and a sender whose window is full waits for each of them.
@@ -210,17 +210,17 @@ impl Connection {
             None => None,
         };
         let stage = match (opening.proxy, &tls) {
-            (ProxyHeader::Required, _) => Stage::Proxy,
-            (_, Some(_)) => Stage::Handshake,
-            (_, None) => Stage::Open,
+            (ProxyHeader::Required, _) => ConnectionStage::Proxy,
+            (_, Some(_)) => ConnectionStage::Handshake,
+            (_, None) => ConnectionStage::Open,
         };
-        let deadline = (!matches!(stage, Stage::Open)).then_some(opening.deadline);
+        let deadline = (!matches!(stage, ConnectionStage::Open)).then_some(opening.deadline);
         let peer = peer.ip().to_canonical();
         Ok(Self {
             socket,
             protocol: opening.protocol,
             tls,
-            session: Session::default(),
+            session: TlsSession::default(),
             stage,
             begun: false,
             foreign_bytes: 0,
@@ -247,14 +247,14 @@ impl Connection {
 
     /// True if the sender is known: no PROXY header is to come.
     pub fn is_named(&self) -> bool {
-        !matches!(self.stage, Stage::Proxy)
+        !matches!(self.stage, ConnectionStage::Proxy)
     }
 
     /// Reads the PROXY header. `Data(0)` once it is read, or where there is none to come.
-    pub fn read_name(&mut self) -> Read {
+    pub fn read_name(&mut self) -> StreamRead {
         match self.stage {
-            Stage::Proxy => self.read_proxy_header(),
-            Stage::Handshake | Stage::Open => Read::Data(0),
+            ConnectionStage::Proxy => self.read_proxy_header(),
+            ConnectionStage::Handshake | ConnectionStage::Open => StreamRead::Data(0),
         }
     }
 
@@ -280,10 +280,10 @@ impl Connection {
 
     /// Reads into `space`. `cipher` is scratch of [`CIPHER_READ_BYTES`] that all connections of a
     /// worker share; `space` must be at least as long.
-    pub fn read(&mut self, space: &mut [u8], cipher: &mut [u8]) -> Read {
-        if matches!(self.stage, Stage::Proxy) {
+    pub fn read(&mut self, space: &mut [u8], cipher: &mut [u8]) -> StreamRead {
+        if matches!(self.stage, ConnectionStage::Proxy) {
             match self.read_proxy_header() {
-                Read::Data(_) => {}
+                StreamRead::Data(_) => {}
                 other => return other,
             }
         }
@@ -291,9 +291,11 @@ impl Connection {
             return self.read_session(space, cipher);
         }
         match read_plain(&mut self.socket, space) {
-            Read::Data(n) | Read::Drained(n) if !self.begun && self.is_foreign(&space[..n]) => {
+            StreamRead::Data(n) | StreamRead::Drained(n)
+                if !self.begun && self.is_foreign(&space[..n]) =>
+            {
                 let reason = self.refusal.as_ref().map(|refusal| refusal.0.reason());
-                Read::Failed(reason.unwrap_or(EndReason::Reset))
+                StreamRead::Failed(reason.unwrap_or(EndReason::Reset))
             }
             outcome => outcome,
         }
@@ -324,9 +326,9 @@ impl Connection {
         (bytes > 0).then_some((reason, bytes))
     }
 
-    fn read_session(&mut self, space: &mut [u8], cipher: &mut [u8]) -> Read {
+    fn read_session(&mut self, space: &mut [u8], cipher: &mut [u8]) -> StreamRead {
         let Some(tls) = &mut self.tls else {
-            return Read::Closed;
+            return StreamRead::Closed;
         };
         if let Some(end) = self.session.end {
             return end.read();
@@ -342,24 +344,26 @@ impl Connection {
             let (refusal, detail) = refusal::of_tls(&fault, &self.session.first);
             if refusal == Refusal::ProxyOnTls && self.is_no_proxy {
                 self.refuse(Refusal::UntrustedProxy, detail);
-                return Read::Failed(EndReason::UntrustedProxy);
+                return StreamRead::Failed(EndReason::UntrustedProxy);
             }
             self.refuse(refusal, detail);
         }
-        if !matches!(self.stage, Stage::Handshake) {
+        if !matches!(self.stage, ConnectionStage::Handshake) {
             return outcome;
         }
         if is_done {
-            self.stage = Stage::Open;
+            self.stage = ConnectionStage::Open;
             self.deadline = None;
             self.session.first = Vec::new();
             return outcome;
         }
         match outcome {
             // A probe that opens and closes says nothing; who said something gave up on it.
-            Read::Closed | Read::Failed(EndReason::Reset) if !self.session.first.is_empty() => {
+            StreamRead::Closed | StreamRead::Failed(EndReason::Reset)
+                if !self.session.first.is_empty() =>
+            {
                 self.refuse(Refusal::Cut, String::new());
-                Read::Failed(EndReason::Tls)
+                StreamRead::Failed(EndReason::Tls)
             }
             outcome => outcome,
         }
@@ -427,34 +431,34 @@ impl Connection {
     }
 
     /// `Data(0)` once the header is read and taken off the stream.
-    fn read_proxy_header(&mut self) -> Read {
+    fn read_proxy_header(&mut self) -> StreamRead {
         let mut buffer = [0u8; proxy::HEADER_BYTES_MAX];
         let seen = match self.socket.peek(&mut buffer) {
-            Ok(0) => return Read::Closed,
+            Ok(0) => return StreamRead::Closed,
             Ok(n) => n,
             Err(error) => return failed(&error),
         };
         match proxy::parse(&buffer[..seen]) {
-            proxy::Parsed::NeedMore => Read::Blocked,
-            proxy::Parsed::NotProxy => {
+            proxy::ProxyParse::NeedMore => StreamRead::Blocked,
+            proxy::ProxyParse::NotProxy => {
                 self.refuse(Refusal::NoProxyHeader, String::new());
-                Read::Failed(EndReason::BadProxyHeader)
+                StreamRead::Failed(EndReason::BadProxyHeader)
             }
-            proxy::Parsed::Bad => Read::Failed(EndReason::BadProxyHeader),
-            proxy::Parsed::Header { consumed, source } => {
+            proxy::ProxyParse::Bad => StreamRead::Failed(EndReason::BadProxyHeader),
+            proxy::ProxyParse::Header { consumed, source } => {
                 if self.socket.read_exact(&mut buffer[..consumed]).is_err() {
-                    return Read::Failed(EndReason::Reset);
+                    return StreamRead::Failed(EndReason::Reset);
                 }
                 if let Some(source) = source {
                     self.peer = source.ip().to_canonical();
                 }
                 self.stage = if self.tls.is_some() {
-                    Stage::Handshake
+                    ConnectionStage::Handshake
                 } else {
-                    Stage::Open
+                    ConnectionStage::Open
                 };
                 self.deadline = self.deadline.filter(|_| self.tls.is_some());
-                Read::Data(0)
+                StreamRead::Data(0)
             }
         }
     }
@@ -462,11 +466,11 @@ impl Connection {
 
 /// A short read of a stream socket means that it is drained (epoll(7)), which saves the call that
 /// would only say so.
-fn read_plain(socket: &mut TcpStream, space: &mut [u8]) -> Read {
+fn read_plain(socket: &mut TcpStream, space: &mut [u8]) -> StreamRead {
     match socket.read(space) {
-        Ok(0) => Read::Closed,
-        Ok(n) if n < space.len() => Read::Drained(n),
-        Ok(n) => Read::Data(n),
+        Ok(0) => StreamRead::Closed,
+        Ok(n) if n < space.len() => StreamRead::Drained(n),
+        Ok(n) => StreamRead::Data(n),
         Err(error) => failed(&error),
     }
 }
@@ -484,10 +488,10 @@ fn write_plain(socket: &mut TcpStream, bytes: &[u8]) -> Result<usize, EndReason>
     Ok(written)
 }
 
-fn failed(error: &io::Error) -> Read {
+fn failed(error: &io::Error) -> StreamRead {
     match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Read::Blocked,
-        _ => Read::Failed(EndReason::Reset),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => StreamRead::Blocked,
+        _ => StreamRead::Failed(EndReason::Reset),
     }
 }
 
@@ -498,16 +502,16 @@ fn read_tls(
     socket: &mut TcpStream,
     space: &mut [u8],
     cipher: &mut [u8],
-    session: &mut Session,
-) -> Read {
+    session: &mut TlsSession,
+) -> StreamRead {
     let n = match socket.read(cipher) {
         // A peer that goes without close_notify is no error here: syslog frames tell themselves
         // whether they are whole.
-        Ok(0) => return Read::Closed,
+        Ok(0) => return StreamRead::Closed,
         Ok(n) => n,
         Err(error) => {
             return match (failed(&error), flush(tls, socket)) {
-                (Read::Blocked, Err(_)) => Read::Failed(EndReason::Reset),
+                (StreamRead::Blocked, Err(_)) => StreamRead::Failed(EndReason::Reset),
                 (outcome, _) => outcome,
             };
         }
@@ -536,8 +540,8 @@ fn read_tls(
     }
     match (session.end, filled) {
         (Some(end), 0) => end.read(),
-        (None, filled) if n < cipher.len() => Read::Drained(filled),
-        (_, filled) => Read::Data(filled),
+        (None, filled) if n < cipher.len() => StreamRead::Drained(filled),
+        (_, filled) => StreamRead::Data(filled),
     }
 }
 

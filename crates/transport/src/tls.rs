@@ -32,7 +32,7 @@ use x509_cert::der::Decode;
 use x509_cert::time::Time;
 
 use crate::config::{ClientAuth, TlsServerOptions};
-use crate::peers::{Permitted, PermittedClients};
+use crate::peers::{PeerAllowlist, PermittedClients};
 
 /// Bytes read of a certificate file at most: every authority that browsers trust takes a quarter.
 pub const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -119,13 +119,13 @@ pub struct ServerTls {
     /// Fingerprint of the files at the last attempt, good or bad. Held all through a refresh, so
     /// that of two the one that read last also swaps last.
     attempted: Mutex<u64>,
-    permitted: Permitted,
+    permitted: PeerAllowlist,
     /// Held only to clone or to swap, never while a file is read.
-    current: RwLock<Loaded>,
+    current: RwLock<LoadedTls>,
 }
 
 #[derive(Clone, Debug)]
-struct Loaded {
+struct LoadedTls {
     config: Arc<ServerConfig>,
     not_after: i64,
     /// The dates of the lists of revoked certificates.
@@ -152,13 +152,13 @@ impl ServerTls {
     /// # Errors
     /// A file cannot be read, is not what it should be, or does not belong to the other.
     pub fn load(options: &TlsServerOptions) -> Result<Self, TlsError> {
-        let files = Files::read(options);
+        let files = TlsFiles::read(options);
         let fingerprint = files.fingerprint();
         let loaded = build(options, files)?;
         loaded.warn_of_dates(options);
         Ok(Self {
             options: options.clone(),
-            permitted: Permitted::new(options.permitted_peers.as_ref()),
+            permitted: PeerAllowlist::new(options.permitted_peers.as_ref()),
             attempted: Mutex::new(fingerprint),
             current: RwLock::new(loaded),
         })
@@ -198,7 +198,7 @@ impl ServerTls {
             .attempted
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let files = Files::read(&self.options);
+        let files = TlsFiles::read(&self.options);
         let fingerprint = files.fingerprint();
         if std::mem::replace(&mut *attempted, fingerprint) == fingerprint {
             return Refresh::Unchanged;
@@ -215,7 +215,7 @@ impl ServerTls {
     }
 }
 
-impl Loaded {
+impl LoadedTls {
     /// A certificate out of date is used all the same: some senders do not look, and to turn all
     /// away would lose the events of those that do not.
     fn warn_of_dates(&self, options: &TlsServerOptions) {
@@ -244,14 +244,14 @@ fn now_s() -> i64 {
 }
 
 /// The contents of the files, or why they are not to be had.
-struct Files {
+struct TlsFiles {
     cert: Result<Vec<u8>, TlsError>,
     key: Result<Vec<u8>, TlsError>,
     client_ca: Option<Result<Vec<u8>, TlsError>>,
     lists: Vec<Result<Vec<u8>, TlsError>>,
 }
 
-impl Files {
+impl TlsFiles {
     fn read(options: &TlsServerOptions) -> Self {
         let asks = options.client_auth() != ClientAuth::None;
         let client_ca = options.client_ca_file.as_deref();
@@ -296,7 +296,7 @@ fn read(option: &'static str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Tl
     })
 }
 
-fn build(options: &TlsServerOptions, files: Files) -> Result<Loaded, TlsError> {
+fn build(options: &TlsServerOptions, files: TlsFiles) -> Result<LoadedTls, TlsError> {
     let at_cert = |problem| TlsError {
         option: "cert_file",
         path: options.cert_file.clone(),
@@ -335,7 +335,7 @@ fn build(options: &TlsServerOptions, files: Files) -> Result<Loaded, TlsError> {
     // reset, which throws away what it wrote last; so TLS 1.3 is not resumed. TLS 1.2 is: it
     // carries its ticket within the handshake.
     config.send_tls13_tickets = 0;
-    Ok(Loaded {
+    Ok(LoadedTls {
         config: Arc::new(config),
         not_after,
         lists,
@@ -421,7 +421,7 @@ pub struct RevocationList {
     pub next_update: i64,
 }
 
-type Lists = (
+type ParsedCrls = (
     Vec<RevocationList>,
     Vec<CertificateRevocationListDer<'static>>,
 );
@@ -429,7 +429,7 @@ type Lists = (
 fn revocation_lists(
     options: &TlsServerOptions,
     files: Vec<Result<Vec<u8>, TlsError>>,
-) -> Result<Lists, TlsError> {
+) -> Result<ParsedCrls, TlsError> {
     let (mut lists, mut encoded) = (Vec::new(), Vec::new());
     for (path, file) in options.crl_files.iter().zip(files) {
         let fail = |problem| TlsError {

@@ -20,8 +20,8 @@ use std::time::Duration;
 use inrush_event::limits;
 
 use crate::listen::set_receive_buffer;
-use merge::Merge;
-use slots::Slots;
+use merge::DatagramMerge;
+use slots::ReceiveSlots;
 
 /// One datagram of the last read.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub struct Datagram<'a> {
 
 /// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Read {
+pub struct UdpRead {
     /// Datagrams to be had by [`UdpReceiver::datagram`].
     pub datagrams: usize,
     /// True if more may wait in the kernel.
@@ -47,18 +47,18 @@ pub struct Read {
 pub struct UdpReceiver {
     sockets: Vec<Arc<UdpSocket>>,
     local: SocketAddr,
-    slots: Slots,
+    slots: ReceiveSlots,
     /// With more than one socket.
-    several: Option<Several>,
+    several: Option<SocketGroup>,
 }
 
 /// State for reading several sockets as one.
-struct Several {
+struct SocketGroup {
     poll: mio::Poll,
     events: mio::Events,
     /// For each socket: whether it may have something.
     ready: Vec<bool>,
-    merge: Merge,
+    merge: DatagramMerge,
 }
 
 /// Reads of one socket in a pass: more than a receive buffer of the default `net.core.rmem_max`
@@ -85,11 +85,11 @@ impl UdpReceiver {
         }
         let several = match sockets.len() {
             1 => None,
-            _ => Some(Several::of(&sockets)?),
+            _ => Some(SocketGroup::of(&sockets)?),
         };
         Ok(Self {
             local,
-            slots: Slots::new(several.is_some()),
+            slots: ReceiveSlots::new(several.is_some()),
             sockets: sockets.into_iter().map(Arc::new).collect(),
             several,
         })
@@ -105,11 +105,11 @@ impl UdpReceiver {
     ///
     /// # Errors
     /// What `recvmmsg(2)` and `epoll_wait(2)` say, but for "would block" and "interrupted".
-    pub fn receive(&mut self) -> io::Result<Read> {
+    pub fn receive(&mut self) -> io::Result<UdpRead> {
         let Some(several) = &mut self.several else {
             let datagrams = self.slots.receive(self.sockets[0].as_fd())?;
             let more = datagrams == limits::DATAGRAMS_PER_READ;
-            return Ok(Read { datagrams, more });
+            return Ok(UdpRead { datagrams, more });
         };
         several.merge.forget();
         let mut passed = several.pass(&self.sockets, &mut self.slots);
@@ -120,7 +120,7 @@ impl UdpReceiver {
         match passed {
             // What other sockets had must be looked at first.
             Err(error) if several.merge.len() == 0 => Err(error),
-            _ => Ok(Read {
+            _ => Ok(UdpRead {
                 datagrams: several.merge.len(),
                 more: several.ready.contains(&true),
             }),
@@ -144,12 +144,12 @@ impl UdpReceiver {
 
     /// True if datagrams were read that the next [`Self::receive`] will give, whatever comes.
     pub fn holds(&self) -> bool {
-        let holds = |several: &Several| several.merge.held() > 0;
+        let holds = |several: &SocketGroup| several.merge.held() > 0;
         self.several.as_ref().is_some_and(holds)
     }
 
     /// Gives those that it [holds](Self::holds), and reads no more.
-    pub fn give_up(&mut self) -> Read {
+    pub fn give_up(&mut self) -> UdpRead {
         let datagrams = match &mut self.several {
             None => 0,
             Some(several) => {
@@ -159,7 +159,7 @@ impl UdpReceiver {
             }
         };
         let more = false;
-        Read { datagrams, more }
+        UdpRead { datagrams, more }
     }
 
     /// Datagram `index` of the last [`Self::receive`]; `None` beyond what it returned.
@@ -216,7 +216,7 @@ impl UdpReceiver {
     }
 }
 
-impl Several {
+impl SocketGroup {
     fn of(sockets: &[UdpSocket]) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
         for (index, socket) in sockets.iter().enumerate() {
@@ -228,20 +228,20 @@ impl Several {
             poll,
             events: mio::Events::with_capacity(sockets.len()),
             ready: vec![true; sockets.len()],
-            merge: Merge::default(),
+            merge: DatagramMerge::default(),
         })
     }
 
     /// Reads every socket that has something until it has nothing, and hands out in order what has
     /// ripened.
-    fn pass(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut Slots) -> io::Result<()> {
+    fn pass(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut ReceiveSlots) -> io::Result<()> {
         let collected = self.collect(sockets, slots);
         self.merge.end_pass();
         collected
     }
 
     /// Reads every socket that has something until it has nothing.
-    fn collect(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut Slots) -> io::Result<()> {
+    fn collect(&mut self, sockets: &[Arc<UdpSocket>], slots: &mut ReceiveSlots) -> io::Result<()> {
         self.merge.begin_pass();
         match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -254,7 +254,7 @@ impl Several {
         for (ready, socket) in self.ready.iter_mut().zip(sockets) {
             let mut reads = 0;
             let mut last = 0;
-            let more = |merge: &Merge| merge.stored() < STORED_MAX;
+            let more = |merge: &DatagramMerge| merge.stored() < STORED_MAX;
             while *ready && reads < READS_PER_PASS && (reads == 0 || more(&self.merge)) {
                 let n = slots.receive(socket.as_fd()).unwrap_or_else(|error| {
                     failed = Err(error);

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use inrush_event::Protocol;
-use inrush_transport::activation::Inherited;
+use inrush_transport::activation::InheritedSockets;
 use inrush_transport::config::ListenAddr;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
@@ -60,7 +60,7 @@ fn child(addrs: &str) {
         addr: addr.parse().unwrap(),
     };
     // Three were announced and two are open: the third must not be made up.
-    let mut inherited = Inherited::from_environment();
+    let mut inherited = InheritedSockets::from_environment();
     assert_eq!(inherited.unmatched().count(), 2);
     assert!(
         inherited
@@ -70,7 +70,7 @@ fn child(addrs: &str) {
             .starts_with("file descriptor 3 (`first`)")
     );
     assert_eq!(
-        Inherited::from_environment().unmatched().count(),
+        InheritedSockets::from_environment().unmatched().count(),
         0,
         "taken twice"
     );

@@ -13,6 +13,6 @@ mod problem;
 mod tree;
 mod variables;
 
-pub use problem::{Findings, Location, Problem, Problems, listed, nearest, quoted};
-pub use tree::{Entry, Kind, Node, Scalar, kind_name, read, read_plain, redacted};
-pub use variables::Environment;
+pub use problem::{FileProblem, FileProblems, Findings, Location, listed, nearest, quoted};
+pub use tree::{MapEntry, NodeKind, Scalar, YamlNode, kind_name, read, read_plain, redacted};
+pub use variables::VariableLookup;

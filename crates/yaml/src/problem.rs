@@ -28,7 +28,7 @@ impl Location {
 
 /// One thing that is wrong: where, what, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problem {
+pub struct FileProblem {
     /// The file, as it was named.
     pub file: String,
     /// Line, from 1.
@@ -39,7 +39,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             file,
@@ -53,30 +53,30 @@ impl fmt::Display for Problem {
 
 /// All that is wrong with a configuration, in the order of the file; never empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Problems(Vec<Problem>);
+pub struct FileProblems(Vec<FileProblem>);
 
-impl Problems {
+impl FileProblems {
     /// Problems of several files together.
     pub fn join(self, other: Self) -> Self {
         Self(self.0.into_iter().chain(other.0).collect())
     }
 
     /// The problems in the order of the file.
-    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+    pub fn iter(&self) -> std::slice::Iter<'_, FileProblem> {
         self.0.iter()
     }
 }
 
-impl<'a> IntoIterator for &'a Problems {
-    type Item = &'a Problem;
-    type IntoIter = std::slice::Iter<'a, Problem>;
+impl<'a> IntoIterator for &'a FileProblems {
+    type Item = &'a FileProblem;
+    type IntoIter = std::slice::Iter<'a, FileProblem>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for FileProblems {
     /// One problem a line, without a line end after the last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, problem) in self.0.iter().enumerate() {
@@ -89,7 +89,7 @@ impl fmt::Display for Problems {
     }
 }
 
-impl std::error::Error for Problems {}
+impl std::error::Error for FileProblems {}
 
 /// Problems listed at most: enough to mend a file in one go, and a bound for a hostile one.
 const PROBLEMS_MAX: usize = 200;
@@ -114,7 +114,7 @@ impl Findings {
     }
 
     /// `Ok` if nothing was found.
-    pub fn into_result(self, file: &str) -> Result<(), Problems> {
+    pub fn into_result(self, file: &str) -> Result<(), FileProblems> {
         if self.list.is_empty() {
             Ok(())
         } else {
@@ -123,16 +123,16 @@ impl Findings {
     }
 
     /// Problems found, in the order of the file.
-    pub fn into_problems(mut self, file: &str) -> Problems {
+    pub fn into_problems(mut self, file: &str) -> FileProblems {
         self.list.sort_by_key(|(at, _)| *at);
         self.list.dedup();
-        let problem = |(at, message): (Location, String)| Problem {
+        let problem = |(at, message): (Location, String)| FileProblem {
             file: one_line(file),
             line: at.line,
             column: at.column,
             message,
         };
-        Problems(self.list.into_iter().map(problem).collect())
+        FileProblems(self.list.into_iter().map(problem).collect())
     }
 }
 

@@ -18,26 +18,26 @@ use inrush_event::limits;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use crate::problem::{Findings, Location, quoted};
-use crate::variables::{self, Environment};
+use crate::variables::{self, VariableLookup};
 
 /// A value and where it begins.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct YamlNode {
     /// Place of its beginning in the file.
     pub at: Location,
     /// The value itself.
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 /// Value of a node.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum NodeKind {
     /// A text, which may stand for a number, true, false or nothing.
     Scalar(Scalar),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A mapping, its keys in their order, each once.
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
     /// Text whose variables could not be filled in; that was reported, and nothing more is known.
     Unresolved,
 }
@@ -56,13 +56,13 @@ pub struct Scalar {
 
 /// One `key: value`.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct MapEntry {
     /// The key.
     pub key: String,
     /// Place of the key.
     pub key_at: Location,
     /// Its value.
-    pub value: Node,
+    pub value: YamlNode,
 }
 
 impl Scalar {
@@ -110,49 +110,49 @@ impl Scalar {
     }
 }
 
-impl Node {
+impl YamlNode {
     /// The entries of a mapping; none for anything else.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[MapEntry] {
         match &self.kind {
-            Kind::Map(entries) => entries,
+            NodeKind::Map(entries) => entries,
             _ => &[],
         }
     }
 
     /// The items of a list; none for anything else.
-    pub fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[YamlNode] {
         match &self.kind {
-            Kind::List(items) => items,
+            NodeKind::List(items) => items,
             _ => &[],
         }
     }
 
     /// The entry of that key.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn entry(&self, key: &str) -> Option<&MapEntry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
     /// The value of that key.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|entry| &entry.value)
     }
 
     /// True if it is nothing.
     pub fn is_null(&self) -> bool {
-        matches!(&self.kind, Kind::Scalar(scalar) if scalar.is_null())
+        matches!(&self.kind, NodeKind::Scalar(scalar) if scalar.is_null())
     }
 
-    fn weight(&self) -> Weight {
-        let mut weight = Weight {
+    fn weight(&self) -> SubtreeSize {
+        let mut weight = SubtreeSize {
             nodes: 1,
             bytes: 0,
             depth: 1,
         };
         match &self.kind {
-            Kind::Scalar(scalar) => weight.bytes = scalar.text.len(),
-            Kind::Unresolved => {}
-            Kind::List(items) => items.iter().for_each(|item| weight.contain(item.weight())),
-            Kind::Map(entries) => {
+            NodeKind::Scalar(scalar) => weight.bytes = scalar.text.len(),
+            NodeKind::Unresolved => {}
+            NodeKind::List(items) => items.iter().for_each(|item| weight.contain(item.weight())),
+            NodeKind::Map(entries) => {
                 for entry in entries {
                     weight.bytes += entry.key.len();
                     weight.contain(entry.value.weight());
@@ -164,13 +164,13 @@ impl Node {
 }
 
 #[derive(Clone, Copy)]
-struct Weight {
+struct SubtreeSize {
     nodes: usize,
     bytes: usize,
     depth: usize,
 }
 
-impl Weight {
+impl SubtreeSize {
     fn contain(&mut self, inner: Self) {
         self.nodes += inner.nodes;
         self.bytes += inner.bytes;
@@ -179,16 +179,16 @@ impl Weight {
 }
 
 /// Reads `text`. Problems go to `findings`; `None` where there is no tree to check further.
-pub fn read(text: &str, env: Environment<'_>, findings: &mut Findings) -> Option<Node> {
+pub fn read(text: &str, env: VariableLookup<'_>, findings: &mut Findings) -> Option<YamlNode> {
     tree(text, Some(env), findings)
 }
 
 /// Reads `text` in which `${…}` stands for itself.
-pub fn read_plain(text: &str, findings: &mut Findings) -> Option<Node> {
+pub fn read_plain(text: &str, findings: &mut Findings) -> Option<YamlNode> {
     tree(text, None, findings)
 }
 
-fn tree(text: &str, env: Option<Environment<'_>>, findings: &mut Findings) -> Option<Node> {
+fn tree(text: &str, env: Option<VariableLookup<'_>>, findings: &mut Findings) -> Option<YamlNode> {
     // The parser takes a NUL for the end, and would silently leave out what follows.
     if let Some(nul) = text.find('\0') {
         findings.add(
@@ -205,19 +205,19 @@ fn tree(text: &str, env: Option<Environment<'_>>, findings: &mut Findings) -> Op
         return None;
     }
     let masked = variables::mask(text);
-    let mut builder = Builder::new(text, env, findings);
+    let mut builder = TreeBuilder::new(text, env, findings);
     let mut parser = Parser::new_from_str(&masked);
     while let Some(event) = parser.next_event() {
         let step = match event {
             Ok((event, span)) => builder.event(event, span),
             Err(error) => Err(builder.syntax(&error)),
         };
-        if let Err(Stop) = step {
+        if let Err(ParseAborted) = step {
             return None;
         }
     }
     let root = builder.root.take();
-    if root.as_ref().is_none_or(Node::is_null) {
+    if root.as_ref().is_none_or(YamlNode::is_null) {
         builder.findings.add(
             Location::START,
             "the file is empty; give at least `sources` and `destinations`",
@@ -228,37 +228,37 @@ fn tree(text: &str, env: Option<Environment<'_>>, findings: &mut Findings) -> Op
 }
 
 /// A problem was reported after which reading on makes no sense.
-struct Stop;
+struct ParseAborted;
 
-enum Open {
+enum OpenCollection {
     List {
         at: Location,
         anchor: usize,
-        items: Vec<Node>,
+        items: Vec<YamlNode>,
     },
     Map {
         at: Location,
         anchor: usize,
-        entries: Vec<Entry>,
+        entries: Vec<MapEntry>,
         key: Option<(Option<String>, Location)>,
     },
 }
 
-struct Builder<'a> {
+struct TreeBuilder<'a> {
     text: &'a str,
     /// Looks variables up, if they are to be filled in.
-    env: Option<Environment<'a>>,
+    env: Option<VariableLookup<'a>>,
     findings: &'a mut Findings,
-    stack: Vec<Open>,
-    anchors: HashMap<usize, Node>,
+    stack: Vec<OpenCollection>,
+    anchors: HashMap<usize, YamlNode>,
     /// Nodes and bytes of text left of the budget.
     nodes: usize,
     bytes: usize,
-    root: Option<Node>,
+    root: Option<YamlNode>,
 }
 
-impl<'a> Builder<'a> {
-    fn new(text: &'a str, env: Option<Environment<'a>>, findings: &'a mut Findings) -> Self {
+impl<'a> TreeBuilder<'a> {
+    fn new(text: &'a str, env: Option<VariableLookup<'a>>, findings: &'a mut Findings) -> Self {
         Self {
             text,
             env,
@@ -271,7 +271,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Stop> {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ParseAborted> {
         let at = place(&span);
         match event {
             Event::DocumentStart(_) if self.root.is_some() => self.stop(
@@ -287,7 +287,7 @@ impl<'a> Builder<'a> {
                 self.refuse_tag(at, tag.as_deref());
                 self.open(
                     at,
-                    Open::List {
+                    OpenCollection::List {
                         at,
                         anchor,
                         items: Vec::new(),
@@ -298,7 +298,7 @@ impl<'a> Builder<'a> {
                 self.refuse_tag(at, tag.as_deref());
                 self.open(
                     at,
-                    Open::Map {
+                    OpenCollection::Map {
                         at,
                         anchor,
                         entries: Vec::new(),
@@ -312,12 +312,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn stop(&mut self, at: Location, message: impl Into<String>) -> Result<(), Stop> {
+    fn stop(&mut self, at: Location, message: impl Into<String>) -> Result<(), ParseAborted> {
         self.findings.add(at, message);
-        Err(Stop)
+        Err(ParseAborted)
     }
 
-    fn syntax(&mut self, error: &ScanError) -> Stop {
+    fn syntax(&mut self, error: &ScanError) -> ParseAborted {
         let mark = error.marker();
         let at = Location {
             line: mark.line().max(1),
@@ -333,7 +333,7 @@ impl<'a> Builder<'a> {
         };
         self.findings
             .add(at, format!("not valid YAML: {}; {remedy}", error.info()));
-        Stop
+        ParseAborted
     }
 
     fn refuse_tag(&mut self, at: Location, tag: Option<&Tag>) {
@@ -349,10 +349,13 @@ impl<'a> Builder<'a> {
     }
 
     fn expects_key(&self) -> bool {
-        matches!(self.stack.last(), Some(Open::Map { key: None, .. }))
+        matches!(
+            self.stack.last(),
+            Some(OpenCollection::Map { key: None, .. })
+        )
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> Node {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, span: &Span) -> YamlNode {
         let at = place(span);
         let plain = style == ScalarStyle::Plain;
         let env = self
@@ -364,9 +367,9 @@ impl<'a> Builder<'a> {
                 plain,
                 written: None,
             };
-            return Node {
+            return YamlNode {
                 at,
-                kind: Kind::Scalar(scalar),
+                kind: NodeKind::Scalar(scalar),
             };
         };
         match variables::substitute(text, env) {
@@ -376,23 +379,23 @@ impl<'a> Builder<'a> {
                     plain,
                     written: Some(text.to_owned()),
                 };
-                Node {
+                YamlNode {
                     at,
-                    kind: Kind::Scalar(scalar),
+                    kind: NodeKind::Scalar(scalar),
                 }
             }
             Err(faults) => {
                 self.report(faults, span);
-                Node {
+                YamlNode {
                     at,
-                    kind: Kind::Unresolved,
+                    kind: NodeKind::Unresolved,
                 }
             }
         }
     }
 
     /// Points at each variable itself rather than at the start of its text.
-    fn report(&mut self, faults: Vec<variables::Fault>, span: &Span) {
+    fn report(&mut self, faults: Vec<variables::SubstitutionError>, span: &Span) {
         let byte = |chars: usize| {
             self.text
                 .char_indices()
@@ -410,7 +413,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn open(&mut self, at: Location, open: Open) -> Result<(), Stop> {
+    fn open(&mut self, at: Location, open: OpenCollection) -> Result<(), ParseAborted> {
         if self.stack.len() >= limits::CONFIG_DEPTH_MAX {
             return self.stop(at, too_deep());
         }
@@ -418,24 +421,24 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Stop> {
+    fn close(&mut self) -> Result<(), ParseAborted> {
         match self.stack.pop() {
-            Some(Open::List { at, anchor, items }) => self.done(
-                Node {
+            Some(OpenCollection::List { at, anchor, items }) => self.done(
+                YamlNode {
                     at,
-                    kind: Kind::List(items),
+                    kind: NodeKind::List(items),
                 },
                 anchor,
             ),
-            Some(Open::Map {
+            Some(OpenCollection::Map {
                 at,
                 anchor,
                 entries,
                 ..
             }) => self.done(
-                Node {
+                YamlNode {
                     at,
-                    kind: Kind::Map(entries),
+                    kind: NodeKind::Map(entries),
                 },
                 anchor,
             ),
@@ -443,7 +446,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn alias(&mut self, at: Location, anchor: usize) -> Result<(), Stop> {
+    fn alias(&mut self, at: Location, anchor: usize) -> Result<(), ParseAborted> {
         let Some(node) = self.anchors.get(&anchor) else {
             return self.stop(
                 at,
@@ -465,9 +468,9 @@ impl<'a> Builder<'a> {
     }
 
     /// A value is complete.
-    fn done(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
+    fn done(&mut self, node: YamlNode, anchor: usize) -> Result<(), ParseAborted> {
         let bytes = match &node.kind {
-            Kind::Scalar(scalar) => scalar.text.len(),
+            NodeKind::Scalar(scalar) => scalar.text.len(),
             _ => 0,
         };
         if bytes > self.bytes {
@@ -487,18 +490,18 @@ impl<'a> Builder<'a> {
     }
 
     /// Puts a value where it belongs: into the open list or map, or at the root.
-    fn put(&mut self, node: Node) -> Result<(), Stop> {
+    fn put(&mut self, node: YamlNode) -> Result<(), ParseAborted> {
         if self.nodes == 0 {
             return self.stop(node.at, too_large());
         }
         self.nodes -= 1;
         match self.stack.last_mut() {
             None => self.root = Some(node),
-            Some(Open::List { items, .. }) => items.push(node),
-            Some(Open::Map { entries, key, .. }) => match key.take() {
+            Some(OpenCollection::List { items, .. }) => items.push(node),
+            Some(OpenCollection::Map { entries, key, .. }) => match key.take() {
                 None => *key = Some(read_key(node, entries, self.findings)),
                 Some((Some(name), key_at)) => {
-                    entries.push(Entry {
+                    entries.push(MapEntry {
                         key: name,
                         key_at,
                         value: node,
@@ -512,8 +515,12 @@ impl<'a> Builder<'a> {
 }
 
 /// The key that `node` is; its name is `None` if it is unusable, and its value is then left out.
-fn read_key(node: Node, entries: &[Entry], findings: &mut Findings) -> (Option<String>, Location) {
-    let Kind::Scalar(scalar) = node.kind else {
+fn read_key(
+    node: YamlNode,
+    entries: &[MapEntry],
+    findings: &mut Findings,
+) -> (Option<String>, Location) {
+    let NodeKind::Scalar(scalar) = node.kind else {
         findings.add(
             node.at,
             "a list or mapping cannot be a key; write `key: value`",
@@ -558,32 +565,32 @@ fn too_large() -> String {
 }
 
 /// Kind of a node in words, for a problem that says what was found.
-pub fn kind_name(node: &Node) -> Cow<'static, str> {
+pub fn kind_name(node: &YamlNode) -> Cow<'static, str> {
     match &node.kind {
-        Kind::List(_) => "a list".into(),
-        Kind::Map(_) => "a mapping".into(),
-        Kind::Unresolved => "an unknown value".into(),
-        Kind::Scalar(scalar) if scalar.is_null() => "nothing".into(),
-        Kind::Scalar(scalar) => scalar.shown().into(),
+        NodeKind::List(_) => "a list".into(),
+        NodeKind::Map(_) => "a mapping".into(),
+        NodeKind::Unresolved => "an unknown value".into(),
+        NodeKind::Scalar(scalar) if scalar.is_null() => "nothing".into(),
+        NodeKind::Scalar(scalar) => scalar.shown().into(),
     }
 }
 
 /// `message` with what variables hold in `node` put back as it is written: it may be a secret.
-pub fn redacted(message: &str, node: Option<&Node>) -> String {
+pub fn redacted(message: &str, node: Option<&YamlNode>) -> String {
     let mut out = message.to_owned();
-    let mut left: Vec<&Node> = node.into_iter().collect();
+    let mut left: Vec<&YamlNode> = node.into_iter().collect();
     while let Some(node) = left.pop() {
         match &node.kind {
-            Kind::List(items) => left.extend(items),
-            Kind::Map(entries) => left.extend(entries.iter().map(|entry| &entry.value)),
-            Kind::Scalar(Scalar {
+            NodeKind::List(items) => left.extend(items),
+            NodeKind::Map(entries) => left.extend(entries.iter().map(|entry| &entry.value)),
+            NodeKind::Scalar(Scalar {
                 text,
                 written: Some(written),
                 ..
             }) if !text.is_empty() => {
                 out = out.replace(text.as_str(), written);
             }
-            Kind::Scalar(_) | Kind::Unresolved => {}
+            NodeKind::Scalar(_) | NodeKind::Unresolved => {}
         }
     }
     out

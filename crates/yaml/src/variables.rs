@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// Looks a variable of the environment up; `None` if it is not set.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type VariableLookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Characters that would end a plain scalar, and what stands in for them inside `${…}` while YAML
 /// is parsed: noncharacters, which no text may contain.
@@ -75,7 +75,7 @@ fn replaced(c: char, direction: impl Fn((char, char)) -> (char, char)) -> char {
 
 /// Problem of the `number`th (from 0) `${` of a text.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SubstitutionError {
     pub(crate) number: usize,
     pub(crate) message: String,
 }
@@ -103,7 +103,10 @@ pub(crate) fn position(text: &str, number: usize) -> Option<usize> {
 }
 
 /// The text with every variable replaced, and the faults of those that could not be.
-pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<String, Vec<Fault>> {
+pub(crate) fn substitute(
+    text: &str,
+    env: VariableLookup<'_>,
+) -> Result<String, Vec<SubstitutionError>> {
     let mut out = String::with_capacity(text.len());
     let mut faults = Vec::new();
     let mut number = 0;
@@ -118,7 +121,7 @@ pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<String, Vec
             let (value, after) = variable(inside, env);
             match value {
                 Ok(value) => out.push_str(&value),
-                Err(message) => faults.push(Fault { number, message }),
+                Err(message) => faults.push(SubstitutionError { number, message }),
             }
             number += 1;
             rest = after;
@@ -135,7 +138,7 @@ pub(crate) fn substitute(text: &str, env: Environment<'_>) -> Result<String, Vec
 }
 
 /// Reads what follows `${`; returns its value and the text after the closing brace.
-fn variable<'t>(inside: &'t str, env: Environment<'_>) -> (Result<String, String>, &'t str) {
+fn variable<'t>(inside: &'t str, env: VariableLookup<'_>) -> (Result<String, String>, &'t str) {
     let Some((body, after)) = inside.split_once('}') else {
         let message = "`${` without its `}`; close it, or write `$$` for a dollar sign";
         return (Err(message.to_owned()), "");
@@ -147,7 +150,7 @@ fn variable<'t>(inside: &'t str, env: Environment<'_>) -> (Result<String, String
     (lookup(name, default, env), after)
 }
 
-fn lookup(name: &str, default: Option<&str>, env: Environment<'_>) -> Result<String, String> {
+fn lookup(name: &str, default: Option<&str>, env: VariableLookup<'_>) -> Result<String, String> {
     if !is_name(name) {
         return Err(format!(
             "{} is no variable; write ${{NAME}} or ${{NAME:-default}}, or `$$` for a dollar sign",

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use inrush_store::plain;
 use inrush_store::snapshot::DataFile;
-use inrush_store::steps::Life;
+use inrush_store::steps::SteppedWriter;
 
-use super::queue::Queue;
-use super::world::{Place, Verdict};
+use super::queue::VirtualQueue;
+use super::world::{StoreBackend, StoreVerdict};
 
 /// Events that are in files, by queue and number.
-pub(crate) type Found = BTreeSet<(usize, usize)>;
+pub(crate) type StoredEvents = BTreeSet<(usize, usize)>;
 
 /// The event of a row.
-fn event(queues: &[&Queue], row: &plain::Row) -> Result<(usize, usize), String> {
+fn event(queues: &[&VirtualQueue], row: &plain::PlainRow) -> Result<(usize, usize), String> {
     let (log, epoch, seq, _) = *row;
     let queue = queues.iter().position(|queue| queue.log() == log);
     let found = queue.and_then(|at| Some((at, queues[at].index(epoch, seq)?)));
@@ -23,10 +23,10 @@ fn event(queues: &[&Queue], row: &plain::Row) -> Result<(usize, usize), String> 
 
 /// The events of files by their paths, each once.
 pub(crate) fn held(
-    place: &Place,
-    queues: &[&Queue],
+    place: &StoreBackend,
+    queues: &[&VirtualQueue],
     paths: &BTreeSet<String>,
-) -> Result<Found, String> {
+) -> Result<StoredEvents, String> {
     let mut found = BTreeMap::new();
     for path in paths {
         let bytes = place
@@ -44,7 +44,11 @@ pub(crate) fn held(
 }
 
 /// The files of a process's snapshot that are to be there.
-pub(crate) fn listed(life: &Life, place: &Place, is_damaged: bool) -> BTreeSet<String> {
+pub(crate) fn listed(
+    life: &SteppedWriter,
+    place: &StoreBackend,
+    is_damaged: bool,
+) -> BTreeSet<String> {
     let files = life.store().snapshot().files;
     let path = |file: &Arc<DataFile>| file.location.to_string();
     // Of a damaged list a file that retention deleted may be left.
@@ -57,11 +61,11 @@ pub(crate) fn listed(life: &Life, place: &Place, is_damaged: bool) -> BTreeSet<S
 
 /// Looks at what a process shows.
 pub(crate) fn look(
-    life: &Life,
-    place: &Place,
-    queues: &[&Queue],
+    life: &SteppedWriter,
+    place: &StoreBackend,
+    queues: &[&VirtualQueue],
     is_damaged: bool,
-) -> Result<Found, String> {
+) -> Result<StoredEvents, String> {
     let found = held(place, queues, &listed(life, place, is_damaged))?;
     let mut shown = found.clone();
     for chunk in life.store().snapshot().tail.iter() {
@@ -94,7 +98,7 @@ pub(crate) fn look(
 }
 
 /// Counters must fit: `before` events were there at the start.
-pub(crate) fn count(life: &Life, before: u64) -> Verdict {
+pub(crate) fn count(life: &SteppedWriter, before: u64) -> StoreVerdict {
     let counters = &life.store().counters;
     let expired: u64 = counters
         .expired
@@ -117,7 +121,7 @@ pub(crate) fn count(life: &Life, before: u64) -> Verdict {
 }
 
 /// Events that another engine finds by names, once all is settled.
-pub(crate) fn names(life: &Life, place: &Place, is_damaged: bool) -> Verdict {
+pub(crate) fn names(life: &SteppedWriter, place: &StoreBackend, is_damaged: bool) -> StoreVerdict {
     let listed = listed(life, place, is_damaged);
     // A file may have got its name by a request that arrived late, or has two.
     let files = life.store().snapshot().files;

@@ -6,28 +6,28 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use inrush_event::{Fate, Feed, Next, Origin};
+use inrush_event::{BatchOrigin, Fate, Feed, FeedNext};
 
 /// A log with one cursor.
-pub(crate) struct Queue {
+pub(crate) struct VirtualQueue {
     log: u64,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     epoch: u32,
-    batches: Vec<Batch>,
+    batches: Vec<QueuedBatch>,
     next_seq: u64,
     /// Batches that are durable.
     durable: usize,
-    events: Vec<Event>,
+    events: Vec<TrackedEvent>,
     by_name: HashMap<(u32, u64), usize>,
     wrong: Option<String>,
 }
 
 #[derive(Clone, Copy)]
-struct Batch {
+struct QueuedBatch {
     epoch: u32,
     first: u64,
     count: u32,
@@ -38,7 +38,7 @@ struct Batch {
 
 /// An event and what became of it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Event {
+pub(crate) struct TrackedEvent {
     /// Time of receipt, by a clock that is right, in nanoseconds since 1970.
     pub(crate) at_ns: i64,
     /// Time of receipt, by the clock that stamped it.
@@ -61,14 +61,14 @@ pub(crate) struct Event {
 }
 
 /// Events that are handed out.
-pub(crate) struct Offered {
+pub(crate) struct QueueDelivery {
     pub(crate) position: u64,
-    pub(crate) origin: Origin,
+    pub(crate) origin: BatchOrigin,
     pub(crate) events: Range<u32>,
     pub(crate) received: i64,
 }
 
-impl Queue {
+impl VirtualQueue {
     pub(crate) fn new(log: u64) -> Self {
         Self {
             log,
@@ -76,7 +76,7 @@ impl Queue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,15 +93,15 @@ impl Queue {
             state
                 .by_name
                 .insert((epoch, first + u64::from(n)), at + n as usize);
-            state.events.push(Event {
+            state.events.push(TrackedEvent {
                 at_ns,
                 stamp_ns: received,
                 excused: blind,
-                ..Event::default()
+                ..TrackedEvent::default()
             });
         }
         state.next_seq += u64::from(count);
-        state.batches.push(Batch {
+        state.batches.push(QueuedBatch {
             epoch,
             first,
             count,
@@ -163,12 +163,12 @@ impl Queue {
     }
 
     /// Hands out what follows.
-    pub(crate) fn offer(&self, most: u32) -> Option<Offered> {
+    pub(crate) fn offer(&self, most: u32) -> Option<QueueDelivery> {
         let mut state = self.state();
         let state = &mut *state;
         for (position, batch) in state.batches.iter().enumerate() {
             let events = &mut state.events[batch.at..batch.at + batch.count as usize];
-            let free = |event: &Event| !event.settled && !event.in_flight;
+            let free = |event: &TrackedEvent| !event.settled && !event.in_flight;
             let Some(first) = events.iter().position(free) else {
                 continue;
             };
@@ -176,9 +176,9 @@ impl Queue {
             let count = run.take_while(|event| free(event)).count();
             let taken = &mut events[first..first + count];
             taken.iter_mut().for_each(|event| event.in_flight = true);
-            return Some(Offered {
+            return Some(QueueDelivery {
                 position: position as u64,
-                origin: Origin {
+                origin: BatchOrigin {
                     log: self.log,
                     epoch: batch.epoch,
                     first_event: batch.first,
@@ -203,7 +203,7 @@ impl Queue {
         self.state().by_name.get(&(epoch, seq)).copied()
     }
 
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<TrackedEvent> {
         self.state().events.clone()
     }
 
@@ -228,9 +228,9 @@ impl Queue {
     }
 }
 
-impl Feed for Queue {
-    fn next(&self, _: Duration) -> Next {
-        Next::Idle
+impl Feed for VirtualQueue {
+    fn next(&self, _: Duration) -> FeedNext {
+        FeedNext::Idle
     }
 
     fn settle(&self, position: u64, events: Range<u32>, fate: Fate) {

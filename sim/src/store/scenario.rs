@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use inrush_store::{Chances, Retention, WriteOptions};
+use inrush_store::{FaultRates, Retention, WriteOptions};
 
 /// Place of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Where {
+pub(crate) enum BackendKind {
     Folder,
     Bucket,
 }
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub(crate) struct Scenario {
-    pub(crate) place: Where,
-    pub(crate) chances: Chances,
+pub(crate) struct StoreScenario {
+    pub(crate) place: BackendKind,
+    pub(crate) chances: FaultRates,
     pub(crate) steps: u32,
     /// Bytes that the disk has, in some runs for a while.
     pub(crate) capacity: usize,
@@ -34,12 +34,16 @@ pub(crate) struct Scenario {
     pub(crate) commits_between: u64,
 }
 
-impl Scenario {
+impl StoreScenario {
     /// The scenario of a seed.
     pub(crate) fn new(rng: &mut Rng) -> Self {
-        let place = [Where::Folder, Where::Folder, Where::Bucket][rng.usize(..3)];
+        let place = [
+            BackendKind::Folder,
+            BackendKind::Folder,
+            BackendKind::Bucket,
+        ][rng.usize(..3)];
         let often = |rng: &mut Rng| [0, 0, 300, 1500, 6000][rng.usize(..5)];
-        let chances = Chances {
+        let chances = FaultRates {
             changes: often(rng),
             syncs: often(rng),
             reads: [0, 0, 0, 300, 1500][rng.usize(..5)],
@@ -59,8 +63,8 @@ impl Scenario {
             capacity: [usize::MAX, usize::MAX, 4000, 12_000][rng.usize(..4)],
             jumps,
             writers: match place {
-                Where::Folder => 1,
-                Where::Bucket => rng.usize(1..=2),
+                BackendKind::Folder => 1,
+                BackendKind::Bucket => rng.usize(1..=2),
             },
             damage: [0, 0, 0, 40][rng.usize(..4)],
             ends: [10, 40, 100][rng.usize(..3)],
@@ -81,7 +85,7 @@ impl Scenario {
         if bytes.is_some() {
             return i64::MAX;
         }
-        let for_room = (self.place == Where::Folder).then_some(self.options.min_age);
+        let for_room = (self.place == BackendKind::Folder).then_some(self.options.min_age);
         let ages = age.into_iter().chain(for_room);
         ages.min()
             .map_or(i64::MIN, |age| now_ns - age.as_nanos() as i64)

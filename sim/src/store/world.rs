@@ -19,16 +19,18 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use inrush_event::Feed;
-use inrush_store::steps::{self, Life};
-use inrush_store::{Chances, Home, Process, VirtualBucket, VirtualFolder, rebuild};
+use inrush_store::steps::{self, SteppedWriter};
+use inrush_store::{
+    DurableStorage, FaultRates, SimulatedProcess, VirtualBucket, VirtualFolder, rebuild,
+};
 
 use super::oracle;
-use super::queue::Queue;
-use super::scenario::{Scenario, Where};
-use crate::world::Report;
+use super::queue::VirtualQueue;
+use super::scenario::{BackendKind, StoreScenario};
+use crate::world::SimReport;
 
 /// The words of a check.
-pub(crate) type Verdict = Result<(), String>;
+pub(crate) type StoreVerdict = Result<(), String>;
 
 /// 2026-01-01 00:00 UTC.
 const BEGIN_NS: i64 = 1_767_225_600_000_000_000;
@@ -40,20 +42,24 @@ const WIND_DOWN_STEPS: u32 = 600;
 const STARTS_MAX: u32 = 3;
 
 /// Place of the store.
-pub(crate) enum Place {
+pub(crate) enum StoreBackend {
     Folder(VirtualFolder),
     Bucket(VirtualBucket),
 }
 
-impl Place {
-    fn home(&self, process: &Arc<Process>) -> Home {
+impl StoreBackend {
+    fn home(&self, process: &Arc<SimulatedProcess>) -> DurableStorage {
         match self {
-            Self::Folder(folder) => Home::virtual_folder(Arc::new(folder.for_process(process))),
-            Self::Bucket(bucket) => Home::virtual_bucket(Arc::new(bucket.for_process(process))),
+            Self::Folder(folder) => {
+                DurableStorage::virtual_folder(Arc::new(folder.for_process(process)))
+            }
+            Self::Bucket(bucket) => {
+                DurableStorage::virtual_bucket(Arc::new(bucket.for_process(process)))
+            }
         }
     }
 
-    fn set_chances(&self, chances: Chances) {
+    fn set_chances(&self, chances: FaultRates) {
         match self {
             Self::Folder(folder) => folder.set_chances(chances),
             Self::Bucket(bucket) => bucket.set_chances(chances),
@@ -90,21 +96,21 @@ impl Place {
 }
 
 /// A process and its queue.
-struct Writer {
-    queue: Queue,
-    process: Arc<Process>,
-    life: Option<Life>,
+struct StoreWriter {
+    queue: VirtualQueue,
+    process: Arc<SimulatedProcess>,
+    life: Option<SteppedWriter>,
     /// Events that were there when it opened the store.
     before: u64,
     /// It opened a store that did not know the time, while the clock was wrong.
     blind: bool,
 }
 
-struct World<'a> {
+struct StoreWorld<'a> {
     rng: Rng,
-    scenario: Scenario,
-    place: Place,
-    writers: Vec<Writer>,
+    scenario: StoreScenario,
+    place: StoreBackend,
+    writers: Vec<StoreWriter>,
     /// The process that opened the store last: what the others show is of before.
     newest: Option<usize>,
     is_damaged: bool,
@@ -120,30 +126,30 @@ struct World<'a> {
     off: (i64, i64),
     /// A contradiction that a step was told.
     wrong: Option<String>,
-    report: &'a mut Report,
+    report: &'a mut SimReport,
     tracing: bool,
     hash: u64,
 }
 
 /// Runs a seed to its end; what is known of it is in `report` even if it panics.
-pub(crate) fn run(seed: u64, tracing: bool, report: &mut Report) {
+pub(crate) fn run(seed: u64, tracing: bool, report: &mut SimReport) {
     // The store draws its writers' numbers from this generator.
     fastrand::seed(seed);
     let mut rng = Rng::with_seed(seed);
-    let scenario = Scenario::new(&mut rng);
+    let scenario = StoreScenario::new(&mut rng);
     steps::set_commits_between(scenario.commits_between);
     let place = match scenario.place {
-        Where::Folder => Place::Folder(VirtualFolder::new(rng.u64(..))),
-        Where::Bucket => Place::Bucket(VirtualBucket::new(rng.u64(..))),
+        BackendKind::Folder => StoreBackend::Folder(VirtualFolder::new(rng.u64(..))),
+        BackendKind::Bucket => StoreBackend::Bucket(VirtualBucket::new(rng.u64(..))),
     };
-    let writer = |number| Writer {
-        queue: Queue::new(number as u64 + 7),
+    let writer = |number| StoreWriter {
+        queue: VirtualQueue::new(number as u64 + 7),
         process: Arc::default(),
         life: None,
         before: 0,
         blind: false,
     };
-    let mut world = World {
+    let mut world = StoreWorld {
         writers: (0..scenario.writers).map(writer).collect(),
         rng,
         place,
@@ -163,7 +169,7 @@ pub(crate) fn run(seed: u64, tracing: bool, report: &mut Report) {
     world.note(|world| format!("seed {seed}: {:?}", world.scenario));
     let verdict = world.live();
     if verdict.is_err() {
-        world.note(World::listing);
+        world.note(StoreWorld::listing);
     }
     let (errors, digest) = world.place.errors_and_digest();
     world.mix(digest);
@@ -172,7 +178,7 @@ pub(crate) fn run(seed: u64, tracing: bool, report: &mut Report) {
     world.report.verdict = verdict.err();
 }
 
-impl World<'_> {
+impl StoreWorld<'_> {
     fn note(&mut self, text: impl FnOnce(&Self) -> String) {
         if self.tracing {
             let text = text(self);
@@ -214,7 +220,7 @@ impl World<'_> {
             .writers
             .iter()
             .filter_map(|writer| writer.life.as_ref());
-        lives.for_each(Life::look_at_clocks);
+        lives.for_each(SteppedWriter::look_at_clocks);
     }
 
     /// Time by the wall clock.
@@ -222,7 +228,7 @@ impl World<'_> {
         self.now + self.off.0
     }
 
-    fn live(&mut self) -> Verdict {
+    fn live(&mut self) -> StoreVerdict {
         self.turn_clocks(0);
         self.place.set_chances(self.scenario.chances);
         for _ in 0..self.scenario.steps {
@@ -237,7 +243,7 @@ impl World<'_> {
             self.after(at)?;
         }
         self.wind_down()?;
-        if let Place::Folder(folder) = &self.place {
+        if let StoreBackend::Folder(folder) = &self.place {
             folder.cut_power();
             self.report.counts.power_cuts += 1;
             self.end_of(0, true);
@@ -247,7 +253,7 @@ impl World<'_> {
     }
 
     /// One step of a process, or of its end.
-    fn step(&mut self, at: usize) -> Verdict {
+    fn step(&mut self, at: usize) -> StoreVerdict {
         let die = self.rng.u32(..1000) < self.scenario.ends;
         if die {
             match self.rng.u8(..4) {
@@ -263,7 +269,7 @@ impl World<'_> {
         }
         if self.scenario.capacity < usize::MAX && self.rng.u8(..20) == 0 {
             let capacity = [self.scenario.capacity, usize::MAX][self.rng.usize(..2)];
-            if let Place::Folder(folder) = &self.place {
+            if let StoreBackend::Folder(folder) = &self.place {
                 folder.set_capacity(capacity);
             }
         }
@@ -280,7 +286,7 @@ impl World<'_> {
     /// the writing of its files.
     fn die_in_commit(&mut self, at: usize) {
         let calls = self.rng.i64(0..16);
-        let Writer {
+        let StoreWriter {
             queue,
             life,
             process,
@@ -303,7 +309,7 @@ impl World<'_> {
     fn feed(&mut self, at: usize) {
         let (choice, count) = (self.rng.u8(..10), self.rng.u32(1..5));
         let (now, wall) = (self.now, self.wall());
-        let Writer {
+        let StoreWriter {
             queue, life, blind, ..
         } = &mut self.writers[at];
         let Some(life) = life else { return };
@@ -354,7 +360,7 @@ impl World<'_> {
     }
 
     /// Steps of the thread for upkeep.
-    fn upkeep(&mut self, at: usize) -> Verdict {
+    fn upkeep(&mut self, at: usize) -> StoreVerdict {
         let choice = self.rng.u8(..8);
         let quiet = [0, 60 * MINUTE_NS][self.rng.usize(..2)];
         let now = self.wall() + quiet;
@@ -380,8 +386,8 @@ impl World<'_> {
         Ok(())
     }
 
-    fn retain(&mut self, at: usize) -> Verdict {
-        let queues: Vec<&Queue> = self.writers.iter().map(|writer| &writer.queue).collect();
+    fn retain(&mut self, at: usize) -> StoreVerdict {
+        let queues: Vec<&VirtualQueue> = self.writers.iter().map(|writer| &writer.queue).collect();
         let Some(life) = &self.writers[at].life else {
             return Ok(());
         };
@@ -437,7 +443,7 @@ impl World<'_> {
     }
 
     /// Looks at everything after a step.
-    fn after(&mut self, at: usize) -> Verdict {
+    fn after(&mut self, at: usize) -> StoreVerdict {
         if self.writers[at].process.is_dead() {
             self.has_died = true;
             self.end(at, false);
@@ -445,7 +451,7 @@ impl World<'_> {
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
-        let queues: Vec<&Queue> = self.writers.iter().map(|writer| &writer.queue).collect();
+        let queues: Vec<&VirtualQueue> = self.writers.iter().map(|writer| &writer.queue).collect();
         if let Some(wrong) = queues.iter().find_map(|queue| queue.wrong()) {
             return Err(wrong);
         }
@@ -461,7 +467,7 @@ impl World<'_> {
     /// Ends a process; with it the machine, if the power is cut.
     fn end(&mut self, at: usize, power_cut: bool) {
         let power_cut = match &self.place {
-            Place::Folder(folder) if power_cut => {
+            StoreBackend::Folder(folder) if power_cut => {
                 self.writers[at].process.kill();
                 folder.cut_power();
                 true
@@ -494,7 +500,7 @@ impl World<'_> {
     }
 
     /// Starts a process: the faults stop if it cannot otherwise.
-    fn start(&mut self, at: usize) -> Verdict {
+    fn start(&mut self, at: usize) -> StoreVerdict {
         if self.rng.u8(..100) < self.scenario.damage {
             self.damage();
         }
@@ -504,10 +510,10 @@ impl World<'_> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let process = Arc::new(Process::default());
+            let process = Arc::new(SimulatedProcess::default());
             if tries > STARTS_MAX {
-                self.place.set_chances(Chances::default());
-                if let Place::Folder(folder) = &self.place {
+                self.place.set_chances(FaultRates::default());
+                if let StoreBackend::Folder(folder) = &self.place {
                     folder.set_capacity(usize::MAX);
                 }
             } else if self.rng.u32(..1000) < self.scenario.ends * 2 {
@@ -524,7 +530,8 @@ impl World<'_> {
                 true => self.writers[at].queue.excuse_all(),
                 false => self.writers[at].queue.excuse(is_known),
             }
-            let opened = Life::open(self.place.home(&process), self.scenario.options.clone());
+            let opened =
+                SteppedWriter::open(self.place.home(&process), self.scenario.options.clone());
             self.note(|_| format!("{at}: open: {:?}", opened.as_ref().err()));
             self.note(Self::listing);
             match opened {
@@ -550,10 +557,10 @@ impl World<'_> {
     fn mend(
         &mut self,
         at: usize,
-        process: &Arc<Process>,
+        process: &Arc<SimulatedProcess>,
         error: &io::Error,
         tries: u32,
-    ) -> Verdict {
+    ) -> StoreVerdict {
         if process.is_dead() {
             self.report.counts.kills += 1;
             if self.rng.bool() {
@@ -583,8 +590,8 @@ impl World<'_> {
     }
 
     /// A settled store, and then a power cut.
-    fn skip_and_cut(&mut self, at: usize) -> Verdict {
-        let Writer { queue, life, .. } = &mut self.writers[at];
+    fn skip_and_cut(&mut self, at: usize) -> StoreVerdict {
+        let StoreWriter { queue, life, .. } = &mut self.writers[at];
         let Some(life) = life else { return Ok(()) };
         queue.sync();
         while let Some(one) = queue.offer(u32::MAX) {
@@ -641,16 +648,16 @@ impl World<'_> {
 
     /// All faults stop; everything must be settled within so many steps, by one process after the
     /// other, and be there when all have been started again.
-    fn wind_down(&mut self) -> Verdict {
-        self.scenario.chances = Chances::default();
+    fn wind_down(&mut self) -> StoreVerdict {
+        self.scenario.chances = FaultRates::default();
         self.scenario.ends = 0;
         self.scenario.damage = 0;
         self.scenario.jumps = false;
         self.off.1 = self.now;
-        self.place.set_chances(Chances::default());
+        self.place.set_chances(FaultRates::default());
         match &self.place {
-            Place::Folder(folder) => folder.set_capacity(usize::MAX),
-            Place::Bucket(bucket) => bucket.settle_down(),
+            StoreBackend::Folder(folder) => folder.set_capacity(usize::MAX),
+            StoreBackend::Bucket(bucket) => bucket.settle_down(),
         }
         for at in 0..self.writers.len() {
             if self.rng.bool() || self.writers.len() > 1 || self.writers[at].life.is_none() {
@@ -670,15 +677,16 @@ impl World<'_> {
             };
             oracle::names(life, &self.place, self.is_damaged)?;
         }
-        let told = |writer: &Writer| writer.queue.events().iter().filter(|e| e.told).count() as u64;
+        let told =
+            |writer: &StoreWriter| writer.queue.events().iter().filter(|e| e.told).count() as u64;
         self.report.counts.delivered = self.writers.iter().map(told).sum();
         Ok(())
     }
 
-    fn deliver_all(&mut self, at: usize) -> Verdict {
+    fn deliver_all(&mut self, at: usize) -> StoreVerdict {
         for _ in 0..WIND_DOWN_STEPS {
             self.turn_clocks(1_000_000);
-            let Writer { queue, life, .. } = &mut self.writers[at];
+            let StoreWriter { queue, life, .. } = &mut self.writers[at];
             let Some(life) = life else {
                 return Err("the process ended by itself".to_owned());
             };
@@ -700,7 +708,7 @@ impl World<'_> {
     }
 
     /// Merges all that can be merged, and deletes what is no longer needed.
-    fn tidy(&mut self, at: usize) -> Verdict {
+    fn tidy(&mut self, at: usize) -> StoreVerdict {
         let later = self.wall() + 60 * MINUTE_NS;
         for _ in 0..WIND_DOWN_STEPS {
             let Some(life) = &mut self.writers[at].life else {

@@ -24,12 +24,12 @@ const READ_BYTES: usize = 256 << 10;
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 
 /// Addresses on which it listens, in plain HTTP and under TLS.
-pub(super) struct Collector {
+pub(super) struct StubCollector {
     pub(super) http: SocketAddr,
     pub(super) https: SocketAddr,
 }
 
-impl Collector {
+impl StubCollector {
     /// Listens on two free ports of 127.0.0.1 until the process ends.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ fn answer(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
 
 /// Fields of a request's head that are looked at.
 #[derive(Default)]
-struct Head {
+struct CollectorHead {
     body_bytes: u64,
     asks_for_acks: bool,
     wants_ack: bool,
@@ -126,15 +126,15 @@ fn serve<S: Read + Write>(mut stream: BufReader<S>) -> io::Result<()> {
 }
 
 /// The head of the next request; `None` if there is none.
-fn read_head(stream: &mut impl BufRead) -> io::Result<Option<Head>> {
+fn read_head(stream: &mut impl BufRead) -> io::Result<Option<CollectorHead>> {
     let mut lines = stream.take(HEAD_BYTES_MAX);
     let mut line = String::new();
     if lines.read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    let mut head = Head {
+    let mut head = CollectorHead {
         asks_for_acks: line.contains("/ack"),
-        ..Head::default()
+        ..CollectorHead::default()
     };
     loop {
         line.clear();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn requests_one_behind_the_other_are_answered_and_acks_confirmed() {
-        let collector = Collector::start().unwrap();
+        let collector = StubCollector::start().unwrap();
         let mut stream = TcpStream::connect(collector.http).unwrap();
         let post = |path: &str, extra: &str, body: &str| {
             let length = body.len();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_is_no_request_ends_the_connection() {
-        let collector = Collector::start().unwrap();
+        let collector = StubCollector::start().unwrap();
         let mut stream = TcpStream::connect(collector.http).unwrap();
         stream
             .write_all(b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n")

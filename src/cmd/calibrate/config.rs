@@ -16,8 +16,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::bail;
+use inrush_config::{Config, HostsOptions, PacksOptions, SyslogSource};
 use inrush_event::{ByteSize, Period, Protocol, Secret};
-use inrush_pipeline::config::{Config, HostsOptions, PacksOptions, SourceConfig, SyslogSource};
 use inrush_queue::WhenFull;
 use inrush_sink::SinkConfig;
 use inrush_sink::file::FileConfig;
@@ -34,13 +34,13 @@ const QUEUE_BYTES_MAX: u64 = 512 << 20;
 const SHUTDOWN: Period = Period(Duration::from_millis(100));
 
 /// Source and protocol that the load goes to.
-pub(super) struct Driven {
+pub(super) struct DrivenSource {
     pub(super) source: String,
     pub(super) protocol: Protocol,
 }
 
 /// Folder and addresses that everything goes to instead.
-pub(super) struct Place<'a> {
+pub(super) struct CalibrationSandbox<'a> {
     pub(super) folder: &'a Path,
     /// Our own collector.
     pub(super) http: SocketAddr,
@@ -49,7 +49,7 @@ pub(super) struct Place<'a> {
 }
 
 /// The first source with the transport that is driven best: TCP, else TLS, RELP, UDP.
-pub(super) fn driven(config: &Config) -> anyhow::Result<Driven> {
+pub(super) fn driven(config: &Config) -> anyhow::Result<DrivenSource> {
     const PREFERRED: [Protocol; 5] = [
         Protocol::Tcp,
         Protocol::Tls,
@@ -59,9 +59,9 @@ pub(super) fn driven(config: &Config) -> anyhow::Result<Driven> {
     ];
     for protocol in PREFERRED {
         for (name, source) in &config.sources {
-            let SourceConfig::Syslog(syslog) = source;
-            if syslog.listen.iter().any(|addr| addr.protocol == protocol) {
-                return Ok(Driven {
+            let mut listen = source.options().listen().iter();
+            if listen.any(|addr| addr.protocol == protocol) {
+                return Ok(DrivenSource {
                     source: name.clone(),
                     protocol,
                 });
@@ -90,13 +90,19 @@ pub(super) fn bare(mut config: Config) -> Config {
 
 /// The configuration with everything that leads outside turned to ourselves; `run` names the data
 /// directory.
-pub(super) fn prepared(config: &Config, driven: &Driven, place: &Place<'_>, run: &str) -> Config {
+pub(super) fn prepared(
+    config: &Config,
+    driven: &DrivenSource,
+    place: &CalibrationSandbox<'_>,
+    run: &str,
+) -> Config {
     let mut config = config.clone();
     config.data_dir = place.folder.join(run);
     config.sources.retain(|name, _| *name == driven.source);
     for source in config.sources.values_mut() {
-        let SourceConfig::Syslog(syslog) = source;
-        loopback(syslog, driven.protocol);
+        if let Some(syslog) = source.as_syslog_mut() {
+            loopback(syslog, driven.protocol);
+        }
     }
     let files = config.data_dir.join("files");
     for (name, destination) in &mut config.destinations {
@@ -127,7 +133,7 @@ fn loopback(syslog: &mut SyslogSource, protocol: Protocol) {
     }
 }
 
-fn inwards(destination: &mut SinkConfig, name: &str, files: &Path, place: &Place<'_>) {
+fn inwards(destination: &mut SinkConfig, name: &str, files: &Path, place: &CalibrationSandbox<'_>) {
     match destination {
         SinkConfig::Blackhole(_) => {}
         SinkConfig::File(file) => {
@@ -147,7 +153,7 @@ fn inwards(destination: &mut SinkConfig, name: &str, files: &Path, place: &Place
     }
 }
 
-fn collected(hec: &mut SplunkHecConfig, place: &Place<'_>) {
+fn collected(hec: &mut SplunkHecConfig, place: &CalibrationSandbox<'_>) {
     let is_https = |url: &String| url.to_ascii_lowercase().starts_with("https:");
     let endpoint = if hec.endpoints.iter().any(is_https) {
         format!("https://{}", place.https)
@@ -209,8 +215,8 @@ queue: { when_full: drop_oldest, max_bytes: 100GiB }
 "#;
 
     fn made() -> Config {
-        let config = inrush_pipeline::config::parse(YAML, "test", &|_| None).unwrap();
-        let place = Place {
+        let config = inrush_config::parse(YAML, "test", &|_| None).unwrap();
+        let place = CalibrationSandbox {
             folder: Path::new("/tmp/x"),
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
             https: SocketAddr::from((Ipv4Addr::LOCALHOST, 2)),
@@ -261,7 +267,7 @@ queue: { when_full: drop_oldest, max_bytes: 100GiB }
     fn the_source_that_is_driven_is_the_one_with_tcp() {
         let made = made();
         assert_eq!(made.sources.keys().collect::<Vec<_>>(), ["second"]);
-        let SourceConfig::Syslog(syslog) = &made.sources["second"];
+        let syslog = made.sources["second"].as_syslog().unwrap();
         assert_eq!(format!("{:?}", syslog.listen), "[tcp://127.0.0.1:0]");
         assert_eq!(syslog.stream.proxy_protocol, ProxyProtocol::None);
     }

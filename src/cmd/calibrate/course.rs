@@ -5,16 +5,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use inrush_config::Config;
 use inrush_event::{LedgerSnapshot, Protocol};
 use inrush_host::rate::Observation;
 use inrush_host::{IdleMeter, usable_cpus};
-use inrush_load::{Args, LoadError, Report};
-use inrush_pipeline::config::Config;
-use inrush_pipeline::{Admin, Pipeline};
-use inrush_transport::activation::Inherited;
+use inrush_load::{Args, LoadError, LoadReport};
+use inrush_pipeline::Pipeline;
+use inrush_status::{Admin, StatusReporter};
+use inrush_transport::activation::InheritedSockets;
 
-use super::config::Driven;
-use super::threads::{LOAD_THREAD, Watched};
+use super::config::DrivenSource;
+use super::threads::{LOAD_THREAD, ThreadMonitor};
 
 /// Between two looks at the threads.
 const STEP: Duration = Duration::from_millis(20);
@@ -26,20 +27,20 @@ const FIRST_MAX: Duration = Duration::from_secs(20);
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Parameters that all runs have in common.
-pub(super) struct Course<'a> {
-    pub(super) driven: &'a Driven,
+pub(super) struct CalibrationRun<'a> {
+    pub(super) driven: &'a DrivenSource,
     pub(super) event_bytes: u64,
     pub(super) interrupted: &'a AtomicBool,
 }
 
-impl Course<'_> {
+impl CalibrationRun<'_> {
     /// Runs the pipeline, and watches it for `span` once it is warm.
     ///
     /// # Errors
     /// It cannot be started, nothing can be sent to it, or a signal came.
     pub(super) fn run(&self, config: Config, span: Duration) -> anyhow::Result<Observation> {
         let no_reload = || Err(vec!["not while the rate is measured".to_owned()]);
-        let pipeline = Pipeline::start(config, Inherited::default(), Box::new(no_reload))?;
+        let pipeline = Pipeline::start(config, InheritedSockets::default(), Box::new(no_reload))?;
         let observed = self.drive(&pipeline, span);
         pipeline.stop();
         observed
@@ -52,7 +53,10 @@ impl Course<'_> {
             .next()
             .context("the pipeline does not listen")?;
         let args = self.load(&bound.to_string())?;
-        let (stop, admin) = (AtomicBool::new(false), pipeline.admin());
+        let (stop, admin) = (
+            AtomicBool::new(false),
+            StatusReporter::new(pipeline.topology()),
+        );
         thread::scope(|scope| {
             let named = thread::Builder::new().name(LOAD_THREAD.to_owned());
             let load = named.spawn_scoped(scope, || inrush_load::run_until(&args, &stop))?;
@@ -87,7 +91,7 @@ impl Course<'_> {
             self.step(sends)?;
         }
         let mut idle = IdleMeter::new();
-        let mut watched = Watched::begin();
+        let mut watched = ThreadMonitor::begin();
         let (before, begin) = (admin.ledger(), Instant::now());
         idle.idle_cpus(begin);
         while begin.elapsed() < span {
@@ -156,7 +160,7 @@ impl Course<'_> {
 }
 
 /// Error of a generator that did not run.
-fn said(report: Result<Report, LoadError>) -> anyhow::Result<()> {
+fn said(report: Result<LoadReport, LoadError>) -> anyhow::Result<()> {
     // Its words hold those of its cause already.
     report.map(|_| ()).map_err(anyhow::Error::msg)
 }

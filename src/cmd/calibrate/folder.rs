@@ -5,15 +5,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use inrush_pipeline::Owner;
+use inrush_pipeline::DataDirLock;
 
 /// Prefix of its name; the number of the process follows.
 const PREFIX: &str = ".inrush-doctor-";
 
 /// A folder that is removed, with what is in it, when this goes.
-pub(super) struct Folder(PathBuf);
+pub(super) struct TemporaryFolder(PathBuf);
 
-impl Folder {
+impl TemporaryFolder {
     /// Makes it on the file system of `data_dir`: in it, or in the nearest folder above it that is
     /// there. What killed runs left is removed first.
     ///
@@ -40,7 +40,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             eprintln!("inrush: {}: {error}; remove it by hand", self.0.display());
@@ -60,7 +60,7 @@ fn remove_left(parent: &Path) {
         let runs = Path::new(&format!("/proc/{number}")).exists();
         let in_use = ["all", "bare"]
             .iter()
-            .any(|one| Owner::is_taken(&entry.path().join(one)));
+            .any(|one| DataDirLock::is_taken(&entry.path().join(one)));
         if !runs && !in_use {
             // Somebody else's stays: it was not ours to remove.
             let _ = fs::remove_dir_all(entry.path());
@@ -82,7 +82,7 @@ mod tests {
         for folder in [&left.join("all/queue"), &alive, &above.join("other")] {
             fs::create_dir_all(folder).unwrap();
         }
-        let folder = Folder::make(&above.join("not/yet")).unwrap();
+        let folder = TemporaryFolder::make(&above.join("not/yet")).unwrap();
         assert_eq!(folder.path().parent(), Some(&*above));
         fs::write(folder.path().join("file"), "x").unwrap();
         let path = folder.path().to_owned();

@@ -24,15 +24,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use inrush_config::Config;
 use inrush_host::doctor::free_bytes;
 use inrush_host::rate::SafeRate;
-use inrush_pipeline::config::Config;
 use inrush_transport::process;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use collector::Collector;
-use course::Course;
-use folder::Folder;
+use collector::StubCollector;
+use course::CalibrationRun;
+use folder::TemporaryFolder;
 
 /// Bytes of an event, if nobody says.
 pub(crate) const EVENT_BYTES: u64 = 800;
@@ -89,7 +89,7 @@ fn measure(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<SafeRate> {
     let driven = config::driven(config)?;
-    let folder = Folder::make(&config.data_dir)?;
+    let folder = TemporaryFolder::make(&config.data_dir)?;
     if let Some(free) = free_bytes(folder.path()) {
         let needed = FREE_BYTES_MIN.saturating_add(config.queue.reserve_bytes.0);
         ensure!(
@@ -100,13 +100,13 @@ fn measure(
             needed >> 20
         );
     }
-    let collector = Collector::start().context("no collector of our own can be started")?;
-    let place = config::Place {
+    let collector = StubCollector::start().context("no collector of our own can be started")?;
+    let place = config::CalibrationSandbox {
         folder: folder.path(),
         http: collector.http,
         https: collector.https,
     };
-    let course = Course {
+    let course = CalibrationRun {
         driven: &driven,
         event_bytes,
         interrupted,

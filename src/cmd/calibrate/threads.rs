@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use inrush_host::rate::{Stage, ThreadUse};
+use inrush_host::rate::{PipelineStage, ThreadUse};
 use inrush_host::{ThreadTime, threads};
 
 use super::collector;
@@ -12,7 +12,7 @@ use super::collector;
 pub(super) const LOAD_THREAD: &str = "doctor-load";
 
 /// Threads watched from one moment on.
-pub(super) struct Watched {
+pub(super) struct ThreadMonitor {
     before: HashMap<u64, ThreadTime>,
     /// Looks at which each waited for the disk.
     on_disk: HashMap<u64, u32>,
@@ -20,7 +20,7 @@ pub(super) struct Watched {
 }
 
 /// CPU time and disk waits of the threads that were watched.
-pub(super) struct Used {
+pub(super) struct ThreadUsage {
     pub(super) pipeline: Vec<ThreadUse>,
     /// CPU seconds of generator, collector and of the thread that watches.
     pub(super) ours_seconds: f64,
@@ -28,7 +28,7 @@ pub(super) struct Used {
     pub(super) generator_seconds: f64,
 }
 
-impl Watched {
+impl ThreadMonitor {
     /// Begins now.
     pub(super) fn begin() -> Self {
         Self {
@@ -47,12 +47,12 @@ impl Watched {
     }
 
     /// Returns what they used in the `seconds` since.
-    pub(super) fn end(&self, seconds: f64) -> Used {
+    pub(super) fn end(&self, seconds: f64) -> ThreadUsage {
         self.account(threads(), seconds)
     }
 
-    fn account(&self, now: Vec<ThreadTime>, seconds: f64) -> Used {
-        let mut used = Used {
+    fn account(&self, now: Vec<ThreadTime>, seconds: f64) -> ThreadUsage {
+        let mut used = ThreadUsage {
             pipeline: Vec::new(),
             ours_seconds: 0.0,
             generator_seconds: 0.0,
@@ -83,7 +83,7 @@ impl Watched {
 }
 
 /// Stage of the pipeline that the thread is of; `None` for ours.
-fn stage(thread: &ThreadTime) -> Option<Stage> {
+fn stage(thread: &ThreadTime) -> Option<PipelineStage> {
     let name = thread.name.as_str();
     let is_main = thread.id == u64::from(std::process::id());
     if is_main || name == LOAD_THREAD || name == collector::THREAD {
@@ -91,15 +91,15 @@ fn stage(thread: &ThreadTime) -> Option<Stage> {
     }
     let begins = |names: &[&str]| names.iter().any(|begin| name.starts_with(begin));
     Some(if name == "queue-sync" {
-        Stage::Sync
+        PipelineStage::Sync
     } else if name == "queue" || name == "queue-tidy" {
-        Stage::Queue
+        PipelineStage::Queue
     } else if begins(&["udp-", "stream-", "pool-", "acceptor"]) {
-        Stage::Intake
+        PipelineStage::Intake
     } else if begins(&["to-", "store-"]) {
-        Stage::Send
+        PipelineStage::Send
     } else {
-        Stage::Other
+        PipelineStage::Other
     })
 }
 
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn threads_are_ours_or_of_a_stage_by_their_names() {
         let main = u64::from(std::process::id());
-        let watched = Watched {
+        let watched = ThreadMonitor {
             before: [(1_u64 << 40, thread(1 << 40, "stream-0", 1.0, 0.5))].into(),
             on_disk: [((1 << 40) + 2, 3)].into(),
             looks: 4,
@@ -144,10 +144,10 @@ mod tests {
             disk,
         };
         let wanted = [
-            use_of(Stage::Intake, 1.0, 0.25, 0.0),
-            use_of(Stage::Sync, 0.0, 0.125, 1.5),
-            use_of(Stage::Send, 0.5, 0.0, 0.0),
-            use_of(Stage::Other, 0.0, 0.0, 0.0),
+            use_of(PipelineStage::Intake, 1.0, 0.25, 0.0),
+            use_of(PipelineStage::Sync, 0.0, 0.125, 1.5),
+            use_of(PipelineStage::Send, 0.5, 0.0, 0.0),
+            use_of(PipelineStage::Other, 0.0, 0.0, 0.0),
         ];
         assert_eq!(used.pipeline, wanted);
     }

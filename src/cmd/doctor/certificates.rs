@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use inrush_host::doctor::{CertificateFile, Dates, Moment};
-use inrush_pipeline::config::{Config, SourceConfig};
+use inrush_config::Config;
+use inrush_host::doctor::{CertificateFile, ValidityPeriod, ValidityTime};
 use inrush_sink::SinkConfig;
 use inrush_transport::config::{ClientAuth, TlsServerOptions};
 use inrush_transport::tls::{self, RevocationList, ServerTls, TlsError, Validity};
@@ -13,8 +13,7 @@ use inrush_transport::tls::{self, RevocationList, ServerTls, TlsError, Validity}
 pub(super) fn files(config: &Config) -> Vec<CertificateFile> {
     let mut files = Vec::new();
     for (name, source) in &config.sources {
-        let SourceConfig::Syslog(syslog) = source;
-        if let Some(tls) = &syslog.tls {
+        if let Some(tls) = source.options().tls() {
             listener(&format!("sources.{name}"), tls, &mut files);
         }
     }
@@ -83,7 +82,7 @@ fn file(option: &'static str, owner: &str, path: &Path, authorities: bool) -> Ce
 
 fn revocation_lists(owner: String, path: &Path) -> CertificateFile {
     let read = tls::lists(path).map_err(|error| error.to_string());
-    let dates = |list: RevocationList| Dates {
+    let dates = |list: RevocationList| ValidityPeriod {
         subject: list.issuer,
         not_before: moment(list.this_update),
         not_after: moment(list.next_update),
@@ -98,19 +97,19 @@ fn revocation_lists(owner: String, path: &Path) -> CertificateFile {
 }
 
 /// The dates of a certificate as the checks want them.
-pub(super) fn dates(validity: Validity) -> Dates {
-    Dates {
+pub(super) fn dates(validity: Validity) -> ValidityPeriod {
+    ValidityPeriod {
         subject: validity.subject,
         not_before: moment(validity.not_before),
         not_after: moment(validity.not_after),
     }
 }
 
-fn moment(unix_s: i64) -> Moment {
+fn moment(unix_s: i64) -> ValidityTime {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_s = now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
     let day = jiff::Timestamp::from_second(unix_s);
-    Moment {
+    ValidityTime {
         from_now_s: unix_s.saturating_sub(now_s),
         // A certificate without an end may say a year that no calendar has.
         day: day.map_or("a far day".to_owned(), |t| {

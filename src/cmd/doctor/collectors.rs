@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use inrush_host::doctor::{Answer, CertificateFile, Collector, Reached};
-use inrush_pipeline::config::{Config, SourceConfig};
+use inrush_config::Config;
+use inrush_host::doctor::{
+    CertificateFile, CollectorEndpoint, CollectorReachability, CollectorResponse,
+};
 use inrush_sink::SinkConfig;
-use inrush_sink::splunk_hec::{self, Probe, Reach, Said, SplunkHecConfig};
+use inrush_sink::splunk_hec::{self, EndpointProbe, ProbeAnswer, Reach, SplunkHecConfig};
 use inrush_transport::tls::Validity;
 
 use super::certificates::dates;
@@ -15,14 +17,14 @@ const STEP: Duration = Duration::from_secs(3);
 
 /// Findings about the collectors.
 #[derive(Default)]
-pub(super) struct Asked {
-    pub(super) collectors: Vec<Collector>,
+pub(super) struct CollectorFindings {
+    pub(super) collectors: Vec<CollectorEndpoint>,
     /// The certificates that they showed.
     pub(super) certificates: Vec<CertificateFile>,
 }
 
 /// Asks them all, side by side; it takes at most three steps and one for each index.
-pub(super) fn ask(config: &Config) -> Asked {
+pub(super) fn ask(config: &Config) -> CollectorFindings {
     let mut destinations: Vec<(&str, (&SplunkHecConfig, Vec<String>))> = Vec::new();
     for (name, destination) in &config.destinations {
         if let SinkConfig::SplunkHec(hec) = destination {
@@ -31,9 +33,9 @@ pub(super) fn ask(config: &Config) -> Asked {
     }
     let (names, asked): (Vec<&str>, Vec<_>) = destinations.into_iter().unzip();
     if asked.is_empty() {
-        return Asked::default();
+        return CollectorFindings::default();
     }
-    let mut all = Asked::default();
+    let mut all = CollectorFindings::default();
     // Without an event loop there is nothing to say of collectors; the process has none either.
     let probes = splunk_hec::probe(&asked, STEP).unwrap_or_default();
     for (name, probes) in names.into_iter().zip(probes) {
@@ -48,7 +50,7 @@ pub(super) fn ask(config: &Config) -> Asked {
 /// The indexes that the configuration names itself.
 fn indexes(config: &Config, hec: &SplunkHecConfig) -> Vec<String> {
     let sources = config.sources.values();
-    let of_sources = sources.map(|SourceConfig::Syslog(syslog)| syslog.index.clone());
+    let of_sources = sources.map(|source| source.options().index().to_owned());
     let of_packs = config
         .packs
         .metadata
@@ -61,8 +63,8 @@ fn indexes(config: &Config, hec: &SplunkHecConfig) -> Vec<String> {
     indexes
 }
 
-fn collector(destination: &str, probe: Probe) -> Collector {
-    Collector {
+fn collector(destination: &str, probe: EndpointProbe) -> CollectorEndpoint {
+    CollectorEndpoint {
         destination: destination.to_owned(),
         authority: authority(&probe.endpoint).to_owned(),
         endpoint: probe.endpoint,
@@ -70,17 +72,17 @@ fn collector(destination: &str, probe: Probe) -> Collector {
             .proxy
             .map_or_else(String::new, |host| format!(" through the proxy {host}")),
         reached: match probe.reach {
-            Reach::Unusable(why) => Reached::NotTried(why),
-            Reach::NoName(why) => Reached::NoName(why),
-            Reach::NoConnection(why) => Reached::NoConnection(why),
-            Reach::NoTls(why) => Reached::NoTls(why),
-            Reach::NoAnswer(why) => Reached::NoAnswer(why),
+            Reach::Unusable(why) => CollectorReachability::NotTried(why),
+            Reach::NoName(why) => CollectorReachability::NoName(why),
+            Reach::NoConnection(why) => CollectorReachability::NoConnection(why),
+            Reach::NoTls(why) => CollectorReachability::NoTls(why),
+            Reach::NoAnswer(why) => CollectorReachability::NoAnswer(why),
             Reach::Answered {
                 health,
                 token,
                 index,
                 ..
-            } => Reached::Answered {
+            } => CollectorReachability::Answered {
                 health: answer(health),
                 token: answer(token),
                 index,
@@ -89,8 +91,8 @@ fn collector(destination: &str, probe: Probe) -> Collector {
     }
 }
 
-fn answer(said: Said) -> Answer {
-    Answer {
+fn answer(said: ProbeAnswer) -> CollectorResponse {
+    CollectorResponse {
         status: said.status,
         code: said.code,
         text: said.text,
@@ -98,7 +100,7 @@ fn answer(said: Said) -> Answer {
 }
 
 /// The certificate that a collector showed; nothing where TLS failed, which is told by itself.
-fn shown(destination: &str, probe: &Probe) -> Option<CertificateFile> {
+fn shown(destination: &str, probe: &EndpointProbe) -> Option<CertificateFile> {
     let Reach::Answered { certificate, .. } = &probe.reach else {
         return None;
     };

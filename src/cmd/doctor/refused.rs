@@ -2,17 +2,17 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use inrush_config::Config;
 use inrush_event::is_unprintable;
-use inrush_host::doctor::Refused;
-use inrush_pipeline::config::Config;
+use inrush_host::doctor::RefusedSender;
 use serde_json::Value;
 
-use crate::cmd::search::Process;
+use crate::cmd::search::ProcessBackend;
 
 /// Those of all sources, the last one of each source first; none where no process runs that can be
 /// asked.
-pub(super) fn ask(config: &Config) -> Vec<Refused> {
-    let page = Process::find(config).and_then(|process| process.page("sources"));
+pub(super) fn ask(config: &Config) -> Vec<RefusedSender> {
+    let page = ProcessBackend::find(config).and_then(|process| process.page("sources"));
     let answer: Value = page
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
@@ -26,11 +26,11 @@ pub(super) fn ask(config: &Config) -> Vec<Refused> {
     sources.flat_map(of_source).collect()
 }
 
-fn refused(source: &str, row: &Value) -> Option<Refused> {
+fn refused(source: &str, row: &Value) -> Option<RefusedSender> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let now_ms = i64::try_from(now.as_millis()).ok()?;
     let text = |key: &str| Some(printable(row[key].as_str()?));
-    Some(Refused {
+    Some(RefusedSender {
         source: source.to_owned(),
         address: text("address")?,
         why: text("why")?,

@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use inrush_pipeline::explain::Explained;
+use inrush_inspect::explain::RecordExplanation;
 use serde_json::{Map, Value, json};
 
-use super::deliberate::{self, Kind};
+use super::deliberate::{self, DeliberateKind};
 
 /// Keys that are compared, in this order. Searches and `props.conf` hang on the first six.
 pub(super) const KEYS: [&str; 9] = [
@@ -45,9 +45,9 @@ const HEADERS: [&str; 4] = ["app-raw", "app-almost", "app-fix", "app-fallback"];
 
 /// An event, as far as it is compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Answer([String; KEYS.len()]);
+pub(super) struct ComparedEvent([String; KEYS.len()]);
 
-impl Answer {
+impl ComparedEvent {
     /// Of an object with the keys, or of an envelope.
     pub(super) fn read(object: &Value) -> Self {
         Self(KEYS.map(|key| {
@@ -97,14 +97,14 @@ pub(super) struct Difference<'a> {
     /// A key of [`KEYS`].
     pub(super) key: &'static str,
     /// The whole event there.
-    pub(super) there: &'a Answer,
+    pub(super) there: &'a ComparedEvent,
     /// The whole event here.
-    pub(super) here: &'a Answer,
+    pub(super) here: &'a ComparedEvent,
 }
 
 /// Messages of one definition, and those that differ by key.
 #[derive(Default)]
-struct Row {
+struct DefinitionRow {
     messages: u64,
     differ: u64,
     by_key: [u64; KEYS.len()],
@@ -113,7 +113,7 @@ struct Row {
 
 /// Messages that are the same in some keys.
 #[derive(Default)]
-struct Share {
+struct MatchShare {
     same: u64,
     by_choice: u64,
 }
@@ -122,11 +122,11 @@ struct Share {
 #[derive(Default)]
 pub(super) struct Compared {
     recognised: u64,
-    place: Share,
-    seen: Share,
+    place: MatchShare,
+    seen: MatchShare,
     /// Left to a fallback there, and those of them that are recognised here.
     fell: [u64; 2],
-    by_definition: BTreeMap<String, Row>,
+    by_definition: BTreeMap<String, DefinitionRow>,
     by_choice: BTreeMap<&'static str, u64>,
 }
 
@@ -138,22 +138,22 @@ impl Compared {
     pub(super) fn add(
         &mut self,
         line: &Value,
-        explained: &Explained,
+        explained: &RecordExplanation,
         each: Option<&mut dyn Write>,
     ) -> anyhow::Result<()> {
-        let there: Vec<Answer> = line["answers"]
+        let there: Vec<ComparedEvent> = line["answers"]
             .as_array()
-            .map(|answers| answers.iter().map(Answer::read).collect())
+            .map(|answers| answers.iter().map(ComparedEvent::read).collect())
             .unwrap_or_default();
         let here = explained
             .envelopes
             .iter()
             .map(|one| serde_json::from_slice(one));
         let here = here.collect::<Result<Vec<Value>, _>>()?;
-        let here: Vec<Answer> = here.iter().map(Answer::read).collect();
-        if there.last().is_some_and(Answer::is_fallback) {
+        let here: Vec<ComparedEvent> = here.iter().map(ComparedEvent::read).collect();
+        if there.last().is_some_and(ComparedEvent::is_fallback) {
             self.fell[0] += 1;
-            self.fell[1] += u64::from(!here.last().is_some_and(Answer::is_fallback));
+            self.fell[1] += u64::from(!here.last().is_some_and(ComparedEvent::is_fallback));
             return Ok(());
         }
         let message = line["message"].as_str().unwrap_or_default();
@@ -174,10 +174,12 @@ impl Compared {
         Ok(())
     }
 
-    fn count(&mut self, definition: &str, found: &[Found]) {
+    fn count(&mut self, definition: &str, found: &[DifferenceFinding]) {
         self.recognised += 1;
-        let is_seen = |one: &&Found| one.key == EVENT_COUNT || KEYS[..SEEN].contains(&one.key);
-        let is_place = |one: &&Found| one.key == EVENT_COUNT || KEYS[..PLACE].contains(&one.key);
+        let is_seen =
+            |one: &&DifferenceFinding| one.key == EVENT_COUNT || KEYS[..SEEN].contains(&one.key);
+        let is_place =
+            |one: &&DifferenceFinding| one.key == EVENT_COUNT || KEYS[..PLACE].contains(&one.key);
         self.place.count(found.iter().filter(is_place));
         self.seen.count(found.iter().filter(is_seen));
         let row = self.by_definition.entry(definition.to_owned()).or_default();
@@ -199,7 +201,8 @@ impl Compared {
 
     /// All of it as one JSON object.
     pub(super) fn to_json(&self) -> Value {
-        let share = |share: &Share| json!({ "same": share.same, "by_choice": share.by_choice });
+        let share =
+            |share: &MatchShare| json!({ "same": share.same, "by_choice": share.by_choice });
         let rows = self.by_definition.iter().map(|(name, row)| {
             let mut keys: Map<String, Value> = KEYS
                 .iter()
@@ -292,8 +295,8 @@ impl Compared {
     }
 }
 
-impl Share {
-    fn count<'a>(&mut self, found: impl Iterator<Item = &'a Found>) {
+impl MatchShare {
+    fn count<'a>(&mut self, found: impl Iterator<Item = &'a DifferenceFinding>) {
         let (mut any, mut all_by_choice) = (false, true);
         for one in found {
             (any, all_by_choice) = (true, all_by_choice && one.kind.is_some());
@@ -304,17 +307,21 @@ impl Share {
 }
 
 /// A key that differs, and the kind by which it is meant to.
-struct Found {
+struct DifferenceFinding {
     key: &'static str,
-    kind: Option<&'static Kind>,
+    kind: Option<&'static DeliberateKind>,
 }
 
-fn differences(message: &str, there: &[Answer], here: &[Answer]) -> Vec<Found> {
+fn differences(
+    message: &str,
+    there: &[ComparedEvent],
+    here: &[ComparedEvent],
+) -> Vec<DifferenceFinding> {
     let (there, here) = match (there, here) {
         ([], []) => return Vec::new(),
         ([.., there], [.., here]) => (there, here),
         _ => {
-            let none = Answer::default();
+            let none = ComparedEvent::default();
             let kind = deliberate::of(&Difference {
                 message,
                 key: EVENT_COUNT,
@@ -322,13 +329,13 @@ fn differences(message: &str, there: &[Answer], here: &[Answer]) -> Vec<Found> {
                 here: here.last().unwrap_or(&none),
             });
             let key = EVENT_COUNT;
-            return vec![Found { key, kind }];
+            return vec![DifferenceFinding { key, kind }];
         }
     };
     let differ = KEYS
         .into_iter()
         .filter(|key| !is_same(key, there.get(key), here.get(key)));
-    let found = differ.map(|key| Found {
+    let found = differ.map(|key| DifferenceFinding {
         key,
         kind: deliberate::of(&Difference {
             message,
@@ -368,9 +375,14 @@ fn definition<'a>(decided: &[&'a str]) -> &'a str {
     found.or(decided.last()).map_or(UNNAMED, |name| name)
 }
 
-fn keys(found: &[Found], there: Option<&Answer>, here: Option<&Answer>) -> Map<String, Value> {
-    let value = |answer: Option<&Answer>, key| answer.map(|answer| answer.get(key).to_owned());
-    let one = |one: &Found| {
+fn keys(
+    found: &[DifferenceFinding],
+    there: Option<&ComparedEvent>,
+    here: Option<&ComparedEvent>,
+) -> Map<String, Value> {
+    let value =
+        |answer: Option<&ComparedEvent>, key| answer.map(|answer| answer.get(key).to_owned());
+    let one = |one: &DifferenceFinding| {
         let (there, here) = match one.key {
             EVENT_COUNT => (json!(there.is_some()), json!(here.is_some())),
             key => (value(there, key).into(), value(here, key).into()),

@@ -11,18 +11,18 @@ mod tests;
 use super::against::{Difference, EVENT_COUNT};
 
 /// A kind of difference that is meant.
-pub(super) struct Kind {
+pub(super) struct DeliberateKind {
     /// Its name in the guide's table.
     pub(super) name: &'static str,
     applies: fn(&Difference<'_>) -> bool,
 }
 
-const fn kind(name: &'static str, applies: fn(&Difference<'_>) -> bool) -> Kind {
-    Kind { name, applies }
+const fn kind(name: &'static str, applies: fn(&Difference<'_>) -> bool) -> DeliberateKind {
+    DeliberateKind { name, applies }
 }
 
 /// All of them; of those that apply the first counts.
-const KINDS: &[Kind] = &[
+const KINDS: &[DeliberateKind] = &[
     kind("source ends in a colon", text::source_ends_in_colon),
     kind("empty host", header::empty_host),
     kind("zone taken for the host", header::zone_for_host),
@@ -66,13 +66,13 @@ const KINDS: &[Kind] = &[
 ];
 
 /// Those of messages of which one makes an event and the other none.
-const COUNTS: &[Kind] = &[
+const COUNTS: &[DeliberateKind] = &[
     kind("mark at the end of an event", text::dropped_as_mark),
     kind("RFC 5424 not to the letter", header::lax_5424_dropped),
 ];
 
 /// The kind by which a key differs, if it is meant to.
-pub(super) fn of(difference: &Difference<'_>) -> Option<&'static Kind> {
+pub(super) fn of(difference: &Difference<'_>) -> Option<&'static DeliberateKind> {
     let kinds = match difference.key {
         EVENT_COUNT => COUNTS,
         _ => KINDS,

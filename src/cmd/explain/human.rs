@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use inrush_event::{facility_name, severity_name};
-use inrush_pipeline::explain::{Explained, RULE, reason, rfc3339};
+use inrush_inspect::explain::{RULE, RecordExplanation, reason, rfc3339};
 
 /// Characters of the column of names.
 const NAME_CHARS: usize = 11;
 
-struct Page<'a, W> {
+struct ExplainPage<'a, W> {
     out: &'a mut W,
     colour: bool,
 }
 
-impl<W: Write> Page<'_, W> {
+impl<W: Write> ExplainPage<'_, W> {
     /// One line, the name in its column; a line without a name goes on with the one before.
     fn line(&mut self, name: &str, value: &str, note: &str) -> io::Result<()> {
         let (dim, reset) = if self.colour {
@@ -32,7 +32,11 @@ impl<W: Write> Page<'_, W> {
 }
 
 /// Writes `explained` as a paragraph.
-pub(super) fn write(explained: &Explained, colour: bool, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(
+    explained: &RecordExplanation,
+    colour: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let record = &explained.record;
     let (bold, reset) = if colour {
         ("\x1b[1m", "\x1b[0m")
@@ -48,7 +52,7 @@ pub(super) fn write(explained: &Explained, colour: bool, out: &mut impl Write) -
         explained.number,
         record.format.name()
     )?;
-    let mut page = Page { out, colour };
+    let mut page = ExplainPage { out, colour };
     let number = |n: Option<u8>| n.map_or(String::new(), |n| format!("({n})"));
     let facility = record.facility();
     page.line(
@@ -91,14 +95,14 @@ pub(super) fn write(explained: &Explained, colour: bool, out: &mut impl Write) -
 pub(super) fn rest(waited: &[Vec<u8>], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nthe input ended; these waited for further parts")?;
     let colour = false;
-    let mut page = Page { out, colour };
+    let mut page = ExplainPage { out, colour };
     for hec in waited {
         page.line("hec", &printable(hec), "")?;
     }
     Ok(())
 }
 
-fn times(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
+fn times(explained: &RecordExplanation, page: &mut ExplainPage<'_, impl Write>) -> io::Result<()> {
     let record = &explained.record;
     let time = rfc3339(record.event_time).unwrap_or_else(|| "-".to_owned());
     let notes = explained.time_notes();
@@ -113,7 +117,10 @@ fn times(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<(
     )
 }
 
-fn anomalies(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
+fn anomalies(
+    explained: &RecordExplanation,
+    page: &mut ExplainPage<'_, impl Write>,
+) -> io::Result<()> {
     let width = explained
         .anomalies()
         .map(|(name, _)| name.len())
@@ -131,7 +138,10 @@ fn anomalies(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Resu
     }
 }
 
-fn decision(explained: &Explained, page: &mut Page<'_, impl Write>) -> io::Result<()> {
+fn decision(
+    explained: &RecordExplanation,
+    page: &mut ExplainPage<'_, impl Write>,
+) -> io::Result<()> {
     let names = explained.batch.names(&explained.record);
     let class = explained.class();
     page.line(

@@ -6,25 +6,25 @@ use std::net::IpAddr;
 
 use inrush_codec::{Frame, FrameDecoder, SyslogOptions};
 use inrush_event::{Anomalies, Timestamp};
-use inrush_pipeline::explain::Arrival;
+use inrush_inspect::explain::RawRecord;
 use serde_json::Value;
 
 /// A record, or why a line of the input is none.
-pub(super) type Item<'a> = Result<Arrival<'a>, Fault>;
+pub(super) type InputRecord<'a> = Result<RawRecord<'a>, InputFault>;
 
 /// A line of answers and the record in it, or why it has none.
-pub(super) type Asked<'a> = Result<(&'a Value, Arrival<'a>), Fault>;
+pub(super) type AnswerRecord<'a> = Result<(&'a Value, RawRecord<'a>), InputFault>;
 
 /// A taker of objects, with the numbers of their lines.
-type Take<'a> = dyn FnMut(u64, Result<&Value, Fault>) -> anyhow::Result<()> + 'a;
+type ObjectVisitor<'a> = dyn FnMut(u64, Result<&Value, InputFault>) -> anyhow::Result<()> + 'a;
 
 /// A line of the input that holds no record.
-pub(super) struct Fault {
+pub(super) struct InputFault {
     line: u64,
     what: &'static str,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for InputFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
@@ -41,7 +41,7 @@ const JSON_BYTES_PER_BYTE: usize = 16;
 pub(super) fn raw(
     mut input: impl Read,
     options: &SyslogOptions,
-    show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+    show: &mut dyn FnMut(InputRecord<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut decoder = FrameDecoder::new(options.framing, options.message_bytes_max());
     let mut buffer = Vec::new();
@@ -80,11 +80,11 @@ fn without(set: Anomalies, one: Anomalies) -> Anomalies {
 fn show_all(
     buffer: &[u8],
     frames: &mut Vec<Frame>,
-    show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+    show: &mut dyn FnMut(InputRecord<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     for frame in frames.drain(..) {
         let bytes = frame.span.of(buffer);
-        show(Ok(Arrival {
+        show(Ok(RawRecord {
             bytes,
             framing: frame.anomalies,
             sender: None,
@@ -99,12 +99,12 @@ fn show_all(
 pub(super) fn json(
     input: impl BufRead,
     message_bytes_max: usize,
-    show: &mut dyn FnMut(Item<'_>) -> anyhow::Result<()>,
+    show: &mut dyn FnMut(InputRecord<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let what = "no text in `raw`; give JSON lines as the file destination writes them";
     objects(input, message_bytes_max, &mut |line, object| {
         show(object.and_then(|object| {
-            let raw = object["raw"].as_str().ok_or(Fault { line, what })?;
+            let raw = object["raw"].as_str().ok_or(InputFault { line, what })?;
             let listener = object["listener"].as_str();
             Ok(arrival(raw, object, listener, message_bytes_max))
         }))
@@ -115,7 +115,7 @@ pub(super) fn json(
 pub(super) fn answers(
     input: impl BufRead,
     message_bytes_max: usize,
-    show: &mut dyn FnMut(Asked<'_>) -> anyhow::Result<()>,
+    show: &mut dyn FnMut(AnswerRecord<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let what = "no text in `message`, or no list in `answers`";
     objects(input, message_bytes_max, &mut |line, object| {
@@ -127,7 +127,7 @@ pub(super) fn answers(
         show(object.and_then(|object| {
             let message = object["message"].as_str();
             let message = message.filter(|_| object["answers"].is_array());
-            let message = message.ok_or(Fault { line, what })?;
+            let message = message.ok_or(InputFault { line, what })?;
             let listener = object["listener"].as_str().or(port.as_deref());
             let arrival = arrival(message, object, listener, message_bytes_max);
             Ok((object, arrival))
@@ -139,7 +139,7 @@ pub(super) fn answers(
 fn objects(
     mut input: impl BufRead,
     message_bytes_max: usize,
-    take: &mut Take<'_>,
+    take: &mut ObjectVisitor<'_>,
 ) -> anyhow::Result<()> {
     let most = (message_bytes_max * JSON_BYTES_PER_BYTE) as u64 + 64 * 1024;
     let mut text = Vec::new();
@@ -152,7 +152,7 @@ fn objects(
         if text.last() != Some(&b'\n') && text.len() as u64 == most {
             input.skip_until(b'\n')?;
             let what = "longer than a record can be; is it JSON lines?";
-            take(line, Err(Fault { line, what }))?;
+            take(line, Err(InputFault { line, what }))?;
             continue;
         }
         if text.trim_ascii().is_empty() {
@@ -160,7 +160,7 @@ fn objects(
         }
         let object = serde_json::from_slice::<Value>(&text);
         let what = "not JSON; use --input raw for raw records";
-        take(line, object.as_ref().map_err(|_| Fault { line, what }))?;
+        take(line, object.as_ref().map_err(|_| InputFault { line, what }))?;
     }
     Ok(())
 }
@@ -170,13 +170,13 @@ fn arrival<'a>(
     object: &Value,
     listener: Option<&'a str>,
     message_bytes_max: usize,
-) -> Arrival<'a> {
+) -> RawRecord<'a> {
     let raw = uncounted(raw.as_bytes());
     let mut framing = Anomalies::NONE;
     if raw.len() > message_bytes_max {
         framing.insert(Anomalies::OVERSIZE);
     }
-    Arrival {
+    RawRecord {
         bytes: &raw[..raw.len().min(message_bytes_max)],
         framing,
         listener,

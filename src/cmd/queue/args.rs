@@ -19,14 +19,14 @@ use inrush_pipeline::quarantine::QuarantineQuery;
 All but repair and `quarantine replay` and `drop` change nothing, and work beside a running process.")]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: QueueLocation,
     #[command(subcommand)]
     pub(crate) command: QueueCommand,
 }
 
 /// Where the queue is, and how to answer.
 #[derive(Args)]
-pub(crate) struct Where {
+pub(crate) struct QueueLocation {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
@@ -88,8 +88,8 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) events: EventArgs,
     /// How records are told apart
-    #[arg(long, value_name = "KIND", value_enum, default_value_t = Framing::Newline)]
-    pub(crate) framing: Framing,
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = ExportFraming::Newline)]
+    pub(crate) framing: ExportFraming,
     /// The file to write, which must not be there yet; without it stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -97,7 +97,7 @@ pub(crate) struct ExportArgs {
 
 /// How exported records are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Framing {
+pub(crate) enum ExportFraming {
     /// A line feed behind each; those within a record become spaces
     Newline,
     /// Their length and a space before each (RFC 6587): every byte is kept
@@ -125,18 +125,18 @@ pub(crate) struct QuarantineArgs {
 #[derive(Subcommand)]
 pub(crate) enum QuarantineCommand {
     /// Count them by destination and reason
-    Ls(Which),
+    Ls(RefusalSelection),
     /// Print them as JSON lines, each with the reason
-    Cat(Which),
+    Cat(RefusalSelection),
     /// Have the running process send them again, each to the destination that refused it
-    Replay(Change),
+    Replay(QuarantineChange),
     /// Delete them for good
-    Drop(Change),
+    Drop(QuarantineChange),
 }
 
 /// Which refused events.
 #[derive(Args)]
-pub(crate) struct Which {
+pub(crate) struct RefusalSelection {
     /// Refused by this destination
     #[arg(long, value_name = "NAME")]
     destination: Option<String>,
@@ -153,9 +153,9 @@ pub(crate) struct Which {
 
 /// Which refused events, and who is to be told.
 #[derive(Args)]
-pub(crate) struct Change {
+pub(crate) struct QuarantineChange {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: RefusalSelection,
     /// All of them
     #[arg(long, conflicts_with_all = ["destination", "reason", "id", "since"])]
     pub(crate) all: bool,
@@ -164,7 +164,7 @@ pub(crate) struct Change {
     pub(crate) admin: Option<SocketAddr>,
 }
 
-impl Which {
+impl RefusalSelection {
     pub(crate) fn query(&self, all: bool) -> QuarantineQuery {
         QuarantineQuery {
             destination: self.destination.clone(),

@@ -8,16 +8,16 @@ use std::process::ExitCode;
 use anyhow::Context;
 use inrush_codec::encode::JsonLines;
 use inrush_event::{Batch, Record};
-use inrush_queue::{EventQuery, Found};
+use inrush_queue::{EventQuery, QuerySummary};
 
-use super::args::{CatArgs, EventArgs, ExportArgs, Framing, Where};
+use super::args::{CatArgs, EventArgs, ExportArgs, ExportFraming, QueueLocation};
 
 /// Prints events.
-pub(super) fn cat(place: &Where, args: &CatArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn cat(place: &QueueLocation, args: &CatArgs) -> anyhow::Result<ExitCode> {
     let framing = if args.raw {
-        Framing::Newline
+        ExportFraming::Newline
     } else {
-        Framing::Json
+        ExportFraming::Json
     };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let found = show(place, &args.events, framing, &mut out)?;
@@ -26,7 +26,7 @@ pub(super) fn cat(place: &Where, args: &CatArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Copies events to a file.
-pub(super) fn export(place: &Where, args: &ExportArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn export(place: &QueueLocation, args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let Some(path) = &args.output else {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let found = show(place, &args.events, args.framing, &mut out)?;
@@ -52,11 +52,11 @@ pub(super) fn export(place: &Where, args: &ExportArgs) -> anyhow::Result<ExitCod
 }
 
 fn show(
-    place: &Where,
+    place: &QueueLocation,
     args: &EventArgs,
-    framing: Framing,
+    framing: ExportFraming,
     out: &mut impl Write,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<QuerySummary> {
     let queue = super::queue(&place.data_dir()?)?;
     let query = EventQuery {
         events: args.from..args.to.map_or(u64::MAX, |last| last.saturating_add(1)),
@@ -78,7 +78,7 @@ fn show(
 }
 
 fn encode(
-    framing: Framing,
+    framing: ExportFraming,
     encoder: &mut JsonLines,
     batch: &Batch,
     record: &Record,
@@ -86,12 +86,12 @@ fn encode(
 ) {
     let raw = batch.get(record.raw);
     match framing {
-        Framing::Json => encoder.encode(batch, record, out),
-        Framing::Octet => {
+        ExportFraming::Json => encoder.encode(batch, record, out),
+        ExportFraming::Octet => {
             out.extend_from_slice(format!("{} ", raw.len()).as_bytes());
             out.extend_from_slice(raw);
         }
-        Framing::Newline => {
+        ExportFraming::Newline => {
             out.extend(raw.iter().map(|byte| match byte {
                 b'\n' => b' ',
                 other => *other,
@@ -102,7 +102,7 @@ fn encode(
 }
 
 /// Says what could not be read.
-fn complain(found: &Found) -> ExitCode {
+fn complain(found: &QuerySummary) -> ExitCode {
     if found.bad.is_empty() {
         return ExitCode::SUCCESS;
     }

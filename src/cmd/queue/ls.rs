@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use inrush_queue::{Aside, CursorInfo, SegmentInfo};
+use inrush_queue::{CorruptFile, CursorInfo, SegmentInfo};
 use serde_json::json;
 
-use super::args::Where;
+use super::args::QueueLocation;
 
 /// Prints segments, cursors and files that were put aside.
-pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &QueueLocation) -> anyhow::Result<ExitCode> {
     let data_dir = place.data_dir()?;
     let queue = super::inspect(&data_dir, super::QUEUE)?;
     let (segments, cursors, strange) = match &queue {
@@ -82,7 +82,11 @@ fn write_cursors(cursors: &[CursorInfo], out: &mut impl Write) -> std::io::Resul
     Ok(())
 }
 
-fn write_aside(aside: &[Aside], strange: &[String], out: &mut impl Write) -> std::io::Result<()> {
+fn write_aside(
+    aside: &[CorruptFile],
+    strange: &[String],
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     if !strange.is_empty() {
         writeln!(out, "\nnot of this queue: {}", strange.join(", "))?;
     }

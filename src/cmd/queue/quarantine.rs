@@ -8,17 +8,17 @@ use std::process::ExitCode;
 use anyhow::bail;
 use inrush_codec::encode::JsonLines;
 use inrush_event::limits;
-use inrush_pipeline::Owner;
+use inrush_pipeline::DataDirLock;
 use inrush_pipeline::quarantine::{FOLDER, QuarantineQuery, drop_entries, push_entry};
-use inrush_queue::{Entries, Filter, QuarantineLog};
+use inrush_queue::{QuarantineFilter, QuarantineLog, QuarantineReader};
 use serde_json::{Value, json};
 
-use super::args::{Change, QuarantineCommand, Where, Which};
+use super::args::{QuarantineChange, QuarantineCommand, QueueLocation, RefusalSelection};
 use super::client;
-use crate::cmd::Usage;
+use crate::cmd::UsageError;
 
 /// Runs a subcommand.
-pub(super) fn run(place: &Where, command: &QuarantineCommand) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &QueueLocation, command: &QuarantineCommand) -> anyhow::Result<ExitCode> {
     match command {
         QuarantineCommand::Ls(which) => ls(place, which),
         QuarantineCommand::Cat(which) => cat(place, which),
@@ -27,18 +27,18 @@ pub(super) fn run(place: &Where, command: &QuarantineCommand) -> anyhow::Result<
     }
 }
 
-fn filter(query: &QuarantineQuery) -> anyhow::Result<Filter> {
-    Ok(query.filter().map_err(Usage)?)
+fn filter(query: &QuarantineQuery) -> anyhow::Result<QuarantineFilter> {
+    Ok(query.filter().map_err(UsageError)?)
 }
 
 /// The entries in the files; `None` if nothing was ever refused.
-fn entries(data_dir: &Path, filter: &Filter) -> anyhow::Result<Option<Entries>> {
+fn entries(data_dir: &Path, filter: &QuarantineFilter) -> anyhow::Result<Option<QuarantineReader>> {
     let log = super::inspect(data_dir, FOLDER)?;
     Ok(log.map(|log| log.entries(filter)))
 }
 
-fn complain(entries: Option<&Entries>) -> ExitCode {
-    let bad = entries.map_or(&[][..], Entries::bad);
+fn complain(entries: Option<&QuarantineReader>) -> ExitCode {
+    let bad = entries.map_or(&[][..], QuarantineReader::bad);
     if bad.is_empty() {
         return ExitCode::SUCCESS;
     }
@@ -47,12 +47,12 @@ fn complain(entries: Option<&Entries>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn ls(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
+fn ls(place: &QueueLocation, which: &RefusalSelection) -> anyhow::Result<ExitCode> {
     let mut entries = entries(&place.data_dir()?, &filter(&which.query(false))?)?;
-    let mut groups: BTreeMap<(String, String, u32), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String, u32), RefusalGroup> = BTreeMap::new();
     for entry in entries.iter_mut().flatten() {
         let key = (entry.destination, entry.note.reason, entry.note.code);
-        let group = groups.entry(key).or_insert_with(|| Group {
+        let group = groups.entry(key).or_insert_with(|| RefusalGroup {
             events: 0,
             first: entry.number,
             last: entry.number,
@@ -95,7 +95,7 @@ fn ls(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
 }
 
 /// Entries that have destination, reason and code in common.
-struct Group {
+struct RefusalGroup {
     events: u64,
     first: u64,
     last: u64,
@@ -116,7 +116,7 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
-fn cat(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
+fn cat(place: &QueueLocation, which: &RefusalSelection) -> anyhow::Result<ExitCode> {
     let mut entries = entries(&place.data_dir()?, &filter(&which.query(false))?)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     let (mut encoder, mut line) = (JsonLines::new(), Vec::new());
@@ -131,11 +131,11 @@ fn cat(place: &Where, which: &Which) -> anyhow::Result<ExitCode> {
 }
 
 /// Query of a change, checked to name events, so that nobody changes all by oversight.
-fn chosen(change: &Change) -> anyhow::Result<QuarantineQuery> {
+fn chosen(change: &QuarantineChange) -> anyhow::Result<QuarantineQuery> {
     let query = change.which.query(change.all);
     if !query.is_chosen() {
         let text = "which events? --destination, --reason, --id or --since, or --all";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     filter(&query)?;
     Ok(query)
@@ -143,8 +143,8 @@ fn chosen(change: &Change) -> anyhow::Result<QuarantineQuery> {
 
 /// Asks the running process: where the command line or the configuration says.
 fn ask(
-    place: &Where,
-    change: &Change,
+    place: &QueueLocation,
+    change: &QuarantineChange,
     path: &str,
     query: &QuarantineQuery,
 ) -> anyhow::Result<Value> {
@@ -156,7 +156,7 @@ fn ask(
     client::post(config.admin.listen.0, token.as_deref(), path, query)
 }
 
-fn replay(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
+fn replay(place: &QueueLocation, change: &QuarantineChange) -> anyhow::Result<ExitCode> {
     let query = chosen(change)?;
     let report = ask(place, change, "replay", &query)?;
     let mut out = std::io::stdout().lock();
@@ -187,10 +187,10 @@ fn replay(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn drop_chosen(place: &Where, change: &Change) -> anyhow::Result<ExitCode> {
+fn drop_chosen(place: &QueueLocation, change: &QuarantineChange) -> anyhow::Result<ExitCode> {
     let query = chosen(change)?;
     let data_dir = place.data_dir()?;
-    let dropped = match Owner::take(&data_dir) {
+    let dropped = match DataDirLock::take(&data_dir) {
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
             let answer = ask(place, change, "drop", &query)?;
             answer["dropped"].as_u64().unwrap_or_default()

@@ -4,18 +4,18 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use inrush_pipeline::Owner;
+use inrush_pipeline::DataDirLock;
 use serde_json::json;
 
-use super::args::{RepairArgs, Where};
+use super::args::{QueueLocation, RepairArgs};
 
 /// Mends queue and quarantine, and says what was done.
-pub(super) fn run(place: &Where, args: &RepairArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &QueueLocation, args: &RepairArgs) -> anyhow::Result<ExitCode> {
     let data_dir = place.data_dir()?;
     if !data_dir.is_dir() {
         bail!("there is no folder {}", data_dir.display());
     }
-    let _owner = Owner::take(&data_dir)
+    let _owner = DataDirLock::take(&data_dir)
         .with_context(|| format!("cannot repair {} now: stop it first", data_dir.display()))?;
     let mut out = std::io::stdout().lock();
     let mut actions = 0_u64;

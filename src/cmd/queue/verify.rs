@@ -4,19 +4,19 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use inrush_queue::{SegmentReport, Verified};
+use inrush_queue::{SegmentReport, VerifiedLog};
 use serde_json::json;
 
-use super::args::Where;
+use super::args::QueueLocation;
 use super::ls::megabytes;
 
 /// Time between two updates of the progress on the terminal.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
 /// Reads the queue; exit code 1 if anything in it is damaged.
-pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &QueueLocation) -> anyhow::Result<ExitCode> {
     let queue = super::queue(&place.data_dir()?)?;
-    let mut progress = Progress::new(queue.bytes());
+    let mut progress = VerifyProgress::new(queue.bytes());
     let verified = queue.verify(|bytes| progress.at(bytes))?;
     progress.done();
     let mut out = std::io::stdout().lock();
@@ -41,11 +41,11 @@ pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn sum(verified: &Verified, of: fn(&SegmentReport) -> u64) -> u64 {
+fn sum(verified: &VerifiedLog, of: fn(&SegmentReport) -> u64) -> u64 {
     verified.segments.iter().map(of).sum()
 }
 
-fn write(verified: &Verified, out: &mut impl Write) -> std::io::Result<()> {
+fn write(verified: &VerifiedLog, out: &mut impl Write) -> std::io::Result<()> {
     for segment in &verified.segments {
         for bad in &segment.bad {
             let bytes = bad.end - bad.start;
@@ -109,13 +109,13 @@ fn write(verified: &Verified, out: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// A line on the terminal that says how far it is.
-struct Progress {
+struct VerifyProgress {
     total: u64,
     shown: bool,
     told: Instant,
 }
 
-impl Progress {
+impl VerifyProgress {
     fn new(total: u64) -> Self {
         Self {
             total,

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 
 use base64::Engine;
 use inrush_event::{Timestamp, limits};
-use inrush_pipeline::replay::{Names, Stored, framing, protocol};
+use inrush_inspect::replay::{EventMetadata, StoredRecord, framing, protocol};
 use serde_json::Value;
 
 /// A record, or what is wrong with a line.
-pub(super) type Line<'a> = Result<Stored<'a>, String>;
+pub(super) type RecordLine<'a> = Result<StoredRecord<'a>, String>;
 
 /// Bytes of a line at most: 16 for each byte of the longest message, as `\u0000` in `raw` and again
 /// in `message`, with the other fields beside them.
@@ -20,7 +20,7 @@ const LINE_BYTES_MAX: u64 = limits::MESSAGE_BYTES_MAX as u64 * 16 + 64 * 1024;
 /// Reads lines to the end of the input, or until `take` has enough.
 pub(super) fn each(
     mut input: impl BufRead,
-    take: &mut dyn FnMut(Line<'_>) -> anyhow::Result<ControlFlow<()>>,
+    take: &mut dyn FnMut(RecordLine<'_>) -> anyhow::Result<ControlFlow<()>>,
 ) -> anyhow::Result<()> {
     let mut text = Vec::new();
     for number in 1.. {
@@ -63,7 +63,7 @@ pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
 fn one(
     line: &Value,
     number: u64,
-    take: &mut dyn FnMut(Line<'_>) -> anyhow::Result<ControlFlow<()>>,
+    take: &mut dyn FnMut(RecordLine<'_>) -> anyhow::Result<ControlFlow<()>>,
 ) -> anyhow::Result<ControlFlow<()>> {
     // Of an entry of quarantine.
     let event = if line["event"].is_object() {
@@ -94,7 +94,7 @@ fn one(
     let client = client.or(event["fields"]["tls_client"].as_str());
     // What searches print has no `format`, and they know of no class.
     let searched = event["format"].is_null();
-    take(Ok(Stored {
+    take(Ok(StoredRecord {
         raw,
         framing: framing(&anomalies.join(",")),
         source: event["source"].as_str().unwrap_or_default(),
@@ -105,7 +105,7 @@ fn one(
         client: client.map(Into::into),
         local_port: None,
         received,
-        was: Names {
+        was: EventMetadata {
             time: time(event, "time").unwrap_or(received),
             host: text("host"),
             index: text("index"),

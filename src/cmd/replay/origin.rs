@@ -5,22 +5,23 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
+use inrush_config::Config;
 use inrush_event::Timestamp;
-use inrush_pipeline::Owner;
-use inrush_pipeline::config::Config;
+use inrush_inspect::replay::{EventMetadata, StoredRecord, framing, framing_of, protocol};
+use inrush_pipeline::DataDirLock;
 use inrush_pipeline::quarantine::FOLDER;
-use inrush_pipeline::replay::{Names, Stored, framing, framing_of, protocol};
-use inrush_queue::{Entry, Filter, Inspector};
-use inrush_search::{Engine, Options, Row, Scanned};
+use inrush_queue::{Inspector, QuarantineEntry, QuarantineFilter};
+use inrush_search::{Engine, ScanOutput, SearchOptions, StoredEvent};
 use inrush_sink::SinkConfig;
 use inrush_store::Store;
 
 use super::lines;
-use super::range::Range;
-use crate::cmd::Usage;
+use super::range::ReplayRange;
+use crate::cmd::UsageError;
 
 /// Takes a record; says whether there is any use in more.
-pub(super) type Take<'a> = dyn FnMut(Stored<'_>) -> anyhow::Result<ControlFlow<()>> + 'a;
+pub(super) type RecordVisitor<'a> =
+    dyn FnMut(StoredRecord<'_>) -> anyhow::Result<ControlFlow<()>> + 'a;
 
 /// Descriptions of what was to be read and could not.
 pub(super) type Missing = Vec<String>;
@@ -30,13 +31,13 @@ const MISSING_MAX: usize = 20;
 
 /// Origin of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Origin<'a> {
+pub(super) enum ReplayOrigin<'a> {
     Store,
     Quarantine,
     File(&'a str),
 }
 
-impl<'a> Origin<'a> {
+impl<'a> ReplayOrigin<'a> {
     pub(super) fn of(text: &'a str) -> Self {
         match text {
             "store" => Self::Store,
@@ -58,15 +59,15 @@ pub(super) fn store(config: &Config) -> Option<&str> {
 pub(super) fn from_store(
     config: &Config,
     query: &str,
-    range: &Range,
+    range: &ReplayRange,
     progress: &dyn Fn(u64, u64),
-    take: &mut Take<'_>,
+    take: &mut RecordVisitor<'_>,
 ) -> anyhow::Result<Missing> {
     let named = store(config).and_then(|name| config.destinations.get(name));
     let Some(SinkConfig::Store(options)) = named else {
         let none =
             "the configuration has no destination of `type: store`; --from says what to read";
-        return Err(Usage(none.to_owned()).into());
+        return Err(UsageError(none.to_owned()).into());
     };
     let shown = options.shown(&config.data_dir);
     if !options.is_remote() && !Path::new(&shown).is_dir() {
@@ -75,16 +76,16 @@ pub(super) fn from_store(
     let home = options.home(&config.data_dir);
     let home = home.with_context(|| format!("cannot open {shown}"))?;
     let store = Store::open_read_only(home).with_context(|| format!("cannot read {shown}"))?;
-    let engine = Engine::start(&Options::default()).context("cannot start threads")?;
+    let engine = Engine::start(&SearchOptions::default()).context("cannot start threads")?;
     let scan = engine.scan(store.snapshot(), query, range.from_ns, range.to_ns);
     let scan = scan.map_err(|failure| match failure.column {
         Some(_) => crate::cmd::search::wrong(&failure, query),
-        None => Usage(failure.message).into(),
+        None => UsageError(failure.message).into(),
     })?;
     let mut missing = Gathered::default();
     for scanned in scan {
         match scanned {
-            Scanned::Rows(rows) => {
+            ScanOutput::Rows(rows) => {
                 for row in &rows {
                     let bytes = match row.raw_base64.as_str() {
                         "" => None,
@@ -95,23 +96,23 @@ pub(super) fn from_store(
                     }
                 }
             }
-            Scanned::File(done, total) => progress(done, total),
-            Scanned::Missing(aside) => {
+            ScanOutput::File(done, total) => progress(done, total),
+            ScanOutput::Missing(aside) => {
                 let (path, reason) = (aside.path, aside.reason);
                 missing.add(format!(
                     "{path}: {reason}; a running process may have merged or expired it: run \
                      this again for its time"
                 ));
             }
-            Scanned::Failed(why) => bail!("{why}"),
+            ScanOutput::Failed(why) => bail!("{why}"),
         }
     }
     Ok(missing.named())
 }
 
 /// `bytes`: the record as it was received, where its text is not that.
-fn of_row<'a>(row: &'a Row, bytes: Option<&'a [u8]>) -> Stored<'a> {
-    Stored {
+fn of_row<'a>(row: &'a StoredEvent, bytes: Option<&'a [u8]>) -> StoredRecord<'a> {
+    StoredRecord {
         raw: bytes.unwrap_or(row.raw.as_bytes()),
         framing: framing(&row.anomalies),
         source: &row.source,
@@ -120,7 +121,7 @@ fn of_row<'a>(row: &'a Row, bytes: Option<&'a [u8]>) -> Stored<'a> {
         client: (!row.tls_client.is_empty()).then(|| row.tls_client.as_str().into()),
         local_port: None,
         received: Timestamp(row.received_ns),
-        was: Names {
+        was: EventMetadata {
             time: Timestamp(row.time_ns),
             host: row.host.clone(),
             index: row.index.clone(),
@@ -162,7 +163,7 @@ impl Gathered {
 pub(super) fn refused_by(
     config: &Config,
     destination: Option<&str>,
-    range: &Range,
+    range: &ReplayRange,
 ) -> anyhow::Result<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
     each_entry(config, destination, range, &mut |entry| {
@@ -176,13 +177,13 @@ pub(super) fn refused_by(
 pub(super) fn from_quarantine(
     config: &Config,
     destination: Option<&str>,
-    range: &Range,
-    take: &mut Take<'_>,
+    range: &ReplayRange,
+    take: &mut RecordVisitor<'_>,
 ) -> anyhow::Result<Missing> {
     each_entry(config, destination, range, &mut |entry| {
         for record in entry.batch.records() {
             let peer = entry.batch.peer(record);
-            let taken = take(Stored {
+            let taken = take(StoredRecord {
                 raw: entry.batch.get(record.raw),
                 framing: framing_of(record.anomalies),
                 source: &entry.batch.source().name,
@@ -191,7 +192,7 @@ pub(super) fn from_quarantine(
                 client: peer.and_then(|peer| peer.client.clone()),
                 local_port: peer.map(|peer| peer.local_port),
                 received: record.received,
-                was: Names::of(&entry.batch, record),
+                was: EventMetadata::of(&entry.batch, record),
                 number: entry.number,
             })?;
             if taken.is_break() {
@@ -205,11 +206,11 @@ pub(super) fn from_quarantine(
 fn each_entry(
     config: &Config,
     destination: Option<&str>,
-    range: &Range,
-    take: &mut dyn FnMut(&Entry) -> anyhow::Result<ControlFlow<()>>,
+    range: &ReplayRange,
+    take: &mut dyn FnMut(&QuarantineEntry) -> anyhow::Result<ControlFlow<()>>,
 ) -> anyhow::Result<Missing> {
     let folder = config.data_dir.join(FOLDER);
-    let opened = Inspector::open(&folder, Owner::is_taken(&config.data_dir));
+    let opened = Inspector::open(&folder, DataDirLock::is_taken(&config.data_dir));
     let log = match opened {
         // Nothing was ever refused; but a wrong data directory must not look like that.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && config.data_dir.is_dir() => {
@@ -220,9 +221,9 @@ fn each_entry(
     let Some(log) = log else {
         return Ok(Vec::new());
     };
-    let filter = Filter {
+    let filter = QuarantineFilter {
         destination: destination.map(str::to_owned),
-        ..Filter::default()
+        ..QuarantineFilter::default()
     };
     let mut entries = log.entries(&filter);
     for entry in &mut entries {
@@ -239,9 +240,13 @@ fn each_entry(
 }
 
 /// Lines of JSON.
-pub(super) fn from_file(path: &str, range: &Range, take: &mut Take<'_>) -> anyhow::Result<Missing> {
+pub(super) fn from_file(
+    path: &str,
+    range: &ReplayRange,
+    take: &mut RecordVisitor<'_>,
+) -> anyhow::Result<Missing> {
     let mut missing = Gathered::default();
-    let mut each = |line: lines::Line<'_>| match line {
+    let mut each = |line: lines::RecordLine<'_>| match line {
         Ok(stored) if !range.has(stored.was.time.0) => Ok(ControlFlow::Continue(())),
         Ok(stored) => take(stored),
         Err(what) => {
@@ -253,7 +258,7 @@ pub(super) fn from_file(path: &str, range: &Range, take: &mut Take<'_>) -> anyho
         lines::each(std::io::stdin().lock(), &mut each)?;
     } else {
         let file = inrush_files::open_given(path.as_ref())
-            .map_err(|error| Usage(format!("--from {path}: {error}")));
+            .map_err(|error| UsageError(format!("--from {path}: {error}")));
         let file = std::io::BufReader::new(file.map_err(|usage| anyhow!(usage))?);
         lines::each(file, &mut each)?;
     }

@@ -1,28 +1,28 @@
 //! `--since` and `--until`.
 
 use inrush_event::Timestamp;
-use inrush_store::query::when;
+use inrush_query::when;
 
-use crate::cmd::Usage;
+use crate::cmd::UsageError;
 
 /// Times in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
+pub(super) struct ReplayRange {
     /// The earliest.
     pub(super) from_ns: i64,
     /// The time before which all lie; [`i64::MAX`] for no bound.
     pub(super) to_ns: i64,
 }
 
-impl Range {
+impl ReplayRange {
     /// From what was typed.
     ///
     /// # Errors
     /// It is no time.
-    pub(super) fn new(since: &str, until: Option<&str>) -> Result<Self, Usage> {
+    pub(super) fn new(since: &str, until: Option<&str>) -> Result<Self, UsageError> {
         let now = Timestamp::now().0;
         let time = |text: &str| {
-            let message = || Usage(format!("{text:?} is no time: {}", when::TIMES));
+            let message = || UsageError(format!("{text:?} is no time: {}", when::TIMES));
             when::time(text, now).ok_or_else(message)
         };
         Ok(Self {

@@ -5,8 +5,8 @@ use std::io::{BufWriter, Write};
 
 use serde_json::{Value, json};
 
-use super::tally::{Change, Changed};
-use super::{Done, Job};
+use super::tally::{ChangeKey, Changed};
+use super::{ReplayJob, ReplayResult};
 
 /// Changes and rules that people are shown; `--json` has them all.
 const SHOWN_MAX: usize = 20;
@@ -18,7 +18,7 @@ const CELL_CHARS: usize = 44;
 const RAW_CHARS: usize = 110;
 
 /// Prints what was done.
-pub(super) fn print(job: &Job<'_>, done: &Done) -> anyhow::Result<()> {
+pub(super) fn print(job: &ReplayJob<'_>, done: &ReplayResult) -> anyhow::Result<()> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     if job.args.json {
         serde_json::to_writer(&mut out, &document(job, done))?;
@@ -80,7 +80,7 @@ const HEADINGS: [&str; 7] = [
     "BY",
 ];
 
-fn cells(change: &Change, changed: &Changed) -> [String; 7] {
+fn cells(change: &ChangeKey, changed: &Changed) -> [String; 7] {
     let also = match (change.host, change.time) {
         (true, true) => "host, time",
         (true, false) => "host",
@@ -99,7 +99,7 @@ fn cells(change: &Change, changed: &Changed) -> [String; 7] {
     .map(|cell| cut(&cell, CELL_CHARS))
 }
 
-fn changes(done: &Done, out: &mut impl Write) -> std::io::Result<()> {
+fn changes(done: &ReplayResult, out: &mut impl Write) -> std::io::Result<()> {
     let changes = done.tally.changes();
     let shown: Vec<_> = changes.iter().take(SHOWN_MAX).collect();
     if shown.is_empty() {
@@ -161,7 +161,7 @@ fn changes(done: &Done, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out)
 }
 
-fn totals(done: &Done, out: &mut impl Write) -> std::io::Result<()> {
+fn totals(done: &ReplayResult, out: &mut impl Write) -> std::io::Result<()> {
     let tally = &done.tally;
     writeln!(out, "{:<12}{:>12}", "read", tally.read)?;
     writeln!(out, "{:<12}{:>12}", "the same", tally.same)?;
@@ -202,7 +202,7 @@ fn counted(counts: &BTreeMap<String, u64>) -> String {
     }
 }
 
-fn sent(done: &Done, out: &mut impl Write) -> std::io::Result<()> {
+fn sent(done: &ReplayResult, out: &mut impl Write) -> std::io::Result<()> {
     if done.left_out > 0 {
         let n = done.left_out;
         writeln!(
@@ -256,10 +256,10 @@ fn sent(done: &Done, out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
-fn document(job: &Job<'_>, done: &Done) -> Value {
+fn document(job: &ReplayJob<'_>, done: &ReplayResult) -> Value {
     let tally = &done.tally;
     let pair = |(was, now): &(Option<String>, String)| json!([was, now]);
-    let change = |(change, changed): &(&Change, &Changed)| {
+    let change = |(change, changed): &(&ChangeKey, &Changed)| {
         json!({
             "events": changed.events, "index": pair(&change.index),
             "sourcetype": pair(&change.sourcetype), "source": pair(&change.source),

@@ -5,33 +5,33 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use inrush_pipeline::Owner;
-use inrush_pipeline::replay::{Delivery, Page};
+use inrush_inspect::replay::{ReplayDelivery, ReplayPage};
+use inrush_pipeline::DataDirLock;
 use inrush_sink::SinkConfig;
 
-use super::origin::{self, Origin};
+use super::origin::{self, ReplayOrigin};
 use super::settle::Settler;
 use super::tally::is_same;
-use super::watch::Watch;
-use super::{Done, Job, read};
-use crate::cmd::Usage;
+use super::watch::WatchThread;
+use super::{ReplayJob, ReplayResult, read};
+use crate::cmd::UsageError;
 
 /// Time of one wait for destinations, before it is looked whether there is any use in more.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// Gives pages to destinations.
-pub(crate) struct Sender<'a> {
-    delivery: Delivery,
-    watch: &'a Watch,
+pub(crate) struct ReplaySender<'a> {
+    delivery: ReplayDelivery,
+    watch: &'a WatchThread,
     only_changed: bool,
     /// Takes events that were refused before out of quarantine, once they are delivered.
     settler: Option<Settler<'a>>,
 }
 
 /// Sends everything, and waits until it is delivered.
-pub(super) fn run(job: &Job<'_>, done: &mut Done) -> anyhow::Result<()> {
+pub(super) fn run(job: &ReplayJob<'_>, done: &mut ReplayResult) -> anyhow::Result<()> {
     check(job)?;
-    if job.origin != Origin::Quarantine {
+    if job.origin != ReplayOrigin::Quarantine {
         let names = destinations(job)?;
         let _owner = own(job, &names)?;
         return send(job, &names, None, done);
@@ -56,11 +56,11 @@ pub(super) fn run(job: &Job<'_>, done: &mut Done) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// A wrong use.
-pub(super) fn check(job: &Job<'_>) -> anyhow::Result<()> {
-    let quarantine = job.origin == Origin::Quarantine;
+pub(super) fn check(job: &ReplayJob<'_>) -> anyhow::Result<()> {
+    let quarantine = job.origin == ReplayOrigin::Quarantine;
     if quarantine && job.args.destination.len() > 1 {
         let text = "refused events go to the destination that refused them: name one at most";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     let known = &job.config.destinations;
     // Refused events of a destination that is gone can be looked at.
@@ -70,7 +70,7 @@ pub(super) fn check(job: &Job<'_>) -> anyhow::Result<()> {
             let names: Vec<&str> = known.keys().map(String::as_str).collect();
             let names = names.join(", ");
             let text = format!("there is no destination `{name}`; there are: {names}");
-            Err(Usage(text).into())
+            Err(UsageError(text).into())
         }
         _ => Ok(()),
     }
@@ -78,13 +78,13 @@ pub(super) fn check(job: &Job<'_>) -> anyhow::Result<()> {
 
 /// Destinations of records of the store or of a file: as the command line says, or the one
 /// destination that there is beside stores.
-fn destinations(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
+fn destinations(job: &ReplayJob<'_>) -> anyhow::Result<Vec<String>> {
     let named = &job.args.destination;
-    if job.origin == Origin::Store {
+    if job.origin == ReplayOrigin::Store {
         let read = origin::store(job.config);
         if named.iter().any(|name| Some(name.as_str()) == read) {
             let text = "the store that is read cannot take what is read from it";
-            return Err(Usage(text.to_owned()).into());
+            return Err(UsageError(text.to_owned()).into());
         }
     }
     if !named.is_empty() {
@@ -96,19 +96,21 @@ fn destinations(job: &Job<'_>) -> anyhow::Result<Vec<String>> {
     let others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
     match others.len() {
         1 => Ok(others),
-        0 => Err(Usage("there is no destination beside the store to send to".to_owned()).into()),
+        0 => {
+            Err(UsageError("there is no destination beside the store to send to".to_owned()).into())
+        }
         _ => {
             let text = format!(
                 "which destination? --destination with: {}",
                 others.join(", ")
             );
-            Err(Usage(text).into())
+            Err(UsageError(text).into())
         }
     }
 }
 
 /// Takes the data directory, where a destination writes files that the running process writes too.
-fn own(job: &Job<'_>, names: &[String]) -> anyhow::Result<Option<Owner>> {
+fn own(job: &ReplayJob<'_>, names: &[String]) -> anyhow::Result<Option<DataDirLock>> {
     let writes = |name: &&String| {
         let sink = job.config.destinations.get(*name);
         matches!(sink, Some(SinkConfig::File(_) | SinkConfig::Store(_)))
@@ -119,12 +121,12 @@ fn own(job: &Job<'_>, names: &[String]) -> anyhow::Result<Option<Owner>> {
     };
     if let Some(name) = names.iter().find(|name| stdout(name)) {
         let text = format!("`{name}` writes to stdout, where the report goes: name another");
-        return Err(Usage(text).into());
+        return Err(UsageError(text).into());
     }
     let Some(name) = names.iter().find(writes) else {
         return Ok(None);
     };
-    match Owner::take(&job.config.data_dir) {
+    match DataDirLock::take(&job.config.data_dir) {
         Ok(owner) => Ok(Some(owner)),
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
             bail!("`{name}` writes files, which {error} writes too: stop it first")
@@ -136,15 +138,15 @@ fn own(job: &Job<'_>, names: &[String]) -> anyhow::Result<Option<Owner>> {
 /// `settle`: refused events leave quarantine once they are delivered; says whether the data
 /// directory is ours.
 fn send(
-    job: &Job<'_>,
+    job: &ReplayJob<'_>,
     names: &[String],
     settle: Option<bool>,
-    done: &mut Done,
+    done: &mut ReplayResult,
 ) -> anyhow::Result<()> {
-    let delivery = Delivery::start(job.config, names, settle.is_some());
+    let delivery = ReplayDelivery::start(job.config, names, settle.is_some());
     let delivery = delivery.map_err(|words| anyhow!(words))?;
-    let watch = Watch::start(Some(delivery.view()))?;
-    let mut sender = Sender {
+    let watch = WatchThread::start(Some(delivery.view()))?;
+    let mut sender = ReplaySender {
         delivery,
         watch: &watch,
         only_changed: job.args.changed,
@@ -159,12 +161,12 @@ fn send(
     result
 }
 
-impl Sender<'_> {
+impl ReplaySender<'_> {
     /// Sends a page. With a settler it is waited until the page is delivered.
     pub(super) fn take(
         &mut self,
-        mut page: Page,
-        done: &mut Done,
+        mut page: ReplayPage,
+        done: &mut ReplayResult,
     ) -> anyhow::Result<ControlFlow<()>> {
         if self.only_changed {
             let before = page.was.len();
@@ -211,7 +213,7 @@ impl Sender<'_> {
     }
 }
 
-fn wait(delivery: &Delivery, watch: &Watch) -> bool {
+fn wait(delivery: &ReplayDelivery, watch: &WatchThread) -> bool {
     loop {
         if delivery.wait(WAIT) {
             return true;

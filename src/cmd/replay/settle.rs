@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use anyhow::bail;
+use inrush_config::Config;
 use inrush_event::limits;
-use inrush_pipeline::Owner;
-use inrush_pipeline::config::Config;
+use inrush_pipeline::DataDirLock;
 use inrush_pipeline::quarantine::{FOLDER, QuarantineQuery};
 use inrush_queue::QuarantineLog;
 
-use super::{Done, Job};
+use super::{ReplayJob, ReplayResult};
 use crate::cmd::queue::client;
 
 /// Bytes of the list of numbers that a request carries.
@@ -28,7 +28,7 @@ pub(super) struct Settler<'a> {
 }
 
 impl<'a> Settler<'a> {
-    pub(super) fn new(job: &Job<'a>, owned: bool) -> Self {
+    pub(super) fn new(job: &ReplayJob<'a>, owned: bool) -> Self {
         let config = job.config;
         Self {
             config,
@@ -38,7 +38,7 @@ impl<'a> Settler<'a> {
     }
 
     /// Takes these entries out. What cannot be taken out is counted as left behind.
-    pub(super) fn settle(&self, numbers: BTreeSet<u64>, done: &mut Done) {
+    pub(super) fn settle(&self, numbers: BTreeSet<u64>, done: &mut ReplayResult) {
         let events = numbers.len() as u64;
         if events == 0 {
             return;
@@ -56,7 +56,7 @@ impl<'a> Settler<'a> {
         let data_dir = &self.config.data_dir;
         let owner = match self.owned {
             true => None,
-            false => Some(Owner::take(data_dir)),
+            false => Some(DataDirLock::take(data_dir)),
         };
         match owner {
             Some(Err(error)) if error.kind() == std::io::ErrorKind::ResourceBusy => {
@@ -122,7 +122,7 @@ mod tests {
         assert!(made.iter().all(|list| list.len() < NUMBERS_BYTES_MAX + 50));
         let read = made
             .iter()
-            .flat_map(|list| inrush_queue::Filter::parse_numbers(list));
+            .flat_map(|list| inrush_queue::QuarantineFilter::parse_numbers(list));
         let read: BTreeSet<u64> = read.flatten().flatten().collect();
         assert_eq!(read, odd);
     }

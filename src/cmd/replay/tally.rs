@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use inrush_pipeline::replay::{Names, Page};
+use inrush_inspect::replay::{EventMetadata, ReplayPage};
 use serde::Serialize;
 
 /// Different changes that are told apart at most; further ones are counted together.
@@ -19,7 +19,7 @@ const SAMPLE_CHARS: usize = 400;
 
 /// Counts of what was read, and of what would come of it.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ReplayTally {
     /// Records that were read again.
     pub(super) read: u64,
     /// Events that come out as they were.
@@ -30,7 +30,7 @@ pub(super) struct Tally {
     pub(super) filtered: BTreeMap<String, u64>,
     /// By what rules events are recognised now.
     pub(super) rules: BTreeMap<String, u64>,
-    changes: BTreeMap<Change, Changed>,
+    changes: BTreeMap<ChangeKey, Changed>,
     /// Changed events that no longer fit into the above.
     pub(super) others: u64,
 }
@@ -40,7 +40,7 @@ type Pair = (Option<String>, String);
 
 /// Properties that events of one change have in common.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Change {
+pub(super) struct ChangeKey {
     pub(super) index: Pair,
     pub(super) sourcetype: Pair,
     pub(super) source: Pair,
@@ -58,12 +58,12 @@ pub(super) struct Change {
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     pub(super) events: u64,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<ChangeSample>,
 }
 
 /// One event.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Sample {
+pub(super) struct ChangeSample {
     pub(super) raw: String,
     pub(super) host_was: String,
     pub(super) host: String,
@@ -71,9 +71,9 @@ pub(super) struct Sample {
     pub(super) time: Option<String>,
 }
 
-impl Tally {
+impl ReplayTally {
     /// Counts a page.
-    pub(super) fn count(&mut self, page: &Page) {
+    pub(super) fn count(&mut self, page: &ReplayPage) {
         self.read += (page.was.len() + page.filtered.len()) as u64;
         for (_, _, rule) in &page.filtered {
             add(&mut self.filtered, rule);
@@ -84,7 +84,7 @@ impl Tally {
             if !rules.is_empty() {
                 add(&mut self.rules, rules);
             }
-            let now = Names::of(&page.batch, record);
+            let now = EventMetadata::of(&page.batch, record);
             if is_same(&now, was) {
                 self.same += 1;
                 continue;
@@ -97,8 +97,14 @@ impl Tally {
         }
     }
 
-    fn note(&mut self, now: &Names, was: &Names, rules: &str, raw: impl Fn() -> String) {
-        let change = Change {
+    fn note(
+        &mut self,
+        now: &EventMetadata,
+        was: &EventMetadata,
+        rules: &str,
+        raw: impl Fn() -> String,
+    ) {
+        let change = ChangeKey {
             index: (Some(was.index.clone()), now.index.clone()),
             sourcetype: (Some(was.sourcetype.clone()), now.sourcetype.clone()),
             source: (was.source.clone(), now.source.clone().unwrap_or_default()),
@@ -114,8 +120,8 @@ impl Tally {
         let changed = self.changes.entry(change).or_default();
         changed.events += 1;
         if changed.samples.len() < SAMPLES_MAX {
-            let time = |names: &Names| inrush_pipeline::explain::rfc3339(names.time);
-            changed.samples.push(Sample {
+            let time = |names: &EventMetadata| inrush_inspect::explain::rfc3339(names.time);
+            changed.samples.push(ChangeSample {
                 raw: raw(),
                 host_was: was.host.clone(),
                 host: now.host.clone(),
@@ -126,7 +132,7 @@ impl Tally {
     }
 
     /// The changes, those of most events first.
-    pub(super) fn changes(&self) -> Vec<(&Change, &Changed)> {
+    pub(super) fn changes(&self) -> Vec<(&ChangeKey, &Changed)> {
         let mut changes: Vec<_> = self.changes.iter().collect();
         changes.sort_by_key(|(_, changed)| std::cmp::Reverse(changed.events));
         changes
@@ -145,7 +151,7 @@ fn add(counts: &mut BTreeMap<String, u64>, name: &str) {
 }
 
 /// Vendor, product and class as far as they are known, joined by `/`.
-fn class(names: &Names) -> String {
+fn class(names: &EventMetadata) -> String {
     let class = names.class.as_deref().unwrap_or_default();
     let parts = [&names.vendor[..], &names.product, class];
     let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -153,12 +159,12 @@ fn class(names: &Names) -> String {
 }
 
 /// The least that every place of records keeps of a time.
-fn milliseconds(names: &Names) -> i64 {
+fn milliseconds(names: &EventMetadata) -> i64 {
     names.time.0.div_euclid(1_000_000)
 }
 
 /// True if an event comes out as it was, as far as that is known.
-pub(super) fn is_same(now: &Names, was: &Names) -> bool {
+pub(super) fn is_same(now: &EventMetadata, was: &EventMetadata) -> bool {
     let kept = |was: &Option<String>, now: &Option<String>| was.is_none() || was == now;
     now.index == was.index
         && now.sourcetype == was.sourcetype
@@ -175,14 +181,14 @@ mod tests {
     use super::*;
     use inrush_event::Timestamp;
 
-    fn names(index: &str) -> Names {
-        Names {
+    fn names(index: &str) -> EventMetadata {
+        EventMetadata {
             time: Timestamp(1_000_000_000),
             host: "h".into(),
             index: index.into(),
             source: Some("s".into()),
             class: Some("c".into()),
-            ..Names::default()
+            ..EventMetadata::default()
         }
     }
 
@@ -191,18 +197,18 @@ mod tests {
         let now = names("main");
         assert!(is_same(&now, &names("main")));
         assert!(!is_same(&now, &names("other")));
-        let unknown = Names {
+        let unknown = EventMetadata {
             source: None,
             class: None,
             ..names("main")
         };
         assert!(is_same(&now, &unknown));
-        let set = Names {
+        let set = EventMetadata {
             source: Some(String::new()),
             ..names("main")
         };
         assert!(!is_same(&now, &set));
-        let later = |ns: i64| Names {
+        let later = |ns: i64| EventMetadata {
             time: Timestamp(1_000_000_000 + ns),
             ..names("main")
         };
@@ -212,7 +218,7 @@ mod tests {
 
     #[test]
     fn changes_have_bounds_and_none_is_lost() {
-        let mut tally = Tally::default();
+        let mut tally = ReplayTally::default();
         for number in 0..CHANGES_MAX + 5 {
             for _ in 0..5 {
                 let now = names(&format!("i{number}"));

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use inrush_pipeline::replay::View;
+use inrush_inspect::replay::DeliveryView;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Time between two looks at the work.
@@ -20,23 +20,23 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Progress of the work: records read, files done, and the number of files.
 #[derive(Default)]
-struct Known {
+struct ReplayProgress {
     read: AtomicU64,
     files: AtomicU64,
     files_of: AtomicU64,
 }
 
-/// The thread; it ends with [`Watch::finish`].
-pub(crate) struct Watch {
+/// The thread; it ends with [`WatchThread::finish`].
+pub(crate) struct WatchThread {
     over: Arc<AtomicBool>,
-    known: Arc<Known>,
+    known: Arc<ReplayProgress>,
     end: mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Watch {
+impl WatchThread {
     /// From now on SIGINT and SIGTERM end the work, and what `delivery` waits for.
-    pub(super) fn start(delivery: Option<View>) -> anyhow::Result<Self> {
+    pub(super) fn start(delivery: Option<DeliveryView>) -> anyhow::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // The second one ends the process.
@@ -45,9 +45,9 @@ impl Watch {
             signal_hook::flag::register(signal, Arc::clone(&over))
                 .context("cannot take signals")?;
         }
-        let known = Arc::new(Known::default());
+        let known = Arc::new(ReplayProgress::default());
         let (end, ended) = mpsc::channel();
-        let looker = Looker {
+        let looker = ReplayWatcher {
             over: Arc::clone(&over),
             known: Arc::clone(&known),
             delivery,
@@ -91,15 +91,15 @@ impl Watch {
     }
 }
 
-struct Looker {
+struct ReplayWatcher {
     over: Arc<AtomicBool>,
-    known: Arc<Known>,
-    delivery: Option<View>,
+    known: Arc<ReplayProgress>,
+    delivery: Option<DeliveryView>,
     interactive: bool,
     complained: Instant,
 }
 
-impl Looker {
+impl ReplayWatcher {
     fn run(mut self, ended: &mpsc::Receiver<()>) {
         while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if self.over.load(Relaxed)
@@ -144,7 +144,7 @@ impl Looker {
             return;
         }
         self.complained = Instant::now();
-        if let Some((name, text)) = self.delivery.as_ref().and_then(View::trouble) {
+        if let Some((name, text)) = self.delivery.as_ref().and_then(DeliveryView::trouble) {
             let plain = |c: char| {
                 if inrush_event::is_unprintable(c) {
                     ' '

@@ -5,22 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use inrush_pipeline::config::Config;
-use inrush_search::{Answer, SearchRequest, Workers};
+use inrush_config::Config;
+use inrush_search::{SearchAnswer, SearchRequest, WorkerPool};
 use inrush_sink::SinkConfig;
 use inrush_store::Store;
-use inrush_store::reply::Failure;
+use inrush_store::reply::SearchError;
 
-use super::{Replies, Searcher};
-use crate::cmd::{Usage, bounds};
+use super::{ReplyIterator, SearchBackend};
+use crate::cmd::{UsageError, bounds};
 
 /// The files of a store.
-pub(super) struct Files {
-    workers: Workers,
+pub(super) struct FilesBackend {
+    workers: WorkerPool,
     store: Arc<Store>,
 }
 
-impl Files {
+impl FilesBackend {
     /// The first store that the configuration names.
     pub(super) fn open(config: &Config) -> anyhow::Result<Self> {
         let mut sinks = config.destinations.values();
@@ -30,7 +30,7 @@ impl Files {
         });
         let none =
             "the configuration has no destination of `type: store`, so nothing is searchable";
-        let options = options.ok_or_else(|| Usage(none.to_owned()))?;
+        let options = options.ok_or_else(|| UsageError(none.to_owned()))?;
         let shown = options.shown(&config.data_dir);
         if !options.is_remote() && !Path::new(&shown).is_dir() {
             let missing = format!("there is no store at {shown} yet");
@@ -39,24 +39,24 @@ impl Files {
         let home = options.home(&config.data_dir);
         let home = home.with_context(|| format!("cannot open {shown}"))?;
         let store = Store::open_read_only(home).with_context(|| format!("cannot read {shown}"))?;
-        let workers = Workers::start(&bounds::searches(&config.memory_budget()))
+        let workers = WorkerPool::start(&bounds::searches(&config.memory_budget()))
             .context("cannot start threads")?;
         Ok(Self { workers, store })
     }
 }
 
-fn replies(mut answer: Answer) -> Replies<'static> {
+fn replies(mut answer: SearchAnswer) -> ReplyIterator<'static> {
     Box::new(std::iter::from_fn(move || answer.next_blocking()))
 }
 
-impl Searcher for Files {
-    fn search(&self, request: SearchRequest) -> Result<Replies<'_>, Failure> {
+impl SearchBackend for FilesBackend {
+    fn search(&self, request: SearchRequest) -> Result<ReplyIterator<'_>, SearchError> {
         let (reader, snapshot) = (self.store.home().reader(), self.store.snapshot());
         let answer = self.workers.search(reader, move || snapshot, request)?;
         Ok(replies(answer))
     }
 
-    fn sql(&self, statement: &str, limit: u64) -> Result<Replies<'_>, Failure> {
+    fn sql(&self, statement: &str, limit: u64) -> Result<ReplyIterator<'_>, SearchError> {
         let (reader, snapshot) = (self.store.home().reader(), self.store.snapshot());
         let answer = self.workers.sql(reader, move || snapshot, statement, limit);
         Ok(replies(answer))

@@ -4,16 +4,16 @@
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
 use inrush_event::{is_unprintable, json_printable};
-use inrush_store::reply::{Cell, Event, Progress, Reply, Table};
+use inrush_store::reply::{SearchHit, SearchProgress, SearchReply, TableCell, TableHeader};
 use jiff::Timestamp;
 
 /// Characters of a column of a table at most.
 const COLUMN_CHARS_MAX: usize = 80;
 
 /// Prints replies.
-pub(super) trait Show {
+pub(super) trait ReplyPrinter {
     /// Prints a reply, or keeps it until the end.
-    fn show(&mut self, reply: Reply) -> io::Result<()>;
+    fn show(&mut self, reply: SearchReply) -> io::Result<()>;
 
     /// Prints what was kept.
     fn finish(&mut self) -> io::Result<()>;
@@ -41,8 +41,8 @@ pub(super) fn one_line(c: char) -> char {
 }
 
 /// Says how far a search is, in a line that is written over.
-pub(super) fn progress(progress: &Progress) {
-    let Progress {
+pub(super) fn progress(progress: &SearchProgress) {
+    let SearchProgress {
         files_done,
         files_total,
         events_scanned,
@@ -59,27 +59,27 @@ pub(super) fn no_progress(interactive: bool) {
 }
 
 /// One JSON object a line: an event, or a row by the names of its columns.
-pub(super) struct Json<'a> {
+pub(super) struct JsonPrinter<'a> {
     out: StdoutLock<'a>,
     columns: Vec<String>,
 }
 
-impl<'a> Json<'a> {
+impl<'a> JsonPrinter<'a> {
     pub(super) fn new(out: StdoutLock<'a>) -> Self {
         let columns = Vec::new();
         Self { out, columns }
     }
 }
 
-impl Show for Json<'_> {
-    fn show(&mut self, reply: Reply) -> io::Result<()> {
+impl ReplyPrinter for JsonPrinter<'_> {
+    fn show(&mut self, reply: SearchReply) -> io::Result<()> {
         let line = match reply {
-            Reply::Event(event) => serde_json::to_string(&event)?,
-            Reply::Table(table) => {
+            SearchReply::Event(event) => serde_json::to_string(&event)?,
+            SearchReply::Table(table) => {
                 self.columns = table.columns.into_iter().map(|c| c.name).collect();
                 return Ok(());
             }
-            Reply::Row(row) => {
+            SearchReply::Row(row) => {
                 let mut object = serde_json::Map::new();
                 for (name, value) in self.columns.iter().zip(row.values) {
                     object.insert(name.clone(), serde_json::to_value(value)?);
@@ -97,14 +97,14 @@ impl Show for Json<'_> {
 }
 
 /// Lines for people: events as they come, tables once they are whole.
-pub(super) struct Page<'a> {
+pub(super) struct TextPrinter<'a> {
     out: StdoutLock<'a>,
     colour: bool,
-    table: Option<Table>,
+    table: Option<TableHeader>,
     rows: Vec<Vec<String>>,
 }
 
-impl<'a> Page<'a> {
+impl<'a> TextPrinter<'a> {
     pub(super) fn new(out: StdoutLock<'a>) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self {
@@ -115,7 +115,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
+    fn event(&mut self, event: &SearchHit) -> io::Result<()> {
         let (dim, bold, reset) = if self.colour {
             ("\x1b[2m", "\x1b[1m", "\x1b[0m")
         } else {
@@ -135,12 +135,12 @@ impl<'a> Page<'a> {
     }
 }
 
-impl Show for Page<'_> {
-    fn show(&mut self, reply: Reply) -> io::Result<()> {
+impl ReplyPrinter for TextPrinter<'_> {
+    fn show(&mut self, reply: SearchReply) -> io::Result<()> {
         match reply {
-            Reply::Event(event) => self.event(&event)?,
-            Reply::Table(table) => self.table = Some(table),
-            Reply::Row(row) => {
+            SearchReply::Event(event) => self.event(&event)?,
+            SearchReply::Table(table) => self.table = Some(table),
+            SearchReply::Row(row) => {
                 let columns = self.table.as_ref().map_or(&[][..], |t| &t.columns);
                 let kinds = columns.iter().map(|column| column.kind.as_str());
                 let cells = row.values.iter().zip(kinds);
@@ -162,7 +162,7 @@ impl Show for Page<'_> {
 }
 
 /// Numbers to the right, all else to the left.
-fn write_table(table: &Table, rows: &[Vec<String>], out: &mut impl Write) -> io::Result<()> {
+fn write_table(table: &TableHeader, rows: &[Vec<String>], out: &mut impl Write) -> io::Result<()> {
     let head: Vec<String> = table
         .columns
         .iter()
@@ -189,15 +189,15 @@ fn write_table(table: &Table, rows: &[Vec<String>], out: &mut impl Write) -> io:
     Ok(())
 }
 
-fn shown(cell: &Cell, kind: &str) -> String {
+fn shown(cell: &TableCell, kind: &str) -> String {
     match cell {
-        Cell::Null => "-".to_owned(),
-        Cell::Bool(value) => value.to_string(),
-        Cell::Unsigned(number) => number.to_string(),
-        Cell::Signed(number) => number.to_string(),
-        Cell::Double(number) => number.to_string(),
-        Cell::Text(ns) if kind == "time" => time(ns),
-        Cell::Text(text) => text.chars().map(one_line).collect(),
+        TableCell::Null => "-".to_owned(),
+        TableCell::Bool(value) => value.to_string(),
+        TableCell::Unsigned(number) => number.to_string(),
+        TableCell::Signed(number) => number.to_string(),
+        TableCell::Double(number) => number.to_string(),
+        TableCell::Text(ns) if kind == "time" => time(ns),
+        TableCell::Text(text) => text.chars().map(one_line).collect(),
     }
 }
 
@@ -222,14 +222,14 @@ mod tests {
             name: name.to_owned(),
             kind: kind.to_owned(),
         };
-        let table = Table {
+        let table = TableHeader {
             columns: vec![column("host", "text"), column("count", "number")],
         };
         let row = |host: &str, count: u64| {
-            let host = Cell::Text(host.to_owned());
+            let host = TableCell::Text(host.to_owned());
             vec![
                 shown(&host, "text"),
-                shown(&Cell::Unsigned(count), "number"),
+                shown(&TableCell::Unsigned(count), "number"),
             ]
         };
         let rows = [row("fw-1", 12_345), row("\x1b[31mred\nx", 7)];

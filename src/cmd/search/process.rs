@@ -1,14 +1,14 @@
 //! Answers from the process that runs: it has in memory what is in no file yet.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use inrush_pipeline::config::Config;
+use inrush_client::{AdminClient, AdminTarget, ClientTimeouts, TOKEN_VARIABLE, reachable};
+use inrush_config::Config;
 use inrush_search::SearchRequest;
-use inrush_store::reply::{Failure, Reply};
+use inrush_store::reply::{SearchError, SearchReply};
 
-use super::{Replies, Searcher};
+use super::{ReplyIterator, SearchBackend};
 
 /// Timeout of the connection: it is our own machine.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -19,20 +19,20 @@ const BEGIN_MAX: Duration = Duration::from_secs(130);
 /// Time that a page may take: it is in memory.
 const PAGE_MAX: Duration = Duration::from_secs(5);
 
-/// The variable of the environment that holds a token, where the API asks for one.
-const TOKEN_VARIABLE: &str = "INRUSH_TOKEN";
-
 /// Characters of an answer that is none, which a message repeats.
 const SHOWN_CHARS: usize = 200;
 
+/// Bytes of a page or of an answer that is none.
+const TEXT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// A process that runs with the configuration.
-pub(crate) struct Process {
-    agent: ureq::Agent,
-    base: String,
-    authorization: Option<String>,
+pub(crate) struct ProcessBackend {
+    client: AdminClient,
+    /// For pages, which are in memory.
+    pages: AdminClient,
 }
 
-impl Process {
+impl ProcessBackend {
     /// The process that listens where the configuration says; none if nobody does, or only over
     /// TLS, whose certificate is made for a name that is not known here.
     pub(crate) fn find(config: &Config) -> Option<Self> {
@@ -41,58 +41,48 @@ impl Process {
         }
         let address = reachable(config.admin.listen.0);
         std::net::TcpStream::connect_timeout(&address, CONNECT_MAX).ok()?;
-        let agent = ureq::Agent::config_builder()
-            .proxy(None)
-            .http_status_as_error(false)
-            .timeout_connect(Some(CONNECT_MAX))
-            .timeout_recv_response(Some(BEGIN_MAX))
-            .build()
-            .into();
-        let given = std::env::var(TOKEN_VARIABLE).ok();
-        let configured = config.admin.tokens.first().map(|t| t.expose().to_owned());
-        let token = given
-            .filter(|token| !token.trim().is_empty())
-            .or(configured);
+        let configured = config.admin.tokens.first();
+        let target = AdminTarget {
+            url: format!("http://{address}"),
+            token: inrush_client::token(configured.map(|token| token.expose())),
+            verifier: None,
+        };
+        let client = |answer, all| {
+            let timeouts = ClientTimeouts {
+                connect: CONNECT_MAX,
+                answer,
+                all,
+            };
+            AdminClient::new(&target, timeouts).ok()
+        };
         Some(Self {
-            agent,
-            base: format!("http://{address}"),
-            authorization: token.map(|token| format!("Bearer {}", token.trim())),
+            client: client(BEGIN_MAX, None)?,
+            pages: client(PAGE_MAX, Some(PAGE_MAX))?,
         })
     }
 
     /// A page of the API, if it gives one soon.
     pub(crate) fn page(&self, path: &str) -> Option<String> {
-        let request = self.agent.get(format!("{}/api/v1/{path}", self.base));
-        let request = match &self.authorization {
-            Some(authorization) => request.header("authorization", authorization),
-            None => request,
-        };
-        let request = request.config().timeout_global(Some(PAGE_MAX)).build();
-        let mut answer = request
-            .call()
-            .ok()
-            .filter(|answer| answer.status() == 200)?;
-        answer.body_mut().read_to_string().ok()
+        let answer = self.pages.get(path, &[]).ok();
+        let mut answer = answer.filter(|answer| answer.status() == 200)?;
+        answer.text(TEXT_BYTES_MAX).ok()
     }
 
-    fn ask(&self, path: &str, asked: &[(&str, String)]) -> Result<Replies<'static>, Failure> {
-        let mut request = self.agent.get(format!("{}/api/v1/{path}", self.base));
-        for (name, value) in asked {
-            request = request.query(*name, value);
-        }
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        let base = &self.base;
-        let answer = request.call();
+    fn ask(
+        &self,
+        path: &str,
+        asked: &[(&str, String)],
+    ) -> Result<ReplyIterator<'static>, SearchError> {
+        let base = self.client.base();
+        let answer = self.client.get(path, asked);
         let mut answer = answer.map_err(|error| failure(format!("{base}: {error}")))?;
-        let status = answer.status().as_u16();
+        let status = answer.status();
         if status == 200 {
-            let body = BufReader::new(answer.into_body().into_reader());
+            let body = BufReader::new(answer.into_reader());
             return Ok(Box::new(Lines { body: Some(body) }));
         }
-        let text = answer.body_mut().read_to_string().unwrap_or_default();
-        if let Ok(Reply::Error(failure)) = serde_json::from_str(&text) {
+        let text = answer.text(TEXT_BYTES_MAX).unwrap_or_default();
+        if let Ok(SearchReply::Error(failure)) = serde_json::from_str(&text) {
             return Err(failure);
         }
         Err(failure(match status {
@@ -105,8 +95,8 @@ impl Process {
     }
 }
 
-impl Searcher for Process {
-    fn search(&self, request: SearchRequest) -> Result<Replies<'_>, Failure> {
+impl SearchBackend for ProcessBackend {
+    fn search(&self, request: SearchRequest) -> Result<ReplyIterator<'_>, SearchError> {
         let mut asked = vec![
             ("q", request.query),
             ("limit", request.limit.to_string()),
@@ -125,7 +115,7 @@ impl Searcher for Process {
         self.ask("search", &asked)
     }
 
-    fn sql(&self, statement: &str, limit: u64) -> Result<Replies<'_>, Failure> {
+    fn sql(&self, statement: &str, limit: u64) -> Result<ReplyIterator<'_>, SearchError> {
         let asked = [("q", statement.to_owned()), ("limit", limit.to_string())];
         self.ask("sql", &asked)
     }
@@ -145,9 +135,9 @@ struct Lines<R> {
 }
 
 impl<R: Read> Iterator for Lines<R> {
-    type Item = Reply;
+    type Item = SearchReply;
 
-    fn next(&mut self) -> Option<Reply> {
+    fn next(&mut self) -> Option<SearchReply> {
         let mut line = String::new();
         let read = self.body.as_mut()?.read_line(&mut line);
         let reply = match read {
@@ -155,30 +145,19 @@ impl<R: Read> Iterator for Lines<R> {
             Ok(_) => serde_json::from_str(&line).map_err(|error| error.to_string()),
             Err(error) => Err(format!("the answer broke off: {error}")),
         };
-        let reply = reply.unwrap_or_else(|what| Reply::Error(failure(what)));
-        if matches!(reply, Reply::End(_) | Reply::Error(_)) {
+        let reply = reply.unwrap_or_else(|what| SearchReply::Error(failure(what)));
+        if matches!(reply, SearchReply::End(_) | SearchReply::Error(_)) {
             self.body = None;
         }
         Some(reply)
     }
 }
 
-fn failure(message: String) -> Failure {
-    Failure {
+fn failure(message: String) -> SearchError {
+    SearchError {
         message,
-        ..Failure::default()
+        ..SearchError::default()
     }
-}
-
-/// An address that listens everywhere is reached on this machine.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address.ip() {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        });
-    }
-    address
 }
 
 #[cfg(test)]
@@ -194,15 +173,15 @@ mod tests {
         };
         assert_eq!(lines(format!("{line}{end}{line}")).count(), 2);
         let last = lines(line.to_owned()).last();
-        assert!(matches!(last, Some(Reply::Error(_))), "{last:?}");
+        assert!(matches!(last, Some(SearchReply::Error(_))), "{last:?}");
         let last = lines(format!("{line}what")).last();
-        assert!(matches!(last, Some(Reply::Error(_))), "{last:?}");
+        assert!(matches!(last, Some(SearchReply::Error(_))), "{last:?}");
     }
 
     #[test]
     fn a_time_keeps_its_nanoseconds() {
         for ns in [0, 1, 1_795_287_605_123_456_789, -1] {
-            let read = inrush_store::query::when::time(&time(ns), 0);
+            let read = inrush_query::when::time(&time(ns), 0);
             assert_eq!(read, Some(ns));
         }
     }

@@ -15,14 +15,14 @@ use clap::{Args, Subcommand};
 All but `repair` change nothing, and work beside a running process.")]
 pub(crate) struct StoreArgs {
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: StoreLocation,
     #[command(subcommand)]
     pub(crate) command: StoreCommand,
 }
 
 /// Where the store is, and how to answer.
 #[derive(Args)]
-pub(crate) struct Where {
+pub(crate) struct StoreLocation {
     /// The configuration file; without one the built-in default holds
     #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,

@@ -5,19 +5,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use inrush_store::reply::Event;
+use inrush_store::reply::SearchHit;
 use inrush_store::salvage::export;
 
-use super::Meter;
-use super::args::{ExportArgs, Where};
+use super::ProgressMeter;
+use super::args::{ExportArgs, StoreLocation};
 
 /// Prints the events, and on stderr what could not be read.
-pub(super) fn run(place: &Where, args: &ExportArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &StoreLocation, args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let found = place.store()?;
     let mut out = output(args.output.as_deref())?;
-    let meter = Meter::of("exported");
+    let meter = ProgressMeter::of("exported");
     let mut written = 0_u64;
-    let mut each = |event: Event| -> io::Result<()> {
+    let mut each = |event: SearchHit| -> io::Result<()> {
         let wanted = args.index.as_ref();
         if wanted.is_some_and(|wanted| event.index.as_ref() != Some(wanted)) {
             return Ok(());

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use inrush_store::salvage::{Overview, overview};
+use inrush_store::salvage::{StoreOverview, overview};
 use serde_json::json;
 
-use super::args::Where;
+use super::args::StoreLocation;
 use crate::cmd::queue::ls::megabytes;
 
 /// Prints what the list of files says, and what does not fit it.
-pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &StoreLocation) -> anyhow::Result<ExitCode> {
     let found = place.store()?;
     let overview = overview(&found.home)?;
     let is_sound = overview.problems.is_empty();
@@ -34,7 +34,7 @@ pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn write(overview: &Overview, out: &mut impl Write) -> std::io::Result<()> {
+fn write(overview: &StoreOverview, out: &mut impl Write) -> std::io::Result<()> {
     let heads = [
         "INDEX",
         "FILES",

@@ -12,12 +12,12 @@ use std::process::ExitCode;
 
 use inrush_sink::SinkConfig;
 use inrush_sink::store::StoreConfig;
-use inrush_store::Home;
+use inrush_store::DurableStorage;
+
+use super::UsageError;
+use args::{StoreCommand, StoreLocation};
 
 pub(crate) use args::StoreArgs;
-use args::{StoreCommand, Where};
-
-use super::Usage;
 
 /// Runs a subcommand.
 pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
@@ -31,15 +31,15 @@ pub(crate) fn run(args: StoreArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A store of the configuration.
-struct Found {
+struct ConfiguredStore {
     name: String,
     shown: String,
-    home: Home,
+    home: DurableStorage,
 }
 
-impl Where {
+impl StoreLocation {
     /// The store that is meant, which must be there: a wrong path must not look like an empty one.
-    fn store(&self) -> anyhow::Result<Found> {
+    fn store(&self) -> anyhow::Result<ConfiguredStore> {
         let mut config = super::configuration(self.config.as_deref())?;
         if let Some(data_dir) = &self.data_dir {
             config.data_dir.clone_from(data_dir);
@@ -64,7 +64,7 @@ impl Where {
                 }
                 _ => "the configuration has no destination of `type: store`".to_owned(),
             };
-            return Err(Usage(message).into());
+            return Err(UsageError(message).into());
         };
         let shown = options.shown(&config.data_dir);
         if !options.is_remote() && !std::path::Path::new(&shown).is_dir() {
@@ -73,7 +73,7 @@ impl Where {
         let home = options
             .home(&config.data_dir)
             .map_err(|error| anyhow::anyhow!("cannot open {shown}: {error}"))?;
-        Ok(Found {
+        Ok(ConfiguredStore {
             name: (*name).clone(),
             shown,
             home,
@@ -82,12 +82,12 @@ impl Where {
 }
 
 /// Shows on a terminal how far a long work has come; elsewhere nothing.
-struct Meter {
+struct ProgressMeter {
     what: &'static str,
     shown: bool,
 }
 
-impl Meter {
+impl ProgressMeter {
     fn of(what: &'static str) -> Self {
         let shown = std::io::stderr().is_terminal();
         Self { what, shown }

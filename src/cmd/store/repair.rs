@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::json;
 
-use super::Meter;
-use super::args::{RepairArgs, Where};
+use super::ProgressMeter;
+use super::args::{RepairArgs, StoreLocation};
 
 /// Mends the list, and says what was done.
-pub(super) fn run(place: &Where, args: &RepairArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &StoreLocation, args: &RepairArgs) -> anyhow::Result<ExitCode> {
     let found = place.store()?;
     if args.dry_run {
         let report = super::verify::look(&found)?;
@@ -18,7 +18,7 @@ pub(super) fn run(place: &Where, args: &RepairArgs) -> anyhow::Result<ExitCode> 
         return Ok(ExitCode::SUCCESS);
     }
     let shown = found.shown;
-    let meter = Meter::of("read");
+    let meter = ProgressMeter::of("read");
     let repaired = inrush_store::rebuild::repair(found.home, &mut |done, total| {
         meter.show(done, total);
     });

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use inrush_store::rebuild::{Report, verify};
+use inrush_store::rebuild::{StoreVerifyReport, verify};
 use serde_json::json;
 
-use super::args::Where;
-use super::{Found, Meter};
+use super::args::StoreLocation;
+use super::{ConfiguredStore, ProgressMeter};
 
 /// Reads the list and all files, and names what is wrong.
-pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: &StoreLocation) -> anyhow::Result<ExitCode> {
     let found = place.store()?;
     let report = look(&found)?;
     tell(place, &found, &report)?;
@@ -20,14 +20,18 @@ pub(super) fn run(place: &Where) -> anyhow::Result<ExitCode> {
     })
 }
 
-pub(super) fn look(found: &Found) -> anyhow::Result<Report> {
-    let meter = Meter::of("read");
+pub(super) fn look(found: &ConfiguredStore) -> anyhow::Result<StoreVerifyReport> {
+    let meter = ProgressMeter::of("read");
     let report = verify(&found.home, &mut |done, total| meter.show(done, total));
     meter.end();
     Ok(report?)
 }
 
-pub(super) fn tell(place: &Where, found: &Found, report: &Report) -> anyhow::Result<()> {
+pub(super) fn tell(
+    place: &StoreLocation,
+    found: &ConfiguredStore,
+    report: &StoreVerifyReport,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if place.json {
         let document = json!({

@@ -3,27 +3,28 @@
 use inrush_event::{Anomalies, Record, Timestamp};
 use jiff::tz::TimeZone;
 
-use super::Run;
-use crate::event::{Event, Slot};
-use crate::pack::{Part, Set};
-use crate::template::Text;
+use super::ClassifierRun;
+use crate::event::{Event, PropertyText};
+use crate::pack::{BranchSettings, EventPart};
+use crate::template::TextTemplate;
 
-/// One change. All else that a [`Set`] says counts for the class only, which is made once: of two
-/// events that meet a branch there were others in between, so that all of it must be waited for.
+/// One change. All else that a [`BranchSettings`] says counts for the class only, which is made
+/// once: of two events that meet a branch there were others in between, so that all of it must be
+/// waited for.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
-    Value(String, Text),
-    Part(Part, Text),
+pub(crate) enum EventChange {
+    Value(String, TextTemplate),
+    Part(EventPart, TextTemplate),
     Hint(String, String),
     Zone(TimeZone),
-    Vendor(Text),
-    Product(Text),
-    Class(Text),
+    Vendor(TextTemplate),
+    Product(TextTemplate),
+    Class(TextTemplate),
 }
 
-impl Act {
+impl EventChange {
     /// The changes that a set stands for, in order.
-    pub(crate) fn all(set: &Set) -> Box<[Self]> {
+    pub(crate) fn all(set: &BranchSettings) -> Box<[Self]> {
         let values = set.values.iter().cloned();
         let parts = set.parts.iter().cloned();
         let mut all: Vec<Self> = values.map(|(name, text)| Self::Value(name, text)).collect();
@@ -37,43 +38,43 @@ impl Act {
     }
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'a> ClassifierRun<'_, 'a> {
     /// Makes the changes of a branch.
-    pub(super) fn act(&mut self, acts: &'a [Act]) {
+    pub(super) fn act(&mut self, acts: &'a [EventChange]) {
         for act in acts {
             match act {
-                Act::Value(name, text) => {
+                EventChange::Value(name, text) => {
                     let span = self.event.eval(text);
                     self.event.only = None;
                     self.event.add(name.as_bytes(), span, true, false);
                 }
-                Act::Part(part, text) => {
+                EventChange::Part(part, text) => {
                     let span = self.event.eval(text);
                     self.event.set_part(part, span);
                 }
-                Act::Hint(vendor, product) if !self.hinted => {
+                EventChange::Hint(vendor, product) if !self.hinted => {
                     self.hinted = true;
-                    self.event.hint_vendor = Slot::Fixed(vendor);
-                    self.event.hint_product = Slot::Fixed(product);
+                    self.event.hint_vendor = PropertyText::Fixed(vendor);
+                    self.event.hint_product = PropertyText::Fixed(product);
                 }
-                Act::Hint(..) => {}
-                Act::Zone(zone) => {
+                EventChange::Hint(..) => {}
+                EventChange::Zone(zone) => {
                     rezone(&mut self.event, zone);
                     self.event.zone = Some(zone);
                 }
-                Act::Vendor(text) => self.event.vendor = slot(text, &mut self.event),
-                Act::Product(text) => self.event.product = slot(text, &mut self.event),
-                Act::Class(text) => self.event.class = slot(text, &mut self.event),
+                EventChange::Vendor(text) => self.event.vendor = slot(text, &mut self.event),
+                EventChange::Product(text) => self.event.product = slot(text, &mut self.event),
+                EventChange::Class(text) => self.event.class = slot(text, &mut self.event),
             }
         }
     }
 }
 
 /// The text as this event has it.
-fn slot<'a>(text: &'a Text, event: &mut Event<'a>) -> Slot<'a> {
+fn slot<'a>(text: &'a TextTemplate, event: &mut Event<'a>) -> PropertyText<'a> {
     match text {
-        Text::Fixed(text) => Slot::Fixed(text),
-        dynamic @ Text::Pieces(_) => Slot::Own(event.eval(dynamic)),
+        TextTemplate::Fixed(text) => PropertyText::Fixed(text),
+        dynamic @ TextTemplate::Pieces(_) => PropertyText::Own(event.eval(dynamic)),
     }
 }
 

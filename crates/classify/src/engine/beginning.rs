@@ -2,25 +2,25 @@
 
 use jiff::tz::TimeZone;
 
-use super::Run;
-use super::undo::Before;
-use crate::event::Slot;
-use crate::pack::Stage;
+use super::ClassifierRun;
+use super::undo::EventSavepoint;
+use crate::event::PropertyText;
+use crate::pack::RuleStage;
 use crate::plan::{OWN, OWN_STAGES};
 
 /// What is known of an event at one moment of its way.
 #[derive(Clone, Copy)]
-struct State<'a> {
-    read: Before<'a>,
-    set: [Slot<'a>; 3],
-    hint: [Slot<'a>; 2],
+struct EventSnapshot<'a> {
+    read: EventSavepoint<'a>,
+    set: [PropertyText<'a>; 3],
+    hint: [PropertyText<'a>; 2],
     zone: Option<&'a TimeZone>,
     hinted: bool,
     recognised: bool,
     dropped: Option<&'a str>,
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'a> ClassifierRun<'_, 'a> {
     /// True if the event is known by how it begins. A rule of a user's own that could take it has
     /// it be asked about as if it were not, so that what comes with Inrush takes nothing from it.
     pub(super) fn begins(&mut self) -> bool {
@@ -30,14 +30,14 @@ impl<'a> Run<'_, 'a> {
                 self.renew();
                 begins
             }
-            false => self.stage(Stage::Begins),
+            false => self.stage(RuleStage::Begins),
         }
     }
 
     #[inline(never)]
     fn begins_beside_own(&mut self) -> bool {
         let (length, before) = (self.work.chain.len(), self.state());
-        if !self.stage(Stage::Begins) {
+        if !self.stage(RuleStage::Begins) {
             return false;
         }
         let rule = self.work.chain.get(length);
@@ -86,9 +86,9 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// All that rules change but for values, texts and the way through the packs.
-    fn state(&self) -> State<'a> {
+    fn state(&self) -> EventSnapshot<'a> {
         let event = &self.event;
-        State {
+        EventSnapshot {
             read: self.before(),
             set: [event.vendor, event.product, event.class],
             hint: [event.hint_vendor, event.hint_product],
@@ -99,7 +99,7 @@ impl<'a> Run<'_, 'a> {
         }
     }
 
-    fn set_state(&mut self, state: &State<'a>) {
+    fn set_state(&mut self, state: &EventSnapshot<'a>) {
         self.put_back(&state.read);
         let event = &mut self.event;
         [event.vendor, event.product, event.class] = state.set;

@@ -1,27 +1,27 @@
-//! State of an event before a rule, for a rule that is not taken after all.
+//! EventSnapshot of an event before a rule, for a rule that is not taken after all.
 
 use inrush_event::{Record, Span};
 
-use super::Run;
-use crate::read::{Formats, Pairs};
+use super::ClassifierRun;
+use crate::read::{LazyPairs, TimeFormats};
 
 /// Moment of an event, to which a rule that is not taken after all returns it.
 #[derive(Clone, Copy)]
-pub(super) struct Before<'a> {
+pub(super) struct EventSavepoint<'a> {
     chain: usize,
     values: usize,
     bytes: usize,
     record: Record,
-    unread: Option<(&'a Formats, Span)>,
+    unread: Option<(&'a TimeFormats, Span)>,
     object: Span,
-    pairs: Option<Pairs>,
+    pairs: Option<LazyPairs>,
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'a> ClassifierRun<'_, 'a> {
     /// The state that steps change.
-    pub(super) fn before(&self) -> Before<'a> {
+    pub(super) fn before(&self) -> EventSavepoint<'a> {
         let event = &self.event;
-        Before {
+        EventSavepoint {
             chain: self.work.chain.len(),
             values: event.scratch.values.len(),
             bytes: event.scratch.bytes.len(),
@@ -33,7 +33,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Takes back what was read since.
-    pub(super) fn undo(&mut self, before: &Before<'a>) {
+    pub(super) fn undo(&mut self, before: &EventSavepoint<'a>) {
         self.work.chain.truncate(before.chain);
         self.event.scratch.values.truncate(before.values);
         self.event.scratch.bytes.truncate(before.bytes);
@@ -41,7 +41,7 @@ impl<'a> Run<'_, 'a> {
     }
 
     /// Puts back what stands in the event itself. The values and texts that were read since stay.
-    pub(super) fn put_back(&mut self, before: &Before<'a>) {
+    pub(super) fn put_back(&mut self, before: &EventSavepoint<'a>) {
         let event = &mut self.event;
         (event.record, event.unread) = (before.record, before.unread);
         event.object = before.object;

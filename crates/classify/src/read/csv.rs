@@ -1,6 +1,6 @@
 //! Columns.
 
-use inrush_event::{Block, Span};
+use inrush_event::{SimdBlock, Span};
 
 use crate::event::Event;
 
@@ -99,7 +99,7 @@ impl Csv {
         // The column that begins at `start`, and the block at `at`, which is not before it.
         let (mut column, mut start, mut at) = (0, 0, 0);
         loop {
-            let block = Block::at(bytes, at);
+            let block = SimdBlock::at(bytes, at);
             let delimiters = block.equal(delimiter);
             let begins = delimiters << 1 | u64::from(at == start);
             let quoted = self.quote.map_or(0, |quote| block.equal(quote)) & begins;
@@ -122,7 +122,7 @@ impl Csv {
                 return count;
             }
             if ends != 0 {
-                start = at + Block::BYTES - ends.leading_zeros() as usize;
+                start = at + SimdBlock::BYTES - ends.leading_zeros() as usize;
             }
             if quoted != 0 {
                 let (from, to, next) = self.column(bytes, start);
@@ -136,7 +136,7 @@ impl Csv {
                 }
                 continue;
             }
-            at += Block::BYTES;
+            at += SimdBlock::BYTES;
             if at >= bytes.len() {
                 if wanted.next_if_eq(&column).is_some() {
                     add(column, start, bytes.len());

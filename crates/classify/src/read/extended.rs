@@ -16,12 +16,12 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use inrush_event::{Block, Span};
+use inrush_event::{SimdBlock, Span};
 use memchr::{memchr, memmem};
 
 use crate::event::Event;
-use crate::mark::Mark;
-use crate::same::same;
+use crate::mark::NameFingerprint;
+use inrush_multipattern::same;
 
 const CEF_NAMES: [&str; 7] = [
     "cef.format",
@@ -63,7 +63,7 @@ pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -
     if event.only.is_some() {
         // Most of it is asked for by nothing.
         let ext = Span::new(span.start() + at, span.start() + bytes.len());
-        event.pairs = Some(Pairs::new(
+        event.pairs = Some(LazyPairs::new(
             ext,
             None,
             &bytes[at..],
@@ -77,14 +77,14 @@ pub(super) fn cef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -
 
 /// The `=` of a pair.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Equals {
+pub(crate) struct EqualsSign {
     /// From the beginning of the pairs.
     at: u32,
     /// The byte before it: the last one of a name.
     before: u8,
 }
 
-impl Equals {
+impl EqualsSign {
     fn new(bytes: &[u8], at: usize) -> Self {
         let before = at.checked_sub(1).map_or(b' ', |before| bytes[before]);
         let at = at as u32;
@@ -94,29 +94,29 @@ impl Equals {
 
 /// Pairs that are taken apart only as far as they are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pairs {
+pub(crate) struct LazyPairs {
     /// Span of the pairs.
     pub(crate) span: Span,
     /// Separator of the pairs; `None`: a blank, and values may hold blanks too.
     separator: Option<u8>,
 }
 
-impl Pairs {
+impl LazyPairs {
     /// Pairs in `bytes`, which are those of the span. Where their signs stand is put into `equals`:
     /// what is asked for is looked for there, since each event is asked for several.
-    fn new(span: Span, separator: Option<u8>, bytes: &[u8], equals: &mut Vec<Equals>) -> Self {
+    fn new(span: Span, separator: Option<u8>, bytes: &[u8], equals: &mut Vec<EqualsSign>) -> Self {
         let pairs = Self { span, separator };
         pairs.find_signs(bytes, equals);
         pairs
     }
 
     /// Finds the signs again, once those of other pairs were found.
-    pub(crate) fn find_signs(&self, bytes: &[u8], equals: &mut Vec<Equals>) {
+    pub(crate) fn find_signs(&self, bytes: &[u8], equals: &mut Vec<EqualsSign>) {
         equals.clear();
-        for block_at in (0..bytes.len()).step_by(Block::BYTES) {
-            let mut signs = Block::at(bytes, block_at).equal(b'=');
+        for block_at in (0..bytes.len()).step_by(SimdBlock::BYTES) {
+            let mut signs = SimdBlock::at(bytes, block_at).equal(b'=');
             while signs != 0 {
-                equals.push(Equals::new(
+                equals.push(EqualsSign::new(
                     bytes,
                     block_at + signs.trailing_zeros() as usize,
                 ));
@@ -127,7 +127,7 @@ impl Pairs {
 
     /// Span of the value of that name in `bytes`, which are those of the span; the last one counts.
     /// Empty if there is none.
-    pub(crate) fn find(&self, name: &[u8], bytes: &[u8], equals: &[Equals]) -> Span {
+    pub(crate) fn find(&self, name: &[u8], bytes: &[u8], equals: &[EqualsSign]) -> Span {
         let Some(last) = name.last() else {
             return Span::EMPTY;
         };
@@ -229,7 +229,7 @@ pub(super) fn leef(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
     event.add(b"leef.attributes", ext, false, false);
     if event.only.is_some() {
         let equals = &mut event.scratch.equals;
-        event.pairs = Some(Pairs::new(ext, Some(separator), &attributes, equals));
+        event.pairs = Some(LazyPairs::new(ext, Some(separator), &attributes, equals));
         return true;
     }
     for pair in pairs(&attributes, separator) {
@@ -352,7 +352,7 @@ const KEY: [bool; 256] = {
 /// A key that was found: where it begins, where its `=` stands, and whether there is a backslash
 /// behind that.
 #[derive(Clone, Copy)]
-struct Pending {
+struct PairKey {
     key_at: usize,
     equals: usize,
     escaped: bool,
@@ -362,7 +362,7 @@ struct Pending {
 /// `cs1Label=User cs1=ann` makes `User`.
 fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Event<'_>) {
     let first = event.scratch.values.len();
-    let mut pending: Option<Pending> = None;
+    let mut pending: Option<PairKey> = None;
     for at in memchr::memchr2_iter(b'=', b'\\', &bytes[start..]) {
         let at = start + at;
         if bytes[at] == b'\\' {
@@ -384,7 +384,7 @@ fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Eve
         }
         let key_at = start + key_at;
         finish(bytes, pending, key_at, span, keep, event);
-        pending = Some(Pending {
+        pending = Some(PairKey {
             key_at,
             equals,
             escaped: false,
@@ -396,7 +396,7 @@ fn extension(bytes: &[u8], start: usize, span: Span, keep: bool, event: &mut Eve
 
 fn finish(
     bytes: &[u8],
-    pending: Option<Pending>,
+    pending: Option<PairKey>,
     end: usize,
     span: Span,
     keep: bool,
@@ -437,7 +437,7 @@ fn labels(first: usize, event: &mut Event<'_>) {
             continue;
         };
         left -= 1;
-        let wanted = Mark::of(of);
+        let wanted = NameFingerprint::of(of);
         let named = (first..event.scratch.values.len()).find(|i| {
             let value = &event.scratch.values[*i];
             value.mark == wanted && event.bytes(value.name) == of
@@ -446,7 +446,7 @@ fn labels(first: usize, event: &mut Event<'_>) {
             && !label.text.is_empty()
         {
             event.scratch.values[named].name = label.text;
-            event.scratch.values[named].mark = Mark::of(event.bytes(label.text));
+            event.scratch.values[named].mark = NameFingerprint::of(event.bytes(label.text));
             event.scratch.values[index].keep = false;
         }
     }
@@ -458,14 +458,14 @@ mod tests {
 
     use inrush_event::Span;
 
-    use super::{Pairs, value_end};
+    use super::{LazyPairs, value_end};
 
     #[test]
     fn of_pairs_with_one_name_the_last_counts() {
         let find = |separator: Option<u8>, text: &str, name: &str| {
             let span = Span::new(100, 100 + text.len());
             let mut equals = Vec::new();
-            let pairs = Pairs::new(span, separator, text.as_bytes(), &mut equals);
+            let pairs = LazyPairs::new(span, separator, text.as_bytes(), &mut equals);
             let found = pairs.find(name.as_bytes(), text.as_bytes(), &equals);
             text.get(found.start().saturating_sub(100)..found.end().saturating_sub(100))
                 .map(str::to_owned)

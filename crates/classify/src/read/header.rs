@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use inrush_event::{Format, Span};
 
 use crate::event::Event;
-use crate::read::Formats;
+use crate::read::TimeFormats;
 
 /// Reads `program[pid]: message`. A text that begins with a blank has no program. What had no
 /// header until a rule laid one bare has one then.
@@ -46,7 +46,7 @@ const TIMES: [&str; 5] = [
 ];
 
 /// The same, ready to be read with.
-static FORMATS: LazyLock<Formats> = LazyLock::new(|| Formats::fixed(&TIMES));
+static FORMATS: LazyLock<TimeFormats> = LazyLock::new(|| TimeFormats::fixed(&TIMES));
 
 /// Reads time, host, tag and message; `false` if there is no time.
 pub(super) fn whole(bytes: &[u8], span: Span, event: &mut Event<'_>) -> bool {

@@ -29,7 +29,7 @@ pub(super) fn read(bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) 
 
 fn members(bytes: &[u8], keep: bool, event: &mut Event<'_>) -> bool {
     let mut path = Vec::new();
-    let member = Member {
+    let member = MemberValueSeed {
         path: &mut path,
         keep,
         event,
@@ -63,9 +63,9 @@ fn without_raw_controls(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The name of a member, which is put behind the path to its object.
-struct Name<'v>(&'v mut Vec<u8>);
+struct MemberNameSeed<'v>(&'v mut Vec<u8>);
 
-impl<'de> DeserializeSeed<'de> for Name<'_> {
+impl<'de> DeserializeSeed<'de> for MemberNameSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -73,7 +73,7 @@ impl<'de> DeserializeSeed<'de> for Name<'_> {
     }
 }
 
-impl Visitor<'_> for Name<'_> {
+impl Visitor<'_> for MemberNameSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,13 +90,13 @@ impl Visitor<'_> for Name<'_> {
 }
 
 /// Value at a path of the JSON document.
-struct Member<'v, 'a> {
+struct MemberValueSeed<'v, 'a> {
     path: &'v mut Vec<u8>,
     keep: bool,
     event: &'v mut Event<'a>,
 }
 
-impl Member<'_, '_> {
+impl MemberValueSeed<'_, '_> {
     fn text(self, text: &[u8]) {
         let span = self.event.keep(text);
         self.event.add(self.path, span, self.keep, false);
@@ -108,7 +108,7 @@ impl Member<'_, '_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
+impl<'de> DeserializeSeed<'de> for MemberValueSeed<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -116,7 +116,7 @@ impl<'de> DeserializeSeed<'de> for Member<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Member<'_, '_> {
+impl<'de> Visitor<'de> for MemberValueSeed<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,14 +125,14 @@ impl<'de> Visitor<'de> for Member<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let length = self.path.len();
-        while map.next_key_seed(Name(self.path))?.is_some() {
+        while map.next_key_seed(MemberNameSeed(self.path))?.is_some() {
             let only = self.event.only;
             if only.is_some_and(|only| !only.leads_on(self.path)) {
                 self.path.truncate(length);
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            map.next_value_seed(Member {
+            map.next_value_seed(MemberValueSeed {
                 path: self.path,
                 keep: self.keep,
                 event: self.event,

@@ -4,7 +4,7 @@ use inrush_event::Span;
 use memchr::memchr;
 
 use crate::event::Event;
-use crate::same::same;
+use inrush_multipattern::same;
 
 /// Format of pairs.
 #[derive(Clone, Debug)]
@@ -21,12 +21,12 @@ pub struct Kv {
 }
 
 /// The names that have no value yet. If there are more than bits, none is ever the last one.
-struct Left<'n> {
+struct MissingKeys<'n> {
     names: &'n [String],
     bits: u32,
 }
 
-impl<'n> Left<'n> {
+impl<'n> MissingKeys<'n> {
     fn new(names: &'n [String]) -> Self {
         let bits = match names.len() {
             0 => 0,
@@ -59,7 +59,7 @@ impl Kv {
     pub(super) fn read(&self, bytes: &[u8], span: Span, keep: bool, event: &mut Event<'_>) -> bool {
         let mut at = 0;
         let mut found = false;
-        let mut left = Left::new(&self.until);
+        let mut left = MissingKeys::new(&self.until);
         while let Some(equals) = memchr(self.value, &bytes[at..]).map(|n| at + n) {
             let (key, key_at) = self.key(&bytes[at..equals]);
             let value_at = equals + 1;
@@ -144,7 +144,7 @@ mod tests {
             names in prop::collection::vec("[a-f]", 0..40),
             found in prop::collection::vec("[a-g]", 0..80),
         ) {
-            let mut left = Left::new(&names);
+            let mut left = MissingKeys::new(&names);
             let mut open: Vec<&String> = names.iter().collect();
             let many = names.len() > 32;
             for name in &found {

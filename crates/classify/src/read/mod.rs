@@ -15,37 +15,37 @@ use inrush_event::Span;
 
 use crate::PackError;
 use crate::event::{Event, Scratch};
-use crate::expression::Expression;
-use crate::needs::Names;
-use crate::pack::Part;
-use crate::pattern::Anchor;
-use crate::template::Text;
+use crate::needs::NeededNames;
+use crate::pack::EventPart;
+use crate::template::TextTemplate;
+use inrush_multipattern::Anchor;
+use inrush_multipattern::CompiledRegex;
 
 pub use csv::Csv;
-pub(crate) use extended::{Equals, Pairs};
+pub(crate) use extended::{EqualsSign, LazyPairs};
 pub use kv::Kv;
-pub use time::{Formats, closest_year};
+pub use time::{TimeFormats, closest_year};
 
 /// A step.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct ReadStep {
     /// Action that it takes.
-    pub action: Action,
+    pub action: StepAction,
     /// Part of the event that it reads.
-    pub input: Part,
+    pub input: EventPart,
     /// True if the rule holds without it.
     pub optional: bool,
     /// True if its values count among the event's.
     pub keep: bool,
     /// The names that are asked for; `None`: all. Known once packs are compiled.
-    pub(crate) only: Option<Arc<Names>>,
+    pub(crate) only: Option<Arc<NeededNames>>,
     /// True if the object that it reads is all that the event's values are.
     pub(crate) whole: bool,
 }
 
-impl Step {
+impl ReadStep {
     /// A step that keeps everything until packs are compiled.
-    pub fn new(action: Action, input: Part, optional: bool, keep: bool) -> Self {
+    pub fn new(action: StepAction, input: EventPart, optional: bool, keep: bool) -> Self {
         Self {
             action,
             input,
@@ -60,7 +60,11 @@ impl Step {
     pub(crate) fn keeps(&self) -> bool {
         let makes = !matches!(
             self.action,
-            Action::Time { .. } | Action::Tag | Action::Header | Action::Trim | Action::Remove(_)
+            StepAction::Time { .. }
+                | StepAction::Tag
+                | StepAction::Header
+                | StepAction::Trim
+                | StepAction::Remove(_)
         );
         makes && self.keep
     }
@@ -68,11 +72,11 @@ impl Step {
 
 /// Action of a step.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum StepAction {
     /// Named groups become values or parts of the record.
-    Regex(Groups),
+    Regex(CaptureGroups),
     /// Every place where an expression fits is taken out of what is read.
-    Remove(Groups),
+    Remove(CaptureGroups),
     /// `key=value` pairs.
     Kv(Kv),
     /// Columns.
@@ -90,9 +94,9 @@ pub enum Action {
     /// The event time.
     Time {
         /// Text that is read.
-        text: Text,
+        text: TextTemplate,
         /// The formats, tried in order.
-        formats: Formats,
+        formats: TimeFormats,
         /// The zone of a time without one.
         zone: Option<jiff::tz::TimeZone>,
     },
@@ -106,21 +110,21 @@ pub enum Action {
 
 /// A regular expression and what its groups stand for.
 #[derive(Clone, Debug)]
-pub struct Groups {
-    regex: Box<Expression>,
-    groups: Vec<(usize, Part)>,
+pub struct CaptureGroups {
+    regex: Box<CompiledRegex>,
+    groups: Vec<(usize, EventPart)>,
     /// Its number among all expressions with groups; given when packs are compiled.
     pub(crate) id: usize,
 }
 
-impl Groups {
+impl CaptureGroups {
     /// Anchor by which candidates can be found.
     pub(crate) fn anchor(&self) -> Option<Anchor<'_>> {
         self.regex.anchor()
     }
 
     /// Leaves out what a group stands for that is asked for by nothing.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&Part) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&EventPart) -> bool) {
         self.groups.retain(|(_, part)| keep(part));
     }
 
@@ -129,10 +133,10 @@ impl Groups {
     /// # Errors
     /// It is none, or is too large.
     pub fn new(expression: &str) -> Result<Self, PackError> {
-        let regex = Box::new(Expression::new(expression, false)?);
+        let regex = Box::new(CompiledRegex::new(expression, false)?);
         let named = regex.regex().capture_names().enumerate();
         let groups = named
-            .filter_map(|(index, name)| Some((index, Part::named(name?))))
+            .filter_map(|(index, name)| Some((index, EventPart::named(name?))))
             .collect();
         Ok(Self {
             regex,
@@ -142,18 +146,18 @@ impl Groups {
     }
 }
 
-impl Step {
+impl ReadStep {
     /// Takes the event apart; `false`: it could not.
     pub(crate) fn apply<'a>(&'a self, event: &mut Event<'a>) -> bool {
         let (bytes, span) = event.input(&self.input);
         event.only = self.only.as_deref();
         let within = |from: usize, to: usize| Span::new(span.start() + from, span.start() + to);
         match &self.action {
-            Action::Regex(groups) => self.groups(groups, &bytes, span, event),
-            Action::Remove(what) => remove(what, &bytes, &self.input, event),
-            Action::Kv(kv) => kv.read(&bytes, span, self.keep, event),
-            Action::Csv(csv) => csv.read(&bytes, span, self.keep, event),
-            Action::Json => {
+            StepAction::Regex(groups) => self.groups(groups, &bytes, span, event),
+            StepAction::Remove(what) => remove(what, &bytes, &self.input, event),
+            StepAction::Kv(kv) => kv.read(&bytes, span, self.keep, event),
+            StepAction::Csv(csv) => csv.read(&bytes, span, self.keep, event),
+            StepAction::Json => {
                 let read = json::read(&bytes, span, self.keep, event);
                 if let Some(object) = read
                     && self.whole
@@ -162,11 +166,11 @@ impl Step {
                 }
                 read.is_some()
             }
-            Action::Xml => xml::read(&bytes, self.keep, event),
-            Action::Cef => extended::cef(&bytes, span, self.keep, event),
-            Action::Leef => extended::leef(&bytes, span, self.keep, event),
-            Action::Sdata => sdata::read(&bytes, span, self.keep, event),
-            Action::Time {
+            StepAction::Xml => xml::read(&bytes, self.keep, event),
+            StepAction::Cef => extended::cef(&bytes, span, self.keep, event),
+            StepAction::Leef => extended::leef(&bytes, span, self.keep, event),
+            StepAction::Sdata => sdata::read(&bytes, span, self.keep, event),
+            StepAction::Time {
                 text,
                 formats,
                 zone,
@@ -184,12 +188,12 @@ impl Step {
                 event.unread = None;
                 true
             }
-            Action::Tag => {
+            StepAction::Tag => {
                 header::tag(&bytes, span, event);
                 true
             }
-            Action::Header => header::whole(&bytes, span, event),
-            Action::Trim => {
+            StepAction::Header => header::whole(&bytes, span, event),
+            StepAction::Trim => {
                 let end = bytes.trim_ascii_end().len();
                 let from = end - bytes[..end].trim_ascii_start().len();
                 event.set_part(&self.input, within(from, end));
@@ -201,7 +205,7 @@ impl Step {
     /// Keeps what the groups of an expression find; `false` if it does not fit.
     fn groups<'a>(
         &'a self,
-        groups: &'a Groups,
+        groups: &'a CaptureGroups,
         bytes: &[u8],
         span: Span,
         event: &mut Event<'a>,
@@ -221,7 +225,9 @@ impl Step {
             let found = Span::new(span.start() + from, span.start() + to);
             match part {
                 // What nothing asks for was taken out before.
-                Part::Value(_, name) => event.add_wanted(name.as_bytes(), found, self.keep, false),
+                EventPart::Value(_, name) => {
+                    event.add_wanted(name.as_bytes(), found, self.keep, false)
+                }
                 part => event.set_part(part, found),
             }
         }
@@ -230,7 +236,12 @@ impl Step {
 }
 
 /// Takes out of a part every place where an expression fits; `false` if there is none.
-fn remove<'a>(what: &'a Groups, bytes: &[u8], part: &'a Part, event: &mut Event<'a>) -> bool {
+fn remove<'a>(
+    what: &'a CaptureGroups,
+    bytes: &[u8],
+    part: &'a EventPart,
+    event: &mut Event<'a>,
+) -> bool {
     let start = event.here();
     let mut from = 0;
     let mut found = false;

@@ -4,7 +4,7 @@
 //! * Formats are tried in order; the first that fits the text and gives a valid instant counts.
 //! * A missing year becomes the year closest to the receive time, a missing date the closest day.
 //! * A zone in the text precedes the caller's zone. An unknown zone name leaves the caller's zone.
-//! * `Read::stamp` sets the record's time, and renews its anomalies of time and zone.
+//! * `ParsedTime::stamp` sets the record's time, and renews its anomalies of time and zone.
 //!
 //! # Limits
 //! A fraction counts to the nanosecond. A second above 59 is read as 59, so that leap seconds are
@@ -18,14 +18,14 @@ use crate::PackError;
 
 /// Formats, tried in order.
 #[derive(Clone, Debug)]
-pub struct Formats {
-    formats: Vec<Vec<Item>>,
+pub struct TimeFormats {
+    formats: Vec<Vec<FormatItem>>,
     /// As they were written, with ` | ` between them.
     written: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Item {
+enum FormatItem {
     Literal(u8),
     /// Any number of blanks.
     Blanks,
@@ -55,13 +55,13 @@ enum Item {
 
 /// A time that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Read {
+pub(crate) struct ParsedTime {
     time: Timestamp,
     zone: Option<Offset>,
     year_assumed: bool,
 }
 
-impl Read {
+impl ParsedTime {
     /// Makes it the event's. Without a zone of its own it was read in one that a rule knows
     /// (`by_rule`), or else in that of the event's header.
     pub(crate) fn stamp(self, record: &mut Record, by_rule: bool) {
@@ -87,7 +87,7 @@ impl Read {
 
 /// Parts of a time that a format has found so far.
 #[derive(Default)]
-struct Parts {
+struct TimeFields {
     year: Option<i16>,
     month: Option<i8>,
     day: Option<i8>,
@@ -105,7 +105,7 @@ struct Parts {
     epoch: Option<i128>,
 }
 
-impl Formats {
+impl TimeFormats {
     /// Reads formats as packs write them.
     ///
     /// # Errors
@@ -133,12 +133,12 @@ impl Formats {
     }
 
     /// The time that the whole of `text` is.
-    pub(crate) fn read(&self, text: &[u8], zone: &TimeZone, now: Timestamp) -> Option<Read> {
+    pub(crate) fn read(&self, text: &[u8], zone: &TimeZone, now: Timestamp) -> Option<ParsedTime> {
         let text = text.trim_ascii();
         let mut formats = self.formats.iter();
         formats.find_map(|format| {
             let (parts, end) = run(format, text)?;
-            if end < text.len() && format.last() != Some(&Item::Anything) {
+            if end < text.len() && format.last() != Some(&FormatItem::Anything) {
                 return None;
             }
             resolve(parts, zone, now)
@@ -151,7 +151,7 @@ impl Formats {
         text: &[u8],
         zone: &TimeZone,
         now: Timestamp,
-    ) -> Option<(Read, usize)> {
+    ) -> Option<(ParsedTime, usize)> {
         let mut formats = self.formats.iter();
         formats.find_map(|format| {
             let (parts, end) = run(format, text)?;
@@ -160,46 +160,46 @@ impl Formats {
     }
 }
 
-fn items(format: &str) -> Result<Vec<Item>, PackError> {
+fn items(format: &str) -> Result<Vec<FormatItem>, PackError> {
     let mut out = Vec::new();
     let mut bytes = format.bytes();
     while let Some(byte) = bytes.next() {
         let item = match byte {
-            b' ' => Item::Blanks,
+            b' ' => FormatItem::Blanks,
             b'%' => match bytes.next() {
                 Some(letter) => item(letter)?,
                 None => return Err(PackError::new("a time format ends with `%`")),
             },
-            literal => Item::Literal(literal),
+            literal => FormatItem::Literal(literal),
         };
         out.push(item);
     }
     Ok(out)
 }
 
-fn item(letter: u8) -> Result<Item, PackError> {
+fn item(letter: u8) -> Result<FormatItem, PackError> {
     Ok(match letter {
-        b'Y' => Item::Year,
-        b'y' => Item::ShortYear,
-        b'm' => Item::Month,
-        b'b' | b'B' => Item::MonthName,
-        b'd' | b'e' => Item::Day,
-        b'D' => Item::Today,
-        b'j' => Item::YearDay,
-        b'H' => Item::Hour,
-        b'I' => Item::Hour12,
-        b'M' => Item::Minute,
-        b'S' => Item::Second,
-        b'p' => Item::Half,
-        b'f' => Item::Fraction,
-        b'z' => Item::Offset,
-        b'Z' => Item::Zone,
-        b's' => Item::EpochSeconds,
-        b'Q' => Item::EpochMillis,
-        b'N' => Item::EpochAny,
-        b'a' | b'A' => Item::Weekday,
-        b'*' => Item::Anything,
-        b'%' => Item::Literal(b'%'),
+        b'Y' => FormatItem::Year,
+        b'y' => FormatItem::ShortYear,
+        b'm' => FormatItem::Month,
+        b'b' | b'B' => FormatItem::MonthName,
+        b'd' | b'e' => FormatItem::Day,
+        b'D' => FormatItem::Today,
+        b'j' => FormatItem::YearDay,
+        b'H' => FormatItem::Hour,
+        b'I' => FormatItem::Hour12,
+        b'M' => FormatItem::Minute,
+        b'S' => FormatItem::Second,
+        b'p' => FormatItem::Half,
+        b'f' => FormatItem::Fraction,
+        b'z' => FormatItem::Offset,
+        b'Z' => FormatItem::Zone,
+        b's' => FormatItem::EpochSeconds,
+        b'Q' => FormatItem::EpochMillis,
+        b'N' => FormatItem::EpochAny,
+        b'a' | b'A' => FormatItem::Weekday,
+        b'*' => FormatItem::Anything,
+        b'%' => FormatItem::Literal(b'%'),
         other => {
             let words = format!("`%{}` is no part of a time", char::from(other));
             return Err(PackError::new(words));
@@ -208,19 +208,19 @@ fn item(letter: u8) -> Result<Item, PackError> {
 }
 
 /// Reads along a format; where it ended.
-fn run(format: &[Item], text: &[u8]) -> Option<(Parts, usize)> {
-    let mut parts = Parts::default();
+fn run(format: &[FormatItem], text: &[u8]) -> Option<(TimeFields, usize)> {
+    let mut parts = TimeFields::default();
     let mut at = 0;
     for (index, item) in format.iter().enumerate() {
         match item {
-            Item::Literal(byte) => {
+            FormatItem::Literal(byte) => {
                 (text.get(at) == Some(byte)).then_some(())?;
                 at += 1;
             }
-            Item::Blanks => at += blanks(&text[at..]),
-            Item::Anything => match format.get(index + 1) {
-                Some(Item::Literal(next)) => at += memchr::memchr(*next, &text[at..])?,
-                Some(Item::Blanks) => at += memchr::memchr(b' ', &text[at..])?,
+            FormatItem::Blanks => at += blanks(&text[at..]),
+            FormatItem::Anything => match format.get(index + 1) {
+                Some(FormatItem::Literal(next)) => at += memchr::memchr(*next, &text[at..])?,
+                Some(FormatItem::Blanks) => at += memchr::memchr(b' ', &text[at..])?,
                 _ => at = text.len(),
             },
             other => at = part(*other, text, at, &mut parts)?,
@@ -235,50 +235,50 @@ fn blanks(text: &[u8]) -> usize {
         .count()
 }
 
-fn part(item: Item, text: &[u8], mut at: usize, parts: &mut Parts) -> Option<usize> {
+fn part(item: FormatItem, text: &[u8], mut at: usize, parts: &mut TimeFields) -> Option<usize> {
     let mut number = |most: usize| number(text, &mut at, most);
     match item {
-        Item::Year => parts.year = Some(number(4).filter(|year| *year >= 1000)? as i16),
-        Item::ShortYear => {
+        FormatItem::Year => parts.year = Some(number(4).filter(|year| *year >= 1000)? as i16),
+        FormatItem::ShortYear => {
             let year = number(2)? as i16;
             parts.year = Some(if year < 69 { 2000 + year } else { 1900 + year });
         }
-        Item::Month => parts.month = Some(number(2)? as i8),
-        Item::Day | Item::Today => {
+        FormatItem::Month => parts.month = Some(number(2)? as i8),
+        FormatItem::Day | FormatItem::Today => {
             at += blanks(&text[at..]);
             parts.day = Some(self::number(text, &mut at, 2)? as i8);
-            parts.today |= item == Item::Today;
+            parts.today |= item == FormatItem::Today;
         }
-        Item::YearDay => parts.year_day = Some(number(3)? as i16),
-        Item::Hour | Item::Hour12 => parts.hour = number(2)? as i8,
-        Item::Minute => parts.minute = number(2)? as i8,
+        FormatItem::YearDay => parts.year_day = Some(number(3)? as i16),
+        FormatItem::Hour | FormatItem::Hour12 => parts.hour = number(2)? as i8,
+        FormatItem::Minute => parts.minute = number(2)? as i8,
         // A leap second is the last one of its minute.
-        Item::Second => parts.second = number(2)?.min(59) as i8,
-        Item::MonthName => {
+        FormatItem::Second => parts.second = number(2)?.min(59) as i8,
+        FormatItem::MonthName => {
             let (month, length) = month(&text[at..])?;
             parts.month = Some(month);
             at += length;
         }
-        Item::Half => {
+        FormatItem::Half => {
             let word = text.get(at..at + 2)?;
             let afternoon = word.eq_ignore_ascii_case(b"pm");
             (afternoon || word.eq_ignore_ascii_case(b"am")).then_some(())?;
             parts.afternoon = Some(afternoon);
             at += 2;
         }
-        Item::Fraction => fraction(text, &mut at, parts),
-        Item::Offset => parts.offset = Some(offset(text, &mut at)?),
-        Item::Zone => zone(text, &mut at, parts)?,
-        Item::EpochSeconds | Item::EpochMillis | Item::EpochAny => {
+        FormatItem::Fraction => fraction(text, &mut at, parts),
+        FormatItem::Offset => parts.offset = Some(offset(text, &mut at)?),
+        FormatItem::Zone => zone(text, &mut at, parts)?,
+        FormatItem::EpochSeconds | FormatItem::EpochMillis | FormatItem::EpochAny => {
             epoch(item, text, &mut at, parts)?;
         }
-        Item::Weekday => {
+        FormatItem::Weekday => {
             let letters = text[at..]
                 .iter()
                 .take_while(|byte| byte.is_ascii_alphabetic());
             at += letters.count();
         }
-        Item::Literal(_) | Item::Blanks | Item::Anything => {}
+        FormatItem::Literal(_) | FormatItem::Blanks | FormatItem::Anything => {}
     }
     Some(at)
 }
@@ -324,7 +324,7 @@ fn month(text: &[u8]) -> Option<(i8, usize)> {
 }
 
 /// `.123`, `,123` or digits alone; none at all is none.
-fn fraction(text: &[u8], at: &mut usize, parts: &mut Parts) {
+fn fraction(text: &[u8], at: &mut usize, parts: &mut TimeFields) {
     let mark = usize::from(matches!(text.get(*at), Some(b'.' | b',' | b':')));
     let rest = &text[*at + mark..];
     let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -362,7 +362,7 @@ fn offset(text: &[u8], at: &mut usize) -> Option<Offset> {
 }
 
 /// An offset, an abbreviation or a name; what is not known leaves the source's zone.
-fn zone(text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
+fn zone(text: &[u8], at: &mut usize, parts: &mut TimeFields) -> Option<()> {
     let word = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'/' | b'_');
     let length = text[*at..].iter().take_while(|byte| word(byte)).count();
     if length == 0 {
@@ -391,13 +391,13 @@ fn named(name: &str) -> Option<TimeZone> {
     zone.flatten()
 }
 
-fn epoch(item: Item, text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<()> {
+fn epoch(item: FormatItem, text: &[u8], at: &mut usize, parts: &mut TimeFields) -> Option<()> {
     let start = *at;
     let value = number(text, at, 19)?;
     let digits = *at - start;
     let scale = match item {
-        Item::EpochMillis => 1_000_000,
-        Item::EpochSeconds => 1_000_000_000,
+        FormatItem::EpochMillis => 1_000_000,
+        FormatItem::EpochSeconds => 1_000_000_000,
         _ => match digits {
             ..=11 => 1_000_000_000,
             12..=14 => 1_000_000,
@@ -415,11 +415,11 @@ fn epoch(item: Item, text: &[u8], at: &mut usize, parts: &mut Parts) -> Option<(
     Some(())
 }
 
-fn resolve(parts: Parts, zone: &TimeZone, now: Timestamp) -> Option<Read> {
+fn resolve(parts: TimeFields, zone: &TimeZone, now: Timestamp) -> Option<ParsedTime> {
     if let Some(epoch) = parts.epoch {
         let time = Timestamp(i64::try_from(epoch).ok()?);
         let (zone, year_assumed) = (Some(Offset::UTC), false);
-        return Some(Read {
+        return Some(ParsedTime {
             time,
             zone,
             year_assumed,
@@ -466,7 +466,7 @@ fn resolve(parts: Parts, zone: &TimeZone, now: Timestamp) -> Option<Read> {
     };
     let nanos = i64::try_from(time.as_nanosecond()).ok()?;
     let zone = given.or_else(|| parts.named.as_ref().map(|zone| zone.to_offset(time)));
-    Some(Read {
+    Some(ParsedTime {
         time: Timestamp(nanos),
         zone,
         year_assumed,
@@ -519,7 +519,7 @@ mod tests {
 
     /// Microseconds.
     fn read(format: &str, text: &str) -> Option<i64> {
-        let formats = Formats::parse([format]).expect(format);
+        let formats = TimeFormats::parse([format]).expect(format);
         let read = formats.read(text.as_bytes(), &TimeZone::UTC, NOW)?;
         Some(read.time.0 / 1000)
     }
@@ -567,7 +567,7 @@ mod tests {
         }
         assert_eq!(read("%Y-%m-%d", "2024-02-30"), None);
         assert_eq!(read("%Y-%m-%d %H:%M:%S", "2024-05-06 07:08:09 x"), None);
-        assert!(Formats::parse(["%k"]).is_err() && Formats::parse(["a%"]).is_err());
+        assert!(TimeFormats::parse(["%k"]).is_err() && TimeFormats::parse(["a%"]).is_err());
     }
 
     /// Those that headers know, and beside them names that are no abbreviations.
@@ -592,7 +592,7 @@ mod tests {
 
     #[test]
     fn a_day_without_a_year_is_the_closest_one() {
-        let formats = Formats::parse(["%b %e %H:%M:%S"]).expect("a format");
+        let formats = TimeFormats::parse(["%b %e %H:%M:%S"]).expect("a format");
         let at = |now: &str, text: &str| {
             let now: jiff::Timestamp = now.parse().expect(now);
             let now = Timestamp(now.as_nanosecond() as i64);

@@ -32,7 +32,7 @@ fn shown(second: i64, zone: &TimeZone) -> DateTime {
 }
 
 fn read(format: &str, text: &str, zone: &TimeZone, now: i64) -> Option<i64> {
-    let formats = Formats::parse([format]).expect(format);
+    let formats = TimeFormats::parse([format]).expect(format);
     let read = formats.read(text.as_bytes(), zone, stamp(now))?;
     Some(read.time.0.div_euclid(1_000_000_000))
 }

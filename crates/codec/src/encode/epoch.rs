@@ -8,12 +8,12 @@ const NS_PER_MS: u32 = 1_000_000;
 
 /// A rendered second, kept until another one is asked for.
 #[derive(Default, Clone)]
-pub(super) struct Second {
+pub(super) struct RenderedSecond {
     second: Option<i64>,
     text: Vec<u8>,
 }
 
-impl Second {
+impl RenderedSecond {
     /// Appends `before`, `1714979289.123` and `after`. A caller always gives the same `before`: it
     /// is kept together with the second.
     pub(super) fn push_epoch_ms<const N: usize>(
@@ -53,7 +53,7 @@ impl Second {
 
 /// Appends a time as epoch seconds with milliseconds, `1714979289.123`.
 pub fn push_epoch_ms(at: Timestamp, out: &mut Vec<u8>) {
-    Second::default().push_epoch_ms(b"", at, b"", out);
+    RenderedSecond::default().push_epoch_ms(b"", at, b"", out);
 }
 
 /// Appends a time as `May 06 07:08:09` in UTC: SC4S writes the day with two digits, other than
@@ -66,12 +66,12 @@ pub(super) fn push_bsd(at: Timestamp, out: &mut Vec<u8>) {
 
 /// Appends a time as RFC 3339 in UTC with milliseconds, `2024-05-06T07:08:09.123Z`.
 pub fn push_rfc3339_ms(at: Timestamp, out: &mut Vec<u8>) {
-    Second::default().push_rfc3339(at, 3, out);
+    RenderedSecond::default().push_rfc3339(at, 3, out);
 }
 
 /// Appends a time as RFC 3339 in UTC with nanoseconds.
 pub fn push_rfc3339_ns(at: Timestamp, out: &mut Vec<u8>) {
-    Second::default().push_rfc3339(at, 9, out);
+    RenderedSecond::default().push_rfc3339(at, 9, out);
 }
 
 fn split(at: Timestamp) -> (i64, u32) {

@@ -23,9 +23,9 @@ use inrush_event::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::epoch::Second;
+use super::epoch::RenderedSecond;
 use super::escape::{clear_broken, is_broken};
-use super::text::{self, Put};
+use super::text::{self, TextForm};
 use super::{json_escape, push_base64};
 
 /// Senders of a batch whose rendered fields are kept; those of further ones are rendered anew for
@@ -97,8 +97,8 @@ pub struct HecOptions {
 /// any text is sent as its raw record.
 pub struct HecEncoder {
     options: HecOptions,
-    event_second: Second,
-    received_second: Second,
+    event_second: RenderedSecond,
+    received_second: RenderedSecond,
     /// The source whose names are in `names`.
     source: Option<Arc<SourceInfo>>,
     /// `","source":"…","sourcetype":"…","index":"…","event":"`
@@ -149,8 +149,8 @@ impl HecEncoder {
         let facility = options.indexed_fields.contains(&IndexedField::Facility);
         let severity = options.indexed_fields.contains(&IndexedField::Severity);
         Self {
-            event_second: Second::default(),
-            received_second: Second::default(),
+            event_second: RenderedSecond::default(),
+            received_second: RenderedSecond::default(),
             source: None,
             names: Vec::new(),
             classes: Vec::new(),
@@ -253,7 +253,7 @@ impl HecEncoder {
         &mut self,
         batch: &Batch,
         record: &Record,
-        put: Put,
+        put: TextForm,
         more: &[u8],
         out: &mut Vec<u8>,
     ) {
@@ -275,7 +275,7 @@ impl HecEncoder {
                 out.extend_from_slice(b"\"}");
             }
         }
-        if put == Put::Json {
+        if put == TextForm::Json {
             out.remove(text_end);
         }
     }

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use inrush_event::{Anomalies, Batch, Record, Timestamp, facility_name, severity_name};
+use inrush_event::{Anomalies, Batch, Origin, Record, Timestamp, facility_name, severity_name};
 
-use super::epoch::Second;
+use super::epoch::RenderedSecond;
 use super::escape::{clear_broken, is_broken};
 use super::{json_escape, push_base64};
 
@@ -20,8 +20,8 @@ use super::{json_escape, push_base64};
 /// is not UTF-8).
 #[derive(Default)]
 pub struct JsonLines {
-    event_second: Second,
-    received_second: Second,
+    event_second: RenderedSecond,
+    received_second: RenderedSecond,
 }
 
 impl JsonLines {
@@ -99,6 +99,9 @@ fn push_arrival(batch: &Batch, record: &Record, out: &mut Vec<u8>) {
         push_text(out, b",\"protocol\":\"", peer.protocol.name().as_bytes());
         let client = peer.client.as_deref().unwrap_or_default();
         push_text(out, b",\"tls_client\":\"", client.as_bytes());
+    } else if let Some((kind, name)) = batch.origin(record).and_then(Origin::named) {
+        let origin = format!("{kind}:{name}");
+        push_text(out, b",\"origin\":\"", origin.as_bytes());
     }
     push_text(out, b",\"format\":\"", record.format.name().as_bytes());
 }

@@ -10,13 +10,13 @@ use super::{json_escape, push_rfc3339_ms};
 
 /// Form in which the text was put; JSON of its own needs no quotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Put {
+pub(super) enum TextForm {
     Text,
     Json,
 }
 
 /// Appends the event's text, escaped; never nothing: an event without any text is its raw record.
-pub(super) fn push(batch: &Batch, record: &Record, out: &mut Vec<u8>) -> Put {
+pub(super) fn push(batch: &Batch, record: &Record, out: &mut Vec<u8>) -> TextForm {
     let start = out.len();
     let kind = batch
         .class(record)
@@ -33,7 +33,7 @@ pub(super) fn push(batch: &Batch, record: &Record, out: &mut Vec<u8>) -> Put {
                 set_broken();
                 out.extend_from_slice(String::from_utf8_lossy(json).as_bytes());
             }
-            return Put::Json;
+            return TextForm::Json;
         }
         json_escape(extra.get(ExtraKey::Event).unwrap_or_default(), out);
     } else {
@@ -42,7 +42,7 @@ pub(super) fn push(batch: &Batch, record: &Record, out: &mut Vec<u8>) -> Put {
     if out.len() == start {
         json_escape(batch.get(record.raw), out);
     }
-    Put::Text
+    TextForm::Text
 }
 
 fn fixed(kind: EventText, batch: &Batch, record: &Record, out: &mut Vec<u8>) {

@@ -4,7 +4,7 @@ use inrush_event::limits::{OCTET_COUNT_DIGITS_MAX, OCTET_COUNT_MAX};
 
 /// Octet count at the start of a frame, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Count {
+pub(super) enum OctetCount {
     /// A count and its space, `header` bytes together, of a message of `body` bytes.
     Of { header: usize, body: usize },
     /// It may become a count when more bytes are there.
@@ -14,7 +14,7 @@ pub(super) enum Count {
 }
 
 /// Reads the count at the start of `bytes`.
-pub(super) fn read_count(bytes: &[u8]) -> Count {
+pub(super) fn read_count(bytes: &[u8]) -> OctetCount {
     let mut body = 0;
     for (digits, &byte) in bytes.iter().enumerate().take(OCTET_COUNT_DIGITS_MAX + 1) {
         match byte {
@@ -22,21 +22,21 @@ pub(super) fn read_count(bytes: &[u8]) -> Count {
                 body = body * 10 + usize::from(byte - b'0');
             }
             b' ' if digits > 0 && (1..=OCTET_COUNT_MAX).contains(&body) => {
-                return Count::Of {
+                return OctetCount::Of {
                     header: digits + 1,
                     body,
                 };
             }
-            _ => return Count::Broken,
+            _ => return OctetCount::Broken,
         }
     }
     // All digits so far; that many plus one would have been refused above.
-    Count::Open
+    OctetCount::Open
 }
 
 /// Start of a counted message before a `<` in garbage, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Start {
+pub(super) enum CountedStart {
     /// Its count begins at this offset.
     At(usize),
     /// It depends on bytes that have not come yet.
@@ -48,10 +48,10 @@ pub(super) enum Start {
 /// Start of the counted message of which the `<` at `angle` opens the PRI, if it follows a
 /// believable count that begins after `from`. Digits after a digit, `-` or `.` are part of some
 /// other number.
-pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> Start {
+pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> CountedStart {
     let before = &arena[from..angle];
     let Some(digits_and_before) = before.strip_suffix(b" ") else {
-        return Start::No;
+        return CountedStart::No;
     };
     let digits = digits_and_before
         .iter()
@@ -61,15 +61,15 @@ pub(super) fn start_before(arena: &[u8], from: usize, angle: usize) -> Start {
     let digits = digits.take(OCTET_COUNT_DIGITS_MAX + 1).count();
     let begin = angle - 1 - digits;
     if begin == from || matches!(arena[begin - 1], b'-' | b'.') {
-        return Start::No;
+        return CountedStart::No;
     }
-    if !matches!(read_count(&arena[begin..angle]), Count::Of { .. }) {
-        return Start::No;
+    if !matches!(read_count(&arena[begin..angle]), OctetCount::Of { .. }) {
+        return CountedStart::No;
     }
     match opens_pri(&arena[angle..]) {
-        Some(true) => Start::At(begin),
-        Some(false) => Start::No,
-        None => Start::Open,
+        Some(true) => CountedStart::At(begin),
+        Some(false) => CountedStart::No,
+        None => CountedStart::Open,
     }
 }
 
@@ -91,22 +91,22 @@ mod tests {
 
     #[test]
     fn counts_that_are_believed_and_counts_that_are_not() {
-        let of = |header, body| Count::Of { header, body };
+        let of = |header, body| OctetCount::Of { header, body };
         for (bytes, expected) in [
             (&b"5 hello"[..], of(2, 5)),
             (b"16777216 ", of(9, OCTET_COUNT_MAX)),
             (b"007 x", of(4, 7)),
-            (b"", Count::Open),
-            (b"12345678", Count::Open),
-            (b"123456789", Count::Broken),
-            (b"12345678901234567890 <34>", Count::Broken),
-            (b"16777217 ", Count::Broken),
-            (b"10737418240 <34>", Count::Broken),
-            (b"0 <34>", Count::Broken),
-            (b"-1 <34>", Count::Broken),
-            (b" 5 hello", Count::Broken),
-            (b"5\thello", Count::Broken),
-            (b"<34>", Count::Broken),
+            (b"", OctetCount::Open),
+            (b"12345678", OctetCount::Open),
+            (b"123456789", OctetCount::Broken),
+            (b"12345678901234567890 <34>", OctetCount::Broken),
+            (b"16777217 ", OctetCount::Broken),
+            (b"10737418240 <34>", OctetCount::Broken),
+            (b"0 <34>", OctetCount::Broken),
+            (b"-1 <34>", OctetCount::Broken),
+            (b" 5 hello", OctetCount::Broken),
+            (b"5\thello", OctetCount::Broken),
+            (b"<34>", OctetCount::Broken),
         ] {
             assert_eq!(read_count(bytes), expected, "{}", bytes.escape_ascii());
         }
@@ -115,19 +115,19 @@ mod tests {
     #[test]
     fn starts_in_garbage() {
         for (bytes, expected) in [
-            (&b"x12 <34>"[..], Start::At(1)),
-            (b"x12 <191>1", Start::At(1)),
-            (b"x12 <19", Start::Open),
-            (b"x12 <", Start::Open),
-            (b"x12 <>", Start::No),
-            (b"x12 <1913>", Start::No),
-            (b"x12 <b>", Start::No),
-            (b"12 <34>", Start::No), // at the very start it was looked at already
-            (b"x <34>", Start::No),
-            (b"x12  <34>", Start::No),
-            (b"-12 <34>", Start::No),
-            (b"x123456789 <34>", Start::No),
-            (b"x0 <34>", Start::No),
+            (&b"x12 <34>"[..], CountedStart::At(1)),
+            (b"x12 <191>1", CountedStart::At(1)),
+            (b"x12 <19", CountedStart::Open),
+            (b"x12 <", CountedStart::Open),
+            (b"x12 <>", CountedStart::No),
+            (b"x12 <1913>", CountedStart::No),
+            (b"x12 <b>", CountedStart::No),
+            (b"12 <34>", CountedStart::No), // at the very start it was looked at already
+            (b"x <34>", CountedStart::No),
+            (b"x12  <34>", CountedStart::No),
+            (b"-12 <34>", CountedStart::No),
+            (b"x123456789 <34>", CountedStart::No),
+            (b"x0 <34>", CountedStart::No),
         ] {
             let angle = bytes.iter().position(|&byte| byte == b'<').unwrap_or(0);
             assert_eq!(

@@ -37,8 +37,8 @@ mod tests;
 use inrush_event::{Anomalies, Span};
 use memchr::{memchr2, memchr3};
 
-use crate::config::Framing;
-use count::{Count, Start, opens_pri, read_count, start_before};
+use crate::config::StreamFraming;
+use count::{CountedStart, OctetCount, opens_pri, read_count, start_before};
 
 /// Bytes beyond `max_message_bytes` that an octet count may claim and still be waited for whole:
 /// a CRLF inside the count does not make a message oversize.
@@ -60,7 +60,7 @@ pub struct Frame {
 
 /// Kind of the bytes at the start of the undecoded part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum FrameState {
     /// The first byte of a frame of a kind not yet decided.
     Start,
     /// A line that has not ended.
@@ -78,7 +78,7 @@ enum State {
 }
 
 /// Offset at which decoding goes on.
-enum Step {
+enum FrameStep {
     /// At this offset, with the state as it is now.
     On(usize),
     /// Offset from which bytes must be kept; decoding goes on when more are there.
@@ -96,7 +96,7 @@ enum Resync {
 }
 
 /// Result of the search for a line that begins inside a counted message.
-enum Inner {
+enum InnerLine {
     Line,
     /// Not in what is there; all before this offset has been searched.
     Not(usize),
@@ -105,7 +105,7 @@ enum Inner {
 /// Cuts the stream of one connection into messages.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    framing: Framing,
+    framing: StreamFraming,
     max_message_bytes: usize,
     /// Auto: whether this connection has sent an octet-counted message.
     counted_seen: bool,
@@ -115,7 +115,7 @@ pub struct FrameDecoder {
     /// The last frame was a counted message, and no terminator came after it.
     after_counted: bool,
     glued: bool,
-    state: State,
+    state: FrameState,
     /// Bytes from the start of the undecoded part in which no terminator was found.
     searched: usize,
     cut_bytes: u64,
@@ -123,7 +123,7 @@ pub struct FrameDecoder {
 
 impl FrameDecoder {
     /// A decoder for a new connection. Messages are cut at `max_message_bytes`.
-    pub fn new(framing: Framing, max_message_bytes: usize) -> Self {
+    pub fn new(framing: StreamFraming, max_message_bytes: usize) -> Self {
         Self {
             framing,
             max_message_bytes,
@@ -132,7 +132,7 @@ impl FrameDecoder {
             bare_lines_seen: false,
             after_counted: false,
             glued: false,
-            state: State::Start,
+            state: FrameState::Start,
             searched: 0,
             cut_bytes: 0,
         }
@@ -152,23 +152,25 @@ impl FrameDecoder {
     pub fn finish(&mut self, arena: &[u8], start: usize, mut emit: impl FnMut(Frame)) {
         let at = self.advance(arena, start, &mut emit);
         let mut flags = Anomalies::UNTERMINATED;
-        if self.framing == Framing::OctetCounting {
+        if self.framing == StreamFraming::OctetCounting {
             flags.insert(Anomalies::BAD_FRAME);
         }
         match self.state {
-            State::Start | State::Line => self.line(arena, at, arena.len(), flags, &mut emit),
-            State::Garbage { broken } => {
+            FrameState::Start | FrameState::Line => {
+                self.line(arena, at, arena.len(), flags, &mut emit)
+            }
+            FrameState::Garbage { broken } => {
                 if broken {
                     flags.insert(Anomalies::BAD_FRAME);
                 }
                 self.garbage(arena, at, arena.len(), flags, &mut emit);
             }
-            State::Counted { header, .. } => {
+            FrameState::Counted { header, .. } => {
                 let body = (at + header).min(arena.len());
                 self.counted(arena, body, arena.len(), Anomalies::UNTERMINATED, &mut emit);
             }
-            State::SkipGarbage { .. } => self.cut_bytes += (arena.len() - at) as u64,
-            State::SkipLine | State::SkipCounted { .. } => {}
+            FrameState::SkipGarbage { .. } => self.cut_bytes += (arena.len() - at) as u64,
+            FrameState::SkipLine | FrameState::SkipCounted { .. } => {}
         }
         *self = Self {
             cut_bytes: self.cut_bytes,
@@ -182,26 +184,26 @@ impl FrameDecoder {
         let at = self.advance(arena, start, &mut emit);
         let flags = Anomalies::MEMORY_CUT;
         match self.state {
-            State::Start | State::Line => {
+            FrameState::Start | FrameState::Line => {
                 let Some(first) = arena.get(at) else { return };
                 self.note_line(*first);
                 self.line(arena, at, arena.len(), flags, &mut emit);
-                self.state = State::SkipLine;
+                self.state = FrameState::SkipLine;
             }
-            State::Garbage { .. } => {
+            FrameState::Garbage { .. } => {
                 let flags = flags.union(Anomalies::BAD_FRAME);
                 self.line(arena, at, arena.len(), flags, &mut emit);
-                self.state = State::SkipGarbage { first: 0 };
+                self.state = FrameState::SkipGarbage { first: 0 };
             }
-            State::Counted { header, body } => {
+            FrameState::Counted { header, body } => {
                 let begin = (at + header).min(arena.len());
                 self.counted(arena, begin, arena.len(), flags, &mut emit);
                 let left = body - (arena.len() - begin);
-                self.state = State::SkipCounted { left };
+                self.state = FrameState::SkipCounted { left };
                 (self.counted_seen, self.after_counted) = (true, true);
             }
-            State::SkipGarbage { .. } => self.cut_bytes += (arena.len() - at) as u64,
-            State::SkipLine | State::SkipCounted { .. } => {}
+            FrameState::SkipGarbage { .. } => self.cut_bytes += (arena.len() - at) as u64,
+            FrameState::SkipLine | FrameState::SkipCounted { .. } => {}
         }
         self.searched = 0;
     }
@@ -215,17 +217,17 @@ impl FrameDecoder {
         let mut at = start;
         while at < arena.len() {
             let step = match self.state {
-                State::Start => self.begin(arena, at),
-                State::Line => self.lines(arena, at, emit),
-                State::Garbage { broken } => self.resync(arena, at, broken, emit),
-                State::Counted { header, body } => self.message(arena, at, header, body, emit),
-                State::SkipLine => self.skip_line(arena, at),
-                State::SkipGarbage { first } => self.skip_garbage(arena, at, first),
-                State::SkipCounted { left } => self.skip_counted(arena, at, left),
+                FrameState::Start => self.begin(arena, at),
+                FrameState::Line => self.lines(arena, at, emit),
+                FrameState::Garbage { broken } => self.resync(arena, at, broken, emit),
+                FrameState::Counted { header, body } => self.message(arena, at, header, body, emit),
+                FrameState::SkipLine => self.skip_line(arena, at),
+                FrameState::SkipGarbage { first } => self.skip_garbage(arena, at, first),
+                FrameState::SkipCounted { left } => self.skip_counted(arena, at, left),
             };
             match step {
-                Step::On(next) => at = next,
-                Step::Wait(keep) => return keep,
+                FrameStep::On(next) => at = next,
+                FrameStep::Wait(keep) => return keep,
             }
         }
         at
@@ -233,7 +235,7 @@ impl FrameDecoder {
 
     /// True if a frame must begin with a count, `<` after it or not, and the count is believed.
     fn counting(&self) -> bool {
-        self.framing == Framing::OctetCounting || (self.counted_seen && !self.lines_seen)
+        self.framing == StreamFraming::OctetCounting || (self.counted_seen && !self.lines_seen)
     }
 
     /// A line that begins with this byte has been seen where lines begin.
@@ -243,36 +245,36 @@ impl FrameDecoder {
         self.bare_lines_seen |= !empty && first != b'<';
     }
 
-    fn enter(&mut self, state: State, at: usize) -> Step {
+    fn enter(&mut self, state: FrameState, at: usize) -> FrameStep {
         self.state = state;
         self.searched = 0;
-        Step::On(at)
+        FrameStep::On(at)
     }
 
     /// Decides what kind of frame begins here.
-    fn begin(&mut self, arena: &[u8], at: usize) -> Step {
-        if self.framing == Framing::Newline {
-            return self.enter(State::Line, at);
+    fn begin(&mut self, arena: &[u8], at: usize) -> FrameStep {
+        if self.framing == StreamFraming::Newline {
+            return self.enter(FrameState::Line, at);
         }
         let at = self.skip_terminators(arena, at);
         let (header, body) = match read_count(&arena[at..]) {
-            Count::Of { header, body } => (header, body),
-            Count::Open => return Step::Wait(at),
-            Count::Broken => return self.uncounted(at),
+            OctetCount::Of { header, body } => (header, body),
+            OctetCount::Open => return FrameStep::Wait(at),
+            OctetCount::Broken => return self.uncounted(at),
         };
         if self.counting() {
-            return self.enter(State::Counted { header, body }, at);
+            return self.enter(FrameState::Counted { header, body }, at);
         }
         match arena.get(at + header) {
-            None => Step::Wait(at),
+            None => FrameStep::Wait(at),
             Some(b'<') if body <= self.max_message_bytes + COUNTED_SLACK => {
-                self.enter(State::Counted { header, body }, at)
+                self.enter(FrameState::Counted { header, body }, at)
             }
             Some(b'<') => match opens_pri(&arena[at + header..]) {
-                None => Step::Wait(at),
+                None => FrameStep::Wait(at),
                 Some(true) => {
                     self.after_counted = false;
-                    self.enter(State::Garbage { broken: true }, at)
+                    self.enter(FrameState::Garbage { broken: true }, at)
                 }
                 Some(false) => self.uncounted(at),
             },
@@ -281,11 +283,11 @@ impl FrameDecoder {
     }
 
     /// No count is here.
-    fn uncounted(&mut self, at: usize) -> Step {
+    fn uncounted(&mut self, at: usize) -> FrameStep {
         // What follows a counted message without a terminator is its rest, if its count lied.
         let state = match self.counting() || self.glued {
-            true => State::Garbage { broken: false },
-            false => State::Line,
+            true => FrameState::Garbage { broken: false },
+            false => FrameState::Line,
         };
         self.after_counted = false;
         self.enter(state, at)
@@ -305,8 +307,8 @@ impl FrameDecoder {
     }
 
     /// The hot loop of newline framing: one search a record, and one look at its first byte.
-    fn lines(&mut self, arena: &[u8], at: usize, emit: &mut impl FnMut(Frame)) -> Step {
-        let detecting = self.framing == Framing::Auto;
+    fn lines(&mut self, arena: &[u8], at: usize, emit: &mut impl FnMut(Frame)) -> FrameStep {
+        let detecting = self.framing == StreamFraming::Auto;
         let mut frame = at;
         let mut from = at + self.searched;
         self.note_line(arena[frame]);
@@ -318,7 +320,7 @@ impl FrameDecoder {
                 Some(b'<') => self.lines_seen = true,
                 // Only a digit can begin a count; at the end of the bytes it is not yet known.
                 first if detecting && first.is_none_or(u8::is_ascii_digit) => {
-                    return self.enter(State::Start, frame);
+                    return self.enter(FrameState::Start, frame);
                 }
                 Some(&first) => self.note_line(first),
                 None => {}
@@ -327,10 +329,10 @@ impl FrameDecoder {
         self.searched = arena.len() - frame;
         // One byte more than allowed may be the CR of a CRLF.
         if self.searched <= self.max_message_bytes + 1 {
-            return Step::Wait(frame);
+            return FrameStep::Wait(frame);
         }
         self.emit_cut(frame, Anomalies::NONE, emit);
-        self.enter(State::SkipLine, frame + self.max_message_bytes)
+        self.enter(FrameState::SkipLine, frame + self.max_message_bytes)
     }
 
     /// Garbage up to where framing can be found again.
@@ -340,8 +342,8 @@ impl FrameDecoder {
         at: usize,
         broken: bool,
         emit: &mut impl FnMut(Frame),
-    ) -> Step {
-        let bad = broken || self.framing == Framing::OctetCounting;
+    ) -> FrameStep {
+        let bad = broken || self.framing == StreamFraming::OctetCounting;
         let is_line = !broken && (!self.glued || arena[at] == b'<');
         let first = if is_line { arena[at] } else { 0 };
         match find_resync(arena, at, at + self.searched) {
@@ -354,21 +356,24 @@ impl FrameDecoder {
                 };
                 self.end_garbage(first);
                 self.garbage(arena, at, end, flags, emit);
-                self.enter(State::Start, end + 1)
+                self.enter(FrameState::Start, end + 1)
             }
             Resync::Count(begin) => {
                 self.garbage(arena, at, begin, Anomalies::BAD_FRAME, emit);
-                self.enter(State::Start, begin)
+                self.enter(FrameState::Start, begin)
             }
             Resync::Open(searched)
                 if arena.len() - at <= self.max_message_bytes + GARBAGE_SLACK =>
             {
                 self.searched = searched - at;
-                Step::Wait(at)
+                FrameStep::Wait(at)
             }
             Resync::Open(_) => {
                 self.emit_cut(at, Anomalies::BAD_FRAME, emit);
-                self.enter(State::SkipGarbage { first }, at + self.max_message_bytes)
+                self.enter(
+                    FrameState::SkipGarbage { first },
+                    at + self.max_message_bytes,
+                )
             }
         }
     }
@@ -381,7 +386,7 @@ impl FrameDecoder {
         header: usize,
         body: usize,
         emit: &mut impl FnMut(Frame),
-    ) -> Step {
+    ) -> FrameStep {
         let oversize = body > self.max_message_bytes + COUNTED_SLACK;
         let wanted = if oversize {
             self.max_message_bytes
@@ -391,12 +396,12 @@ impl FrameDecoder {
         let begin = at + header;
         if self.lines_seen && !self.counting() {
             match self.inner_line(arena, at, begin, body) {
-                Inner::Line => return self.disbelieve(arena, at, begin, emit),
-                Inner::Not(searched) => self.searched = searched - at,
+                InnerLine::Line => return self.disbelieve(arena, at, begin, emit),
+                InnerLine::Not(searched) => self.searched = searched - at,
             }
         }
         if arena.len() < begin + wanted {
-            return Step::Wait(at);
+            return FrameStep::Wait(at);
         }
         self.counted_seen = true;
         self.after_counted = true;
@@ -404,33 +409,33 @@ impl FrameDecoder {
         if oversize {
             self.emit_cut(begin, Anomalies::NONE, emit);
             return self.enter(
-                State::SkipCounted {
+                FrameState::SkipCounted {
                     left: body - wanted,
                 },
                 begin + wanted,
             );
         }
         self.counted(arena, begin, begin + body, Anomalies::NONE, emit);
-        self.enter(State::Start, begin + body)
+        self.enter(FrameState::Start, begin + body)
     }
 
     /// Looks for a line that begins inside the counted message at `begin`.
-    fn inner_line(&self, arena: &[u8], at: usize, begin: usize, body: usize) -> Inner {
+    fn inner_line(&self, arena: &[u8], at: usize, begin: usize, body: usize) -> InnerLine {
         let end = (begin + body).min(arena.len());
         let whole = arena.len() >= begin + body;
         let mut from = begin.max(at + self.searched);
         while let Some(found) = memchr2(b'\n', 0, &arena[from..end]) {
             let next = from + found + 1;
             match self.begins_line(&arena[next..end]) {
-                Some(true) => return Inner::Line,
+                Some(true) => return InnerLine::Line,
                 Some(false) => from = next,
-                None if !whole => return Inner::Not(next - 1),
+                None if !whole => return InnerLine::Not(next - 1),
                 // Of a line that begins with `<` not a byte is taken.
-                None if arena[next..end].first() == Some(&b'<') => return Inner::Line,
+                None if arena[next..end].first() == Some(&b'<') => return InnerLine::Line,
                 None => from = next,
             }
         }
-        Inner::Not(end)
+        InnerLine::Not(end)
     }
 
     /// True if `bytes`, which follow a terminator, begin a line as this connection sends them;
@@ -447,9 +452,9 @@ impl FrameDecoder {
             return opens_pri(bytes);
         }
         match read_count(bytes) {
-            Count::Open => None,
-            Count::Of { header, .. } => bytes.get(header).map(|&byte| byte == b'<'),
-            Count::Broken => Some(false),
+            OctetCount::Open => None,
+            OctetCount::Of { header, .. } => bytes.get(header).map(|&byte| byte == b'<'),
+            OctetCount::Broken => Some(false),
         }
     }
 
@@ -460,22 +465,22 @@ impl FrameDecoder {
         at: usize,
         begin: usize,
         emit: &mut impl FnMut(Frame),
-    ) -> Step {
+    ) -> FrameStep {
         let end = memchr2(b'\n', 0, &arena[begin..]).map_or(arena.len(), |n| begin + n);
         (self.after_counted, self.glued) = (false, false);
         self.line(arena, at, end, Anomalies::BAD_FRAME, emit);
-        self.enter(State::Start, arena.len().min(end + 1))
+        self.enter(FrameState::Start, arena.len().min(end + 1))
     }
 
-    fn skip_line(&mut self, arena: &[u8], at: usize) -> Step {
+    fn skip_line(&mut self, arena: &[u8], at: usize) -> FrameStep {
         match memchr2(b'\n', 0, &arena[at..]) {
             Some(found) => {
                 self.cut_bytes += found as u64;
-                self.enter(State::Start, at + found + 1)
+                self.enter(FrameState::Start, at + found + 1)
             }
             None => {
                 self.cut_bytes += (arena.len() - at) as u64;
-                Step::Wait(arena.len())
+                FrameStep::Wait(arena.len())
             }
         }
     }
@@ -486,35 +491,35 @@ impl FrameDecoder {
         self.glued = false;
     }
 
-    fn skip_garbage(&mut self, arena: &[u8], at: usize, first: u8) -> Step {
+    fn skip_garbage(&mut self, arena: &[u8], at: usize, first: u8) -> FrameStep {
         match find_resync(arena, at, at + self.searched) {
             Resync::Terminator(end) => {
                 self.end_garbage(first);
                 self.cut_bytes += (end - at) as u64;
-                self.enter(State::Start, end + 1)
+                self.enter(FrameState::Start, end + 1)
             }
             Resync::Count(begin) => {
                 self.cut_bytes += (begin - at) as u64;
-                self.enter(State::Start, begin)
+                self.enter(FrameState::Start, begin)
             }
             Resync::Open(searched) => {
                 let keep = at.max(arena.len().saturating_sub(GARBAGE_SLACK));
                 self.cut_bytes += (keep - at) as u64;
                 self.searched = searched.saturating_sub(keep);
-                Step::Wait(keep)
+                FrameStep::Wait(keep)
             }
         }
     }
 
-    fn skip_counted(&mut self, arena: &[u8], at: usize, left: usize) -> Step {
+    fn skip_counted(&mut self, arena: &[u8], at: usize, left: usize) -> FrameStep {
         let skipped = left.min(arena.len() - at);
         self.cut_bytes += skipped as u64;
         self.glued = skipped > 0 && !is_terminator(arena[at + skipped - 1]);
         let left = left - skipped;
         let next = if left == 0 {
-            State::Start
+            FrameState::Start
         } else {
-            State::SkipCounted { left }
+            FrameState::SkipCounted { left }
         };
         self.enter(next, at + skipped)
     }
@@ -626,9 +631,9 @@ fn find_resync(arena: &[u8], at: usize, from: usize) -> Resync {
             return Resync::Terminator(hit);
         }
         match start_before(arena, at, hit) {
-            Start::At(begin) => return Resync::Count(begin),
-            Start::Open => return Resync::Open(hit),
-            Start::No => from = hit + 1,
+            CountedStart::At(begin) => return Resync::Count(begin),
+            CountedStart::Open => return Resync::Open(hit),
+            CountedStart::No => from = hit + 1,
         }
     }
     Resync::Open(arena.len())

@@ -6,7 +6,7 @@ use super::*;
 const LIMIT: usize = 40;
 
 /// Frames of a stream given at once, as text with the names of their anomalies.
-fn frames(framing: Framing, stream: &[u8]) -> Vec<(String, String)> {
+fn frames(framing: StreamFraming, stream: &[u8]) -> Vec<(String, String)> {
     let mut seen = Vec::new();
     let mut note = |frame: Frame| {
         let names = frame.anomalies.names().collect::<Vec<_>>().join(" ");
@@ -19,7 +19,7 @@ fn frames(framing: Framing, stream: &[u8]) -> Vec<(String, String)> {
 }
 
 #[track_caller]
-fn check(framing: Framing, stream: &[u8], expected: &[(&str, &str)]) {
+fn check(framing: StreamFraming, stream: &[u8], expected: &[(&str, &str)]) {
     let seen = frames(framing, stream);
     let seen: Vec<_> = seen
         .iter()
@@ -30,7 +30,7 @@ fn check(framing: Framing, stream: &[u8], expected: &[(&str, &str)]) {
 
 #[test]
 fn lines_end_with_lf_crlf_or_nul() {
-    let newline = Framing::Newline;
+    let newline = StreamFraming::Newline;
     check(
         newline,
         b"one\ntwo\r\nthree\0four\n",
@@ -48,7 +48,7 @@ fn lines_end_with_lf_crlf_or_nul() {
 
 #[test]
 fn counted_messages_follow_their_counts() {
-    let octets = Framing::OctetCounting;
+    let octets = StreamFraming::OctetCounting;
     check(octets, b"5 hello3 you", &[("hello", ""), ("you", "")]);
     check(
         octets,
@@ -64,7 +64,7 @@ fn counted_messages_follow_their_counts() {
 
 #[test]
 fn a_broken_count_costs_the_bytes_up_to_the_next_frame() {
-    let octets = Framing::OctetCounting;
+    let octets = StreamFraming::OctetCounting;
     let bad = "bad_frame";
     check(
         octets,
@@ -116,7 +116,7 @@ fn a_broken_count_costs_the_bytes_up_to_the_next_frame() {
 
 #[test]
 fn auto_decides_message_by_message() {
-    let auto = Framing::Auto;
+    let auto = StreamFraming::Auto;
     check(
         auto,
         b"<34>a\n5 <34>b<34>c\n",
@@ -155,7 +155,7 @@ fn auto_decides_message_by_message() {
 
 #[test]
 fn auto_recovers_after_a_count_that_lied() {
-    let auto = Framing::Auto;
+    let auto = StreamFraming::Auto;
     check(
         auto,
         b"4 <34>rest of it\n5 <34>b",
@@ -170,7 +170,7 @@ fn auto_recovers_after_a_count_that_lied() {
 
 #[test]
 fn a_count_beyond_the_limit_costs_one_line_unless_the_connection_has_only_counted() {
-    let (auto, bad) = (Framing::Auto, "bad_frame");
+    let (auto, bad) = (StreamFraming::Auto, "bad_frame");
     check(
         auto,
         b"<13>a\n9000 <13>x\n<13>b\n<13>c\n",
@@ -239,7 +239,7 @@ fn a_count_beyond_the_limit_costs_one_line_unless_the_connection_has_only_counte
 
 #[test]
 fn a_count_within_the_limit_takes_no_lines_of_others() {
-    let (auto, bad) = (Framing::Auto, "bad_frame");
+    let (auto, bad) = (StreamFraming::Auto, "bad_frame");
     check(
         auto,
         b"<13>a\n30 <13>x\n<13>b\n<13>c\n<13>d\n<13>e\n<13>f\n",
@@ -302,7 +302,7 @@ fn a_count_within_the_limit_takes_no_lines_of_others() {
 #[test]
 fn what_looks_like_a_line_inside_a_counted_message_is_no_event_where_all_are_counted() {
     check(
-        Framing::Auto,
+        StreamFraming::Auto,
         b"12 <13>a\n<14>bc5 <13>d11 <13>e\n<14>f",
         &[("<13>a\\n<14>bc", ""), ("<13>d", ""), ("<13>e\\n<14>f", "")],
     );
@@ -311,7 +311,7 @@ fn what_looks_like_a_line_inside_a_counted_message_is_no_event_where_all_are_cou
 #[test]
 fn a_counted_message_of_several_lines_is_one_where_lines_have_a_pri() {
     check(
-        Framing::Auto,
+        StreamFraming::Auto,
         b"<13>a\n23 <13>one\n two\nthree\n12 4\n<13>b\n",
         &[
             ("<13>a", ""),
@@ -327,7 +327,7 @@ fn a_broken_count_does_not_wait_for_the_bytes_that_it_claims() {
         &b"<13>a\n38 <13>x\n<13>b\n"[..],
         b"<13>a\n9000 <13>x\n<13>b\n",
     ] {
-        let mut decoder = FrameDecoder::new(Framing::Auto, LIMIT);
+        let mut decoder = FrameDecoder::new(StreamFraming::Auto, LIMIT);
         let mut frames = 0;
         let kept = decoder.decode(stream, 0, |_| frames += 1);
         assert_eq!((frames, kept), (3, stream.len()));
@@ -340,43 +340,47 @@ fn every_framing_path_cuts_at_the_limit() {
     let long = "x".repeat(LIMIT + 25);
     let whole = format!("{kept}\r\nafter\n");
     check(
-        Framing::Newline,
+        StreamFraming::Newline,
         whole.as_bytes(),
         &[(&kept, ""), ("after", "")],
     );
     let line = format!("{long}\nafter\n");
     check(
-        Framing::Newline,
+        StreamFraming::Newline,
         line.as_bytes(),
         &[(&kept, "oversize"), ("after", "")],
     );
     check(
-        Framing::Auto,
+        StreamFraming::Auto,
         line.as_bytes(),
         &[(&kept, "oversize"), ("after", "")],
     );
-    check(Framing::Newline, long.as_bytes(), &[(&kept, "oversize")]);
+    check(
+        StreamFraming::Newline,
+        long.as_bytes(),
+        &[(&kept, "oversize")],
+    );
     let counted = format!("{} {long}5 after", long.len());
     check(
-        Framing::OctetCounting,
+        StreamFraming::OctetCounting,
         counted.as_bytes(),
         &[(&kept, "oversize"), ("after", "")],
     );
     let crlf = format!("{} {kept}\r\n5 after", LIMIT + 2);
     check(
-        Framing::OctetCounting,
+        StreamFraming::OctetCounting,
         crlf.as_bytes(),
         &[(&kept, ""), ("after", "")],
     );
     let garbage = format!("{long}5 <34>b");
     check(
-        Framing::OctetCounting,
+        StreamFraming::OctetCounting,
         garbage.as_bytes(),
         &[(&kept, "oversize bad_frame"), ("<34>b", "")],
     );
     let after_count = format!("5 <34>a{long}5 <34>b");
     check(
-        Framing::Auto,
+        StreamFraming::Auto,
         after_count.as_bytes(),
         &[("<34>a", ""), (&kept, "oversize bad_frame"), ("<34>b", "")],
     );
@@ -385,13 +389,13 @@ fn every_framing_path_cuts_at_the_limit() {
 #[test]
 fn an_oversize_message_comes_out_before_its_end() {
     for (framing, stream) in [
-        (Framing::Newline, "x".repeat(LIMIT + 2)),
+        (StreamFraming::Newline, "x".repeat(LIMIT + 2)),
         (
-            Framing::OctetCounting,
+            StreamFraming::OctetCounting,
             format!("1000000 {}", "x".repeat(LIMIT)),
         ),
         (
-            Framing::OctetCounting,
+            StreamFraming::OctetCounting,
             "x".repeat(LIMIT + GARBAGE_SLACK + 1),
         ),
     ] {
@@ -406,21 +410,21 @@ fn an_oversize_message_comes_out_before_its_end() {
 fn bytes_cut_are_counted() {
     for (framing, stream, cut) in [
         (
-            Framing::Newline,
+            StreamFraming::Newline,
             format!("{}\nnext\n", "x".repeat(LIMIT + 25)),
             25,
         ),
         (
-            Framing::OctetCounting,
+            StreamFraming::OctetCounting,
             format!("{} {}", LIMIT + 25, "x".repeat(LIMIT + 25)),
             25,
         ),
         (
-            Framing::OctetCounting,
+            StreamFraming::OctetCounting,
             format!("{}\n4 next", "x".repeat(LIMIT + 25)),
             25,
         ),
-        (Framing::Newline, "x".repeat(LIMIT), 0),
+        (StreamFraming::Newline, "x".repeat(LIMIT), 0),
     ] {
         let mut decoder = FrameDecoder::new(framing, LIMIT);
         let kept = decoder.decode(stream.as_bytes(), 0, |_| {});

@@ -41,7 +41,7 @@ pub enum FrameError {
 
 /// Command of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Command {
+pub enum RelpCommand {
     /// A message.
     Syslog,
     /// The start of a session, with offers.
@@ -56,7 +56,7 @@ pub enum Command {
     Unknown,
 }
 
-impl Command {
+impl RelpCommand {
     fn named(word: &[u8]) -> Self {
         match word {
             b"syslog" => Self::Syslog,
@@ -69,15 +69,15 @@ impl Command {
     }
 }
 
-/// Item found by a [`Decoder`].
+/// Item found by a [`RelpDecoder`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Item {
+pub enum RelpItem {
     /// A whole frame.
     Frame {
         /// 0 to [`TXNR_MAX`].
         txnr: u32,
         /// Its command.
-        command: Command,
+        command: RelpCommand,
         /// Span of its data in the arena that was given.
         data: Span,
     },
@@ -105,7 +105,7 @@ struct Skip {
 
 /// Cuts the stream of one connection into frames.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct RelpDecoder {
     max_message_bytes: usize,
     skip: Option<Skip>,
     cut_bytes: u64,
@@ -113,7 +113,7 @@ pub struct Decoder {
     broken_at: usize,
 }
 
-impl Decoder {
+impl RelpDecoder {
     /// A decoder for a new connection. Messages are cut at `max_message_bytes`.
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
@@ -136,7 +136,7 @@ impl Decoder {
         &mut self,
         arena: &[u8],
         start: usize,
-        mut emit: impl FnMut(Item) -> ControlFlow<()>,
+        mut emit: impl FnMut(RelpItem) -> ControlFlow<()>,
     ) -> Result<usize, FrameError> {
         let mut at = start;
         loop {
@@ -145,7 +145,7 @@ impl Decoder {
                 Some(skip) => self.skip(arena, at, skip)?,
                 None => self.frame(arena, at)?,
             };
-            let Step::On(next, item) = step else {
+            let RelpStep::On(next, item) = step else {
                 return Ok(step.keep());
             };
             at = next;
@@ -171,12 +171,12 @@ impl Decoder {
     }
 
     /// One frame, or the start of one that is cut.
-    fn frame(&mut self, arena: &[u8], at: usize) -> Result<Step, FrameError> {
+    fn frame(&mut self, arena: &[u8], at: usize) -> Result<RelpStep, FrameError> {
         let Some(header) = read_header(&arena[at..])? else {
-            return Ok(Step::Wait(at));
+            return Ok(RelpStep::Wait(at));
         };
-        let Header { txnr, command, .. } = header;
-        let is_message = command == Command::Syslog;
+        let RelpHeader { txnr, command, .. } = header;
+        let is_message = command == RelpCommand::Syslog;
         let most = if is_message {
             OCTET_COUNT_MAX
         } else {
@@ -189,31 +189,31 @@ impl Decoder {
         if is_message && header.data_bytes > self.max_message_bytes {
             let end = begin + self.max_message_bytes;
             if arena.len() < end {
-                return Ok(Step::Wait(at));
+                return Ok(RelpStep::Wait(at));
             }
             let left = header.data_bytes - self.max_message_bytes;
             self.skip = Some(Skip { txnr, left });
             let data = Span::new(begin, end);
-            return Ok(Step::On(end, Item::Cut { txnr, data }));
+            return Ok(RelpStep::On(end, RelpItem::Cut { txnr, data }));
         }
         let end = begin + header.data_bytes;
         let data = Span::new(begin, end);
         match arena.get(end) {
-            None => Ok(Step::Wait(at)),
+            None => Ok(RelpStep::Wait(at)),
             Some(b'\n') => {
-                let item = Item::Frame {
+                let item = RelpItem::Frame {
                     txnr,
                     command,
                     data,
                 };
-                Ok(Step::On(end + 1, item))
+                Ok(RelpStep::On(end + 1, item))
             }
             Some(_) => Err(FrameError::NoEnd),
         }
     }
 
     /// The rest of a message that was cut, as far as it is there.
-    fn skip(&mut self, arena: &[u8], at: usize, skip: Skip) -> Result<Step, FrameError> {
+    fn skip(&mut self, arena: &[u8], at: usize, skip: Skip) -> Result<RelpStep, FrameError> {
         let Skip { txnr, left } = skip;
         let skipped = left.min(arena.len() - at);
         self.cut_bytes += skipped as u64;
@@ -221,10 +221,10 @@ impl Decoder {
         self.broken_at = at;
         self.skip = Some(Skip { txnr, left });
         match arena.get(at) {
-            None => Ok(Step::Wait(at)),
+            None => Ok(RelpStep::Wait(at)),
             Some(b'\n') => {
                 self.skip = None;
-                Ok(Step::On(at + 1, Item::CutEnd { txnr }))
+                Ok(RelpStep::On(at + 1, RelpItem::CutEnd { txnr }))
             }
             Some(_) => Err(FrameError::NoEnd),
         }
@@ -232,14 +232,14 @@ impl Decoder {
 }
 
 /// Offset at which decoding goes on.
-enum Step {
+enum RelpStep {
     /// At this offset, after this item.
-    On(usize, Item),
+    On(usize, RelpItem),
     /// Offset from which bytes must be kept; decoding goes on when more are there.
     Wait(usize),
 }
 
-impl Step {
+impl RelpStep {
     fn keep(&self) -> usize {
         match self {
             Self::On(at, _) | Self::Wait(at) => *at,
@@ -247,16 +247,16 @@ impl Step {
     }
 }
 
-struct Header {
+struct RelpHeader {
     txnr: u32,
-    command: Command,
+    command: RelpCommand,
     data_bytes: usize,
     /// Bytes before the data.
     bytes: usize,
 }
 
 /// Reads the header at the start of `bytes`; `None` while it may become one.
-fn read_header(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
+fn read_header(bytes: &[u8]) -> Result<Option<RelpHeader>, FrameError> {
     let Some((txnr, at)) = number(bytes, 0, FrameError::Txnr)? else {
         return Ok(None);
     };
@@ -275,7 +275,7 @@ fn read_header(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
         Some(b' ') if letters > 0 => {}
         Some(_) => return Err(FrameError::Command),
     }
-    let command = Command::named(&word[..letters]);
+    let command = RelpCommand::named(&word[..letters]);
     let Some((data_bytes, at)) = number(bytes, at + letters + 2, FrameError::Length)? else {
         return Ok(None);
     };
@@ -285,7 +285,7 @@ fn read_header(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
         (b'\n', 0) => at,
         _ => return Err(FrameError::Length),
     };
-    Ok(Some(Header {
+    Ok(Some(RelpHeader {
         txnr,
         command,
         data_bytes: data_bytes as usize,

@@ -11,10 +11,10 @@
 //! the connection ends it sends again, so a message arrives at least once.
 //!
 //! # What it guarantees
-//! * The [`Decoder`] gives spans into the caller's arena, whatever the cuts between reads, and
+//! * The [`RelpDecoder`] gives spans into the caller's arena, whatever the cuts between reads, and
 //!   keeps at most the longest message and [`FRAME_SLACK`] bytes between two of them.
 //! * A frame that is none ends the stream, because nothing says where the next one would begin;
-//!   the [`Session`] names why. What came before it counts and is answered.
+//!   the [`RelpSession`] names why. What came before it counts and is answered.
 //! * A message that is too long keeps its first `max_message_bytes` and is answered like others,
 //!   when all of it has come: its sender would send it again for ever.
 //! * The session answers nothing by itself but the opening; it tells in which order its caller has
@@ -26,7 +26,8 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Command, Decoder, FRAME_SLACK, FrameError, Item, TXNR_MAX};
+pub use frame::{FRAME_SLACK, FrameError, RelpCommand, RelpDecoder, RelpItem, TXNR_MAX};
 pub use session::{
-    Answer, End, REFUSALS_MAX, SERVER_CLOSE, Session, Taken, write_answer, write_open_answer,
+    AnswerStatus, REFUSALS_MAX, RelpSession, SERVER_CLOSE, SessionEnd, SessionTask, write_answer,
+    write_open_answer,
 };

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use inrush_event::Span;
 
-use super::frame::{Command, Decoder, FrameError, Item};
+use super::frame::{FrameError, RelpCommand, RelpDecoder, RelpItem};
 
 /// Frames of a session that may be refused; one more ends it. Each costs its sender six bytes and
 /// us an answer of fifty.
@@ -16,7 +16,7 @@ pub const SERVER_CLOSE: &[u8] = b"0 serverclose 0\n";
 
 /// Status of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum AnswerStatus {
     /// Taken: the sender may forget it.
     Ok,
     /// Not taken, because there is no room.
@@ -31,7 +31,7 @@ pub enum Answer {
     Closed,
 }
 
-impl Answer {
+impl AnswerStatus {
     fn data(self) -> &'static str {
         match self {
             Self::Ok => "200 OK",
@@ -46,7 +46,7 @@ impl Answer {
 
 /// Tasks for the caller, to be done in the order in which they come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
+pub enum SessionTask {
     /// Keep this message, and answer when it is safe.
     Message {
         /// Its transaction.
@@ -54,7 +54,7 @@ pub enum Taken {
         /// Span of its bytes; without terminators at its end, never empty.
         data: Span,
     },
-    /// Keep the start of a message that is too long; it is answered after [`Taken::CutEnd`].
+    /// Keep the start of a message that is too long; it is answered after [`SessionTask::CutEnd`].
     Cut {
         /// Span of the bytes that are kept.
         data: Span,
@@ -74,13 +74,13 @@ pub enum Taken {
         /// The transaction.
         txnr: u32,
         /// The answer to give.
-        answer: Answer,
+        answer: AnswerStatus,
     },
 }
 
 /// Reason why no more is read of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum SessionEnd {
     /// The sender asked for it.
     Closed,
     /// The stream is broken.
@@ -91,35 +91,35 @@ pub enum End {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum SessionState {
     New,
     Open,
-    Ended(End),
+    Ended(SessionEnd),
 }
 
 /// One connection's session.
 #[derive(Debug)]
-pub struct Session {
-    decoder: Decoder,
-    rules: Rules,
+pub struct RelpSession {
+    decoder: RelpDecoder,
+    rules: SessionRules,
 }
 
 /// All but the decoder, so that it can be had while that is borrowed.
 #[derive(Debug)]
-struct Rules {
-    state: State,
+struct SessionRules {
+    state: SessionState,
     refusals: u32,
     /// Bytes that came after the end of the session, or in messages that were refused.
     unframed_bytes: u64,
 }
 
-impl Session {
+impl RelpSession {
     /// A session that is not open yet. Messages are cut at `max_message_bytes`.
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
-            decoder: Decoder::new(max_message_bytes),
-            rules: Rules {
-                state: State::New,
+            decoder: RelpDecoder::new(max_message_bytes),
+            rules: SessionRules {
+                state: SessionState::New,
                 refusals: 0,
                 unframed_bytes: 0,
             },
@@ -127,14 +127,14 @@ impl Session {
     }
 
     /// Takes what is complete out of `arena[start..]` and returns the offset from which bytes
-    /// must be kept, as [`Decoder::decode`] does; all of them are dropped once the session has
+    /// must be kept, as [`RelpDecoder::decode`] does; all of them are dropped once the session has
     /// ended. The answer to an opening is written to `replies`.
     pub fn decode(
         &mut self,
         arena: &[u8],
         start: usize,
         replies: &mut Vec<u8>,
-        mut emit: impl FnMut(Taken),
+        mut emit: impl FnMut(SessionTask),
     ) -> usize {
         let Self { decoder, rules } = self;
         if rules.end().is_some() {
@@ -151,7 +151,7 @@ impl Session {
                 arena.len()
             }
             Err(error) => {
-                rules.state = State::Ended(End::Frame(error));
+                rules.state = SessionState::Ended(SessionEnd::Frame(error));
                 rules.unframed_bytes += (arena.len() - decoder.broken_at()) as u64;
                 arena.len()
             }
@@ -171,11 +171,11 @@ impl Session {
 
     /// True if the sender has opened it.
     pub fn is_open(&self) -> bool {
-        self.rules.state == State::Open
+        self.rules.state == SessionState::Open
     }
 
     /// Reason why no more is read; `None` while it goes on.
-    pub fn end(&self) -> Option<End> {
+    pub fn end(&self) -> Option<SessionEnd> {
         self.rules.end()
     }
 
@@ -185,47 +185,47 @@ impl Session {
     }
 }
 
-impl Rules {
-    fn end(&self) -> Option<End> {
+impl SessionRules {
+    fn end(&self) -> Option<SessionEnd> {
         match self.state {
-            State::Ended(end) => Some(end),
-            State::New | State::Open => None,
+            SessionState::Ended(end) => Some(end),
+            SessionState::New | SessionState::Open => None,
         }
     }
 
     fn take(
         &mut self,
         arena: &[u8],
-        item: Item,
+        item: RelpItem,
         replies: &mut Vec<u8>,
-        emit: &mut impl FnMut(Taken),
+        emit: &mut impl FnMut(SessionTask),
     ) -> ControlFlow<()> {
-        let open = self.state == State::Open;
+        let open = self.state == SessionState::Open;
         match item {
-            Item::Frame {
+            RelpItem::Frame {
                 txnr: 0,
                 command,
                 data,
             } => {
                 self.waste(command, data);
-                self.state = State::Ended(End::Protocol);
+                self.state = SessionState::Ended(SessionEnd::Protocol);
             }
-            Item::Cut { txnr: 0, data } => {
-                self.waste(Command::Syslog, data);
-                self.state = State::Ended(End::Protocol);
+            RelpItem::Cut { txnr: 0, data } => {
+                self.waste(RelpCommand::Syslog, data);
+                self.state = SessionState::Ended(SessionEnd::Protocol);
             }
-            Item::Frame {
+            RelpItem::Frame {
                 txnr,
-                command: Command::Syslog,
+                command: RelpCommand::Syslog,
                 data,
             } if open => emit(message(arena, txnr, data)),
-            Item::Cut { data, .. } if open => emit(Taken::Cut { data }),
-            Item::CutEnd { txnr } => emit(Taken::CutEnd { txnr }),
-            Item::Cut { txnr, data } => {
-                self.waste(Command::Syslog, data);
-                self.refuse(txnr, Answer::NotOpen, true, emit);
+            RelpItem::Cut { data, .. } if open => emit(SessionTask::Cut { data }),
+            RelpItem::CutEnd { txnr } => emit(SessionTask::CutEnd { txnr }),
+            RelpItem::Cut { txnr, data } => {
+                self.waste(RelpCommand::Syslog, data);
+                self.refuse(txnr, AnswerStatus::NotOpen, true, emit);
             }
-            Item::Frame {
+            RelpItem::Frame {
                 txnr,
                 command,
                 data,
@@ -235,14 +235,14 @@ impl Rules {
             }
         }
         match self.state {
-            State::Ended(_) => ControlFlow::Break(()),
-            State::New | State::Open => ControlFlow::Continue(()),
+            SessionState::Ended(_) => ControlFlow::Break(()),
+            SessionState::New | SessionState::Open => ControlFlow::Continue(()),
         }
     }
 
     /// Counts the data of a message that is not taken; that of other commands is no message.
-    fn waste(&mut self, command: Command, data: Span) {
-        if command == Command::Syslog {
+    fn waste(&mut self, command: RelpCommand, data: Span) {
+        if command == RelpCommand::Syslog {
             self.unframed_bytes += u64::from(data.len);
         }
     }
@@ -250,41 +250,49 @@ impl Rules {
     fn control(
         &mut self,
         txnr: u32,
-        command: Command,
+        command: RelpCommand,
         data: &[u8],
         replies: &mut Vec<u8>,
-        emit: &mut impl FnMut(Taken),
+        emit: &mut impl FnMut(SessionTask),
     ) {
         match (command, self.state) {
-            (Command::Open, State::New) if offers_fit(data) => {
-                self.state = State::Open;
+            (RelpCommand::Open, SessionState::New) if offers_fit(data) => {
+                self.state = SessionState::Open;
                 write_open_answer(replies, txnr);
             }
-            (Command::Open, State::New) => self.refuse(txnr, Answer::BadOffers, true, emit),
-            (Command::Close, _) => {
-                let answer = Answer::Closed;
-                emit(Taken::Answer { txnr, answer });
-                self.state = State::Ended(End::Closed);
+            (RelpCommand::Open, SessionState::New) => {
+                self.refuse(txnr, AnswerStatus::BadOffers, true, emit)
             }
-            (Command::Syslog, _) => self.refuse(txnr, Answer::NotOpen, true, emit),
-            (Command::Open, _) => self.refuse(txnr, Answer::Unknown, true, emit),
-            _ => self.refuse(txnr, Answer::Unknown, false, emit),
+            (RelpCommand::Close, _) => {
+                let answer = AnswerStatus::Closed;
+                emit(SessionTask::Answer { txnr, answer });
+                self.state = SessionState::Ended(SessionEnd::Closed);
+            }
+            (RelpCommand::Syslog, _) => self.refuse(txnr, AnswerStatus::NotOpen, true, emit),
+            (RelpCommand::Open, _) => self.refuse(txnr, AnswerStatus::Unknown, true, emit),
+            _ => self.refuse(txnr, AnswerStatus::Unknown, false, emit),
         }
     }
 
-    fn refuse(&mut self, txnr: u32, answer: Answer, last: bool, emit: &mut impl FnMut(Taken)) {
+    fn refuse(
+        &mut self,
+        txnr: u32,
+        answer: AnswerStatus,
+        last: bool,
+        emit: &mut impl FnMut(SessionTask),
+    ) {
         self.refusals += 1;
-        emit(Taken::Answer { txnr, answer });
+        emit(SessionTask::Answer { txnr, answer });
         if last || self.refusals > REFUSALS_MAX {
-            self.state = State::Ended(End::Protocol);
+            self.state = SessionState::Ended(SessionEnd::Protocol);
         }
     }
 }
 
-fn message(arena: &[u8], txnr: u32, data: Span) -> Taken {
+fn message(arena: &[u8], txnr: u32, data: Span) -> SessionTask {
     match crate::datagram(arena, data) {
-        Some(data) => Taken::Message { txnr, data },
-        None => Taken::Empty { txnr },
+        Some(data) => SessionTask::Message { txnr, data },
+        None => SessionTask::Empty { txnr },
     }
 }
 
@@ -320,7 +328,7 @@ pub fn write_open_answer(out: &mut Vec<u8>, txnr: u32) {
 }
 
 /// Writes any other answer.
-pub fn write_answer(out: &mut Vec<u8>, txnr: u32, answer: Answer) {
+pub fn write_answer(out: &mut Vec<u8>, txnr: u32, answer: AnswerStatus) {
     write_rsp(out, txnr, answer.data());
 }
 

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use super::*;
 
-fn decode(limit: usize, stream: &[u8]) -> (Vec<Item>, Result<usize, FrameError>) {
+fn decode(limit: usize, stream: &[u8]) -> (Vec<RelpItem>, Result<usize, FrameError>) {
     let mut items = Vec::new();
-    let outcome = Decoder::new(limit).decode(stream, 0, |item| {
+    let outcome = RelpDecoder::new(limit).decode(stream, 0, |item| {
         items.push(item);
         ControlFlow::Continue(())
     });
@@ -65,20 +65,20 @@ fn data_may_hold_anything_and_be_nothing() {
     let seen: Vec<_> = items
         .iter()
         .map(|item| match item {
-            Item::Frame {
+            RelpItem::Frame {
                 txnr,
                 command,
                 data,
             } => (*txnr, *command, data.of(stream)),
-            Item::Cut { .. } | Item::CutEnd { .. } => panic!("{item:?}"),
+            RelpItem::Cut { .. } | RelpItem::CutEnd { .. } => panic!("{item:?}"),
         })
         .collect();
-    let expected: [(u32, Command, &[u8]); 5] = [
-        (1, Command::Syslog, b"a\n\0 b"),
-        (2, Command::Close, b""),
-        (3, Command::Close, b""),
-        (4, Command::Unknown, b"hi"),
-        (5, Command::Rsp, b"200 OK"),
+    let expected: [(u32, RelpCommand, &[u8]); 5] = [
+        (1, RelpCommand::Syslog, b"a\n\0 b"),
+        (2, RelpCommand::Close, b""),
+        (3, RelpCommand::Close, b""),
+        (4, RelpCommand::Unknown, b"hi"),
+        (5, RelpCommand::Rsp, b"200 OK"),
     ];
     assert_eq!(seen, expected);
 }
@@ -86,7 +86,7 @@ fn data_may_hold_anything_and_be_nothing() {
 #[test]
 fn what_is_too_long_keeps_its_start_and_is_done_at_its_end() {
     let stream = b"7 syslog 10 0123456789\n8 syslog 4 abcd\n";
-    let mut decoder = Decoder::new(4);
+    let mut decoder = RelpDecoder::new(4);
     let mut items = Vec::new();
     let outcome = decoder.decode(stream, 0, |item| {
         items.push(item);
@@ -94,9 +94,9 @@ fn what_is_too_long_keeps_its_start_and_is_done_at_its_end() {
     });
     assert_eq!(outcome, Ok(stream.len()));
     let [
-        Item::Cut { txnr: 7, data },
-        Item::CutEnd { txnr: 7 },
-        Item::Frame { txnr: 8, .. },
+        RelpItem::Cut { txnr: 7, data },
+        RelpItem::CutEnd { txnr: 7 },
+        RelpItem::Frame { txnr: 8, .. },
     ] = items[..]
     else {
         panic!("{items:?}");
@@ -108,8 +108,8 @@ fn what_is_too_long_keeps_its_start_and_is_done_at_its_end() {
 }
 
 /// What a session takes and answers at once, and how it ends.
-fn session(stream: &str) -> (Vec<Taken>, String, Option<End>) {
-    let mut session = Session::new(480);
+fn session(stream: &str) -> (Vec<SessionTask>, String, Option<SessionEnd>) {
+    let mut session = RelpSession::new(480);
     let (mut replies, mut taken) = (Vec::new(), Vec::new());
     session.decode(stream.as_bytes(), 0, &mut replies, |one| taken.push(one));
     (taken, String::from_utf8(replies).unwrap(), session.end())
@@ -122,16 +122,16 @@ fn a_session_opens_takes_messages_and_closes() {
     let (taken, replies, end) =
         session(&format!("{OPEN}2 syslog 3 abc\n3 close 0\n4 syslog 1 x\n"));
     let [
-        Taken::Message { txnr: 2, data },
-        Taken::Answer {
+        SessionTask::Message { txnr: 2, data },
+        SessionTask::Answer {
             txnr: 3,
-            answer: Answer::Closed,
+            answer: AnswerStatus::Closed,
         },
     ] = taken[..]
     else {
         panic!("{taken:?}");
     };
-    assert_eq!((data.len(), end), (3, Some(End::Closed)));
+    assert_eq!((data.len(), end), (3, Some(SessionEnd::Closed)));
     let data = replies.strip_prefix("1 rsp ").unwrap();
     let (length, data) = data.split_once(' ').unwrap();
     assert_eq!(length.parse::<usize>().unwrap() + 1, data.len());
@@ -154,30 +154,30 @@ fn offers_are_met_or_refused() {
         ("commands=syslog", false),
     ] {
         let (taken, _, end) = session(&format!("1 open {} {offers}\n", offers.len()));
-        let answer = Answer::BadOffers;
-        let refused = [Taken::Answer { txnr: 1, answer }];
-        assert_eq!(end, (!good).then_some(End::Protocol), "{offers}");
+        let answer = AnswerStatus::BadOffers;
+        let refused = [SessionTask::Answer { txnr: 1, answer }];
+        assert_eq!(end, (!good).then_some(SessionEnd::Protocol), "{offers}");
         assert_eq!(taken == refused, !good, "{offers}: {taken:?}");
     }
-    assert_eq!(session("1 open 0\n").2, Some(End::Protocol));
+    assert_eq!(session("1 open 0\n").2, Some(SessionEnd::Protocol));
 }
 
 #[test]
 fn what_has_no_place_in_a_session_ends_it() {
     for (stream, last) in [
-        ("1 syslog 3 abc\n".to_owned(), Some(Answer::NotOpen)),
+        ("1 syslog 3 abc\n".to_owned(), Some(AnswerStatus::NotOpen)),
         (
             format!("1 syslog 500 {}\n", "x".repeat(500)),
-            Some(Answer::NotOpen),
+            Some(AnswerStatus::NotOpen),
         ),
-        (format!("{OPEN}{OPEN}"), Some(Answer::Unknown)),
+        (format!("{OPEN}{OPEN}"), Some(AnswerStatus::Unknown)),
         (format!("{OPEN}0 syslog 3 abc\n"), None),
         (format!("{OPEN}0 close 0\n"), None),
     ] {
         let (taken, _, end) = session(&stream);
-        assert_eq!(end, Some(End::Protocol), "{stream}");
+        assert_eq!(end, Some(SessionEnd::Protocol), "{stream}");
         let answered = match taken.last() {
-            Some(Taken::Answer { answer, .. }) => Some(*answer),
+            Some(SessionTask::Answer { answer, .. }) => Some(*answer),
             _ => None,
         };
         assert_eq!(answered, last, "{stream}: {taken:?}");
@@ -190,7 +190,7 @@ fn unknown_commands_are_answered_a_while() {
     assert_eq!((one.0.len(), one.2), (2, None));
     let many = session(&format!("{OPEN}{}", "2 dance 0\n".repeat(1000)));
     assert_eq!(many.0.len() as u32, REFUSALS_MAX + 1);
-    assert_eq!(many.2, Some(End::Protocol));
+    assert_eq!(many.2, Some(SessionEnd::Protocol));
 }
 
 #[test]
@@ -199,9 +199,9 @@ fn terminators_at_the_end_are_framing_and_nothing_else_is_no_message() {
         "{OPEN}2 syslog 3 ab\n\n3 syslog 1 \n\n4 syslog 0\n"
     ));
     let [
-        Taken::Message { txnr: 2, data },
-        Taken::Empty { txnr: 3 },
-        Taken::Empty { txnr: 4 },
+        SessionTask::Message { txnr: 2, data },
+        SessionTask::Empty { txnr: 3 },
+        SessionTask::Empty { txnr: 4 },
     ] = taken[..]
     else {
         panic!("{taken:?}");
@@ -212,7 +212,7 @@ fn terminators_at_the_end_are_framing_and_nothing_else_is_no_message() {
 #[test]
 fn answers_are_frames() {
     let mut out = Vec::new();
-    for answer in [Answer::Ok, Answer::Full, Answer::Closed] {
+    for answer in [AnswerStatus::Ok, AnswerStatus::Full, AnswerStatus::Closed] {
         write_answer(&mut out, TXNR_MAX, answer);
     }
     assert_eq!(

@@ -22,7 +22,7 @@
 //! one.
 //!
 //! # After a crash
-//! Nothing is kept here; who wants to writes [`Guesses::list`] down, and has it
+//! Nothing is kept here; who wants to writes [`ZoneGuesses::list`] down, and has it
 //! [filled in](Guesses::fill) again (`kept`).
 
 mod kept;
@@ -39,7 +39,7 @@ use inrush_event::{Anomalies, Record, Timestamp};
 use super::time::SECOND_NS;
 use super::zone::Zone;
 pub use kept::KeptGuess;
-use kept::Who;
+use kept::SenderIdentity;
 
 /// Events in a row that make a guess: at [`SPACING_S`] they take 14 seconds at least.
 const GUESS_EVENTS: u8 = 8;
@@ -84,7 +84,7 @@ const BETWEEN_HOURS: [i64; 13] = [
 
 /// Change of a guess: the zone before and the zone from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Guess {
+pub struct GuessChange {
     /// Minutes east of UTC before; `None` if the zone of the source held.
     pub from: Option<i16>,
     /// Minutes east of UTC from now on; `None` if the zone of the source holds.
@@ -93,15 +93,15 @@ pub struct Guess {
 
 /// Observed clocks and guessed zones of the senders of one source, shared by its workers.
 #[derive(Debug, Default)]
-pub struct Guesses {
+pub struct ZoneGuesses {
     keys: RandomState,
     /// Each is locked for one event that has no zone, and for nothing else meanwhile.
-    shards: [Mutex<Table>; SHARDS],
+    shards: [Mutex<SenderTable>; SHARDS],
     /// True if a guess was made, changed or ended since somebody asked.
     news: AtomicBool,
 }
 
-impl Guesses {
+impl ZoneGuesses {
     /// Nothing is known.
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -109,16 +109,23 @@ impl Guesses {
 
     /// Takes note of an event: the zone to read it by, and whether that is news. The hash of a
     /// sender stands for it; its seed is our secret, so that nobody can find two with the same.
-    fn note(&self, sender: IpAddr, host: &[u8], seen: Seen) -> (Option<i16>, Option<Guess>) {
+    fn note(
+        &self,
+        sender: IpAddr,
+        host: &[u8],
+        seen: OffsetSample,
+    ) -> (Option<i16>, Option<GuessChange>) {
         let key = self.keys.hash_one((sender, host));
-        let (minutes, news) = self.shard(key).note(key, seen, || Who::new(sender, host));
+        let (minutes, news) = self
+            .shard(key)
+            .note(key, seen, || SenderIdentity::new(sender, host));
         if news.is_some() {
             self.news.store(true, Relaxed);
         }
         (minutes, news)
     }
 
-    fn shard(&self, key: u64) -> MutexGuard<'_, Table> {
+    fn shard(&self, key: u64) -> MutexGuard<'_, SenderTable> {
         // By other bits than those by which tables spread their keys: their ends.
         let shard = &self.shards[(key >> 32) as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
@@ -127,14 +134,14 @@ impl Guesses {
 
 /// Reads times without a zone by what is known of who sent them.
 #[derive(Debug)]
-pub(super) struct Guesser {
+pub(super) struct ZoneGuesser {
     /// That of the source.
     zone: Zone,
-    guesses: Arc<Guesses>,
+    guesses: Arc<ZoneGuesses>,
 }
 
-impl Guesser {
-    pub(super) fn new(zone: Zone, guesses: Arc<Guesses>) -> Self {
+impl ZoneGuesser {
+    pub(super) fn new(zone: Zone, guesses: Arc<ZoneGuesses>) -> Self {
         Self { zone, guesses }
     }
 
@@ -153,12 +160,12 @@ impl Guesser {
         arena: &[u8],
         record: &mut Record,
         sender: IpAddr,
-    ) -> Option<Guess> {
+    ) -> Option<GuessChange> {
         let nanos = local(record)?;
         let local = nanos.div_euclid(SECOND_NS);
         let at = record.received.0.div_euclid(SECOND_NS);
         let configured = local.checked_sub(self.zone.utc_of(local));
-        let seen = Seen {
+        let seen = OffsetSample {
             ahead: local.saturating_sub(at),
             configured: configured.unwrap_or(0),
             at,
@@ -196,7 +203,7 @@ fn set(record: &mut Record, local: i64, offset: Option<i64>) {
 
 /// A time without a zone, in seconds.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct OffsetSample {
     /// The reading less the receive time: the offset from UTC, what the clock is ahead, and less
     /// what the event is late.
     ahead: i64,
@@ -206,7 +213,7 @@ struct Seen {
     at: i64,
 }
 
-impl Seen {
+impl OffsetSample {
     /// The zone that it speaks for, in minutes east of UTC, and by how many seconds it differs.
     fn fit(self) -> Option<(i16, i64)> {
         let step = STEP_MINUTES * 60;
@@ -224,7 +231,7 @@ fn is_real(minutes: i64) -> bool {
 
 /// Events in a row that agree.
 #[derive(Clone, Copy, Default, Debug)]
-struct Run {
+struct OffsetStreak {
     minutes: i16,
     events: u8,
     /// Seconds by which they differ from the zone, the least and the most.
@@ -234,7 +241,7 @@ struct Run {
     at: i64,
 }
 
-impl Run {
+impl OffsetStreak {
     /// Takes an event in, as the first one if it does not agree; how many there are.
     fn note(&mut self, fit: Option<(i16, i64)>, at: i64) -> u8 {
         let Some((minutes, apart)) = fit else {
@@ -263,29 +270,29 @@ impl Run {
 
 /// A sender with a guess.
 #[derive(Debug)]
-struct Known {
+struct SenderGuess {
     /// Address and host name of the sender, if they can be written down.
-    who: Option<Box<Who>>,
+    who: Option<Box<SenderIdentity>>,
     minutes: i16,
     /// [`Seen::ahead`] of the last event that came from the clock that the guess is of.
     ahead: i64,
     /// Events in a row that speak against the guess.
-    against: Run,
+    against: OffsetStreak,
 }
 
-impl Known {
-    fn new(who: Option<Box<Who>>, minutes: i16, ahead: i64) -> Self {
+impl SenderGuess {
+    fn new(who: Option<Box<SenderIdentity>>, minutes: i16, ahead: i64) -> Self {
         Self {
             who,
             minutes,
             ahead,
-            against: Run::default(),
+            against: OffsetStreak::default(),
         }
     }
 
     /// True if an event can be of the clock that the guess is of: near it, or moved from the last
     /// one by no more than clocks drift.
-    fn is_its(&self, seen: Seen) -> bool {
+    fn is_its(&self, seen: OffsetSample) -> bool {
         let near = |ahead: i64, most: i64| seen.ahead.saturating_sub(ahead).abs() <= most;
         near(i64::from(self.minutes) * 60, BAND_S) || near(self.ahead, DRIFT_STEP_S)
     }
@@ -293,26 +300,26 @@ impl Known {
 
 /// Some of the senders, by the hash of who they are.
 #[derive(Debug, Default)]
-struct Table {
-    known: Generations<Known>,
-    watched: Generations<Run>,
+struct SenderTable {
+    known: Generations<SenderGuess>,
+    watched: Generations<OffsetStreak>,
 }
 
-impl Table {
+impl SenderTable {
     /// Takes note of an event; `who` sent it.
     fn note(
         &mut self,
         key: u64,
-        seen: Seen,
-        who: impl FnOnce() -> Option<Box<Who>>,
-    ) -> (Option<i16>, Option<Guess>) {
+        seen: OffsetSample,
+        who: impl FnOnce() -> Option<Box<SenderIdentity>>,
+    ) -> (Option<i16>, Option<GuessChange>) {
         let Some(known) = self.known.get(key) else {
             return self.watch(key, seen, who);
         };
         let from = Some(known.minutes);
         if known.is_its(seen) {
             known.ahead = seen.ahead;
-            known.against = Run::default();
+            known.against = OffsetStreak::default();
             return (from, None);
         }
         if known.against.note(seen.fit(), seen.at) < CHANGE_EVENTS {
@@ -321,11 +328,11 @@ impl Table {
         let to = known.against.minutes;
         if i64::from(to) * 60 == seen.configured {
             self.known.remove(key);
-            return (None, Some(Guess { from, to: None }));
+            return (None, Some(GuessChange { from, to: None }));
         }
-        *known = Known::new(known.who.take(), to, seen.ahead);
+        *known = SenderGuess::new(known.who.take(), to, seen.ahead);
         let to = Some(to);
-        (to, Some(Guess { from, to }))
+        (to, Some(GuessChange { from, to }))
     }
 
     /// Takes note of an event of a sender that has no guess. Who gives no reason for one takes no
@@ -333,19 +340,19 @@ impl Table {
     fn watch(
         &mut self,
         key: u64,
-        seen: Seen,
-        who: impl FnOnce() -> Option<Box<Who>>,
-    ) -> (Option<i16>, Option<Guess>) {
+        seen: OffsetSample,
+        who: impl FnOnce() -> Option<Box<SenderIdentity>>,
+    ) -> (Option<i16>, Option<GuessChange>) {
         let right = seen.ahead.saturating_sub(seen.configured).abs() <= BAND_S;
         let fit = seen.fit().filter(|_| !right);
         let mut run = self.watched.remove(key).unwrap_or_default();
         match run.note(fit, seen.at) {
             0 => (None, None),
             GUESS_EVENTS.. => {
-                let known = Known::new(who(), run.minutes, seen.ahead);
+                let known = SenderGuess::new(who(), run.minutes, seen.ahead);
                 self.known.put(key, known);
                 let to = Some(run.minutes);
-                (to, Some(Guess { from: None, to }))
+                (to, Some(GuessChange { from: None, to }))
             }
             _ => {
                 self.watched.put(key, run);
@@ -363,13 +370,13 @@ struct Generations<T> {
     old: ByHash<T>,
 }
 
-type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Own>>;
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<IdentityHasher>>;
 
 /// The hash of a key that is one.
 #[derive(Default)]
-struct Own(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Own {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }

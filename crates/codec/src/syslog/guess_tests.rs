@@ -5,7 +5,7 @@ use inrush_event::Span;
 use jiff::tz::{Offset, TimeZone};
 use proptest::prelude::*;
 
-use super::super::Parser;
+use super::super::SyslogParser;
 use super::super::calendar::instants;
 use super::*;
 
@@ -16,18 +16,18 @@ const HOUR: i64 = 3600;
 
 /// A source, and a sender to it.
 struct Bench {
-    parser: Parser,
-    guesses: Arc<Guesses>,
+    parser: SyslogParser,
+    guesses: Arc<ZoneGuesses>,
     sender: IpAddr,
     host: String,
-    news: Vec<Guess>,
+    news: Vec<GuessChange>,
 }
 
 impl Bench {
     fn new(zone: &str) -> Self {
-        let guesses = Guesses::new();
+        let guesses = ZoneGuesses::new();
         Self {
-            parser: Parser::guessing(Zone::named(zone).unwrap(), Arc::clone(&guesses)),
+            parser: SyslogParser::guessing(Zone::named(zone).unwrap(), Arc::clone(&guesses)),
             guesses,
             sender: IpAddr::from([192, 0, 2, 1]),
             host: "h1".to_owned(),
@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// What became of guesses since the last time.
-    fn news(&mut self) -> Vec<Guess> {
+    fn news(&mut self) -> Vec<GuessChange> {
         std::mem::take(&mut self.news)
     }
 }
@@ -70,9 +70,9 @@ fn second(record: &Record) -> i64 {
     record.event_time.0.div_euclid(SECOND_NS)
 }
 
-fn made(minutes: i64) -> Vec<Guess> {
+fn made(minutes: i64) -> Vec<GuessChange> {
     let to = Some(minutes as i16);
-    vec![Guess { from: None, to }]
+    vec![GuessChange { from: None, to }]
 }
 
 fn is_guessed(record: &Record) -> bool {
@@ -167,7 +167,7 @@ fn what_one_worker_learns_all_know() {
     let mut bench = Bench::new("UTC");
     let at = bench.settle(-5 * HOUR, START);
     let zone = Zone::named("UTC").unwrap();
-    bench.parser = Parser::guessing(zone, Arc::clone(&bench.guesses));
+    bench.parser = SyslogParser::guessing(zone, Arc::clone(&bench.guesses));
     assert!(is_guessed(&bench.event(at - 5 * HOUR, at)));
 }
 
@@ -190,7 +190,7 @@ fn two_clocks_behind_one_name_make_no_guess_and_change_none() {
 
 /// Events every half minute around a change of the clocks in New York; how many were read as an
 /// instant at which they did not happen, and what became of the guess.
-fn over_a_change(at: &str) -> (i64, Vec<Guess>) {
+fn over_a_change(at: &str) -> (i64, Vec<GuessChange>) {
     let change = at.parse::<jiff::Timestamp>().unwrap().as_second();
     let zone = TimeZone::get("America/New_York").unwrap();
     let mut bench = Bench::new("UTC");
@@ -213,7 +213,7 @@ fn a_change_of_the_clocks_is_followed_in_both_directions() {
         ("2026-11-01T06:00:00Z", -240, -300),
     ] {
         let (wrong, news) = over_a_change(at);
-        let changed = Guess {
+        let changed = GuessChange {
             from: Some(before),
             to: Some(after),
         };
@@ -246,7 +246,7 @@ fn a_guess_ends_when_the_clock_is_set_to_the_zone_of_the_source() {
         bench.event(at + 19_800, at);
     }
     let (from, to) = (Some(-300), None);
-    assert_eq!(bench.news(), [Guess { from, to }]);
+    assert_eq!(bench.news(), [GuessChange { from, to }]);
     let record = bench.event(at + 19_800, at);
     assert_eq!((second(&record), is_guessed(&record)), (at, false));
 }
@@ -282,7 +282,7 @@ fn what_was_guessed_is_written_down_and_holds_in_the_next_life() {
     bench.host = "h2".to_owned();
     bench.settle(9 * HOUR / 2, START);
     for number in 0..8 {
-        let seen = Seen {
+        let seen = OffsetSample {
             ahead: HOUR,
             configured: 0,
             at: START + 5 * number,
@@ -319,9 +319,9 @@ fn what_was_guessed_is_written_down_and_holds_in_the_next_life() {
 
 #[test]
 fn invented_senders_are_bounded_and_push_no_guess_out() {
-    let guesses = Guesses::new();
+    let guesses = ZoneGuesses::new();
     let known = IpAddr::from([192, 0, 2, 1]);
-    let seen = |at: i64| Seen {
+    let seen = |at: i64| OffsetSample {
         ahead: -5 * HOUR,
         configured: 0,
         at,
@@ -335,7 +335,7 @@ fn invented_senders_are_bounded_and_push_no_guess_out() {
     }
     let (minutes, _) = guesses.note(known, b"known", seen(START));
     assert_eq!(minutes, Some(-300));
-    let table = |shard: &Mutex<Table>| {
+    let table = |shard: &Mutex<SenderTable>| {
         let table = shard.lock().unwrap();
         let (known, watched) = (&table.known, &table.watched);
         (

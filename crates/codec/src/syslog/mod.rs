@@ -31,35 +31,35 @@ use std::sync::Arc;
 
 use inrush_event::{Anomalies, Format, Record};
 
-use guess::Guesser;
-pub use guess::{Guess, Guesses, KeptGuess};
+use guess::ZoneGuesser;
+pub use guess::{GuessChange, KeptGuess, ZoneGuesses};
 use pri::{Pri, read_pri};
 use scan::skip_spaces;
-use time::Clock;
+use time::TimestampParser;
 pub use zone::{Zone, ZoneError};
 
 /// Reads headers. It remembers the last timestamps, so each worker has its own.
 #[derive(Debug)]
-pub struct Parser {
-    clock: Clock,
-    guesser: Option<Guesser>,
+pub struct SyslogParser {
+    clock: TimestampParser,
+    guesser: Option<ZoneGuesser>,
 }
 
-impl Parser {
+impl SyslogParser {
     /// A parser that takes timestamps without a zone as being in `zone`.
     pub fn new(zone: Zone) -> Self {
         Self {
-            clock: Clock::new(zone),
+            clock: TimestampParser::new(zone),
             guesser: None,
         }
     }
 
     /// A parser that takes timestamps without a zone as being in that of their sender, as far as
     /// `guesses` know it, and else in `zone`.
-    pub fn guessing(zone: Zone, guesses: Arc<Guesses>) -> Self {
+    pub fn guessing(zone: Zone, guesses: Arc<ZoneGuesses>) -> Self {
         Self {
-            clock: Clock::new(Zone::utc()),
-            guesser: Some(Guesser::new(zone, guesses)),
+            clock: TimestampParser::new(Zone::utc()),
+            guesser: Some(ZoneGuesser::new(zone, guesses)),
         }
     }
 
@@ -71,7 +71,7 @@ impl Parser {
         arena: &[u8],
         record: &mut Record,
         sender: IpAddr,
-    ) -> Option<Guess> {
+    ) -> Option<GuessChange> {
         self.header(arena, record);
         self.guesser.as_mut()?.settle(arena, record, sender)
     }

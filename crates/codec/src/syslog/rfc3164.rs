@@ -16,7 +16,7 @@
 use inrush_event::{Anomalies, Format, Record, Span};
 
 use super::scan::{digit_count, is_ipv6_like, is_name, skip_spaces, tag_len, word_end};
-use super::time::{Clock, ReadZone, Reading, epoch, spaced_zone};
+use super::time::{ParsedTimestamp, ReadZone, TimestampParser, epoch, spaced_zone};
 
 /// Bytes that RFC 1035 allows for a host name; longer ones are kept and flagged.
 const HOST_BYTES_MAX: usize = 255;
@@ -30,9 +30,9 @@ const NODE_BYTES_MAX: usize = 32;
 const SEQUENCE_DIGITS_MAX: usize = 10;
 
 /// Parts of a header before the host.
-struct Head {
+struct HeaderPrefix {
     /// `None` where a Cisco device sent no date.
-    time: Option<Reading>,
+    time: Option<ParsedTimestamp>,
     /// Offset after it.
     end: usize,
     /// A host that Cisco puts before the time.
@@ -44,7 +44,7 @@ struct Head {
 /// Fills the record from `at` on; `bytes` end where the record ends. Without a time that is only
 /// done if the record is `certain` to be syslog; false if nothing was done.
 pub(super) fn parse(
-    clock: &mut Clock,
+    clock: &mut TimestampParser,
     bytes: &[u8],
     at: usize,
     certain: bool,
@@ -52,7 +52,7 @@ pub(super) fn parse(
 ) -> bool {
     let at = skip_spaces(bytes, at);
     let head = find_head(clock, bytes, at, certain, record);
-    let Some(Head {
+    let Some(HeaderPrefix {
         time,
         end,
         host,
@@ -99,13 +99,13 @@ pub(super) fn parse(
 
 #[inline]
 fn find_head(
-    clock: &mut Clock,
+    clock: &mut TimestampParser,
     bytes: &[u8],
     at: usize,
     certain: bool,
     record: &Record,
-) -> Option<Head> {
-    let plain = |time: Reading| Head {
+) -> Option<HeaderPrefix> {
+    let plain = |time: ParsedTimestamp| HeaderPrefix {
         time: Some(time),
         end: time.end,
         host: Span::EMPTY,
@@ -131,7 +131,12 @@ fn find_head(
 
 /// Sequence numbers, a host with a colon, and the marks of a clock that is not synchronised.
 #[cold]
-fn cisco_head(clock: &mut Clock, bytes: &[u8], at: usize, record: &Record) -> Option<Head> {
+fn cisco_head(
+    clock: &mut TimestampParser,
+    bytes: &[u8],
+    at: usize,
+    record: &Record,
+) -> Option<HeaderPrefix> {
     let first = sequence_end(bytes, at);
     let (host, end) = cisco_host(bytes, first.unwrap_or(at), first.is_some());
     let second = if host.is_empty() {
@@ -154,7 +159,7 @@ fn cisco_head(clock: &mut Clock, bytes: &[u8], at: usize, record: &Record) -> Op
             return None;
         }
     }
-    Some(Head {
+    Some(HeaderPrefix {
         time,
         end,
         host,
@@ -216,7 +221,12 @@ fn uptime_end(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Settles the time with the zone that may follow it; offset after both and their colon.
 #[inline]
-fn after_time(clock: &mut Clock, bytes: &[u8], time: Reading, record: &mut Record) -> usize {
+fn after_time(
+    clock: &mut TimestampParser,
+    bytes: &[u8],
+    time: ParsedTimestamp,
+    record: &mut Record,
+) -> usize {
     let mut time = time;
     if time.zone == ReadZone::Absent
         && let Some((minutes, end)) = attached_or_spaced_zone(bytes, time.end)

@@ -3,7 +3,7 @@
 use inrush_event::{Anomalies, Format, Record, SdataCursor, Span};
 
 use super::scan::{digit_count, skip_spaces, word_end};
-use super::time::{Clock, looks_like_iso};
+use super::time::{TimestampParser, looks_like_iso};
 
 // Bytes that RFC 5424 section 6 allows for each field; longer ones are kept and flagged.
 const HOST_BYTES_MAX: usize = 255;
@@ -15,7 +15,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A version and what follows it look like RFC 5424.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Version {
+pub(super) struct VersionField {
     /// True if it is version 1.
     pub(super) known: bool,
     /// Offset of the timestamp.
@@ -25,7 +25,7 @@ pub(super) struct Version {
 /// The version at `at`, if a timestamp or, after a PRI (`certain`), its nil value follows: a `1`
 /// alone may be anything, and so may a `1 -`.
 #[inline]
-pub(super) fn version(bytes: &[u8], at: usize, certain: bool) -> Option<Version> {
+pub(super) fn version(bytes: &[u8], at: usize, certain: bool) -> Option<VersionField> {
     let digits = digit_count(bytes, at, 3);
     if !(1..=2).contains(&digits) || bytes.get(at + digits) != Some(&b' ') {
         return None;
@@ -33,11 +33,11 @@ pub(super) fn version(bytes: &[u8], at: usize, certain: bool) -> Option<Version>
     let known = digits == 1 && bytes[at] == b'1';
     let end = skip_spaces(bytes, at + digits);
     let nil = known && certain && is_nil(bytes, end);
-    (nil || looks_like_iso(bytes, end)).then_some(Version { known, end })
+    (nil || looks_like_iso(bytes, end)).then_some(VersionField { known, end })
 }
 
 /// Fills the record from the timestamp at `at` on; `bytes` end where the record ends.
-pub(super) fn parse(clock: &mut Clock, bytes: &[u8], at: usize, record: &mut Record) {
+pub(super) fn parse(clock: &mut TimestampParser, bytes: &[u8], at: usize, record: &mut Record) {
     record.format = Format::Rfc5424;
     let mut odd = Anomalies::NONE;
     let at = timestamp(clock, bytes, at, record);
@@ -69,7 +69,7 @@ fn is_nil(bytes: &[u8], at: usize) -> bool {
 
 /// Reads the timestamp; offset of the field after it.
 #[inline]
-fn timestamp(clock: &mut Clock, bytes: &[u8], at: usize, record: &mut Record) -> usize {
+fn timestamp(clock: &mut TimestampParser, bytes: &[u8], at: usize, record: &mut Record) -> usize {
     match clock.iso(bytes, at) {
         Some(reading) if matches!(bytes.get(reading.end), None | Some(b' ')) => {
             clock.settle(&reading, record);

@@ -37,7 +37,7 @@ fn read(text: &str) -> Read {
     let arena = format!("<1>x\n{text}\n<2>y");
     let raw = Span::new(5, 5 + text.len());
     let mut record = Record::unparsed(raw, RECEIVED, 0, Anomalies::NONE);
-    Parser::new(Zone::utc()).parse(arena.as_bytes(), &mut record);
+    SyslogParser::new(Zone::utc()).parse(arena.as_bytes(), &mut record);
     Read {
         record,
         text: arena,
@@ -528,7 +528,7 @@ fn cisco() {
 #[test]
 fn a_span_outside_the_arena_is_survived() {
     let mut record = Record::unparsed(Span::new(3, 90), RECEIVED, 0, Anomalies::NONE);
-    Parser::new(Zone::utc()).parse(b"short", &mut record);
+    SyslogParser::new(Zone::utc()).parse(b"short", &mut record);
     assert_eq!(record.format, Format::Unparsed);
 }
 

@@ -42,7 +42,7 @@ pub(super) enum ReadZone {
 
 /// A timestamp as it stands in a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Reading {
+pub(super) struct ParsedTimestamp {
     /// Offset after it.
     pub(super) end: usize,
     /// Seconds since 1970 by the sender's clock; `None` if it is no date.
@@ -54,7 +54,7 @@ pub(super) struct Reading {
 
 /// Reads timestamps; remembers the last of each shape.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct TimestampParser {
     zone: Zone,
     iso: IsoCache,
     bsd: BsdCache,
@@ -75,7 +75,7 @@ struct BsdCache {
     to: i64,
 }
 
-impl Clock {
+impl TimestampParser {
     pub(super) fn new(zone: Zone) -> Self {
         Self {
             zone,
@@ -94,7 +94,12 @@ impl Clock {
 
     /// The timestamp at `at`, in any shape with a date.
     #[inline]
-    pub(super) fn read(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
+    pub(super) fn read(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        received: Timestamp,
+    ) -> Option<ParsedTimestamp> {
         match bytes.get(at)? {
             b'0'..=b'9' if bytes.get(at + 4) == Some(&b' ') => self.year_first(bytes, at),
             b'0'..=b'9' => self.iso(bytes, at),
@@ -105,7 +110,7 @@ impl Clock {
 
     /// `YYYY-MM-DDTHH:MM:SS`, `T` or a space between, with or without fraction and zone.
     #[inline]
-    pub(super) fn iso(&mut self, bytes: &[u8], at: usize) -> Option<Reading> {
+    pub(super) fn iso(&mut self, bytes: &[u8], at: usize) -> Option<ParsedTimestamp> {
         let prefix = bytes.get(at..)?.first_chunk::<ISO_BYTES>()?;
         let local = if *prefix == self.iso.key {
             Some(self.iso.local)
@@ -124,7 +129,7 @@ impl Clock {
             Some((minutes, end)) => (ReadZone::Minutes(minutes), end),
             None => (ReadZone::Absent, end),
         };
-        Some(Reading {
+        Some(ParsedTimestamp {
             end,
             local,
             nanos,
@@ -135,7 +140,7 @@ impl Clock {
 
     /// `Mmm dd HH:MM:SS` with everything that is put into and after it.
     #[inline]
-    fn bsd(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
+    fn bsd(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<ParsedTimestamp> {
         let key = bytes.get(at..)?.first_chunk::<BSD_BYTES>();
         let known =
             key == Some(&self.bsd.key) && (self.bsd.from..self.bsd.to).contains(&received.0);
@@ -145,7 +150,7 @@ impl Clock {
             if !may_have_year(bytes, end) {
                 let local = Some(self.bsd.local);
                 let zone = ReadZone::Absent;
-                return Some(Reading {
+                return Some(ParsedTimestamp {
                     end,
                     local,
                     nanos,
@@ -157,8 +162,13 @@ impl Clock {
         self.bsd_slow(bytes, at, received)
     }
 
-    fn bsd_slow(&mut self, bytes: &[u8], at: usize, received: Timestamp) -> Option<Reading> {
-        let (date, end) = Date::bsd(bytes, at)?;
+    fn bsd_slow(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        received: Timestamp,
+    ) -> Option<ParsedTimestamp> {
+        let (date, end) = BsdDate::bsd(bytes, at)?;
         let (nanos, end) = fraction(bytes, end);
         let (year, end) = match date.year {
             Some(year) => (Some(year), end),
@@ -167,7 +177,7 @@ impl Clock {
         let zone = ReadZone::Absent;
         if let Some(year) = year {
             let local = date.local(year);
-            return Some(Reading {
+            return Some(ParsedTimestamp {
                 end,
                 local,
                 nanos,
@@ -188,7 +198,7 @@ impl Clock {
             };
         }
         let local = closest.map(|(local, ..)| local);
-        Some(Reading {
+        Some(ParsedTimestamp {
             end,
             local,
             nanos,
@@ -198,12 +208,12 @@ impl Clock {
     }
 
     /// `YYYY Mmm dd HH:MM:SS`, as Cisco NX-OS sends it.
-    fn year_first(&mut self, bytes: &[u8], at: usize) -> Option<Reading> {
+    fn year_first(&mut self, bytes: &[u8], at: usize) -> Option<ParsedTimestamp> {
         let year = digits(bytes, at, 4)?;
-        let (date, end) = Date::bsd(bytes, at + 5)?;
+        let (date, end) = BsdDate::bsd(bytes, at + 5)?;
         let (nanos, end) = fraction(bytes, end);
         let local = date.local(year);
-        Some(Reading {
+        Some(ParsedTimestamp {
             end,
             local,
             nanos,
@@ -214,7 +224,7 @@ impl Clock {
 
     /// Writes what was read into the record.
     #[inline]
-    pub(super) fn settle(&mut self, reading: &Reading, record: &mut Record) {
+    pub(super) fn settle(&mut self, reading: &ParsedTimestamp, record: &mut Record) {
         let utc = reading.local.map(|local| match reading.zone {
             ReadZone::Absent => self.zone.utc_of(local),
             ReadZone::Minutes(minutes) => local - i64::from(minutes) * 60,
@@ -238,14 +248,14 @@ impl Clock {
 }
 
 /// Seconds since 1970 as ten digits, with or without a fraction, and a space after them.
-pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<Reading> {
+pub(super) fn epoch(bytes: &[u8], at: usize) -> Option<ParsedTimestamp> {
     if !matches!(bytes.get(at)?, b'1'..=b'4') || digit_count(bytes, at, 11) != 10 {
         return None;
     }
     let seconds = digits(bytes, at, 10)?;
     let (nanos, end) = fraction(bytes, at + 10);
     let zone = ReadZone::Epoch;
-    let reading = Reading {
+    let reading = ParsedTimestamp {
         end,
         local: Some(seconds),
         nanos,
@@ -380,7 +390,7 @@ fn time_of_day(bytes: &[u8], at: usize) -> Option<Option<i64>> {
 
 /// A date of the form `Mmm dd [yyyy] HH:MM:SS`.
 #[derive(Clone, Copy, Debug)]
-struct Date {
+struct BsdDate {
     month: i64,
     day: i64,
     /// `None` if it is no time.
@@ -390,7 +400,7 @@ struct Date {
     end: usize,
 }
 
-impl Date {
+impl BsdDate {
     fn bsd(bytes: &[u8], at: usize) -> Option<(Self, usize)> {
         let month = month(bytes.get(at..at + 3)?)?;
         if bytes.get(at + 3) != Some(&b' ') {

@@ -17,7 +17,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// The time in `text` as jiff writes it, with the names of what was assumed.
-fn read_at(clock: &mut Clock, text: &str, received: i64) -> Option<(String, String)> {
+fn read_at(clock: &mut TimestampParser, text: &str, received: i64) -> Option<(String, String)> {
     let reading = clock
         .read(text.as_bytes(), 0, at(received))
         .filter(|r| r.end == text.len())?;
@@ -31,7 +31,7 @@ fn read_at(clock: &mut Clock, text: &str, received: i64) -> Option<(String, Stri
 }
 
 fn read(text: &str) -> Option<(String, String)> {
-    read_at(&mut Clock::new(Zone::utc()), text, RECEIVED)
+    read_at(&mut TimestampParser::new(Zone::utc()), text, RECEIVED)
 }
 
 #[track_caller]
@@ -166,7 +166,7 @@ fn the_closest_year_is_taken() {
         ),
         ("Feb 29 12:00:00", 4_102_444_800, "2096-02-29T12:00:00Z"), // from 2100-01-01
     ] {
-        let fresh = read_at(&mut Clock::new(Zone::utc()), text, received).unwrap();
+        let fresh = read_at(&mut TimestampParser::new(Zone::utc()), text, received).unwrap();
         assert_eq!(fresh.0, expected, "{text} at {received}");
     }
 }
@@ -179,11 +179,11 @@ fn remembered_timestamps_do_not_change_the_answer() {
         "Jan  1 00:00:00",
         "Jun 30 10:10:10 2020",
     ];
-    let mut remembering = Clock::new(Zone::named("Europe/Berlin").unwrap());
+    let mut remembering = TimestampParser::new(Zone::named("Europe/Berlin").unwrap());
     for step in 0..3_000_i64 {
         let received = RECEIVED + (step % 500) * 1_234_567;
         let text = texts[(step / 7) as usize % texts.len()];
-        let mut fresh = Clock::new(Zone::named("Europe/Berlin").unwrap());
+        let mut fresh = TimestampParser::new(Zone::named("Europe/Berlin").unwrap());
         let expected = read_at(&mut fresh, text, received);
         assert_eq!(
             read_at(&mut remembering, text, received),
@@ -281,7 +281,7 @@ proptest! {
         };
         let shown = zone.to_datetime(jiff::Timestamp::from_second(instant).unwrap());
         let received = instant + skew;
-        let mut clock = Clock::new(Zone::named(ZONES[index]).unwrap());
+        let mut clock = TimestampParser::new(Zone::named(ZONES[index]).unwrap());
         let wanted = jiff::Timestamp::from_second(meant(shown, &zone)).unwrap().to_string();
         for (format, odd) in [
             ("%b %e %H:%M:%S", ASSUMED),
@@ -310,7 +310,7 @@ proptest! {
         let before = jiff::Timestamp::from_second(turn - 1).unwrap();
         let (old, new) = (zone.to_offset(before).seconds(), change.offset().seconds());
         let width = i64::from((new - old).abs());
-        let mut clock = Clock::new(Zone::named(ZONES[index]).unwrap());
+        let mut clock = TimestampParser::new(Zone::named(ZONES[index]).unwrap());
         for second in (-width - 60..width + 60).step_by(61) {
             let local = turn + i64::from(old) + second;
             let text = Offset::UTC.to_datetime(jiff::Timestamp::from_second(local).unwrap());
@@ -333,7 +333,7 @@ proptest! {
         let shown = Offset::UTC.to_datetime(jiff::Timestamp::from_second(instant).unwrap());
         for format in ["%b %e %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"] {
             let text = shown.strftime(format).to_string();
-            let mut clock = Clock::new(Zone::utc());
+            let mut clock = TimestampParser::new(Zone::utc());
             let reading = clock.read(text.as_bytes(), 0, at(received)).unwrap();
             let mut record = Record::unparsed(Span::EMPTY, at(received), 0, Anomalies::NONE);
             clock.settle(&reading, &mut record);

@@ -1,7 +1,7 @@
 //! Drives a frame decoder as a connection would and checks what must hold for any input. Shared
 //! by the property tests and the fuzz targets.
 
-use inrush_codec::{FrameDecoder, Framing};
+use inrush_codec::{FrameDecoder, StreamFraming};
 use inrush_event::Anomalies;
 
 /// What came out of a stream: offsets are those of the stream, not of any arena.
@@ -20,7 +20,12 @@ pub(crate) struct Seen {
 
 /// Feeds `stream` in pieces of the given sizes (the last one is repeated), each time in a new
 /// arena at another offset, and ends it.
-pub(crate) fn decode(framing: Framing, limit: usize, stream: &[u8], pieces: &[usize]) -> Outcome {
+pub(crate) fn decode(
+    framing: StreamFraming,
+    limit: usize,
+    stream: &[u8],
+    pieces: &[usize],
+) -> Outcome {
     let mut decoder = FrameDecoder::new(framing, limit);
     let mut outcome = Outcome::default();
     let mut kept: Vec<u8> = Vec::new();
@@ -66,7 +71,7 @@ pub(crate) fn decode(framing: Framing, limit: usize, stream: &[u8], pieces: &[us
 }
 
 /// Every byte of the stream is in a frame, or is framing, or was cut and counted.
-pub(crate) fn account(framing: Framing, limit: usize, stream: &[u8], outcome: &Outcome) {
+pub(crate) fn account(framing: StreamFraming, limit: usize, stream: &[u8], outcome: &Outcome) {
     let mut at = 0;
     let mut oversize = false;
     let (mut cut_least, mut cut_most) = (0, 0);
@@ -103,7 +108,7 @@ pub(crate) fn account(framing: Framing, limit: usize, stream: &[u8], outcome: &O
 }
 
 /// Where the framing begins at the end of `bytes`: terminators, and counts with their space.
-fn start_of_framing(framing: Framing, bytes: &[u8]) -> usize {
+fn start_of_framing(framing: StreamFraming, bytes: &[u8]) -> usize {
     let is_terminator = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
     let mut start = bytes.len();
     loop {
@@ -118,7 +123,7 @@ fn start_of_framing(framing: Framing, bytes: &[u8]) -> usize {
         let digits = count.iter().rev().take_while(|b| b.is_ascii_digit());
         match digits.take(8).count() {
             0 => return start,
-            _ if framing == Framing::Newline => return start,
+            _ if framing == StreamFraming::Newline => return start,
             digits => start = count.len() - digits,
         }
     }
@@ -132,8 +137,8 @@ fn start_of_framing(framing: Framing, bytes: &[u8]) -> usize {
 )]
 pub(crate) fn check_honest(limit: usize, before: &[u8], lines: &[&[u8]], pieces: &[usize]) {
     let stream = [before, &lines.concat()].concat();
-    let outcome = decode(Framing::Auto, limit, &stream, pieces);
-    account(Framing::Auto, limit, &stream, &outcome);
+    let outcome = decode(StreamFraming::Auto, limit, &stream, pieces);
+    account(StreamFraming::Auto, limit, &stream, &outcome);
     let seen = outcome.frames.iter().rev().take(lines.len());
     let seen: Vec<_> = seen.map(|frame| &frame.bytes[..]).collect();
     let sent: Vec<_> = lines.iter().rev().map(|l| l.trim_ascii_end()).collect();
@@ -141,7 +146,7 @@ pub(crate) fn check_honest(limit: usize, before: &[u8], lines: &[&[u8]], pieces:
 }
 
 /// All of it for one stream and one way to cut it.
-pub(crate) fn check(framing: Framing, limit: usize, stream: &[u8], pieces: &[usize]) {
+pub(crate) fn check(framing: StreamFraming, limit: usize, stream: &[u8], pieces: &[usize]) {
     let whole = decode(framing, limit, stream, &[stream.len()]);
     account(framing, limit, stream, &whole);
     assert_eq!(

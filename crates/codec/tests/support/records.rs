@@ -1,14 +1,14 @@
 //! What must hold of every parsed record, whatever its bytes. Shared by the property tests and
 //! the fuzz targets.
 
-use inrush_codec::{Parser, Zone};
+use inrush_codec::{SyslogParser, Zone};
 use inrush_event::{Anomalies, Format, Record, Span, Timestamp};
 
 /// 2026-11-21T19:00:05Z.
 pub(crate) const RECEIVED: Timestamp = Timestamp(1_795_287_605_000_000_000);
 
 /// Parses `raw` with `before` and `after` as its neighbours in the arena.
-pub(crate) fn parse(parser: &mut Parser, before: &[u8], raw: &[u8], after: &[u8]) -> Record {
+pub(crate) fn parse(parser: &mut SyslogParser, before: &[u8], raw: &[u8], after: &[u8]) -> Record {
     let arena = [before, raw, after].concat();
     let span = Span::new(before.len(), before.len() + raw.len());
     let mut record = Record::unparsed(span, RECEIVED, 7, Anomalies::NONE);
@@ -18,11 +18,11 @@ pub(crate) fn parse(parser: &mut Parser, before: &[u8], raw: &[u8], after: &[u8]
 
 /// Parses `raw` and checks the record: spans lie inside and in order, the message ends with the
 /// record, a missing field is flagged, and neither neighbours nor a worn parser change anything.
-pub(crate) fn check(parser: &mut Parser, raw: &[u8]) -> Record {
+pub(crate) fn check(parser: &mut SyslogParser, raw: &[u8]) -> Record {
     let record = parse(parser, b"<34>1 ", raw, b"sshd[1]: ");
     spans(&record, raw.len());
     flags(&record);
-    let fresh = parse(&mut Parser::new(Zone::utc()), b"<34>1 ", raw, b"");
+    let fresh = parse(&mut SyslogParser::new(Zone::utc()), b"<34>1 ", raw, b"");
     assert_eq!(summary(&fresh), summary(&record), "{}", raw.escape_ascii());
     record
 }

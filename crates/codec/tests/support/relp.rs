@@ -1,33 +1,33 @@
 //! Drives a RELP session as a connection would and checks what must hold for any input. Shared by
 //! the property tests and the fuzz target.
 
-use inrush_codec::relp::{End, FRAME_SLACK, REFUSALS_MAX, Session, Taken};
+use inrush_codec::relp::{FRAME_SLACK, REFUSALS_MAX, RelpSession, SessionEnd, SessionTask};
 
 /// What came of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Outcome {
     pub(crate) seen: Vec<Seen>,
     pub(crate) replies: Vec<u8>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<SessionEnd>,
     /// Bytes cut off messages, and bytes in no message.
     pub(crate) cut: (u64, u64),
     /// Whether the last byte ended a frame.
     pub(crate) whole: bool,
 }
 
-/// One [`Taken`], with the bytes in place of where they lay.
+/// One [`SessionTask`], with the bytes in place of where they lay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     Message(u32, Vec<u8>),
     Cut(Vec<u8>),
     CutEnd(u32),
-    Other(Taken),
+    Other(SessionTask),
 }
 
 /// Feeds `stream` in pieces of the given sizes (the last one is repeated), each time in a new
 /// arena at another offset.
 pub(crate) fn decode(limit: usize, stream: &[u8], pieces: &[usize]) -> Outcome {
-    let mut session = Session::new(limit);
+    let mut session = RelpSession::new(limit);
     let (mut seen, mut replies) = (Vec::new(), Vec::new());
     let mut kept: Vec<u8> = Vec::new();
     let (mut taken, mut turn) = (0, 0);
@@ -40,9 +40,11 @@ pub(crate) fn decode(limit: usize, stream: &[u8], pieces: &[usize]) -> Outcome {
         let arena = [&[b'1'; 3][..pad], &kept[..], &stream[taken..next]].concat();
         let keep = session.decode(&arena, pad, &mut replies, |one| {
             seen.push(match one {
-                Taken::Message { txnr, data } => Seen::Message(txnr, data.of(&arena).to_vec()),
-                Taken::Cut { data } => Seen::Cut(data.of(&arena).to_vec()),
-                Taken::CutEnd { txnr } => Seen::CutEnd(txnr),
+                SessionTask::Message { txnr, data } => {
+                    Seen::Message(txnr, data.of(&arena).to_vec())
+                }
+                SessionTask::Cut { data } => Seen::Cut(data.of(&arena).to_vec()),
+                SessionTask::CutEnd { txnr } => Seen::CutEnd(txnr),
                 other => Seen::Other(other),
             });
         });
@@ -83,7 +85,7 @@ pub(crate) fn check(limit: usize, stream: &[u8], pieces: &[usize]) -> Outcome {
     let refusals = whole
         .seen
         .iter()
-        .filter(|one| matches!(one, Seen::Other(Taken::Answer { .. })));
+        .filter(|one| matches!(one, Seen::Other(SessionTask::Answer { .. })));
     assert!(refusals.count() as u32 <= REFUSALS_MAX + 2);
     assert!(whole.replies.len() < 200, "a session opens once");
     assert_eq!(decode(limit, stream, pieces), whole, "pieces {pieces:?}");

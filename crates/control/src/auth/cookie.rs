@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, header};
 
-use super::sessions::{Id, hex, unhex};
+use super::sessions::{SessionId, hex, unhex};
 
 /// Cookies looked at in one request: ours, and those of neighbours on the same host.
 const COOKIES_MAX: usize = 64;
@@ -25,7 +25,7 @@ impl Cookie {
     }
 
     /// The ids that a request shows under this name, of those that could be ours.
-    pub(super) fn of(&self, headers: &HeaderMap) -> Vec<Id> {
+    pub(super) fn of(&self, headers: &HeaderMap) -> Vec<SessionId> {
         let lines = headers.get_all(header::COOKIE).iter();
         let pairs = lines
             .filter_map(|line| line.to_str().ok())
@@ -40,7 +40,7 @@ impl Cookie {
 
     /// `Set-Cookie` for a new session. It has no date: the browser forgets it when it is closed,
     /// and the server decides how long it is good for.
-    pub(super) fn set(&self, id: &Id) -> String {
+    pub(super) fn set(&self, id: &SessionId) -> String {
         self.dressed(&hex(id), "")
     }
 
@@ -61,7 +61,7 @@ impl Cookie {
 mod tests {
     use super::*;
 
-    fn shown(cookie: &Cookie, lines: &[&str]) -> Vec<Id> {
+    fn shown(cookie: &Cookie, lines: &[&str]) -> Vec<SessionId> {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::COOKIE, line.parse().unwrap());

@@ -16,12 +16,12 @@ const PAUSE: Duration = Duration::from_millis(170);
 pub(super) const WAITING_MAX: usize = 8;
 
 /// The desk.
-pub(super) struct Desk {
+pub(super) struct HashQueue {
     free: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
 }
 
-impl Default for Desk {
+impl Default for HashQueue {
     fn default() -> Self {
         Self {
             free: Arc::new(Semaphore::new(1)),
@@ -30,7 +30,7 @@ impl Default for Desk {
     }
 }
 
-impl Desk {
+impl HashQueue {
     /// One's turn; `None` where too many wait.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         let _place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
@@ -73,7 +73,7 @@ mod tests {
         pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn now(desk: &Desk) -> Option<OwnedSemaphorePermit> {
+    fn now(desk: &HashQueue) -> Option<OwnedSemaphorePermit> {
         match first_poll(desk.turn()) {
             Poll::Ready(turn) => turn,
             Poll::Pending => None,
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn who_hangs_up_has_guessed_all_the_same_and_keeps_his_turn_until_then() {
-        let desk = Desk::default();
+        let desk = HashQueue::default();
         let (go, may_go) = channel();
         let (told, settled) = channel();
         let guess = move || {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_bounded_number_waits() {
-        let desk = Desk::default();
+        let desk = HashQueue::default();
         let _turn = now(&desk).unwrap();
         let mut waiting: Vec<_> = (0..WAITING_MAX).map(|_| Box::pin(desk.turn())).collect();
         let mut context = Context::from_waker(Waker::noop());

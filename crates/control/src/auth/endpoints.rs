@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Access, Outcome, Pass, Peer};
+use super::{AccessControl, LoginOutcome, PeerAddress, RequestCredential};
 use crate::api::problem;
 
 /// Path of the session: who one is, and whether one has to be somebody; answered to everybody.
@@ -28,7 +28,7 @@ const LOGOUT_PATH: &str = "/api/v1/logout";
 const LOGIN_BYTES_MAX: usize = 8 * 1024;
 
 /// The routes.
-pub(crate) fn router(access: Arc<Access>) -> Router {
+pub(crate) fn router(access: Arc<AccessControl>) -> Router {
     Router::new()
         .route(SESSION_PATH, get(session))
         .route(LOGIN_PATH, post(login))
@@ -42,10 +42,10 @@ struct Login {
     password: String,
 }
 
-async fn session(State(access): State<Arc<Access>>, headers: HeaderMap) -> Json<Value> {
+async fn session(State(access): State<Arc<AccessControl>>, headers: HeaderMap) -> Json<Value> {
     let pass = access.admit(&headers).ok();
     let csrf = match &pass {
-        Some(Pass::Session(id)) => access.sessions().csrf(id),
+        Some(RequestCredential::Session(id)) => access.sessions().csrf(id),
         _ => None,
     };
     let required = access.asks();
@@ -54,8 +54,8 @@ async fn session(State(access): State<Arc<Access>>, headers: HeaderMap) -> Json<
 }
 
 async fn login(
-    State(access): State<Arc<Access>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    State(access): State<Arc<AccessControl>>,
+    Extension(PeerAddress(peer)): Extension<PeerAddress>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -80,7 +80,7 @@ async fn login(
     // Whoever logs in again is done with the session before.
     let before = access.cookie.of(&headers);
     let outcome = access.login(peer, password).await;
-    if let Outcome::In(_) = outcome {
+    if let LoginOutcome::In(_) = outcome {
         before.iter().for_each(|id| access.sessions().close(id));
     }
     answer(outcome)
@@ -100,19 +100,19 @@ async fn whole(body: Body, limit: Duration) -> Result<Bytes, Response> {
     }
 }
 
-fn answer(outcome: Outcome) -> Response {
+fn answer(outcome: LoginOutcome) -> Response {
     match outcome {
-        Outcome::In(cookie) => {
+        LoginOutcome::In(cookie) => {
             (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
         }
-        Outcome::Wrong => problem(StatusCode::UNAUTHORIZED, "that is not the password"),
-        Outcome::Later(wait) => later(wait, "too many wrong passwords from this address"),
-        Outcome::Busy => later(Duration::from_secs(2), "too many are logging in just now"),
-        Outcome::NoPassword => problem(
+        LoginOutcome::Wrong => problem(StatusCode::UNAUTHORIZED, "that is not the password"),
+        LoginOutcome::Later(wait) => later(wait, "too many wrong passwords from this address"),
+        LoginOutcome::Busy => later(Duration::from_secs(2), "too many are logging in just now"),
+        LoginOutcome::NoPassword => problem(
             StatusCode::FORBIDDEN,
             "no password is configured: scripts send a token, and people cannot log in",
         ),
-        Outcome::Failed => problem(
+        LoginOutcome::Failed => problem(
             StatusCode::SERVICE_UNAVAILABLE,
             "the system is out of threads or of random bytes",
         ),
@@ -128,7 +128,7 @@ fn later(wait: Duration, why: &str) -> Response {
     ([(header::RETRY_AFTER, seconds.to_string())], body).into_response()
 }
 
-async fn logout(State(access): State<Arc<Access>>, headers: HeaderMap) -> Response {
+async fn logout(State(access): State<Arc<AccessControl>>, headers: HeaderMap) -> Response {
     for id in access.cookie.of(&headers) {
         access.sessions().close(&id);
     }

@@ -8,23 +8,27 @@ use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::{Access, Pass};
+use super::{AccessControl, RequestCredential};
 
 /// A body that ends before the first part that is to be sent after its session or token has.
-struct Held {
+struct RevocableBody {
     inner: Body,
-    access: Arc<Access>,
-    pass: Pass,
+    access: Arc<AccessControl>,
+    pass: RequestCredential,
 }
 
 /// Holds an answer's body to its pass, if its length is not known from the start: then it is a
 /// stream, which may live for days.
-pub(crate) fn held(answer: Response, access: Arc<Access>, pass: Pass) -> Response {
+pub(crate) fn held(
+    answer: Response,
+    access: Arc<AccessControl>,
+    pass: RequestCredential,
+) -> Response {
     if answer.body().size_hint().exact().is_some() {
         return answer;
     }
     answer.map(|inner| {
-        Body::new(Held {
+        Body::new(RevocableBody {
             inner,
             access,
             pass,
@@ -32,7 +36,7 @@ pub(crate) fn held(answer: Response, access: Arc<Access>, pass: Pass) -> Respons
     })
 }
 
-impl HttpBody for Held {
+impl HttpBody for RevocableBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -59,8 +63,8 @@ mod tests {
     use std::task::Waker;
     use std::time::Duration;
 
+    use inrush_config::AdminOptions;
     use inrush_event::Secret;
-    use inrush_pipeline::config::AdminOptions;
 
     use super::*;
 
@@ -79,8 +83,8 @@ mod tests {
         }
     }
 
-    fn access(options: &AdminOptions) -> Arc<Access> {
-        Arc::new(Access::new(options, 1, Duration::ZERO).unwrap())
+    fn access(options: &AdminOptions) -> Arc<AccessControl> {
+        Arc::new(AccessControl::new(options, 1, Duration::ZERO).unwrap())
     }
 
     fn with_tokens(tokens: &[&str]) -> AdminOptions {
@@ -90,7 +94,7 @@ mod tests {
         }
     }
 
-    fn stream(access: &Arc<Access>, pass: Pass) -> Body {
+    fn stream(access: &Arc<AccessControl>, pass: RequestCredential) -> Body {
         let answer = Response::new(Body::new(Ticks));
         held(answer, Arc::clone(access), pass).into_body()
     }
@@ -111,7 +115,7 @@ mod tests {
             .sessions()
             .open(day, std::time::Instant::now())
             .unwrap();
-        let mut body = stream(&access, Pass::Session(id));
+        let mut body = stream(&access, RequestCredential::Session(id));
         assert!(goes_on(&mut body) && goes_on(&mut body));
         access.sessions().close(&id);
         assert!(!goes_on(&mut body));
@@ -120,13 +124,13 @@ mod tests {
     #[test]
     fn a_stream_ends_with_its_token_and_with_freedom() {
         let access = access(&with_tokens(&["one", "two"]));
-        let mut first = stream(&access, Pass::Token(Secret::new("one")));
-        let mut second = stream(&access, Pass::Token(Secret::new("two")));
+        let mut first = stream(&access, RequestCredential::Token(Secret::new("one")));
+        let mut second = stream(&access, RequestCredential::Token(Secret::new("two")));
         access.renew(&with_tokens(&["two"])).unwrap();
         assert!(!goes_on(&mut first) && goes_on(&mut second));
 
         access.renew(&with_tokens(&[])).unwrap();
-        let mut open = stream(&access, Pass::Open);
+        let mut open = stream(&access, RequestCredential::Open);
         assert!(goes_on(&mut open));
         access.renew(&with_tokens(&["two"])).unwrap();
         assert!(!goes_on(&mut open));
@@ -135,7 +139,7 @@ mod tests {
     #[test]
     fn an_answer_of_known_length_is_left_as_it_is() {
         let access = access(&with_tokens(&["one"]));
-        let pass = Pass::Token(Secret::new("gone"));
+        let pass = RequestCredential::Token(Secret::new("gone"));
         let answer = held(Response::new(Body::from("whole")), access, pass);
         assert_eq!(answer.body().size_hint().exact(), Some(5));
     }

@@ -28,18 +28,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
+use inrush_config::{AdminOptions, HashingError, PasswordHash};
+use inrush_event::MetricSample;
 use inrush_event::{Metric, Secret};
-use inrush_pipeline::Sample;
-use inrush_pipeline::config::{AdminOptions, HashingError, PasswordHash};
 use subtle::ConstantTimeEq;
+
+use cookie::Cookie;
+use desk::HashQueue;
+use sessions::{SessionId, Sessions};
+use throttle::Throttle;
 
 pub(crate) use endpoints::{LOGIN_PATH, SESSION_PATH, router};
 pub(crate) use held::held;
-
-use cookie::Cookie;
-use desk::Desk;
-use sessions::{Id, Sessions};
-use throttle::Throttle;
 
 /// The header of a change that was asked for by the page.
 const CSRF_HEADER: &str = "x-inrush-csrf";
@@ -50,22 +50,22 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// Address that a request came from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) IpAddr);
+pub(crate) struct PeerAddress(pub(crate) IpAddr);
 
 /// By what a request came in.
 #[derive(Clone)]
-pub(crate) enum Pass {
+pub(crate) enum RequestCredential {
     /// Nobody is asked.
     Open,
     /// A session's cookie.
-    Session(Id),
+    Session(SessionId),
     /// A token of the configuration.
     Token(Secret),
 }
 
 /// Reason that a request stays outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum AuthRejection {
     /// Neither session nor token, or not a good one.
     Stranger,
     /// A change without the session's CSRF token.
@@ -73,7 +73,7 @@ pub(crate) enum Refused {
 }
 
 /// Keys to the door: the hash of the password, and the tokens.
-struct Keys {
+struct AdminCredentials {
     options: AdminOptions,
     password: Option<PasswordHash>,
     tokens: Vec<Secret>,
@@ -81,7 +81,7 @@ struct Keys {
 
 /// Counters of logins and of refused requests, by result.
 #[derive(Default)]
-struct Counts {
+struct AuthCounters {
     logins: AtomicU64,
     refused: AtomicU64,
     throttled: AtomicU64,
@@ -90,20 +90,20 @@ struct Counts {
 }
 
 /// The door of the admin API.
-pub(crate) struct Access {
+pub(crate) struct AccessControl {
     /// Swapped by a reload; held only to compare.
-    keys: RwLock<Keys>,
+    keys: RwLock<AdminCredentials>,
     /// Held only to look up. Order: never together with `keys` or `throttle`.
     sessions: Mutex<Sessions>,
     throttle: Mutex<Throttle>,
-    desk: Desk,
+    desk: HashQueue,
     cookie: Cookie,
-    counts: Counts,
+    counts: AuthCounters,
     /// Longest time for the body of a login.
     body: Duration,
 }
 
-impl Access {
+impl AccessControl {
     /// The door as `options` have it; `port` is the one really bound; `body` is
     /// how long the body of a login may take.
     ///
@@ -115,12 +115,12 @@ impl Access {
         body: Duration,
     ) -> Result<Self, HashingError> {
         Ok(Self {
-            keys: RwLock::new(Keys::of(options)?),
+            keys: RwLock::new(AdminCredentials::of(options)?),
             sessions: Mutex::default(),
             throttle: Mutex::default(),
-            desk: Desk::default(),
+            desk: HashQueue::default(),
             cookie: Cookie::new(port, options.tls.is_some()),
-            counts: Counts::default(),
+            counts: AuthCounters::default(),
             body,
         })
     }
@@ -133,7 +133,7 @@ impl Access {
         if self.keys(|keys| keys.options == *options) {
             return Ok(());
         }
-        let new = Keys::of(options)?;
+        let new = AdminCredentials::of(options)?;
         let same_password = self.keys(|keys| {
             let old = &keys.options;
             (&old.password, &old.password_hash) == (&options.password, &options.password_hash)
@@ -151,28 +151,28 @@ impl Access {
     }
 
     /// By what the sender of these headers may come in.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Pass, Refused> {
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<RequestCredential, AuthRejection> {
         if !self.asks() {
-            return Ok(Pass::Open);
+            return Ok(RequestCredential::Open);
         }
         let admitted = match headers.get(header::AUTHORIZATION).and_then(bearer) {
-            Some(shown) => self.token(shown).map(Pass::Token),
+            Some(shown) => self.token(shown).map(RequestCredential::Token),
             None => self.cookie.of(headers).into_iter().find_map(|id| {
                 let alive = self.alive(&id);
-                alive.then_some(Pass::Session(id))
+                alive.then_some(RequestCredential::Session(id))
             }),
         };
-        admitted.ok_or(Refused::Stranger)
+        admitted.ok_or(AuthRejection::Stranger)
     }
 
     /// Checks that a request that came in so may do what it asks for.
     pub(crate) fn allow(
         &self,
-        pass: &Pass,
+        pass: &RequestCredential,
         method: &Method,
         headers: &HeaderMap,
-    ) -> Result<(), Refused> {
-        let Pass::Session(id) = pass else {
+    ) -> Result<(), AuthRejection> {
+        let RequestCredential::Session(id) = pass else {
             return Ok(());
         };
         if method.is_safe() {
@@ -183,29 +183,29 @@ impl Access {
         let same = csrf
             .zip(shown)
             .is_some_and(|(csrf, shown)| bool::from(csrf.as_bytes().ct_eq(shown)));
-        same.then_some(()).ok_or(Refused::Forged)
+        same.then_some(()).ok_or(AuthRejection::Forged)
     }
 
     /// True if the pass by which an answer was begun is still good. A session is heard of by it.
-    fn still(&self, pass: &Pass) -> bool {
+    fn still(&self, pass: &RequestCredential) -> bool {
         match pass {
-            Pass::Open => !self.asks(),
-            Pass::Session(id) => self.alive(id),
-            Pass::Token(token) => self.keys(|keys| keys.tokens.contains(token)),
+            RequestCredential::Open => !self.asks(),
+            RequestCredential::Session(id) => self.alive(id),
+            RequestCredential::Token(token) => self.keys(|keys| keys.tokens.contains(token)),
         }
     }
 
     /// Counts a request that was refused.
-    pub(crate) fn note(&self, refused: Refused) {
+    pub(crate) fn note(&self, refused: AuthRejection) {
         let counter = match refused {
-            Refused::Stranger => &self.counts.strangers,
-            Refused::Forged => &self.counts.forged,
+            AuthRejection::Stranger => &self.counts.strangers,
+            AuthRejection::Forged => &self.counts.forged,
         };
         counter.fetch_add(1, Relaxed);
     }
 
     /// Samples of it for `/metrics`.
-    pub(crate) fn metrics(&self) -> Vec<Sample> {
+    pub(crate) fn metrics(&self) -> Vec<MetricSample> {
         let counts = &self.counts;
         let rows = [
             (Metric::AdminLogins, "result", "ok", &counts.logins),
@@ -219,7 +219,7 @@ impl Access {
             (Metric::AdminRefused, "reason", "login", &counts.strangers),
             (Metric::AdminRefused, "reason", "csrf", &counts.forged),
         ];
-        let sample = |(metric, label, value, count): (_, _, &str, &AtomicU64)| Sample {
+        let sample = |(metric, label, value, count): (_, _, &str, &AtomicU64)| MetricSample {
             metric,
             labels: vec![(label, value.to_owned())],
             value: count.load(Relaxed) as f64,
@@ -227,8 +227,8 @@ impl Access {
         rows.into_iter().map(sample).collect()
     }
 
-    fn alive(&self, id: &Id) -> bool {
-        let lifetime = self.keys(Keys::lifetime);
+    fn alive(&self, id: &SessionId) -> bool {
+        let lifetime = self.keys(AdminCredentials::lifetime);
         self.sessions().alive(id, lifetime, Instant::now())
     }
 
@@ -246,7 +246,7 @@ impl Access {
         })
     }
 
-    fn keys<T>(&self, look: impl FnOnce(&Keys) -> T) -> T {
+    fn keys<T>(&self, look: impl FnOnce(&AdminCredentials) -> T) -> T {
         look(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -259,7 +259,7 @@ impl Access {
     }
 }
 
-impl Keys {
+impl AdminCredentials {
     fn of(options: &AdminOptions) -> Result<Self, HashingError> {
         let password = match (&options.password_hash, &options.password) {
             (Some(hash), _) => Some(hash.clone()),
@@ -287,7 +287,7 @@ fn bearer(shown: &HeaderValue) -> Option<&[u8]> {
 }
 
 /// Result of a login.
-enum Outcome {
+enum LoginOutcome {
     /// The value of the `Set-Cookie` header.
     In(String),
     /// Not the password.
@@ -302,30 +302,30 @@ enum Outcome {
     Failed,
 }
 
-impl Access {
+impl AccessControl {
     /// Checks a password that came from `peer`.
-    async fn login(self: &Arc<Self>, peer: IpAddr, password: String) -> Outcome {
+    async fn login(self: &Arc<Self>, peer: IpAddr, password: String) -> LoginOutcome {
         let Some(hash) = self.keys(|keys| keys.password.clone()) else {
-            return Outcome::NoPassword;
+            return LoginOutcome::NoPassword;
         };
         if let Some(wait) = self.throttled(peer) {
-            return Outcome::Later(wait);
+            return LoginOutcome::Later(wait);
         }
         let Some(turn) = self.desk.turn().await else {
             self.counts.throttled.fetch_add(1, Relaxed);
-            return Outcome::Busy;
+            return LoginOutcome::Busy;
         };
         // Those who waited behind a wrong guess from the same address wait with it.
         if let Some(wait) = self.throttled(peer) {
-            return Outcome::Later(wait);
+            return LoginOutcome::Later(wait);
         }
         let access = Arc::clone(self);
         let check = move || hash.matches(&password);
         let right = desk::check(turn, check, move |right| access.settle(peer, right)).await;
         match right {
-            Some(true) => self.begin().map_or(Outcome::Failed, Outcome::In),
-            Some(false) => Outcome::Wrong,
-            None => Outcome::Failed,
+            Some(true) => self.begin().map_or(LoginOutcome::Failed, LoginOutcome::In),
+            Some(false) => LoginOutcome::Wrong,
+            None => LoginOutcome::Failed,
         }
     }
 
@@ -352,7 +352,7 @@ impl Access {
     }
 
     fn begin(&self) -> Option<String> {
-        let lifetime = self.keys(Keys::lifetime);
+        let lifetime = self.keys(AdminCredentials::lifetime);
         let id = self.sessions().open(lifetime, Instant::now())?;
         Some(self.cookie.set(&id))
     }

@@ -11,15 +11,15 @@ use super::IDLE;
 pub(super) const SESSIONS_MAX: usize = 256;
 
 /// 256 random bits: not to be guessed, so that looking them up in a table gives nothing away.
-pub(crate) type Id = [u8; 32];
+pub(crate) type SessionId = [u8; 32];
 
-struct Session {
+struct LoginSession {
     csrf: String,
     born: Instant,
     heard_of: Instant,
 }
 
-impl Session {
+impl LoginSession {
     fn is_over(&self, lifetime: Duration, now: Instant) -> bool {
         now.duration_since(self.born) >= lifetime || now.duration_since(self.heard_of) >= IDLE
     }
@@ -28,14 +28,14 @@ impl Session {
 /// All sessions.
 #[derive(Default)]
 pub(super) struct Sessions {
-    by_id: HashMap<Id, Session>,
+    by_id: HashMap<SessionId, LoginSession>,
 }
 
 impl Sessions {
     /// A new session; `None` where the system has no random bytes.
-    pub(super) fn open(&mut self, lifetime: Duration, now: Instant) -> Option<Id> {
+    pub(super) fn open(&mut self, lifetime: Duration, now: Instant) -> Option<SessionId> {
         let id = random()?;
-        let session = Session {
+        let session = LoginSession {
             csrf: hex(&random()?),
             born: now,
             heard_of: now,
@@ -61,7 +61,7 @@ impl Sessions {
     }
 
     /// True if the session goes on; it is heard of by this.
-    pub(super) fn alive(&mut self, id: &Id, lifetime: Duration, now: Instant) -> bool {
+    pub(super) fn alive(&mut self, id: &SessionId, lifetime: Duration, now: Instant) -> bool {
         let Some(session) = self.by_id.get_mut(id) else {
             return false;
         };
@@ -74,12 +74,12 @@ impl Sessions {
     }
 
     /// The CSRF token.
-    pub(super) fn csrf(&self, id: &Id) -> Option<String> {
+    pub(super) fn csrf(&self, id: &SessionId) -> Option<String> {
         self.by_id.get(id).map(|session| session.csrf.clone())
     }
 
     /// Ends one.
-    pub(super) fn close(&mut self, id: &Id) {
+    pub(super) fn close(&mut self, id: &SessionId) {
         self.by_id.remove(id);
     }
 
@@ -89,13 +89,13 @@ impl Sessions {
     }
 }
 
-fn random() -> Option<Id> {
-    let mut id = Id::default();
+fn random() -> Option<SessionId> {
+    let mut id = SessionId::default();
     getrandom::fill(&mut id).ok().map(|()| id)
 }
 
 /// Lower-case hexadecimal.
-pub(super) fn hex(id: &Id) -> String {
+pub(super) fn hex(id: &SessionId) -> String {
     let mut text = String::with_capacity(64);
     for byte in id {
         // Writing to a String cannot fail.
@@ -105,7 +105,7 @@ pub(super) fn hex(id: &Id) -> String {
 }
 
 /// Reads what [`hex`] wrote, and nothing else.
-pub(super) fn unhex(text: &str) -> Option<Id> {
+pub(super) fn unhex(text: &str) -> Option<SessionId> {
     let digits = text.as_bytes();
     if digits.len() != 64 {
         return None;
@@ -115,7 +115,7 @@ pub(super) fn unhex(text: &str) -> Option<Id> {
         b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
     };
-    let mut id = Id::default();
+    let mut id = SessionId::default();
     for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = value(pair[0])? << 4 | value(pair[1])?;
     }

@@ -15,12 +15,12 @@ const FORGET: Duration = Duration::from_secs(15 * 60);
 /// Addresses remembered at once; one more makes us forget the one that was longest quiet.
 pub(super) const PEERS_MAX: usize = 1024;
 
-struct Tries {
+struct FailedLogins {
     wrong: u32,
     last: Instant,
 }
 
-impl Tries {
+impl FailedLogins {
     fn wait(&self) -> Duration {
         let Some(doublings) = self.wrong.checked_sub(FREE_TRIES) else {
             return Duration::ZERO;
@@ -33,7 +33,7 @@ impl Tries {
 /// Wrong passwords of each address: their number, and the time of the last.
 #[derive(Default)]
 pub(super) struct Throttle {
-    by_peer: HashMap<IpAddr, Tries>,
+    by_peer: HashMap<IpAddr, FailedLogins>,
 }
 
 impl Throttle {
@@ -50,7 +50,7 @@ impl Throttle {
         if self.by_peer.len() >= PEERS_MAX && !self.by_peer.contains_key(&peer) {
             self.make_room(now);
         }
-        let tries = self.by_peer.entry(peer).or_insert(Tries {
+        let tries = self.by_peer.entry(peer).or_insert(FailedLogins {
             wrong: 0,
             last: now,
         });

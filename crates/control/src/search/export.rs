@@ -6,13 +6,13 @@ use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use inrush_store::query::when;
-use inrush_store::reply::{Cell, Reply};
+use inrush_query::when;
+use inrush_store::reply::{SearchReply, TableCell};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Replies;
-use crate::serve::Stay;
+use super::SearchReplies;
+use crate::serve::StreamProgress;
 
 /// The columns of events in a table: names of the JSON object, `time` and `received` made readable.
 const COLUMNS: [&str; 17] = [
@@ -38,7 +38,7 @@ const COLUMNS: [&str; 17] = [
 /// Of what kind the file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Format {
+pub(super) enum ExportFormat {
     /// A JSON object a line.
     #[default]
     Json,
@@ -47,13 +47,17 @@ pub(super) enum Format {
 }
 
 /// The events or rows of an answer as a download.
-pub(super) fn download(format: Format, replies: Replies, stay: Stay) -> Response {
+pub(super) fn download(
+    format: ExportFormat,
+    replies: SearchReplies,
+    stay: StreamProgress,
+) -> Response {
     let (kind, name) = match format {
-        Format::Json => (
+        ExportFormat::Json => (
             "application/x-ndjson",
             "attachment; filename=\"inrush.jsonl\"",
         ),
-        Format::Csv => (
+        ExportFormat::Csv => (
             "text/csv; charset=utf-8",
             "attachment; filename=\"inrush.csv\"",
         ),
@@ -64,8 +68,8 @@ pub(super) fn download(format: Format, replies: Replies, stay: Stay) -> Response
         let mut text = Vec::new();
         for reply in &replies {
             match format {
-                Format::Json => json(reply, &mut columns, &mut text),
-                Format::Csv => csv(reply, &mut columns, &mut text),
+                ExportFormat::Json => json(reply, &mut columns, &mut text),
+                ExportFormat::Csv => csv(reply, &mut columns, &mut text),
             }
         }
         Ok::<_, Infallible>(Bytes::from(text))
@@ -80,14 +84,14 @@ pub(super) fn download(format: Format, replies: Replies, stay: Stay) -> Response
 /// Names of the columns, once a table has named them.
 type Columns = Option<Vec<String>>;
 
-fn json(reply: &Reply, columns: &mut Columns, text: &mut Vec<u8>) {
+fn json(reply: &SearchReply, columns: &mut Columns, text: &mut Vec<u8>) {
     let object = match reply {
-        Reply::Event(event) => serde_json::to_value(event),
-        Reply::Table(table) => {
+        SearchReply::Event(event) => serde_json::to_value(event),
+        SearchReply::Table(table) => {
             *columns = Some(table.columns.iter().map(|c| c.name.clone()).collect());
             return;
         }
-        Reply::Row(row) => {
+        SearchReply::Row(row) => {
             let names = columns.iter().flatten().cloned();
             let values = row.values.iter().map(serde_json::to_value);
             names
@@ -96,7 +100,9 @@ fn json(reply: &Reply, columns: &mut Columns, text: &mut Vec<u8>) {
                 .collect()
         }
         // Whoever reads the file must see that it is not all.
-        Reply::Error(failure) => serde_json::to_value(serde_json::json!({ "error": failure })),
+        SearchReply::Error(failure) => {
+            serde_json::to_value(serde_json::json!({ "error": failure }))
+        }
         _ => return,
     };
     if let Ok(object) = object
@@ -106,9 +112,9 @@ fn json(reply: &Reply, columns: &mut Columns, text: &mut Vec<u8>) {
     }
 }
 
-fn csv(reply: &Reply, columns: &mut Columns, text: &mut Vec<u8>) {
+fn csv(reply: &SearchReply, columns: &mut Columns, text: &mut Vec<u8>) {
     match reply {
-        Reply::Event(event) => {
+        SearchReply::Event(event) => {
             if columns.is_none() {
                 *columns = Some(Vec::new());
                 line(COLUMNS.iter().map(|name| (*name).to_owned()), text);
@@ -124,9 +130,11 @@ fn csv(reply: &Reply, columns: &mut Columns, text: &mut Vec<u8>) {
             };
             line(COLUMNS.iter().map(cell), text);
         }
-        Reply::Table(table) => line(table.columns.iter().map(|c| c.name.clone()), text),
-        Reply::Row(row) => line(row.values.iter().map(of_cell), text),
-        Reply::Error(failure) => line([format!("error: {}", failure.message)].into_iter(), text),
+        SearchReply::Table(table) => line(table.columns.iter().map(|c| c.name.clone()), text),
+        SearchReply::Row(row) => line(row.values.iter().map(of_cell), text),
+        SearchReply::Error(failure) => {
+            line([format!("error: {}", failure.message)].into_iter(), text)
+        }
         _ => {}
     }
 }
@@ -137,7 +145,7 @@ fn time(digits: &Value) -> String {
     ns.map_or_else(String::new, when::shown)
 }
 
-fn of_cell(cell: &Cell) -> String {
+fn of_cell(cell: &TableCell) -> String {
     serde_json::to_value(cell).map_or_else(|_| String::new(), |value| shown(&value))
 }
 

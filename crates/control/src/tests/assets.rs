@@ -21,12 +21,12 @@ static PAGE: [Asset; 2] = [
     },
 ];
 
-fn serving(assets: &'static [Asset]) -> Server {
+fn serving(assets: &'static [Asset]) -> AdminServer {
     let admin = Arc::new(StandIn::default());
-    crate::open(&local(), admin, None, Limits::default(), assets).unwrap()
+    crate::open(&local(), admin, None, ServerLimits::default(), assets).unwrap()
 }
 
-fn page() -> Server {
+fn page() -> AdminServer {
     serving(&PAGE)
 }
 

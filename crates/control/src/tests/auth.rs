@@ -31,12 +31,12 @@ fn options(password: Option<&str>, tokens: &[&str]) -> AdminOptions {
 }
 
 /// Opened by these, and after a reload by the same.
-fn opened_by(options: AdminOptions, admin: StandIn) -> Server {
+fn opened_by(options: AdminOptions, admin: StandIn) -> AdminServer {
     *admin.options.lock().unwrap() = options.clone();
     start(&options, Arc::new(admin), None).unwrap()
 }
 
-fn locked() -> Server {
+fn locked() -> AdminServer {
     opened_by(options(Some(PASSWORD), &[TOKEN]), StandIn::default())
 }
 
@@ -324,9 +324,9 @@ fn a_login_that_is_none_is_refused_without_an_echo() {
 
 #[test]
 fn a_login_that_never_arrives_is_given_up() {
-    let limits = Limits {
+    let limits = ServerLimits {
         body: Duration::from_millis(50),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let admin = Arc::new(StandIn::default());
     let server = start_within(&options(Some(PASSWORD), &[]), admin, None, limits).unwrap();

@@ -10,10 +10,10 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// An API with a snapshot every so often, and the count of those gathered.
-fn serve_every(flow_every: Duration, limits: Limits) -> (Server, Arc<AtomicI64>) {
+fn serve_every(flow_every: Duration, limits: ServerLimits) -> (AdminServer, Arc<AtomicI64>) {
     let admin = StandIn::default();
     let gathered = Arc::clone(&admin.gathered);
-    let limits = Limits {
+    let limits = ServerLimits {
         flow_every,
         ..limits
     };
@@ -24,7 +24,7 @@ fn serve_every(flow_every: Duration, limits: Limits) -> (Server, Arc<AtomicI64>)
 struct Reader(BufReader<TcpStream>);
 
 impl Reader {
-    fn open(server: &Server) -> Self {
+    fn open(server: &AdminServer) -> Self {
         let address = server.local_addr();
         let mut stream = TcpStream::connect(address).unwrap();
         let request = format!("GET /api/v1/flow/stream HTTP/1.1\r\nhost: {address}\r\n\r\n");
@@ -58,7 +58,7 @@ impl Reader {
 
 #[test]
 fn nobody_looks_and_nothing_is_gathered() {
-    let (server, gathered) = serve_every(Duration::ZERO, Limits::default());
+    let (server, gathered) = serve_every(Duration::ZERO, ServerLimits::default());
     assert_eq!(get(server.local_addr(), "/healthz").status, 200);
     assert_eq!(gathered.load(Relaxed), 0);
     let answer = get(server.local_addr(), "/api/v1/flow");
@@ -71,7 +71,7 @@ fn nobody_looks_and_nothing_is_gathered() {
 
 #[test]
 fn one_snapshot_serves_all_who_look_in_its_time() {
-    let (server, gathered) = serve_every(HOUR, Limits::default());
+    let (server, gathered) = serve_every(HOUR, ServerLimits::default());
     let at = server.local_addr();
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -91,7 +91,7 @@ fn one_snapshot_serves_all_who_look_in_its_time() {
 fn every_reader_sees_every_snapshot_it_has_time_for() {
     let every = Duration::from_millis(20);
     let begun = Instant::now();
-    let (server, _) = serve_every(every, Limits::default());
+    let (server, _) = serve_every(every, ServerLimits::default());
     let mut readers = [Reader::open(&server), Reader::open(&server)];
     for reader in &mut readers {
         assert_eq!(reader.status(), "200 OK");
@@ -119,10 +119,10 @@ fn every_reader_sees_every_snapshot_it_has_time_for() {
 
 #[test]
 fn a_stream_outlives_the_time_of_a_connection() {
-    let limits = Limits {
+    let limits = ServerLimits {
         connection: Duration::from_secs(1),
         stop: Duration::from_millis(10),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let (server, _) = serve_every(Duration::from_millis(10), limits);
     let mut reader = Reader::open(&server);
@@ -134,12 +134,12 @@ fn a_stream_outlives_the_time_of_a_connection() {
 
 #[test]
 fn a_reader_that_reads_nothing_is_cut_off() {
-    let limits = Limits {
+    let limits = ServerLimits {
         connection: Duration::from_millis(50),
         stop: Duration::from_millis(10),
         flow_every: Duration::ZERO,
         flow_readers: 1,
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let admin = StandIn {
         ballast_bytes: 256 * 1024,
@@ -154,9 +154,9 @@ fn a_reader_that_reads_nothing_is_cut_off() {
 
 #[test]
 fn readers_are_bounded_and_a_place_that_is_left_is_free() {
-    let limits = Limits {
+    let limits = ServerLimits {
         flow_readers: 2,
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let (server, _) = serve_every(Duration::from_millis(5), limits);
     let mut readers = [Reader::open(&server), Reader::open(&server)];
@@ -182,7 +182,7 @@ fn readers_are_bounded_and_a_place_that_is_left_is_free() {
 
 #[test]
 fn stopping_ends_streams_in_good_order() {
-    let (server, _) = serve_every(HOUR, Limits::default());
+    let (server, _) = serve_every(HOUR, ServerLimits::default());
     let mut reader = Reader::open(&server);
     assert_eq!(reader.at_ms(), Some(1));
     server.stop();

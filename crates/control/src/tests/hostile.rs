@@ -28,9 +28,9 @@ fn a_head_that_never_ends_is_cut_off() {
     let head = Duration::from_millis(50);
     let server = serve_within(
         StandIn::default(),
-        Limits {
+        ServerLimits {
             head,
-            ..Limits::default()
+            ..ServerLimits::default()
         },
     );
     let mut slow = TcpStream::connect(server.local_addr()).unwrap();
@@ -44,9 +44,9 @@ fn a_connection_that_lives_too_long_is_ended() {
     let connection = Duration::from_millis(50);
     let server = serve_within(
         StandIn::default(),
-        Limits {
+        ServerLimits {
             connection,
-            ..Limits::default()
+            ..ServerLimits::default()
         },
     );
     let mut idle = TcpStream::connect(server.local_addr()).unwrap();
@@ -57,12 +57,12 @@ fn a_connection_that_lives_too_long_is_ended() {
 #[test]
 fn slow_clients_do_not_pin_the_server() {
     const HOUR: Duration = Duration::from_secs(3600);
-    let limits = Limits {
+    let limits = ServerLimits {
         connections: 64,
         per_address: 32,
         head: HOUR,
         connection: HOUR,
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let server = serve_within(StandIn::default(), limits);
     let mut slow = Vec::new();

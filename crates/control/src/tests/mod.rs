@@ -13,12 +13,11 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use inrush_config::{AdminAddr, AdminOptions};
+
+use crate::{AdminServer, ServerLimits, start, start_within};
 use client::{Answer, ask, get, post};
 use standin::StandIn;
-
-use inrush_pipeline::config::{AdminAddr, AdminOptions};
-
-use crate::{Limits, Server, start, start_within};
 
 /// A free port of loopback, open to all who reach it.
 fn local() -> AdminOptions {
@@ -28,10 +27,10 @@ fn local() -> AdminOptions {
     }
 }
 
-fn serve(admin: StandIn) -> Server {
+fn serve(admin: StandIn) -> AdminServer {
     start(&local(), Arc::new(admin), None).unwrap()
 }
 
-fn serve_within(admin: StandIn, limits: Limits) -> Server {
+fn serve_within(admin: StandIn, limits: ServerLimits) -> AdminServer {
     start_within(&local(), Arc::new(admin), None, limits).unwrap()
 }

@@ -6,13 +6,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use inrush_event::{Ledger, LedgerSnapshot, Metric, RejectReason};
-use inrush_pipeline::config::AdminOptions;
-use inrush_pipeline::flow::{FlowSnapshot, QueueFlow};
+use inrush_config::AdminOptions;
+use inrush_event::{Ledger, LedgerSnapshot, Metric, MetricSample, RejectReason};
+use inrush_inspect::explain::{NearestRule, UnknownStatus};
+use inrush_pipeline::ReloadReport;
 use inrush_pipeline::quarantine::{QuarantineList, QuarantineQuery, ReplayReport};
-use inrush_pipeline::{
-    Admin, DestinationStatus, Edge, EdgeKind, Health, NearestRule, ReloadReport, Sample,
-    SenderList, SenderStatus, SourceStatus, UnknownStatus,
+use inrush_status::overview::{FlowSnapshot, QueueFlow};
+use inrush_status::{
+    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, SenderList, SenderStatus,
+    SourceStatus,
 };
 use inrush_store::Store;
 
@@ -45,22 +47,22 @@ impl Admin for StandIn {
         ledger.snapshot()
     }
 
-    fn health(&self) -> Health {
-        let well = Edge {
+    fn health(&self) -> HealthReport {
+        let well = EdgeHealth {
             name: "syslog".into(),
             kind: EdgeKind::Source,
             ok: true,
             since_ns: None,
             reason: None,
         };
-        let ill = Edge {
+        let ill = EdgeHealth {
             name: "tape".into(),
             kind: EdgeKind::Destination,
             ok: !self.unhealthy,
             since_ns: self.unhealthy.then_some(1_700_000_000_000_000_001),
             reason: self.unhealthy.then(|| "No space left on device".into()),
         };
-        Health {
+        HealthReport {
             healthy: !self.unhealthy,
             edges: vec![well, ill],
         }
@@ -221,8 +223,8 @@ impl Admin for StandIn {
         Ok(64)
     }
 
-    fn metrics(&self) -> Vec<Sample> {
-        vec![Sample {
+    fn metrics(&self) -> Vec<MetricSample> {
+        vec![MetricSample {
             metric: Metric::SourceReceived,
             labels: vec![("source", "sys\"log".into())],
             value: 11.0,

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::finding::{Finding, Severity};
 use super::scene::sysctl_path;
-use crate::files::Files;
+use crate::files::HostFiles;
 use crate::text::number;
 
 /// Beginnings of the names of values that are set.
@@ -23,16 +23,16 @@ const SAFE: [&str; 2] = ["net.core.", "net.ipv4.ipfrag"];
 
 /// Result of `--apply`: the values that were changed, and those that were not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Applied {
+pub struct ApplyResult {
     /// Values that were set.
-    pub changed: Vec<Change>,
+    pub changed: Vec<SysctlChange>,
     /// Values that could not be set, each in one line with the reason.
     pub failed: Vec<String>,
 }
 
 /// A value of the kernel that was set.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct SysctlChange {
     /// Its name for sysctl(8).
     pub key: String,
     /// Value before the change.
@@ -42,14 +42,14 @@ pub struct Change {
 }
 
 /// Sets what the findings want set under `root`, with the way back in `undo`.
-pub(super) fn apply(root: &Path, findings: &[Finding], undo: &Path) -> Applied {
-    let files = Files::at(root);
-    let mut applied = Applied::default();
+pub(super) fn apply(root: &Path, findings: &[Finding], undo: &Path) -> ApplyResult {
+    let files = HostFiles::at(root);
+    let mut applied = ApplyResult::default();
     let mut changes = Vec::new();
     for (key, after) in wanted(findings) {
         match files.text(sysctl_path(key)).and_then(|text| number(&text)) {
             Some(before) if before >= after => {}
-            Some(before) => changes.push(Change {
+            Some(before) => changes.push(SysctlChange {
                 key: key.to_owned(),
                 before,
                 after,
@@ -88,7 +88,7 @@ fn wanted(findings: &[Finding]) -> BTreeMap<&'static str, u64> {
     wanted
 }
 
-fn set(files: &Files, change: &Change) -> io::Result<()> {
+fn set(files: &HostFiles, change: &SysctlChange) -> io::Result<()> {
     let path = sysctl_path(&change.key);
     let mut file = OpenOptions::new().write(true).open(files.path(&path))?;
     // In one write, and with the end of the line: the kernel takes each write for itself.
@@ -105,7 +105,7 @@ const HEAD: &str = "#!/bin/sh\n\
     # needed any more, for a later --apply keeps the values that are in it.\n";
 
 /// Writes the script anew: whole or not at all, and without following a link that lies there.
-fn write_undo(path: &Path, changes: &[Change]) -> io::Result<()> {
+fn write_undo(path: &Path, changes: &[SysctlChange]) -> io::Result<()> {
     let mut values = kept(path)?;
     for change in changes {
         values.entry(change.key.clone()).or_insert(change.before);

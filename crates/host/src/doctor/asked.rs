@@ -15,23 +15,23 @@ pub struct CertificateFile {
     /// True if they are authorities, of which any may be the one that is needed.
     pub authorities: bool,
     /// The certificates in the file's order, at least one; or what is wrong with the file.
-    pub dates: Result<Vec<Dates>, String>,
+    pub dates: Result<Vec<ValidityPeriod>, String>,
 }
 
 /// Validity period of a certificate or a revocation list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dates {
+pub struct ValidityPeriod {
     /// Subject of the certificate; of a revocation list its issuer.
     pub subject: String,
     /// From when on.
-    pub not_before: Moment,
+    pub not_before: ValidityTime,
     /// Until when.
-    pub not_after: Moment,
+    pub not_after: ValidityTime,
 }
 
 /// A moment, for the check and for the eye.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct ValidityTime {
     /// Seconds from now; negative in the past.
     pub from_now_s: i64,
     /// The day, such as `2026-03-04`.
@@ -40,7 +40,7 @@ pub struct Moment {
 
 /// A part that takes disk, with the bound that it has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DiskAsk {
+pub struct DiskRequirement {
     /// The option that bounds it, such as `queue.max_bytes`; for one without a bound whose it is,
     /// such as `destinations.archive`.
     pub option: String,
@@ -58,7 +58,7 @@ pub struct DiskAsk {
 
 /// One address that a source has turned away for one reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct RefusedSender {
     /// The source's name.
     pub source: String,
     /// The peer's address.
@@ -75,7 +75,7 @@ pub struct Refused {
 
 /// One endpoint of a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Collector {
+pub struct CollectorEndpoint {
     /// The destination's name.
     pub destination: String,
     /// Its address with the path for events.
@@ -85,13 +85,13 @@ pub struct Collector {
     /// Route to it, for the reader, such as ` through the proxy p1`; empty where it is direct.
     pub way: String,
     /// Result of the attempt to reach it.
-    pub reached: Reached,
+    pub reached: CollectorReachability,
 }
 
 /// Result of the attempt to reach an endpoint: the step that failed, or its answers. Texts say what
 /// went wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reached {
+pub enum CollectorReachability {
     /// Not tried: the destination's options cannot be used.
     NotTried(String),
     /// The name has no address.
@@ -105,9 +105,9 @@ pub enum Reached {
     /// An HTTP server is there.
     Answered {
         /// To the question for its health.
-        health: Answer,
+        health: CollectorResponse,
         /// To an empty request with the token.
-        token: Answer,
+        token: CollectorResponse,
         /// The index that was asked for in that request.
         index: Option<String>,
     },
@@ -115,7 +115,7 @@ pub enum Reached {
 
 /// An answer of a collector.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Answer {
+pub struct CollectorResponse {
     /// HTTP status.
     pub status: u16,
     /// HEC's code; `None` where it is not HEC's answer.

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path};
 
-use super::scene::Scene;
+use super::scene::HostFacts;
 
 /// Mount point of the control groups, with the controllers of version 1 by their names below it.
 const ROOT: &str = "sys/fs/cgroup";
@@ -13,46 +13,46 @@ const LEVELS_MAX: usize = 32;
 
 /// Version of the control groups: each has files of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Version {
+pub(crate) enum CgroupVersion {
     One,
     Two,
 }
 
 /// The groups of a process for one controller.
-pub(super) struct Groups {
-    pub(super) version: Version,
+pub(super) struct CgroupHierarchy {
+    pub(super) version: CgroupVersion,
     /// The folders of the process's group and those above it, the innermost first; at least one.
     pub(super) folders: Vec<String>,
 }
 
 /// The groups that bound the process's share of `controller` (`cpu` or `memory`); `None` where
 /// none are shown.
-pub(super) fn groups(scene: &Scene, controller: &str) -> Option<Groups> {
+pub(super) fn groups(scene: &HostFacts, controller: &str) -> Option<CgroupHierarchy> {
     let process = scene.of_process("cgroup").unwrap_or_default();
     let groups = groups_of(&|path| scene.text(path), &process, controller);
     let Some(first) = groups.first() else {
         scene.hidden(format!("/{ROOT} (no control groups)"));
         return None;
     };
-    Some(Groups {
+    Some(CgroupHierarchy {
         version: first.version,
         folders: groups.iter().map(|group| group.folder.clone()).collect(),
     })
 }
 
 /// One group of a process.
-pub(crate) struct Group {
-    version: Version,
+pub(crate) struct ProcessCgroup {
+    version: CgroupVersion,
     /// Its folder, below the root.
     pub(crate) folder: String,
 }
 
-impl Group {
+impl ProcessCgroup {
     /// Its files that hold a limit of memory.
     pub(crate) fn limit_files(&self) -> &'static [&'static str] {
         match self.version {
-            Version::Two => &["memory.max", "memory.high"],
-            Version::One => &["memory.limit_in_bytes"],
+            CgroupVersion::Two => &["memory.max", "memory.high"],
+            CgroupVersion::One => &["memory.limit_in_bytes"],
         }
     }
 }
@@ -63,26 +63,26 @@ pub(crate) fn groups_of(
     read: &dyn Fn(&str) -> Option<String>,
     process: &str,
     controller: &str,
-) -> Vec<Group> {
+) -> Vec<ProcessCgroup> {
     let version_2 = format!("{ROOT}/cgroup.controllers");
     let (version, root, path) = if read(&version_2).is_some() {
         let path = process.lines().find_map(|line| line.strip_prefix("0::"));
         (
-            Version::Two,
+            CgroupVersion::Two,
             ROOT.to_owned(),
             path.unwrap_or("/").to_owned(),
         )
     } else {
         let (root, path) = of_version_1(read, process, controller);
-        (Version::One, root, path)
+        (CgroupVersion::One, root, path)
     };
     let mark = match version {
-        Version::One => "cgroup.procs",
-        Version::Two => "cgroup.controllers",
+        CgroupVersion::One => "cgroup.procs",
+        CgroupVersion::Two => "cgroup.controllers",
     };
     let mut folders = folders(root, &path);
     folders.retain(|folder| read(&format!("{folder}/{mark}")).is_some());
-    let group = |folder| Group { version, folder };
+    let group = |folder| ProcessCgroup { version, folder };
     folders.into_iter().map(group).collect()
 }
 

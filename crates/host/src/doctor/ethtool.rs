@@ -15,13 +15,13 @@ use super::netlink;
 
 /// One network card, with what its driver tells; each is `None` where it does not.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Card {
+pub(super) struct NicSettings {
     /// Such as `eth0`.
     pub(super) name: String,
     /// Packets that wait for the host to fetch them.
-    pub(super) rx_ring: Option<Bounded>,
+    pub(super) rx_ring: Option<BoundedCount>,
     /// Queues that receive, alone or combined with sending ones.
-    pub(super) queues: Option<Bounded>,
+    pub(super) queues: Option<BoundedCount>,
     /// True if these queues are combined with sending ones, as ethtool(8) calls them.
     pub(super) combined: bool,
     /// Time and number of packets that an interrupt waits for.
@@ -34,7 +34,7 @@ pub(super) struct Card {
     pub(super) switchable: Vec<String>,
 }
 
-impl Card {
+impl NicSettings {
     /// Name in ethtool(8) of the queues that receive: `combined` or `rx`.
     pub(super) fn kind(&self) -> &'static str {
         if self.combined { "combined" } else { "rx" }
@@ -43,7 +43,7 @@ impl Card {
 
 /// A number of something, and how many there can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bounded {
+pub(super) struct BoundedCount {
     pub(super) now: u64,
     pub(super) max: u64,
 }
@@ -103,39 +103,46 @@ const TYPE_MASK: u16 = 0x3fff;
 // The other numbers of attributes stand where they are used, in the order of that header file.
 
 /// Asks the drivers of all cards.
-pub(super) fn ask() -> Result<Vec<Card>, String> {
+pub(super) fn ask() -> Result<Vec<NicSettings>, String> {
     read().map_err(|error| error.to_string())
 }
 
-fn read() -> io::Result<Vec<Card>> {
-    let families = netlink::dump(NETLINK_GENERIC, Generic::new(CONTROL, GET_FAMILY))?;
+fn read() -> io::Result<Vec<NicSettings>> {
+    let families = netlink::dump(NETLINK_GENERIC, GenlMessage::new(CONTROL, GET_FAMILY))?;
     let Some(family) = families.iter().find_map(family) else {
         return Err(io::Error::other("this kernel has none (Linux 5.6)"));
     };
     let mut cards = BTreeMap::new();
     // A question that a kernel does not know leaves its part unknown.
-    let mut ask = |question: Generic, take: fn(&mut Card, &[u8])| {
+    let mut ask = |question: GenlMessage, take: fn(&mut NicSettings, &[u8])| {
         for answer in netlink::dump(NETLINK_GENERIC, question).unwrap_or_default() {
             take_answer(&mut cards, &answer.attributes, take);
         }
     };
-    ask(Generic::new(family, RINGS_GET), rings);
-    ask(Generic::new(family, CHANNELS_GET), channels);
-    ask(Generic::new(family, COALESCE_GET), coalescing);
-    ask(Generic::new(family, PAUSE_GET).flags(WITH_COUNTERS), pause);
-    ask(Generic::new(family, FEATURES_GET), features);
+    ask(GenlMessage::new(family, RINGS_GET), rings);
+    ask(GenlMessage::new(family, CHANNELS_GET), channels);
+    ask(GenlMessage::new(family, COALESCE_GET), coalescing);
+    ask(
+        GenlMessage::new(family, PAUSE_GET).flags(WITH_COUNTERS),
+        pause,
+    );
+    ask(GenlMessage::new(family, FEATURES_GET), features);
     Ok(cards.into_values().collect())
 }
 
 /// The number of the family `ethtool`, if this message is of it.
-fn family(message: &Generic) -> Option<u16> {
+fn family(message: &GenlMessage) -> Option<u16> {
     let name = find(&message.attributes, FAMILY_NAME)?;
     let number = find(&message.attributes, FAMILY_ID)?;
     let number = u16::from_ne_bytes(*number.first_chunk()?);
     (text(name) == "ethtool").then_some(number)
 }
 
-fn take_answer(cards: &mut BTreeMap<String, Card>, answer: &[u8], take: fn(&mut Card, &[u8])) {
+fn take_answer(
+    cards: &mut BTreeMap<String, NicSettings>,
+    answer: &[u8],
+    take: fn(&mut NicSettings, &[u8]),
+) {
     let name = find(answer, HEADER).and_then(|header| find(header, HEADER_NAME));
     let Some(name) = name.map(text).filter(|name| !name.is_empty()) else {
         return;
@@ -145,23 +152,23 @@ fn take_answer(cards: &mut BTreeMap<String, Card>, answer: &[u8], take: fn(&mut 
     take(card, answer);
 }
 
-fn rings(card: &mut Card, answer: &[u8]) {
+fn rings(card: &mut NicSettings, answer: &[u8]) {
     card.rx_ring = bounded(number(answer, 6), number(answer, 2));
 }
 
-fn channels(card: &mut Card, answer: &[u8]) {
+fn channels(card: &mut NicSettings, answer: &[u8]) {
     let combined = bounded(number(answer, 9), number(answer, 5));
     card.combined = combined.is_some();
     card.queues = combined.or_else(|| bounded(number(answer, 6), number(answer, 2)));
 }
 
 /// Nothing where there can be none.
-fn bounded(now: Option<u64>, max: Option<u64>) -> Option<Bounded> {
+fn bounded(now: Option<u64>, max: Option<u64>) -> Option<BoundedCount> {
     let (now, max) = (now?, max?);
-    (max > 0).then_some(Bounded { now, max })
+    (max > 0).then_some(BoundedCount { now, max })
 }
 
-fn coalescing(card: &mut Card, answer: &[u8]) {
+fn coalescing(card: &mut NicSettings, answer: &[u8]) {
     let adaptive = number(answer, 11).unwrap_or(0) != 0;
     let (time, frames) = (number(answer, 2), number(answer, 3));
     if time.is_some() || frames.is_some() || adaptive {
@@ -173,7 +180,7 @@ fn coalescing(card: &mut Card, answer: &[u8]) {
     }
 }
 
-fn pause(card: &mut Card, answer: &[u8]) {
+fn pause(card: &mut NicSettings, answer: &[u8]) {
     let (Some(obeys), Some(sends)) = (number(answer, 3), number(answer, 4)) else {
         return;
     };
@@ -185,7 +192,7 @@ fn pause(card: &mut Card, answer: &[u8]) {
     });
 }
 
-fn features(card: &mut Card, answer: &[u8]) {
+fn features(card: &mut NicSettings, answer: &[u8]) {
     card.switchable = find(answer, 2).map(names).unwrap_or_default();
     card.active = find(answer, 4).map(names);
 }
@@ -199,7 +206,7 @@ fn names(set: &[u8]) -> Vec<String> {
 
 /// A message of generic netlink: command and attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Generic {
+struct GenlMessage {
     family: u16,
     command: u8,
     attributes: Vec<u8>,
@@ -208,7 +215,7 @@ struct Generic {
 /// Bytes of command, version and two that are kept free (`struct genlmsghdr`).
 const GENERIC_BYTES: usize = 4;
 
-impl Generic {
+impl GenlMessage {
     fn new(family: u16, command: u8) -> Self {
         Self {
             family,
@@ -226,7 +233,7 @@ impl Generic {
     }
 }
 
-impl NetlinkSerializable for Generic {
+impl NetlinkSerializable for GenlMessage {
     fn message_type(&self) -> u16 {
         self.family
     }
@@ -246,7 +253,7 @@ impl NetlinkSerializable for Generic {
     }
 }
 
-impl NetlinkDeserializable for Generic {
+impl NetlinkDeserializable for GenlMessage {
     type Error = DecodeError;
 
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
@@ -314,10 +321,10 @@ mod tests {
     use super::*;
 
     /// An answer of a driver: its card's name, then these attributes.
-    fn answer(attributes: &[(u16, Vec<u8>)]) -> Generic {
+    fn answer(attributes: &[(u16, Vec<u8>)]) -> GenlMessage {
         let mut header = Vec::new();
         put(&mut header, HEADER_NAME, b"eth0\0");
-        let mut message = Generic::new(21, 0);
+        let mut message = GenlMessage::new(21, 0);
         put(&mut message.attributes, HEADER | NESTED, &header);
         for (kind, value) in attributes {
             put(&mut message.attributes, *kind, value);
@@ -338,9 +345,9 @@ mod tests {
     }
 
     /// What is made of an answer that went through the bytes of a netlink message.
-    fn card(message: Generic, take: fn(&mut Card, &[u8])) -> Card {
+    fn card(message: GenlMessage, take: fn(&mut NicSettings, &[u8])) -> NicSettings {
         let bytes = netlink::answer(vec![message], true);
-        let mut taken: Vec<Generic> = Vec::new();
+        let mut taken: Vec<GenlMessage> = Vec::new();
         assert!(netlink::take(&bytes, &mut taken).unwrap());
         let mut cards = BTreeMap::new();
         take_answer(&mut cards, &taken[0].attributes, take);
@@ -357,14 +364,14 @@ mod tests {
         ];
         let found = card(answer(&attributes), rings).rx_ring;
         let (now, max) = (512, 4096);
-        assert_eq!(found, Some(Bounded { now, max }));
+        assert_eq!(found, Some(BoundedCount { now, max }));
         let attributes = [(2, word(0)), (5, word(8)), (6, word(0)), (9, word(2))];
         let found = card(answer(&attributes), channels);
-        assert_eq!(found.queues, Some(Bounded { now: 2, max: 8 }));
+        assert_eq!(found.queues, Some(BoundedCount { now: 2, max: 8 }));
         assert!(found.combined);
         let attributes = [(2, word(4)), (5, word(0)), (6, word(3)), (9, word(0))];
         let found = card(answer(&attributes), channels);
-        assert_eq!(found.queues, Some(Bounded { now: 3, max: 4 }));
+        assert_eq!(found.queues, Some(BoundedCount { now: 3, max: 4 }));
         assert!(!found.combined);
         let none = [(2, word(0)), (6, word(0))];
         assert_eq!(card(answer(&none), rings).rx_ring, None);
@@ -418,7 +425,7 @@ mod tests {
             .filter(|entry| entry.path().is_dir());
         for folder in folders {
             let name = folder.file_name().into_string().unwrap();
-            let of = |card: &&Card| card.name == name;
+            let of = |card: &&NicSettings| card.name == name;
             let card = cards.iter().find(of).unwrap_or_else(|| panic!("{name}"));
             assert!(card.active.is_some(), "{name}");
         }
@@ -432,7 +439,7 @@ mod tests {
         fn damaged_attributes_are_no_reason_to_panic(bytes: Vec<u8>) {
             for take in [rings, channels, coalescing, pause, features] {
                 take_answer(&mut BTreeMap::new(), &bytes, take);
-                take(&mut Card::default(), &bytes);
+                take(&mut NicSettings::default(), &bytes);
             }
         }
     }

@@ -10,7 +10,7 @@ use super::netlink;
 
 /// One network interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Link {
+pub(super) struct NetworkInterface {
     /// Its number, as in `/sys/class/net/NAME/ifindex`.
     pub(super) index: u64,
     /// Such as `eth0`.
@@ -25,7 +25,7 @@ pub(super) struct Link {
     pub(super) statistics: Stats64,
 }
 
-impl Link {
+impl NetworkInterface {
     /// A counter under its name in `/sys/class/net/NAME/statistics`; those that checks look at.
     pub(super) fn counter(&self, name: &str) -> Option<u64> {
         let all = &self.statistics;
@@ -42,7 +42,7 @@ impl Link {
 }
 
 /// Asks the kernel.
-pub(super) fn ask() -> Result<Vec<Link>, String> {
+pub(super) fn ask() -> Result<Vec<NetworkInterface>, String> {
     let question = RouteNetlinkMessage::GetLink(LinkMessage::default());
     match netlink::dump(NETLINK_ROUTE, question) {
         Ok(messages) => Ok(of(&messages)),
@@ -50,7 +50,7 @@ pub(super) fn ask() -> Result<Vec<Link>, String> {
     }
 }
 
-fn of(messages: &[RouteNetlinkMessage]) -> Vec<Link> {
+fn of(messages: &[RouteNetlinkMessage]) -> Vec<NetworkInterface> {
     let one = |message: &RouteNetlinkMessage| match message {
         RouteNetlinkMessage::NewLink(message) => Some(link(message)),
         _ => None,
@@ -58,11 +58,11 @@ fn of(messages: &[RouteNetlinkMessage]) -> Vec<Link> {
     messages.iter().filter_map(one).collect()
 }
 
-fn link(message: &LinkMessage) -> Link {
-    let mut link = Link {
+fn link(message: &LinkMessage) -> NetworkInterface {
+    let mut link = NetworkInterface {
         index: message.header.index.into(),
         loopback: message.header.flags.contains(LinkFlags::Loopback),
-        ..Link::default()
+        ..NetworkInterface::default()
     };
     for attribute in &message.attributes {
         match attribute {

@@ -4,7 +4,7 @@
 //! # What it guarantees
 //! * [`examine`] reads files under `/proc` and `/sys`, asks the kernel for its queues, and writes,
 //!   syncs and removes one file of 64 KiB in the data directory. It changes nothing else.
-//! * [`Report::apply`] changes only what is safe, and writes the way back first.
+//! * [`DoctorReport::apply`] changes only what is safe, and writes the way back first.
 //! * What cannot be read is not judged; it is told in one finding.
 //!
 //! # Limits
@@ -45,20 +45,23 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use apply::{Applied, Change};
-pub use asked::{Answer, CertificateFile, Collector, Dates, DiskAsk, Moment, Reached, Refused};
+pub use apply::{ApplyResult, SysctlChange};
+pub use asked::{
+    CertificateFile, CollectorEndpoint, CollectorReachability, CollectorResponse, DiskRequirement,
+    RefusedSender, ValidityPeriod, ValidityTime,
+};
 pub use checks::overdrawn;
 pub use finding::{Finding, Layer, Setting, Severity};
 pub use probe::{device, free_bytes, total_bytes};
-use scene::Scene;
-pub use scene::{Ask, UdpAsk};
-pub use unmeasured::Unmeasured;
+use scene::HostFacts;
+pub use scene::{HostRequirements, UdpRequirement};
+pub use unmeasured::UnmeasuredReason;
 
 use crate::rate::SafeRate;
 
 /// Findings of the doctor, and the rate once it is measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// The worst first; of the same severity in the order of an event's way.
     pub findings: Vec<Finding>,
     /// The rate that this host takes safely, once it is measured: see [`Self::set_safe_rate`].
@@ -68,17 +71,20 @@ pub struct Report {
 }
 
 /// Looks at this host. It takes as long as 16 syncs of the disk.
-pub fn examine(ask: Ask) -> Report {
+pub fn examine(ask: HostRequirements) -> DoctorReport {
     let disk = probe::disk(&ask.data_dir);
     let page_bytes = probe::page_bytes();
     let root = Path::new("/");
-    examine_scene(root, &Scene::new(root, ask, disk, told::ask(), page_bytes))
+    examine_scene(
+        root,
+        &HostFacts::new(root, ask, disk, told::ask(), page_bytes),
+    )
 }
 
-fn examine_scene(root: &Path, scene: &Scene) -> Report {
+fn examine_scene(root: &Path, scene: &HostFacts) -> DoctorReport {
     let mut findings: Vec<Finding> = checks::ALL.iter().flat_map(|check| check(scene)).collect();
     sort(&mut findings);
-    Report {
+    DoctorReport {
         findings,
         safe_rate: None,
         root: root.to_owned(),
@@ -89,9 +95,9 @@ fn sort(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| (Reverse(finding.severity), finding.layer));
 }
 
-impl Report {
+impl DoctorReport {
     /// Takes on the rate that was measured, or says why none was.
-    pub fn set_safe_rate(&mut self, rate: Result<SafeRate, Unmeasured>) {
+    pub fn set_safe_rate(&mut self, rate: Result<SafeRate, UnmeasuredReason>) {
         match rate {
             Ok(rate) => self.safe_rate = Some(rate),
             Err(unmeasured) => {
@@ -111,7 +117,7 @@ impl Report {
 
     /// Sets what is safe, with the way back in the script `undo`. Takes root, or
     /// `CAP_NET_ADMIN` over this network namespace.
-    pub fn apply(&self, undo: &Path) -> Applied {
+    pub fn apply(&self, undo: &Path) -> ApplyResult {
         apply::apply(&self.root, &self.findings, undo)
     }
 }

@@ -17,11 +17,11 @@ const SYNC_BYTES: usize = 4096;
 
 /// The disk below the data directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Disk {
+pub(super) struct DiskProbe {
     /// The folder that was looked at: the data directory, or the nearest above it that exists.
     pub(super) folder: PathBuf,
     /// Bytes that we may still write and bytes in all; `None` if the system does not say.
-    pub(super) space: Option<Space>,
+    pub(super) space: Option<FreeSpace>,
     /// Bytes that the queue has taken already.
     pub(super) queue_bytes: u64,
     /// Time that each write and sync took, sorted; or the reason that none was tried.
@@ -30,7 +30,7 @@ pub(super) struct Disk {
 
 /// Room on a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Space {
+pub(super) struct FreeSpace {
     /// Bytes that we may still write.
     pub(super) free_bytes: u64,
     /// Bytes in all.
@@ -38,13 +38,13 @@ pub(super) struct Space {
 }
 
 /// Looks at the disk; writes and removes one file of 64 KiB if the data directory is there.
-pub(super) fn disk(data_dir: &Path) -> Disk {
+pub(super) fn disk(data_dir: &Path) -> DiskProbe {
     let absolute = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
     let nearest = absolute.ancestors().find(|folder| folder.is_dir());
     let folder = nearest.unwrap_or(Path::new("/"));
     // The mount is found by the folder's true path.
     let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    Disk {
+    DiskProbe {
         space: space(&folder),
         queue_bytes: bytes_in(&absolute.join("queue")),
         syncs: if absolute.is_dir() {
@@ -79,9 +79,9 @@ fn nearest(folder: &Path) -> Option<PathBuf> {
     above.find(|folder| folder.is_dir()).map(Path::to_owned)
 }
 
-fn space(folder: &Path) -> Option<Space> {
+fn space(folder: &Path) -> Option<FreeSpace> {
     let stat = rustix::fs::statvfs(folder).ok()?;
-    Some(Space {
+    Some(FreeSpace {
         free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
     })

@@ -10,7 +10,7 @@ use super::netlink;
 /// Queueing discipline, in which packets wait before they leave an interface. One of kind `ingress`
 /// or `clsact` they pass when they come in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Queue {
+pub(super) struct QueueingDiscipline {
     /// The number of the interface, as in `/sys/class/net/NAME/ifindex`.
     pub(super) interface: u64,
     /// Such as `fq_codel`.
@@ -23,7 +23,7 @@ pub(super) struct Queue {
 
 /// Asks the kernel. Only the outermost of each interface are told: their counts contain those of
 /// the ones inside.
-pub(super) fn ask() -> Result<Vec<Queue>, String> {
+pub(super) fn ask() -> Result<Vec<QueueingDiscipline>, String> {
     let question = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
     match netlink::dump(NETLINK_ROUTE, question) {
         Ok(messages) => Ok(of(&messages)),
@@ -31,7 +31,7 @@ pub(super) fn ask() -> Result<Vec<Queue>, String> {
     }
 }
 
-fn of(messages: &[RouteNetlinkMessage]) -> Vec<Queue> {
+fn of(messages: &[RouteNetlinkMessage]) -> Vec<QueueingDiscipline> {
     let one = |message: &RouteNetlinkMessage| match message {
         RouteNetlinkMessage::NewQueueDiscipline(tc) => queue(tc),
         _ => None,
@@ -39,12 +39,12 @@ fn of(messages: &[RouteNetlinkMessage]) -> Vec<Queue> {
     messages.iter().filter_map(one).collect()
 }
 
-fn queue(message: &TcMessage) -> Option<Queue> {
+fn queue(message: &TcMessage) -> Option<QueueingDiscipline> {
     let outermost = [TcHandle::ROOT, TcHandle::INGRESS, TcHandle::CLSACT];
     if !outermost.contains(&message.header.parent) {
         return None;
     }
-    let mut queue = Queue {
+    let mut queue = QueueingDiscipline {
         interface: u64::try_from(message.header.index).ok()?,
         kind: String::new(),
         packets: 0,
@@ -90,7 +90,7 @@ mod tests {
         let messages = vec![message(2, TcHandle::ROOT), message(2, inside)];
         let mut taken = Vec::new();
         assert!(!netlink::take(&netlink::answer(messages, false), &mut taken).unwrap());
-        let queue = Queue {
+        let queue = QueueingDiscipline {
             interface: 2,
             kind: "fq_codel".to_owned(),
             packets: 1000,

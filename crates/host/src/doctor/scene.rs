@@ -5,22 +5,22 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::asked::{CertificateFile, Collector, DiskAsk, Refused};
-use super::ethtool::Card;
+use super::asked::{CertificateFile, CollectorEndpoint, DiskRequirement, RefusedSender};
+use super::ethtool::NicSettings;
 use super::finding::total;
-use super::links::Link;
-use super::probe::Disk;
-use super::told::Told;
-use crate::files::{Files, INTERFACES_MAX};
+use super::links::NetworkInterface;
+use super::probe::DiskProbe;
+use super::told::NetlinkFacts;
+use crate::files::{HostFiles, INTERFACES_MAX};
 use crate::text::{cpu_list, number};
 
 /// Demands of the configuration on the host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Ask {
+pub struct HostRequirements {
     /// The folder for everything that is kept.
     pub data_dir: PathBuf,
     /// The UDP addresses of all sources.
-    pub udp: Vec<UdpAsk>,
+    pub udp: Vec<UdpRequirement>,
     /// Connections that all listeners together may have open.
     pub connections: u64,
     /// Memory that the queue may take, in bytes.
@@ -30,20 +30,20 @@ pub struct Ask {
     /// Disk that the queue leaves free, in bytes.
     pub reserve_bytes: u64,
     /// Parts that take disk.
-    pub disks: Vec<DiskAsk>,
+    pub disks: Vec<DiskRequirement>,
     /// Certificates and keys that the configuration names, as they were found.
     pub certificates: Vec<CertificateFile>,
     /// Splunk collectors of all destinations, as they answered.
-    pub collectors: Vec<Collector>,
+    pub collectors: Vec<CollectorEndpoint>,
     /// Senders that the running process has turned away, by source.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedSender>,
     /// Reason that the configuration cannot be used as it is, though it can be understood.
     pub unusable: Option<String>,
 }
 
 /// One UDP address of a source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UdpAsk {
+pub struct UdpRequirement {
     /// The source's name.
     pub source: String,
     /// Its port; 0 is any free one, which cannot be told from others.
@@ -54,11 +54,11 @@ pub struct UdpAsk {
     pub receive_buffer_bytes: u64,
 }
 
-impl Ask {
+impl HostRequirements {
     /// Bytes of the kernel's memory that all receive buffers take when they are full: the kernel
     /// doubles what is asked for (socket(7), `SO_RCVBUF`).
     pub(super) fn receive_bytes(&self) -> u64 {
-        let each = |udp: &UdpAsk| udp.receive_buffer_bytes.saturating_mul(2 * udp.sockets);
+        let each = |udp: &UdpRequirement| udp.receive_buffer_bytes.saturating_mul(2 * udp.sockets);
         total(self.udp.iter().map(each))
     }
 }
@@ -67,12 +67,12 @@ impl Ask {
 const FOREIGN: &str = "/sys/class/net (of another network namespace: mount sysfs in this one)";
 
 /// A host at one moment.
-pub(super) struct Scene {
-    files: Files,
-    pub(super) ask: Ask,
-    pub(super) disk: Disk,
+pub(super) struct HostFacts {
+    files: HostFiles,
+    pub(super) ask: HostRequirements,
+    pub(super) disk: DiskProbe,
     /// Answers of the kernel over netlink.
-    pub(super) told: Told,
+    pub(super) told: NetlinkFacts,
     /// True if `/sys/class/net` has the interfaces of another network namespace.
     foreign: bool,
     /// Bytes of a page of memory.
@@ -83,10 +83,16 @@ pub(super) struct Scene {
     unread: RefCell<BTreeSet<String>>,
 }
 
-impl Scene {
+impl HostFacts {
     /// The host under `root`.
-    pub(super) fn new(root: &Path, ask: Ask, disk: Disk, told: Told, page_bytes: u64) -> Self {
-        let files = Files::at(root);
+    pub(super) fn new(
+        root: &Path,
+        ask: HostRequirements,
+        disk: DiskProbe,
+        told: NetlinkFacts,
+        page_bytes: u64,
+    ) -> Self {
+        let files = HostFiles::at(root);
         let foreign = told
             .links
             .as_ref()
@@ -210,13 +216,13 @@ impl Scene {
     }
 
     /// A card as its driver tells it; `None` where the driver says nothing.
-    pub(super) fn card(&self, name: &str) -> Option<&Card> {
+    pub(super) fn card(&self, name: &str) -> Option<&NicSettings> {
         let cards = self.told.cards.as_deref().unwrap_or_default();
         cards.iter().find(|card| card.name == name)
     }
 
     /// The interfaces as netlink tells them; none where it does not.
-    fn links(&self) -> &[Link] {
+    fn links(&self) -> &[NetworkInterface] {
         self.told.links.as_deref().unwrap_or_default()
     }
 
@@ -263,7 +269,7 @@ fn reason(error: &std::io::Error) -> &'static str {
 }
 
 /// True if the interfaces under `/sys` are not those that the kernel tells us of.
-fn foreign(files: &Files, links: &[Link]) -> bool {
+fn foreign(files: &HostFiles, links: &[NetworkInterface]) -> bool {
     let names = files.names("sys/class/net");
     let same = |name: &String| {
         let index = files.text(format!("sys/class/net/{name}/ifindex"));
@@ -274,13 +280,13 @@ fn foreign(files: &Files, links: &[Link]) -> bool {
             own.is_some_and(|link| link.index == index)
         })
     };
-    let shown = |link: &Link| names.contains(&link.name);
+    let shown = |link: &NetworkInterface| names.contains(&link.name);
     let is_ours = names.iter().all(same) && links.iter().all(shown);
     !names.is_empty() && !is_ours
 }
 
 /// The process whose number is in the data directory, if it still runs and is an `inrush`.
-fn owner(files: &Files, data_dir: &Path) -> Option<u32> {
+fn owner(files: &HostFiles, data_dir: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(data_dir.join("owner.pid")).ok()?;
     let process: u32 = text.trim().parse().ok()?;
     let comm = files.text(format!("proc/{process}/comm"))?;

@@ -4,7 +4,7 @@ use super::finding::{Finding, Layer, Severity};
 
 /// Reason that there is no rate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Unmeasured {
+pub enum UnmeasuredReason {
     /// It was not asked for.
     Unwanted,
     /// It would take the CPUs from a process that runs on the data directory.
@@ -13,7 +13,7 @@ pub enum Unmeasured {
     Failed(String),
 }
 
-impl Unmeasured {
+impl UnmeasuredReason {
     /// Finding by which the doctor says so.
     pub(super) fn finding(&self) -> Finding {
         let found = match self {
@@ -44,15 +44,15 @@ mod tests {
 
     #[test]
     fn only_what_was_wanted_and_not_had_comes_with_a_command() {
-        let command = |why: Unmeasured| why.finding().command;
-        assert_eq!(command(Unmeasured::Unwanted), None);
+        let command = |why: UnmeasuredReason| why.finding().command;
+        assert_eq!(command(UnmeasuredReason::Unwanted), None);
         for why in [
-            Unmeasured::Running,
-            Unmeasured::Failed("no disk".to_owned()),
+            UnmeasuredReason::Running,
+            UnmeasuredReason::Failed("no disk".to_owned()),
         ] {
             assert_eq!(command(why).unwrap(), "inrush doctor --rate");
         }
-        let failed = Unmeasured::Failed("no disk".to_owned()).finding();
+        let failed = UnmeasuredReason::Failed("no disk".to_owned()).finding();
         assert_eq!(failed.found, "not measured: no disk");
     }
 }

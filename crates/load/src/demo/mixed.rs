@@ -3,11 +3,11 @@
 use jiff::Zoned;
 
 use super::pick;
-use super::products::{ALL, Header, Host, Product};
-use super::template::Template;
+use super::products::{ALL, DemoHost, DemoProduct, SyslogHeader};
+use super::template::MessageTemplate;
 
 /// Message of one host, without header time and marker.
-pub(crate) struct Mixed {
+pub(crate) struct MixedMessage {
     /// As RFC 5424 counts it: facility × 8 + severity.
     pub(crate) priority: u8,
     pub(crate) host: &'static str,
@@ -19,27 +19,27 @@ pub(crate) struct Mixed {
 
 /// Endless messages of all hosts, each as often as its weight says.
 pub(crate) struct Mix {
-    voices: Vec<Voice>,
+    voices: Vec<MixedHost>,
     weights: Vec<u32>,
     now: Zoned,
     rng: fastrand::Rng,
 }
 
-struct Voice {
-    product: &'static Product,
-    host: &'static Host,
+struct MixedHost {
+    product: &'static DemoProduct,
+    host: &'static DemoHost,
     severities: Vec<u8>,
-    templates: Vec<Template>,
+    templates: Vec<MessageTemplate>,
     weights: Vec<u32>,
 }
 
 impl Mix {
     /// The same messages for the same `seed`, but for the time in some texts, which is now.
     pub(crate) fn new(seed: u64) -> Self {
-        let voices: Vec<Voice> = ALL
+        let voices: Vec<MixedHost> = ALL
             .iter()
             .flat_map(|product| product.hosts.iter().map(move |host| (*product, host)))
-            .map(|(product, host)| Voice::of(product, host))
+            .map(|(product, host)| MixedHost::of(product, host))
             .collect();
         Self {
             weights: voices.iter().map(|voice| voice.host.weight).collect(),
@@ -50,7 +50,7 @@ impl Mix {
     }
 
     /// One message whose text has `bytes` or more: a short one is followed by others of its host.
-    pub(crate) fn draw(&mut self, bytes: usize) -> Mixed {
+    pub(crate) fn draw(&mut self, bytes: usize) -> MixedMessage {
         let voice = &self.voices[pick(&mut self.rng, &self.weights)];
         let mut severity = None;
         let mut text = String::with_capacity(2 * bytes);
@@ -62,7 +62,7 @@ impl Mix {
             }
             voice.templates[at].write(voice.host.name, &self.now, &mut self.rng, &mut text);
         }
-        Mixed {
+        MixedMessage {
             priority: voice.product.facility * 8 + severity.unwrap_or_default(),
             host: voice.host.name,
             app: voice.app(),
@@ -71,10 +71,13 @@ impl Mix {
     }
 }
 
-impl Voice {
-    fn of(product: &'static Product, host: &'static Host) -> Self {
-        let read = |line: &super::products::Line| {
-            Some((line.weight, (line.severity, Template::read(line.text)?)))
+impl MixedHost {
+    fn of(product: &'static DemoProduct, host: &'static DemoHost) -> Self {
+        let read = |line: &super::products::WeightedText| {
+            Some((
+                line.weight,
+                (line.severity, MessageTemplate::read(line.text)?),
+            ))
         };
         let (weights, lines): (Vec<u32>, Vec<_>) = product.lines.iter().filter_map(read).unzip();
         let (severities, templates) = lines.into_iter().unzip();
@@ -90,9 +93,9 @@ impl Voice {
     /// The devices that name no application are known by how their text starts.
     fn app(&self) -> &'static str {
         match self.product.header {
-            Header::Rfc3164(tag) => tag.trim_end_matches([':', ' ']),
-            Header::Rfc5424 { app, .. } => app,
-            Header::Priority | Header::Numbered | Header::Nothing => "",
+            SyslogHeader::Rfc3164(tag) => tag.trim_end_matches([':', ' ']),
+            SyslogHeader::Rfc5424 { app, .. } => app,
+            SyslogHeader::Priority | SyslogHeader::Numbered | SyslogHeader::Nothing => "",
         }
     }
 }

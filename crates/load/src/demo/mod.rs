@@ -27,13 +27,13 @@ use crate::args::Args;
 use crate::error::{LoadError, connect_hint};
 use crate::fault::Faults;
 use crate::plan::run_id;
-use crate::report::{Connections, Report, grouped};
-use crate::run::{Line, own_cpu_seconds};
+use crate::report::{Connections, LoadReport, grouped};
+use crate::run::{ProgressLine, own_cpu_seconds};
 use crate::tcp;
 
-pub(crate) use mixed::{Mix, Mixed};
+pub(crate) use mixed::{Mix, MixedMessage};
 use products::{ALL, Habit};
-use sender::{Said, Sender};
+use sender::{DemoSender, SendFate};
 
 /// Between two looks at what is due: short enough to look smooth, long enough to cost nothing.
 const TICK: Duration = Duration::from_millis(20);
@@ -51,11 +51,11 @@ const FLUSH_MAX: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// The command line makes no sense, or nothing listens at the target.
-pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
+pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<LoadReport, LoadError> {
     check(args)?;
     let address = first(&tcp::resolve(&args.target)?);
     let cpu_before = own_cpu_seconds();
-    let mut cast = Cast::open(address, fastrand::Rng::new())?;
+    let mut cast = DemoFleet::open(address, fastrand::Rng::new())?;
     if !args.json {
         // A terminal that is gone loses nothing but this line.
         let _ = writeln!(
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, stop: &AtomicBool) -> Result<Report, LoadError> {
         );
     }
     let start = Instant::now();
-    let mut progress = Progress::new(start, !args.json && std::io::stderr().is_terminal());
+    let mut progress = DemoProgress::new(start, !args.json && std::io::stderr().is_terminal());
     let mut before = start;
     while !stop.load(Relaxed) {
         let now = Instant::now();
@@ -109,8 +109,8 @@ fn first(addresses: &[SocketAddr]) -> SocketAddr {
 }
 
 /// All hosts.
-struct Cast {
-    senders: Vec<Sender>,
+struct DemoFleet {
+    senders: Vec<DemoSender>,
     address: SocketAddr,
     rng: fastrand::Rng,
     /// Parts of a message that are due.
@@ -121,13 +121,13 @@ struct Cast {
     faults: Faults,
 }
 
-impl Cast {
+impl DemoFleet {
     fn open(address: SocketAddr, rng: fastrand::Rng) -> Result<Self, LoadError> {
         let all = ALL
             .iter()
             .flat_map(|product| product.hosts.iter().map(move |host| (*product, host)));
         let open =
-            |(number, (product, host)): (u8, _)| Sender::open(product, host, number, address);
+            |(number, (product, host)): (u8, _)| DemoSender::open(product, host, number, address);
         let senders = (1..).zip(all).map(open).collect::<Result<_, _>>();
         Ok(Self {
             senders: senders.map_err(|source| LoadError::Connect {
@@ -180,8 +180,8 @@ impl Cast {
             return;
         };
         match sender.say(&mut self.rng) {
-            Ok(Said::Out) => self.begun += 1,
-            Ok(Said::Unsaid) => {}
+            Ok(SendFate::Out) => self.begun += 1,
+            Ok(SendFate::Unsaid) => {}
             Err(error) => self.faults.io(&error, connect_hint(&error)),
         }
     }
@@ -194,7 +194,7 @@ impl Cast {
 
     /// Hands over what waits, until `until` at the latest.
     fn finish(&mut self, until: Instant) {
-        while !self.senders.iter().all(Sender::is_done) && Instant::now() < until {
+        while !self.senders.iter().all(DemoSender::is_done) && Instant::now() < until {
             for sender in &mut self.senders {
                 if let Err(error) = sender.flush() {
                     self.faults.io(&error, "");
@@ -209,11 +209,11 @@ impl Cast {
         (sent, self.senders.iter().map(|sender| sender.bytes).sum())
     }
 
-    fn account(&self, args: &Args, seconds: f64, cpu_seconds: f64) -> Report {
+    fn account(&self, args: &Args, seconds: f64, cpu_seconds: f64) -> LoadReport {
         let (sent, bytes) = self.sent();
         let broken = self.senders.iter().filter(|sender| sender.is_broken());
         let faults = || self.faults.iter();
-        Report {
+        LoadReport {
             run: run_id(),
             target: format!("udp and tcp at {}", self.address),
             requested: args.number,
@@ -260,25 +260,25 @@ fn burster(weights: &[u32], number: usize) -> usize {
 }
 
 /// Progress shown on a terminal while it goes on.
-struct Progress {
+struct DemoProgress {
     start: Instant,
     next: Instant,
     talk: bool,
-    line: Line,
+    line: ProgressLine,
 }
 
-impl Progress {
+impl DemoProgress {
     fn new(start: Instant, talk: bool) -> Self {
         Self {
             start,
             next: start + SECOND,
             talk,
-            line: Line::default(),
+            line: ProgressLine::default(),
         }
     }
 
     /// Once a second: mends connections, and says how it goes.
-    fn show(&mut self, now: Instant, cast: &mut Cast) {
+    fn show(&mut self, now: Instant, cast: &mut DemoFleet) {
         if now < self.next {
             return;
         }

@@ -13,7 +13,7 @@
 
 /// Header of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Header {
+pub(super) enum SyslogHeader {
     /// `<134>Nov 22 13:05:09 host tag` and the text, in the sender's local time.
     Rfc3164(&'static str),
     /// `<134>1 2026-11-22T13:05:09.123456+01:00 host app 4711 msgid - ` and the text.
@@ -31,7 +31,7 @@ pub(super) enum Header {
 
 /// Transport and framing of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wire {
+pub(super) enum WireFraming {
     /// A datagram each.
     Udp,
     /// Over TCP, with a line feed behind each.
@@ -50,63 +50,63 @@ pub(super) enum Habit {
     ClockAhead(i32),
 }
 
-pub(super) struct Host {
+pub(super) struct DemoHost {
     pub(super) name: &'static str,
     /// Its share of all messages is this over the sum of all.
     pub(super) weight: u32,
     pub(super) habit: Habit,
 }
 
-pub(super) struct Line {
+pub(super) struct WeightedText {
     /// Its share of the product's messages is this over the sum of them.
     pub(super) weight: u32,
     pub(super) severity: u8,
     pub(super) text: &'static str,
 }
 
-pub(super) struct Product {
+pub(super) struct DemoProduct {
     /// The facility of RFC 5424, 0 to 23.
     pub(super) facility: u8,
-    pub(super) header: Header,
-    pub(super) wire: Wire,
-    pub(super) hosts: &'static [Host],
-    pub(super) lines: &'static [Line],
+    pub(super) header: SyslogHeader,
+    pub(super) wire: WireFraming,
+    pub(super) hosts: &'static [DemoHost],
+    pub(super) lines: &'static [WeightedText],
 }
 
-const fn host(name: &'static str, weight: u32) -> Host {
+const fn host(name: &'static str, weight: u32) -> DemoHost {
     let habit = Habit::Steady;
-    Host {
+    DemoHost {
         name,
         weight,
         habit,
     }
 }
 
-const fn odd(name: &'static str, weight: u32, habit: Habit) -> Host {
-    Host {
+const fn odd(name: &'static str, weight: u32, habit: Habit) -> DemoHost {
+    DemoHost {
         name,
         weight,
         habit,
     }
 }
 
-const fn line(weight: u32, severity: u8, text: &'static str) -> Line {
-    Line {
+const fn line(weight: u32, severity: u8, text: &'static str) -> WeightedText {
+    WeightedText {
         weight,
         severity,
         text,
     }
 }
 
-const fn rfc5424(app: &'static str, msg_id: &'static str) -> Header {
-    Header::Rfc5424 { app, msg_id }
+const fn rfc5424(app: &'static str, msg_id: &'static str) -> SyslogHeader {
+    SyslogHeader::Rfc5424 { app, msg_id }
 }
 
 /// A firewall at the edge, in the manner of a Cisco ASA.
-const EDGE: Product = Product {
+const EDGE: DemoProduct = DemoProduct {
     facility: 20,
-    header: Header::Rfc3164(""),
-    wire: Wire::Udp,
+    header: SyslogHeader::Rfc3164(""),
+    wire: WireFraming::Udp,
     hosts: &[host("fw-edge-1", 90), host("fw-edge-2", 40)],
     lines: &[
         line(
@@ -143,10 +143,10 @@ const EDGE: Product = Product {
 };
 
 /// Firewalls of branches, in the manner of a FortiGate.
-const BRANCH: Product = Product {
+const BRANCH: DemoProduct = DemoProduct {
     facility: 23,
-    header: Header::Priority,
-    wire: Wire::Udp,
+    header: SyslogHeader::Priority,
+    wire: WireFraming::Udp,
     hosts: &[
         host("fw-branch-1", 26),
         host("fw-branch-2", 22),
@@ -172,10 +172,10 @@ const BRANCH: Product = Product {
 };
 
 /// The firewall of the data centre, with values between commas.
-const CENTRE: Product = Product {
+const CENTRE: DemoProduct = DemoProduct {
     facility: 16,
-    header: Header::Rfc3164(""),
-    wire: Wire::Lines,
+    header: SyslogHeader::Rfc3164(""),
+    wire: WireFraming::Lines,
     hosts: &[host("fw-dc-1", 60)],
     lines: &[
         line(
@@ -197,10 +197,10 @@ const CENTRE: Product = Product {
 };
 
 /// The proxy of the office, in the manner of Squid.
-const PROXY: Product = Product {
+const PROXY: DemoProduct = DemoProduct {
     facility: 18,
-    header: Header::Rfc3164("squid[1207]: "),
-    wire: Wire::Lines,
+    header: SyslogHeader::Rfc3164("squid[1207]: "),
+    wire: WireFraming::Lines,
     hosts: &[host("proxy-1", 55), host("proxy-2", 48)],
     lines: &[
         line(
@@ -222,10 +222,10 @@ const PROXY: Product = Product {
 };
 
 /// Gateway at which people come in from home.
-const VPN: Product = Product {
+const VPN: DemoProduct = DemoProduct {
     facility: 3,
-    header: Header::Rfc3164("openvpn[844]: "),
-    wire: Wire::Udp,
+    header: SyslogHeader::Rfc3164("openvpn[844]: "),
+    wire: WireFraming::Udp,
     hosts: &[host("vpn-1", 9), host("vpn-2", 7)],
     lines: &[
         line(
@@ -252,10 +252,10 @@ const VPN: Product = Product {
 };
 
 /// Domain controllers, by an agent that writes JSON.
-const WINDOWS: Product = Product {
+const WINDOWS: DemoProduct = DemoProduct {
     facility: 10,
     header: rfc5424("Microsoft-Windows-Security-Auditing", "-"),
-    wire: Wire::Octets,
+    wire: WireFraming::Octets,
     hosts: &[host("dc-1", 50), host("dc-2", 44)],
     lines: &[
         line(
@@ -287,10 +287,10 @@ const WINDOWS: Product = Product {
 };
 
 /// Logins on servers.
-const SSHD: Product = Product {
+const SSHD: DemoProduct = DemoProduct {
     facility: 10,
-    header: Header::Rfc3164("sshd[3127]: "),
-    wire: Wire::Udp,
+    header: SyslogHeader::Rfc3164("sshd[3127]: "),
+    wire: WireFraming::Udp,
     hosts: &[host("db-1", 5), host("bastion-1", 16)],
     lines: &[
         line(
@@ -322,10 +322,10 @@ const SSHD: Product = Product {
 };
 
 /// Name servers; the first of them says more than all others together.
-const DNS: Product = Product {
+const DNS: DemoProduct = DemoProduct {
     facility: 3,
-    header: Header::Rfc3164("named[611]: "),
-    wire: Wire::Udp,
+    header: SyslogHeader::Rfc3164("named[611]: "),
+    wire: WireFraming::Udp,
     hosts: &[host("ns-1", 640), host("ns-2", 60)],
     lines: &[
         line(
@@ -343,10 +343,10 @@ const DNS: Product = Product {
 };
 
 /// An intrusion detection that writes JSON. It falls silent now and then.
-const IDS: Product = Product {
+const IDS: DemoProduct = DemoProduct {
     facility: 13,
     header: rfc5424("suricata", "-"),
-    wire: Wire::Octets,
+    wire: WireFraming::Octets,
     hosts: &[odd("ids-1", 34, Habit::FallsSilent)],
     lines: &[
         line(
@@ -368,10 +368,10 @@ const IDS: Product = Product {
 };
 
 /// Web servers.
-const WEB: Product = Product {
+const WEB: DemoProduct = DemoProduct {
     facility: 17,
-    header: Header::Rfc3164("nginx: "),
-    wire: Wire::Lines,
+    header: SyslogHeader::Rfc3164("nginx: "),
+    wire: WireFraming::Lines,
     hosts: &[host("web-1", 70), host("web-2", 66), host("web-3", 61)],
     lines: &[
         line(
@@ -398,10 +398,10 @@ const WEB: Product = Product {
 };
 
 /// Switches.
-const SWITCH: Product = Product {
+const SWITCH: DemoProduct = DemoProduct {
     facility: 23,
-    header: Header::Numbered,
-    wire: Wire::Udp,
+    header: SyslogHeader::Numbered,
+    wire: WireFraming::Udp,
     hosts: &[
         host("sw-core-1", 6),
         host("sw-floor-2", 4),
@@ -432,10 +432,10 @@ const SWITCH: Product = Product {
 };
 
 /// A storage array whose clock is eleven minutes ahead.
-const STORAGE: Product = Product {
+const STORAGE: DemoProduct = DemoProduct {
     facility: 16,
     header: rfc5424("storaged", "VOLUME"),
-    wire: Wire::Udp,
+    wire: WireFraming::Udp,
     hosts: &[odd("nas-1", 12, Habit::ClockAhead(11 * 60))],
     lines: &[
         line(
@@ -458,10 +458,10 @@ const STORAGE: Product = Product {
 };
 
 /// A thermometer that sends whatever it likes.
-const THERMOMETER: Product = Product {
+const THERMOMETER: DemoProduct = DemoProduct {
     facility: 1,
-    header: Header::Nothing,
-    wire: Wire::Udp,
+    header: SyslogHeader::Nothing,
+    wire: WireFraming::Udp,
     hosts: &[host("thermometer", 3)],
     lines: &[line(
         1,
@@ -471,7 +471,7 @@ const THERMOMETER: Product = Product {
 };
 
 /// All of them.
-pub(super) const ALL: [&Product; 13] = [
+pub(super) const ALL: [&DemoProduct; 13] = [
     &EDGE,
     &BRANCH,
     &CENTRE,

@@ -9,8 +9,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, Zoned, tz::TimeZone};
 use socket2::{Domain, Socket, Type};
 
-use super::products::{Habit, Header, Host, Product, Wire};
-use super::template::Template;
+use super::products::{DemoHost, DemoProduct, Habit, SyslogHeader, WireFraming};
+use super::template::MessageTemplate;
 
 /// Bytes that wait for a receiver that does not read. Then the host says nothing until it does.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
@@ -18,7 +18,7 @@ const WAITING_BYTES_MAX: usize = 256 * 1024;
 /// Connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-enum Door {
+enum DemoSocket {
     Udp(UdpSocket),
     Tcp(TcpStream),
     /// The connection broke, and is made again.
@@ -26,15 +26,15 @@ enum Door {
 }
 
 /// A host with its product's templates.
-pub(super) struct Sender {
-    product: &'static Product,
-    pub(super) host: &'static Host,
+pub(super) struct DemoSender {
+    product: &'static DemoProduct,
+    pub(super) host: &'static DemoHost,
     /// With the weight of each.
-    templates: Vec<(u32, u8, Template)>,
+    templates: Vec<(u32, u8, MessageTemplate)>,
     weights: u32,
     to: SocketAddr,
     from: Option<Ipv4Addr>,
-    door: Door,
+    door: DemoSocket,
     zone: TimeZone,
     /// Bytes of messages for TCP that the kernel has not taken yet.
     waiting: Vec<u8>,
@@ -50,26 +50,30 @@ pub(super) struct Sender {
 
 /// Fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Said {
+pub(super) enum SendFate {
     /// It is with the kernel, or waits to be handed to it.
     Out,
     /// There was no room, or no connection.
     Unsaid,
 }
 
-impl Sender {
+impl DemoSender {
     /// Host `number` of the demo, with an address of its own where it sends to the loopback net.
     ///
     /// # Errors
     /// What the kernel says. Over UDP it says nothing of a receiver that is not there.
     pub(super) fn open(
-        product: &'static Product,
-        host: &'static Host,
+        product: &'static DemoProduct,
+        host: &'static DemoHost,
         number: u8,
         to: SocketAddr,
     ) -> io::Result<Self> {
-        let read = |line: &super::products::Line| {
-            Some((line.weight, line.severity, Template::read(line.text)?))
+        let read = |line: &super::products::WeightedText| {
+            Some((
+                line.weight,
+                line.severity,
+                MessageTemplate::read(line.text)?,
+            ))
         };
         let templates: Vec<_> = product.lines.iter().filter_map(read).collect();
         let local = matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback());
@@ -80,7 +84,7 @@ impl Sender {
             templates,
             to,
             from: local.then(|| Ipv4Addr::new(127, 0, 1, number)),
-            door: Door::Broken,
+            door: DemoSocket::Broken,
             zone: TimeZone::system(),
             waiting: Vec::new(),
             ends: VecDeque::new(),
@@ -95,26 +99,26 @@ impl Sender {
 
     /// Makes its connection if it has none.
     pub(super) fn connect(&mut self) -> io::Result<()> {
-        if !matches!(self.door, Door::Broken) {
+        if !matches!(self.door, DemoSocket::Broken) {
             return Ok(());
         }
         let kind = match self.product.wire {
-            Wire::Udp => Type::DGRAM,
-            Wire::Lines | Wire::Octets => Type::STREAM,
+            WireFraming::Udp => Type::DGRAM,
+            WireFraming::Lines | WireFraming::Octets => Type::STREAM,
         };
         let socket = Socket::new(Domain::for_address(self.to), kind, None)?;
         if let Some(from) = self.from {
             socket.bind(&SocketAddr::from((from, 0)).into())?;
         }
         self.door = match self.product.wire {
-            Wire::Udp => {
+            WireFraming::Udp => {
                 socket.connect(&self.to.into())?;
-                Door::Udp(socket.into())
+                DemoSocket::Udp(socket.into())
             }
-            Wire::Lines | Wire::Octets => {
+            WireFraming::Lines | WireFraming::Octets => {
                 socket.connect_timeout(&self.to.into(), CONNECT_MAX)?;
                 socket.set_nonblocking(true)?;
-                Door::Tcp(socket.into())
+                DemoSocket::Tcp(socket.into())
             }
         };
         // The rest of what was begun on a connection that broke is no message on this one.
@@ -125,40 +129,40 @@ impl Sender {
 
     /// True if its connection broke.
     pub(super) fn is_broken(&self) -> bool {
-        matches!(self.door, Door::Broken)
+        matches!(self.door, DemoSocket::Broken)
     }
 
     /// Says one thing.
     ///
     /// # Errors
     /// What the kernel says. A connection is broken then.
-    pub(super) fn say(&mut self, rng: &mut fastrand::Rng) -> io::Result<Said> {
+    pub(super) fn say(&mut self, rng: &mut fastrand::Rng) -> io::Result<SendFate> {
         if self.is_broken() || self.waiting.len() > WAITING_BYTES_MAX {
-            return Ok(Said::Unsaid);
+            return Ok(SendFate::Unsaid);
         }
         self.write_message(rng);
-        if let Door::Udp(socket) = &self.door {
+        if let DemoSocket::Udp(socket) = &self.door {
             return match socket.send(self.text.as_bytes()) {
                 Ok(bytes) => {
                     self.sent += 1;
                     self.bytes += bytes as u64;
-                    Ok(Said::Out)
+                    Ok(SendFate::Out)
                 }
                 Err(error) => Err(error),
             };
         }
         match self.product.wire {
-            Wire::Octets => {
+            WireFraming::Octets => {
                 // Writing to a Vec cannot fail.
                 let _ = write!(self.waiting, "{} {}", self.text.len(), self.text);
             }
-            Wire::Lines | Wire::Udp => {
+            WireFraming::Lines | WireFraming::Udp => {
                 self.waiting.extend_from_slice(self.text.as_bytes());
                 self.waiting.push(b'\n');
             }
         }
         self.ends.push_back(self.waiting.len());
-        Ok(Said::Out)
+        Ok(SendFate::Out)
     }
 
     /// Hands the kernel what waits, as far as it takes it.
@@ -166,7 +170,7 @@ impl Sender {
     /// # Errors
     /// The connection broke; what waited is lost with it.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let Door::Tcp(socket) = &mut self.door else {
+        let DemoSocket::Tcp(socket) = &mut self.door else {
             return Ok(());
         };
         let mut taken = 0;
@@ -182,7 +186,7 @@ impl Sender {
             }
         };
         if result.is_err() {
-            self.door = Door::Broken;
+            self.door = DemoSocket::Broken;
         }
         self.waiting.drain(..taken);
         self.bytes += taken as u64;
@@ -230,22 +234,29 @@ impl Sender {
 }
 
 /// Writes what stands before the text.
-fn header(kind: Header, priority: u8, host: &str, now: &Zoned, number: u64, out: &mut String) {
+fn header(
+    kind: SyslogHeader,
+    priority: u8,
+    host: &str,
+    now: &Zoned,
+    number: u64,
+    out: &mut String,
+) {
     // Writing to a String cannot fail.
     let _ = match kind {
-        Header::Rfc3164(tag) => {
+        SyslogHeader::Rfc3164(tag) => {
             let time = now.strftime("%b %e %H:%M:%S");
             write!(out, "<{priority}>{time} {host} {tag}")
         }
-        Header::Rfc5424 { app, msg_id } => {
+        SyslogHeader::Rfc5424 { app, msg_id } => {
             let time = now.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z");
             write!(out, "<{priority}>1 {time} {host} {app} 4711 {msg_id} - ")
         }
-        Header::Priority => write!(out, "<{priority}>"),
-        Header::Numbered => {
+        SyslogHeader::Priority => write!(out, "<{priority}>"),
+        SyslogHeader::Numbered => {
             let time = now.strftime("%b %e %H:%M:%S%.3f");
             write!(out, "<{priority}>{number}: {host}: {time}: ")
         }
-        Header::Nothing => Ok(()),
+        SyslogHeader::Nothing => Ok(()),
     };
 }

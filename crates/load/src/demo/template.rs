@@ -13,8 +13,8 @@
 //! | `$(a\|b\|c)` | one of these |
 //! | `$(hex 8)` | so many hexadecimal digits |
 //!
-//! The last three are drawn anew at each place; all others are of the message's [`Scene`], and the
-//! same wherever they stand in it.
+//! The last three are drawn anew at each place; all others are of the message's [`TemplateValues`],
+//! and the same wherever they stand in it.
 
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ const PORTS: [u16; 10] = [443, 443, 443, 443, 80, 80, 53, 22, 3389, 8443];
 
 /// Subject of one message.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub(super) struct TemplateValues {
     user: &'static str,
     who: &'static str,
     int: String,
@@ -90,7 +90,7 @@ fn skewed<T: Copy>(rng: &mut fastrand::Rng, list: &[T]) -> T {
     list[(at as usize).min(list.len() - 1)]
 }
 
-impl Scene {
+impl TemplateValues {
     pub(super) fn draw(rng: &mut fastrand::Rng) -> Self {
         let (network, host) = (rng.u8(0..8), (rng.f64().powi(2) * 200.0) as u8 + 10);
         Self {
@@ -112,16 +112,16 @@ impl Scene {
 
 /// Text, or the content of one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Part {
+enum TemplatePart {
     Text(&'static str),
-    Of(Word),
+    Of(PlaceholderKind),
     Number(u64, u64),
     OneOf(Vec<&'static str>),
     Hex(usize),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Word {
+enum PlaceholderKind {
     User,
     Who,
     Int,
@@ -140,9 +140,9 @@ enum Word {
 
 /// A template, read.
 #[derive(Clone, Debug)]
-pub(super) struct Template(Vec<Part>);
+pub(super) struct MessageTemplate(Vec<TemplatePart>);
 
-impl Template {
+impl MessageTemplate {
     /// `None` if it holds a place that means nothing. The templates are our own, and a test reads
     /// all of them.
     pub(super) fn read(text: &'static str) -> Option<Self> {
@@ -150,25 +150,27 @@ impl Template {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("$(") {
             let (inner, behind) = after.split_once(')')?;
-            parts.push(Part::Text(before));
+            parts.push(TemplatePart::Text(before));
             parts.push(part(inner)?);
             rest = behind;
         }
-        parts.push(Part::Text(rest));
+        parts.push(TemplatePart::Text(rest));
         Some(Self(parts))
     }
 
     /// Writes a message of `host`, whose clock shows `now`.
     pub(super) fn write(&self, host: &str, now: &Zoned, rng: &mut fastrand::Rng, out: &mut String) {
-        let scene = Scene::draw(rng);
+        let scene = TemplateValues::draw(rng);
         for part in &self.0 {
             // Writing to a String cannot fail.
             let _ = match part {
-                Part::Text(text) => out.write_str(text),
-                Part::Of(word) => word.write(&scene, host, now, out),
-                Part::Number(least, most) => write!(out, "{}", rng.u64(least..=most)),
-                Part::OneOf(all) => out.write_str(rng.choice(all).copied().unwrap_or_default()),
-                Part::Hex(digits) => {
+                TemplatePart::Text(text) => out.write_str(text),
+                TemplatePart::Of(word) => word.write(&scene, host, now, out),
+                TemplatePart::Number(least, most) => write!(out, "{}", rng.u64(least..=most)),
+                TemplatePart::OneOf(all) => {
+                    out.write_str(rng.choice(all).copied().unwrap_or_default())
+                }
+                TemplatePart::Hex(digits) => {
                     let digits = std::iter::repeat_with(|| rng.digit(16)).take(*digits);
                     out.extend(digits);
                     Ok(())
@@ -178,39 +180,45 @@ impl Template {
     }
 }
 
-fn part(inner: &'static str) -> Option<Part> {
+fn part(inner: &'static str) -> Option<TemplatePart> {
     if let Some(digits) = inner.strip_prefix("hex ") {
-        return digits.parse().ok().map(Part::Hex);
+        return digits.parse().ok().map(TemplatePart::Hex);
     }
     if inner.contains('|') {
-        return Some(Part::OneOf(inner.split('|').collect()));
+        return Some(TemplatePart::OneOf(inner.split('|').collect()));
     }
     if let Some((least, most)) = inner.split_once('-') {
         let (least, most) = (least.parse().ok()?, most.parse().ok()?);
-        return (least <= most).then_some(Part::Number(least, most));
+        return (least <= most).then_some(TemplatePart::Number(least, most));
     }
     let word = match inner {
-        "user" => Word::User,
-        "who" => Word::Who,
-        "int" => Word::Int,
-        "ext" => Word::Ext,
-        "domain" => Word::Domain,
-        "path" => Word::Path,
-        "high" => Word::High,
-        "port" => Word::Port,
-        "host" => Word::Host,
-        "time" => Word::Time,
-        "date" => Word::Date,
-        "clock" => Word::Clock,
-        "clf" => Word::Clf,
-        "epoch" => Word::Epoch,
+        "user" => PlaceholderKind::User,
+        "who" => PlaceholderKind::Who,
+        "int" => PlaceholderKind::Int,
+        "ext" => PlaceholderKind::Ext,
+        "domain" => PlaceholderKind::Domain,
+        "path" => PlaceholderKind::Path,
+        "high" => PlaceholderKind::High,
+        "port" => PlaceholderKind::Port,
+        "host" => PlaceholderKind::Host,
+        "time" => PlaceholderKind::Time,
+        "date" => PlaceholderKind::Date,
+        "clock" => PlaceholderKind::Clock,
+        "clf" => PlaceholderKind::Clf,
+        "epoch" => PlaceholderKind::Epoch,
         _ => return None,
     };
-    Some(Part::Of(word))
+    Some(TemplatePart::Of(word))
 }
 
-impl Word {
-    fn write(self, scene: &Scene, host: &str, now: &Zoned, out: &mut String) -> std::fmt::Result {
+impl PlaceholderKind {
+    fn write(
+        self,
+        scene: &TemplateValues,
+        host: &str,
+        now: &Zoned,
+        out: &mut String,
+    ) -> std::fmt::Result {
         match self {
             Self::User => out.write_str(scene.user),
             Self::Who => out.write_str(scene.who),
@@ -239,7 +247,7 @@ mod tests {
         let now = "2026-11-22T13:05:09.25+01:00[+01:00]".parse().unwrap();
         let mut out = String::new();
         let mut rng = fastrand::Rng::with_seed(7);
-        Template::read(text)
+        MessageTemplate::read(text)
             .unwrap()
             .write("fw-1", &now, &mut rng, &mut out);
         out
@@ -277,7 +285,7 @@ mod tests {
     #[test]
     fn a_place_that_means_nothing_is_no_template() {
         for bad in ["$(nobody)", "$(5-3)", "$(x-3)", "$(hex x)", "$(user", "$()"] {
-            assert!(Template::read(bad).is_none(), "{bad}");
+            assert!(MessageTemplate::read(bad).is_none(), "{bad}");
         }
     }
 }

@@ -6,10 +6,10 @@ use std::io::Read;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 
 use super::*;
-use products::Product;
-use template::Template;
+use products::DemoProduct;
+use template::MessageTemplate;
 
-fn hosts() -> impl Iterator<Item = (&'static Product, &'static products::Host)> {
+fn hosts() -> impl Iterator<Item = (&'static DemoProduct, &'static products::DemoHost)> {
     ALL.iter()
         .flat_map(|product| product.hosts.iter().map(move |host| (*product, host)))
 }
@@ -47,22 +47,22 @@ impl Receiver {
     }
 }
 
-fn cast(address: SocketAddr) -> Cast {
-    Cast::open(address, fastrand::Rng::with_seed(4)).unwrap()
+fn cast(address: SocketAddr) -> DemoFleet {
+    DemoFleet::open(address, fastrand::Rng::with_seed(4)).unwrap()
 }
 
 #[test]
 fn every_template_can_be_read_and_every_name_is_there_once() {
     for product in ALL {
         for line in product.lines {
-            assert!(Template::read(line.text).is_some(), "{}", line.text);
+            assert!(MessageTemplate::read(line.text).is_some(), "{}", line.text);
             assert!(line.severity < 8 && line.weight > 0, "{}", line.text);
         }
         assert!(product.facility < 24);
     }
     let names: BTreeSet<_> = hosts().map(|(_, host)| host.name).collect();
     assert_eq!(names.len(), hosts().count());
-    let weights = |filter: fn(&products::Host) -> bool| {
+    let weights = |filter: fn(&products::DemoHost) -> bool| {
         let some = hosts().filter(|(_, host)| filter(host));
         some.map(|(_, host)| host.weight).sum::<u32>()
     };
@@ -79,7 +79,7 @@ fn every_host_arrives_from_an_address_of_its_own_in_its_own_way() {
     }
     cast.finish(Instant::now() + SECOND);
     assert_eq!(cast.sent().0, hosts().count() as u64);
-    let streams = hosts().filter(|(product, _)| product.wire != products::Wire::Udp);
+    let streams = hosts().filter(|(product, _)| product.wire != products::WireFraming::Udp);
     let mut from = BTreeSet::new();
     let mut texts = Vec::new();
     let connections: Vec<_> = streams.map(|_| receiver.tcp.accept().unwrap()).collect();
@@ -148,8 +148,8 @@ fn octets_are_counted_rightly() {
 fn a_silent_host_says_nothing_and_a_burst_is_one_hosts() {
     let receiver = Receiver::open();
     let mut cast = cast(receiver.address());
-    let said = |cast: &Cast| -> BTreeMap<&str, u64> {
-        let row = |sender: &Sender| (sender.host.name, sender.sent);
+    let said = |cast: &DemoFleet| -> BTreeMap<&str, u64> {
+        let row = |sender: &DemoSender| (sender.host.name, sender.sent);
         cast.senders.iter().map(row).collect()
     };
     // At 10 s it talks and there is no burst.
@@ -209,7 +209,7 @@ fn where_nothing_listens_that_is_said() {
     let receiver = Receiver::open();
     let address = receiver.address();
     drop(receiver);
-    let error = Cast::open(address, fastrand::Rng::with_seed(1))
+    let error = DemoFleet::open(address, fastrand::Rng::with_seed(1))
         .err()
         .unwrap();
     let text = error.to_string();

@@ -6,30 +6,24 @@ use std::time::{Duration, Instant};
 
 use inrush_event::DropReason;
 
-use super::LEAVING_BOUND;
-use crate::destination::Destination;
-use crate::stream::StreamWorker;
-use crate::topology::{Graph, Shared};
-use crate::udp::UdpWorker;
+use crate::destination::RunningDestination;
+use crate::topology::{self, RunningGraph, Topology};
 
-impl Shared {
+impl Topology {
     pub(super) fn stop(&self) {
         let mut graph = self.graph();
         let deadline = Instant::now() + graph.config.shutdown_timeout.0;
-        if let Some(acceptor) = self
-            .acceptor
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
-            acceptor.stop();
+        for threads in self.services.threads() {
+            threads.stop_accepting();
         }
         self.stop_readers(&mut graph, deadline);
         self.log.close();
         self.log.wait_empty(deadline);
         let destinations = std::mem::take(&mut graph.destinations);
-        destinations.iter().for_each(Destination::ask_to_stop);
-        destinations.into_iter().for_each(Destination::stop);
+        destinations
+            .iter()
+            .for_each(RunningDestination::ask_to_stop);
+        destinations.into_iter().for_each(RunningDestination::stop);
         for name in self.log.names() {
             self.log.detach(&name, DropReason::Shutdown);
         }
@@ -55,48 +49,42 @@ impl Shared {
         let sources = self.live_sources();
         let zones = sources
             .iter()
-            .map(|source| (source.name.as_str(), &source.zones));
+            .map(|source| (source.ingest().name.as_str(), &source.ingest().zones));
         self.zones.keep(&zones.collect::<Vec<_>>(), sync);
     }
 
     /// Stops the reading threads. While the queue is full they wait for room; at the deadline it
     /// is closed over them, and what they hold is counted as rejected.
-    fn stop_readers(&self, graph: &mut Graph, deadline: Instant) {
-        let workers =
-            std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
-        workers.iter().for_each(StreamWorker::stop);
-        let udp = || {
-            graph
-                .sources
-                .iter()
-                .flat_map(|s| &s.listeners)
-                .flat_map(|l| &l.udp)
+    fn stop_readers(&self, graph: &mut RunningGraph, deadline: Instant) {
+        let threads = self.services.threads();
+        threads.iter().for_each(|threads| threads.stop());
+        graph
+            .sources
+            .iter()
+            .for_each(|running| running.source.stop());
+        let ended = || {
+            let sources = graph.sources.iter();
+            let threads = threads.iter().all(|threads| threads.ended());
+            threads
+                && sources
+                    .map(|running| &running.source)
+                    .all(|one| one.ended())
         };
-        udp().for_each(UdpWorker::stop);
-        let busy = || !workers.iter().all(StreamWorker::ended) || !udp().all(UdpWorker::ended);
-        wait_until(deadline, || !busy());
-        if busy() || !self.leaving().is_empty() {
-            self.log.close();
+        wait_until(deadline, ended);
+        self.log.close();
+        threads.iter().for_each(|threads| threads.join());
+        self.services.context.pool_threads.stop();
+        for source in std::mem::take(&mut *topology::lock(&self.leaving)) {
+            source.join();
         }
-        wait_until(Instant::now() + LEAVING_BOUND, || {
-            self.leaving()
-                .iter()
-                .all(|(_, listener)| listener.udp.iter().all(UdpWorker::ended))
-        });
-        self.reap();
-        workers.into_iter().for_each(StreamWorker::join);
-        self.doors.pool_threads.stop();
-        for running in &mut graph.sources {
-            for listener in std::mem::take(&mut running.listeners) {
-                listener.udp.into_iter().for_each(UdpWorker::join);
-                running.source.forget_sockets(listener.bound);
-            }
+        for running in &graph.sources {
+            running.source.join();
         }
     }
 }
 
 /// Waits for something that other threads do, at most until `deadline`.
-pub(super) fn wait_until(deadline: Instant, done: impl Fn() -> bool) {
+fn wait_until(deadline: Instant, done: impl Fn() -> bool) {
     while !done() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(2));
     }

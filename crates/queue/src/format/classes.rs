@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use inrush_event::{ClassInfo, EventText};
 
-use super::Fields;
+use super::FieldReader;
 use super::payload::{push_text, text};
 
 /// Three bytes, the length of the rules' names and the number of fields.
@@ -47,18 +47,18 @@ pub(super) fn push(classes: &[Arc<ClassInfo>], out: &mut Vec<u8>) {
 }
 
 /// Reads them back; `None` if they are none.
-pub(super) fn take(fields: &mut Fields<'_>) -> Option<Vec<Arc<ClassInfo>>> {
+pub(super) fn take(fields: &mut FieldReader<'_>) -> Option<Vec<Arc<ClassInfo>>> {
     let count = counted(fields, CLASS_BYTES_MIN)?;
     (0..count).map(|_| class(fields).map(Arc::new)).collect()
 }
 
 /// A number of things of at least so many bytes; `None`: there is no room for as many.
-fn counted(fields: &mut Fields<'_>, bytes_min: usize) -> Option<u16> {
+fn counted(fields: &mut FieldReader<'_>, bytes_min: usize) -> Option<u16> {
     let count = fields.u16();
     (usize::from(count) <= fields.0.len() / bytes_min).then_some(count)
 }
 
-fn class(fields: &mut Fields<'_>) -> Option<ClassInfo> {
+fn class(fields: &mut FieldReader<'_>) -> Option<ClassInfo> {
     let (bits, event_text, received) = (fields.u8(), fields.u8(), fields.u8());
     let rules = text(fields)?;
     let mut optional = |at: u8| match bits >> at & 1 {

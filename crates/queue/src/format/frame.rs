@@ -2,7 +2,7 @@
 
 use inrush_event::Timestamp;
 
-use super::{Fields, Layout, LogId, NUMBERS_END};
+use super::{FieldReader, FieldWriter, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const TRAILER_BYTES: usize = 24;
@@ -22,9 +22,11 @@ pub(crate) const FLAG_CLASSES: u16 = 8;
 pub(crate) const FLAG_ROUTED: u16 = 16;
 /// The names block says what the senders are called by their certificates.
 pub(crate) const FLAG_CLIENTS: u16 = 32;
+/// The names block lists origins that are no peers.
+pub(crate) const FLAG_ORIGINS: u16 = 64;
 /// Flags that this version understands; a frame with others is sound, but not for us to read.
 pub(crate) const FLAGS_KNOWN: u16 =
-    FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED | FLAG_CLIENTS;
+    FLAG_ONLY | FLAG_NOTE | FLAG_CLASSES | FLAG_ROUTED | FLAG_CLIENTS | FLAG_ORIGINS;
 
 /// Header of a frame, with the numbers of its batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +67,7 @@ impl FrameHeader {
     }
 
     pub(crate) fn encode(&self, log: &LogId) -> [u8; HEADER_BYTES] {
-        Layout::<HEADER_BYTES>::new()
+        FieldWriter::<HEADER_BYTES>::new()
             .put(&MAGIC)
             .u32(0)
             .u64(self.position)
@@ -85,7 +87,7 @@ impl FrameHeader {
     /// `None` where there is no sound header.
     pub(crate) fn decode(log: &LogId, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_BYTES)?;
-        let mut fields = Fields(bytes);
+        let mut fields = FieldReader(bytes);
         let (magic, sum) = (fields.bytes::<4>(), fields.u32());
         if magic != MAGIC || log.checksum(&bytes[MAGIC.len() + 4..]) != sum {
             return None;
@@ -112,7 +114,7 @@ impl FrameHeader {
 
     /// The tail of this frame.
     pub(crate) fn trailer(&self, log: &LogId) -> [u8; TRAILER_BYTES] {
-        let trailer = Trailer {
+        let trailer = FrameTrailer {
             end_position: self.position + 1,
             end_event: self.end_event(),
         };
@@ -122,14 +124,14 @@ impl FrameHeader {
 
 /// The tail of a frame: it tells how far the log went where the head of the last frame is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Trailer {
+pub(crate) struct FrameTrailer {
     pub(crate) end_position: u64,
     pub(crate) end_event: u64,
 }
 
-impl Trailer {
+impl FrameTrailer {
     fn encode(&self, log: &LogId) -> [u8; TRAILER_BYTES] {
-        Layout::<TRAILER_BYTES>::new()
+        FieldWriter::<TRAILER_BYTES>::new()
             .put(&TRAILER_MAGIC)
             .u32(0)
             .u64(self.end_position)
@@ -139,7 +141,7 @@ impl Trailer {
 
     pub(crate) fn decode(log: &LogId, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..TRAILER_BYTES)?;
-        let mut fields = Fields(bytes);
+        let mut fields = FieldReader(bytes);
         let (magic, sum) = (fields.bytes::<4>(), fields.u32());
         let trailer = Self {
             end_position: fields.u64(),

@@ -14,13 +14,13 @@ mod payload;
 mod segment;
 
 pub(crate) use frame::{
-    FrameHeader, HEADER_BYTES as FRAME_HEADER_BYTES, MAGIC as FRAME_MAGIC, TRAILER_BYTES,
-    TRAILER_MAGIC, Trailer,
+    FrameHeader, FrameTrailer, HEADER_BYTES as FRAME_HEADER_BYTES, MAGIC as FRAME_MAGIC,
+    TRAILER_BYTES, TRAILER_MAGIC,
 };
-pub use note::Note;
+pub use note::RefusalNote;
 pub(crate) use payload::{
-    Names, PEER_BYTES, ROW_BYTES, decode as decode_payload, decode_note, decode_parts, encode_head,
-    is_padded, payload_sum,
+    PEER_BYTES, ROW_BYTES, SourceCache, decode as decode_payload, decode_note, decode_parts,
+    encode_head, is_padded, payload_sum,
 };
 pub(crate) use segment::{
     HEADER_BYTES as SEGMENT_HEADER_BYTES, SegmentHeader, VERSION as SEGMENT_VERSION,
@@ -68,9 +68,9 @@ fn mix(mut value: u64) -> u64 {
 }
 
 /// Reads the numbers of a fixed layout one behind the other; zero beyond the end.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct FieldReader<'a>(pub(crate) &'a [u8]);
 
-impl Fields<'_> {
+impl FieldReader<'_> {
     pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let Some((head, tail)) = self.0.split_first_chunk::<N>() else {
             self.0 = &[];
@@ -98,12 +98,12 @@ impl Fields<'_> {
 }
 
 /// Writes the numbers of a fixed layout one behind the other.
-pub(crate) struct Layout<const N: usize> {
+pub(crate) struct FieldWriter<const N: usize> {
     bytes: [u8; N],
     at: usize,
 }
 
-impl<const N: usize> Layout<N> {
+impl<const N: usize> FieldWriter<N> {
     pub(crate) fn new() -> Self {
         Self {
             bytes: [0; N],

@@ -2,12 +2,12 @@
 
 use inrush_event::Timestamp;
 
-use super::Fields;
+use super::FieldReader;
 use super::payload::{push_text, text};
 
 /// Reason why an event lies in quarantine.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Note {
+pub struct RefusalNote {
     /// Time at which it was refused.
     pub at: Timestamp,
     /// The reason's label in the ledger.
@@ -20,7 +20,7 @@ pub struct Note {
     pub text: String,
 }
 
-impl Note {
+impl RefusalNote {
     pub(super) fn push(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.at.0.to_le_bytes());
         out.extend_from_slice(&self.code.to_le_bytes());
@@ -29,7 +29,7 @@ impl Note {
         push_text(&self.text, out);
     }
 
-    pub(super) fn take(fields: &mut Fields<'_>) -> Option<Self> {
+    pub(super) fn take(fields: &mut FieldReader<'_>) -> Option<Self> {
         let at = Timestamp(fields.u64() as i64);
         let (code, attempts) = (fields.u32(), fields.u32());
         let reason = text(fields)?;

@@ -11,23 +11,25 @@
 //! An arena of [`limits::BATCH_COPY_BYTES`] or more counts as large.
 //!
 //! # After a crash
-//! A torn payload fails its checksum. `Scan` reports its bytes as bad, and readers skip them.
+//! A torn payload fails its checksum. `SegmentScan` reports its bytes as bad, and readers skip
+//! them.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use inrush_event::{
-    Anomalies, Batch, BatchParts, ClassId, Format, Lent, Peer, Protocol, Record, SourceInfo, Span,
-    Timestamp, crc32c, crc32c_append, limits,
+    Anomalies, Batch, BatchParts, ClassId, Format, Origin, Peer, PooledMemory, Protocol, Record,
+    SourceInfo, Span, Timestamp, crc32c, crc32c_append, limits,
 };
 
 use super::classes;
 use super::frame::{
-    FLAG_CLASSES, FLAG_CLIENTS, FLAG_NOTE, FLAG_ONLY, FLAG_ROUTED, FLAGS_KNOWN, FrameHeader,
+    FLAG_CLASSES, FLAG_CLIENTS, FLAG_NOTE, FLAG_ONLY, FLAG_ORIGINS, FLAG_ROUTED, FLAGS_KNOWN,
+    FrameHeader,
 };
-use super::{Fields, Layout, LogId, Note};
+use super::{FieldReader, FieldWriter, LogId, RefusalNote};
 use crate::storage::BLOCK_BYTES;
-use crate::writer::Pending;
+use crate::writer::PendingBatch;
 
 /// Bytes of a row in a batch with classes.
 pub(crate) const ROW_BYTES: usize = 96;
@@ -36,6 +38,8 @@ const PLAIN_ROW_BYTES: usize = 88;
 pub(crate) const PEER_BYTES: usize = 20;
 /// The number of a sender, and the length of its name.
 const CLIENT_BYTES_MIN: usize = 8;
+/// The number of an origin, its kind, its partition, and the length of its name.
+const ORIGIN_BYTES_MIN: usize = 13;
 
 /// Formats and protocols by their number on disk, which never changes; new ones are added behind.
 const FORMATS: [Format; 4] = [
@@ -58,7 +62,7 @@ const PROTOCOLS: [Protocol; 5] = [
 pub(crate) fn encode_head(
     log: &LogId,
     place: (u64, u64, u32),
-    pending: &Pending,
+    pending: &PendingBatch,
     offset: u64,
     out: &mut Vec<u8>,
 ) -> FrameHeader {
@@ -118,7 +122,7 @@ pub(crate) fn payload_sum(log: &LogId, header: &FrameHeader, payload: &[u8]) -> 
     join_sums(log.checksum(head), crc32c(arena))
 }
 
-fn flags(batch: &Batch, note: Option<&Note>) -> u16 {
+fn flags(batch: &Batch, note: Option<&RefusalNote>) -> u16 {
     let only = batch.only().map_or(0, |_| FLAG_ONLY);
     let classes = if batch.classes().is_empty() {
         0
@@ -126,9 +130,12 @@ fn flags(batch: &Batch, note: Option<&Note>) -> u16 {
         FLAG_CLASSES
     };
     let routed = batch.destinations().map_or(0, |_| FLAG_ROUTED);
-    let named = batch.peers().iter().any(|peer| peer.client.is_some());
+    let mut peers = batch.origins().iter().filter_map(Origin::peer);
+    let named = peers.any(|peer| peer.client.is_some());
+    let others = batch.origins().iter().any(|origin| origin.peer().is_none());
+    let origins = if others { FLAG_ORIGINS } else { 0 };
     let clients = if named { FLAG_CLIENTS } else { 0 };
-    only | classes | routed | clients | note.map_or(0, |_| FLAG_NOTE)
+    only | classes | routed | clients | origins | note.map_or(0, |_| FLAG_NOTE)
 }
 
 /// Bytes of a row in a frame with these flags.
@@ -145,7 +152,7 @@ pub(super) fn push_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn push_names(batch: &Batch, note: Option<&Note>, flags: u16, out: &mut Vec<u8>) {
+fn push_names(batch: &Batch, note: Option<&RefusalNote>, flags: u16, out: &mut Vec<u8>) {
     let source = batch.source();
     out.extend_from_slice(&batch.sequence().to_le_bytes());
     for text in [&source.name, &source.index, &source.sourcetype] {
@@ -167,10 +174,18 @@ fn push_names(batch: &Batch, note: Option<&Note>, flags: u16, out: &mut Vec<u8>)
         classes::push(batch.classes(), out);
     }
     if flags & FLAG_CLIENTS != 0 {
-        push_clients(batch.peers(), out);
+        push_clients(batch.origins(), out);
     }
-    out.extend_from_slice(&(batch.peers().len() as u32).to_le_bytes());
-    for peer in batch.peers() {
+    if flags & FLAG_ORIGINS != 0 {
+        push_origins(batch.origins(), out);
+    }
+    out.extend_from_slice(&(batch.origins().len() as u32).to_le_bytes());
+    for origin in batch.origins() {
+        let Some(peer) = origin.peer() else {
+            // Its place in the list; what it is stands among the origins before.
+            out.extend_from_slice(&[0; PEER_BYTES]);
+            continue;
+        };
         let (family, ip) = match peer.ip {
             IpAddr::V4(ip) => (4, ip.to_ipv6_mapped()),
             IpAddr::V6(ip) => (6, ip),
@@ -182,12 +197,56 @@ fn push_names(batch: &Batch, note: Option<&Note>, flags: u16, out: &mut Vec<u8>)
     }
 }
 
+/// Kinds of origins that are no peers, by their number on disk, which never changes.
+const FILE: u8 = 1;
+const UNIT: u8 = 2;
+const TOPIC: u8 = 3;
+
+/// The origins that are no peers, before all origins: number, kind, partition and name of each.
+fn push_origins(origins: &[Origin], out: &mut Vec<u8>) {
+    let others = origins.iter().filter(|origin| origin.peer().is_none());
+    out.extend_from_slice(&(others.count() as u32).to_le_bytes());
+    for (number, origin) in origins.iter().enumerate() {
+        let (kind, partition, name) = match origin {
+            Origin::Peer(_) => continue,
+            Origin::File(path) => (FILE, 0, path),
+            Origin::Unit(unit) => (UNIT, 0, unit),
+            Origin::Topic { name, partition } => (TOPIC, *partition, name),
+        };
+        out.extend_from_slice(&(number as u32).to_le_bytes());
+        out.push(kind);
+        out.extend_from_slice(&partition.to_le_bytes());
+        push_text(name, out);
+    }
+}
+
+/// The origins that are no peers, by their numbers.
+fn other_origins(fields: &mut FieldReader<'_>) -> Option<Vec<(u32, Origin)>> {
+    let count = fields.u32();
+    if count as usize > fields.0.len() / ORIGIN_BYTES_MIN {
+        return None;
+    }
+    let mut origin = || {
+        let (number, kind, partition) = (fields.u32(), fields.u8(), fields.u32());
+        let name: Arc<str> = text(fields)?.into();
+        let origin = match kind {
+            FILE => Origin::File(name),
+            UNIT => Origin::Unit(name),
+            TOPIC => Origin::Topic { name, partition },
+            _ => return None,
+        };
+        Some((number, origin))
+    };
+    (0..count).map(|_| origin()).collect()
+}
+
 /// The names by which senders are called, before the senders: their numbers and the names.
-fn push_clients(peers: &[Peer], out: &mut Vec<u8>) {
-    let named = peers.iter().filter(|peer| peer.client.is_some()).count();
+fn push_clients(origins: &[Origin], out: &mut Vec<u8>) {
+    let client = |origin: &Origin| origin.peer().and_then(|peer| peer.client.clone());
+    let named = origins.iter().filter_map(client).count();
     out.extend_from_slice(&(named as u32).to_le_bytes());
-    for (number, peer) in peers.iter().enumerate() {
-        if let Some(client) = &peer.client {
+    for (number, origin) in origins.iter().enumerate() {
+        if let Some(client) = &client(origin) {
             out.extend_from_slice(&(number as u32).to_le_bytes());
             push_text(client, out);
         }
@@ -195,7 +254,7 @@ fn push_clients(peers: &[Peer], out: &mut Vec<u8>) {
 }
 
 /// The names of senders by their numbers.
-fn clients(fields: &mut Fields<'_>) -> Option<Vec<(u32, Arc<str>)>> {
+fn clients(fields: &mut FieldReader<'_>) -> Option<Vec<(u32, Arc<str>)>> {
     let count = fields.u32();
     if count as usize > fields.0.len() / CLIENT_BYTES_MIN {
         return None;
@@ -205,7 +264,7 @@ fn clients(fields: &mut Fields<'_>) -> Option<Vec<(u32, Arc<str>)>> {
 }
 
 fn row(record: &Record) -> [u8; ROW_BYTES] {
-    let mut row = Layout::<ROW_BYTES>::new();
+    let mut row = FieldWriter::<ROW_BYTES>::new();
     for span in [
         record.raw,
         record.host,
@@ -231,9 +290,9 @@ fn row(record: &Record) -> [u8; ROW_BYTES] {
 
 /// Remembers the source of the last batch, so that batches of the same source share it.
 #[derive(Default)]
-pub(crate) struct Names(Option<Arc<SourceInfo>>);
+pub(crate) struct SourceCache(Option<Arc<SourceInfo>>);
 
-impl Names {
+impl SourceCache {
     fn share(&mut self, source: SourceInfo) -> Arc<SourceInfo> {
         match &self.0 {
             Some(known) if **known == source => Arc::clone(known),
@@ -243,11 +302,23 @@ impl Names {
 }
 
 /// The batch of a payload whose checksum was right; `None` if it contradicts itself all the same.
-pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) -> Option<Batch> {
+pub(crate) fn decode(
+    header: &FrameHeader,
+    payload: &[u8],
+    names: &mut SourceCache,
+) -> Option<Batch> {
     let mut parts = decode_parts(header, payload, names, Vec::new())?;
     parts.memory = payload[parts.arena.clone()].to_vec().into();
     parts.arena = 0..parts.arena.len();
     Some(parts.into())
+}
+
+/// Takes what a flag says is there; the default, if the flag is not set.
+fn if_flagged<T: Default>(flags: u16, flag: u16, take: impl FnOnce() -> Option<T>) -> Option<T> {
+    if flags & flag == 0 {
+        return Some(T::default());
+    }
+    take()
 }
 
 /// The batch without its memory: the range of its arena is one of the payload. The rows are put
@@ -255,7 +326,7 @@ pub(crate) fn decode(header: &FrameHeader, payload: &[u8], names: &mut Names) ->
 pub(crate) fn decode_parts(
     header: &FrameHeader,
     payload: &[u8],
-    names: &mut Names,
+    names: &mut SourceCache,
     mut records: Vec<Record>,
 ) -> Option<BatchParts> {
     if header.flags & !FLAGS_KNOWN != 0 {
@@ -265,39 +336,32 @@ pub(crate) fn decode_parts(
     let row_bytes = row_bytes(header.flags);
     let rows_bytes = (header.events as usize).checked_mul(row_bytes)?;
     let (rows, arena) = rest.split_at_checked(rows_bytes)?;
-    let mut fields = Fields(head);
+    let mut fields = FieldReader(head);
     let sequence = fields.u64();
     let source = SourceInfo {
         name: text(&mut fields)?,
         index: text(&mut fields)?,
         sourcetype: text(&mut fields)?,
     };
-    let only = match header.flags & FLAG_ONLY {
-        0 => None,
-        _ => Some(Arc::from(text(&mut fields)?)),
-    };
-    if header.flags & FLAG_NOTE != 0 {
-        Note::take(&mut fields)?;
-    }
-    let destinations = match header.flags & FLAG_ROUTED {
-        0 => None,
-        _ => {
-            let count = fields.u16();
-            let names = (0..count).map(|_| text(&mut fields));
-            Some(names.collect::<Option<Arc<[String]>>>()?)
-        }
-    };
-    let classes = match header.flags & FLAG_CLASSES {
-        0 => Vec::new(),
-        _ => classes::take(&mut fields)?,
-    };
-    let clients = match header.flags & FLAG_CLIENTS {
-        0 => Vec::new(),
-        _ => clients(&mut fields)?,
-    };
-    let mut peers = peers(&mut fields)?;
+    let flags = header.flags;
+    let only = if_flagged(flags, FLAG_ONLY, || text(&mut fields).map(Some))?;
+    if_flagged(flags, FLAG_NOTE, || {
+        RefusalNote::take(&mut fields).map(|_| ())
+    })?;
+    let destinations = if_flagged(flags, FLAG_ROUTED, || {
+        let count = fields.u16();
+        let names = (0..count).map(|_| text(&mut fields));
+        Some(Some(names.collect::<Option<Arc<[String]>>>()?))
+    })?;
+    let classes = if_flagged(flags, FLAG_CLASSES, || classes::take(&mut fields))?;
+    let clients = if_flagged(flags, FLAG_CLIENTS, || clients(&mut fields))?;
+    let others = if_flagged(flags, FLAG_ORIGINS, || other_origins(&mut fields))?;
+    let mut origins = origins(&mut fields, &others)?;
     for (number, client) in clients {
-        peers.get_mut(number as usize)?.client = Some(client);
+        match origins.get_mut(number as usize)? {
+            Origin::Peer(peer) => peer.client = Some(client),
+            _ => return None,
+        }
     }
     records.clear();
     records.reserve(header.events as usize);
@@ -309,42 +373,43 @@ pub(crate) fn decode_parts(
         records.push(record);
     }
     Some(BatchParts {
-        memory: Lent::default(),
+        memory: PooledMemory::default(),
         arena: payload.len() - arena.len()..payload.len(),
         records,
-        peers,
+        origins,
         classes,
         source: names.share(source),
         sequence,
         received: header.received,
-        only,
+        only: only.map(Arc::from),
         destinations,
     })
 }
 
 /// Decodes the note of the refusal from the payload of a refused event.
-pub(crate) fn decode_note(header: &FrameHeader, payload: &[u8]) -> Option<Note> {
+pub(crate) fn decode_note(header: &FrameHeader, payload: &[u8]) -> Option<RefusalNote> {
     let wanted = FLAG_ONLY | FLAG_NOTE;
     if header.flags & wanted != wanted {
         return None;
     }
-    let mut fields = Fields(payload.get(..header.names_bytes as usize)?);
+    let mut fields = FieldReader(payload.get(..header.names_bytes as usize)?);
     let _sequence = fields.u64();
     // source, index, sourcetype, destination
     for _ in 0..4 {
         text(&mut fields)?;
     }
-    Note::take(&mut fields)
+    RefusalNote::take(&mut fields)
 }
 
-pub(super) fn text(fields: &mut Fields<'_>) -> Option<String> {
+pub(super) fn text(fields: &mut FieldReader<'_>) -> Option<String> {
     let length = fields.u32() as usize;
     let (text, rest) = fields.0.split_at_checked(length)?;
     fields.0 = rest;
     String::from_utf8(text.to_vec()).ok()
 }
 
-fn peers(fields: &mut Fields<'_>) -> Option<Vec<Peer>> {
+/// All origins: peers, with `others` in their places.
+fn origins(fields: &mut FieldReader<'_>, others: &[(u32, Origin)]) -> Option<Vec<Origin>> {
     let count = fields.u32() as usize;
     let padding = fields.0.get(count.checked_mul(PEER_BYTES)?..)?;
     if padding.len() >= BLOCK_BYTES || padding.iter().any(|byte| *byte != 0) {
@@ -357,18 +422,22 @@ fn peers(fields: &mut Fields<'_>) -> Option<Vec<Peer>> {
             4 => IpAddr::V4(ip.to_ipv4_mapped()?),
             _ => IpAddr::V6(ip),
         };
-        Some(Peer {
+        Some(Origin::Peer(Peer {
             ip,
             local_port,
             protocol: *PROTOCOLS.get(usize::from(protocol))?,
             client: None,
-        })
+        }))
     };
-    (0..count).map(|_| peer()).collect()
+    let mut origins: Vec<Origin> = (0..count).map(|_| peer()).collect::<Option<_>>()?;
+    for (number, origin) in others {
+        *origins.get_mut(*number as usize)? = origin.clone();
+    }
+    Some(origins)
 }
 
 fn record(row: &[u8], arena_bytes: usize) -> Option<Record> {
-    let mut fields = Fields(row);
+    let mut fields = FieldReader(row);
     let mut inside = true;
     let mut span = || {
         let span = Span {

@@ -2,11 +2,12 @@
 
 use inrush_event::Timestamp;
 
-use super::{Fields, Layout, LogId, NUMBERS_END};
+use super::{FieldReader, FieldWriter, LogId, NUMBERS_END};
 
 pub(crate) const HEADER_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"INRUSHQ\n";
-pub(crate) const VERSION: u16 = 1;
+/// Version that is written. Version 1 had peers for the only origins; it is read as well.
+pub(crate) const VERSION: u16 = 2;
 /// Bytes that mean the same in every version: magic, checksum, version, length, identity.
 const COMMON_BYTES: usize = 32;
 
@@ -33,7 +34,7 @@ impl SegmentHeader {
     }
 
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
-        Layout::<HEADER_BYTES>::new()
+        FieldWriter::<HEADER_BYTES>::new()
             .put(&MAGIC)
             .u32(0)
             .u16(VERSION)
@@ -50,7 +51,7 @@ impl SegmentHeader {
 
     /// The version of a sound head that a newer Inrush wrote.
     pub(crate) fn newer_version(bytes: &[u8]) -> Option<u16> {
-        let mut fields = Fields(bytes.get(..COMMON_BYTES)?);
+        let mut fields = FieldReader(bytes.get(..COMMON_BYTES)?);
         let magic = fields.bytes::<8>();
         let sum = fields.u32();
         let (version, length) = (fields.u16(), fields.u16());
@@ -63,7 +64,7 @@ impl SegmentHeader {
     /// `None` where this is not the head of a segment, or it is damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEADER_BYTES)?;
-        let mut fields = Fields(bytes);
+        let mut fields = FieldReader(bytes);
         let magic = fields.bytes::<8>();
         let sum = fields.u32();
         let (version, length) = (fields.u16(), fields.u16());
@@ -75,7 +76,8 @@ impl SegmentHeader {
             created: Timestamp(fields.u64() as i64),
             epoch: fields.u32(),
         };
-        let known = magic == MAGIC && version == VERSION && usize::from(length) == HEADER_BYTES;
+        let is_known = (1..=VERSION).contains(&version) && usize::from(length) == HEADER_BYTES;
+        let known = magic == MAGIC && is_known;
         let sane = header.base_position < NUMBERS_END && header.base_event < NUMBERS_END;
         (known && sane && header.log.checksum(&bytes[MAGIC.len() + 4..]) == sum).then_some(header)
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use inrush_event::{Batch, BatchPool, Record};
 
 use super::Inspector;
-use crate::cursor_file::Place;
+use crate::cursor_file::CursorPosition;
 use crate::ranges::overlap;
-use crate::reader::{BadRange, OldBatch, Read, Reader};
+use crate::reader::{BadRange, OldBatch, SegmentRead, SegmentReader};
 use crate::segments::NO_END;
 
 /// Query for the events to show.
@@ -23,7 +23,7 @@ pub struct EventQuery {
 
 /// Number of events shown, and the damage on the way.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct QuerySummary {
     /// Events that were shown.
     pub events: u64,
     /// Ranges of bytes that could not be read.
@@ -40,17 +40,17 @@ impl Inspector {
         &self,
         query: &EventQuery,
         mut show: impl FnMut(u64, &Batch, &Record) -> io::Result<ControlFlow<()>>,
-    ) -> io::Result<Found> {
+    ) -> io::Result<QuerySummary> {
         let pending = match &query.destination {
             Some(name) => Some((name.as_str(), self.pending(name)?)),
             None => None,
         };
         let wanted = |number: u64| {
-            let open = |(_, place): &(_, Place)| is_open(place, number);
+            let open = |(_, place): &(_, CursorPosition)| is_open(place, number);
             query.events.contains(&number) && pending.as_ref().is_none_or(open)
         };
-        let mut reader = Reader::new(Arc::clone(&self.storage), self.id, BatchPool::new());
-        let mut found = Found::default();
+        let mut reader = SegmentReader::new(Arc::clone(&self.storage), self.id, BatchPool::new());
+        let mut found = QuerySummary::default();
         for (index, segment) in self.segments.0.iter().enumerate() {
             let next = self.segments.0.get(index + 1).map(|next| next.header);
             if next.is_some_and(|next| next.base_event <= query.events.start) {
@@ -61,7 +61,7 @@ impl Inspector {
             }
             reader.open(segment);
             reader.end_at(u64::MAX, next.map_or(NO_END, |next| next.base()));
-            while let Read::Batch(old) = reader.next(query.events.start)? {
+            while let SegmentRead::Batch(old) = reader.next(query.events.start)? {
                 let OldBatch {
                     first_event, batch, ..
                 } = old;
@@ -87,7 +87,7 @@ impl Inspector {
         Ok(found)
     }
 
-    fn pending(&self, destination: &str) -> io::Result<Place> {
+    fn pending(&self, destination: &str) -> io::Result<CursorPosition> {
         if !self.known.iter().any(|known| known.name == destination) {
             let names: Vec<&str> = self.known.iter().map(|known| known.name.as_str()).collect();
             let text = format!(
@@ -101,6 +101,6 @@ impl Inspector {
 }
 
 /// True if the event has no fate at a destination with this place.
-fn is_open(place: &Place, number: u64) -> bool {
+fn is_open(place: &CursorPosition, number: u64) -> bool {
     number >= place.next_event || overlap(&place.unsettled, &(number..number + 1)) > 0
 }

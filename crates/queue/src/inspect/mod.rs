@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub use events::{EventQuery, Found};
+pub use events::{EventQuery, QuerySummary};
 pub(crate) use verify::read;
-pub use verify::{Lost, SegmentReport, Verified};
+pub use verify::{EventGap, SegmentReport, VerifiedLog};
 
-use crate::cursor_file::{CursorFile, Place, destination_in};
+use crate::cursor_file::{CursorFile, CursorPosition, destination_in};
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, LogId, SEGMENT_HEADER_BYTES};
-use crate::meta::{Known, Meta};
-use crate::quarantine::{Entries, Filter};
+use crate::meta::{CursorEntry, Meta};
+use crate::quarantine::{QuarantineFilter, QuarantineReader};
 use crate::ranges::total;
 use crate::recover::{heads, log_id, segments};
 use crate::segments::{Segment, Segments};
-use crate::storage::{BLOCK_BYTES, Disk, File, Storage};
+use crate::storage::{BLOCK_BYTES, DiskStorage, Storage, StorageFile};
 
 /// A write that is under way is over after so many looks, this far apart.
 const LOOKS: u32 = 20;
@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub struct Inspector {
     storage: Arc<dyn Storage>,
     id: LogId,
-    known: Vec<Known>,
+    known: Vec<CursorEntry>,
     segments: Segments,
     /// True if a process uses it.
     live: bool,
@@ -81,7 +81,7 @@ pub struct CursorInfo {
 
 /// A file that was put aside because it, or a part of a segment, could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Aside {
+pub struct CorruptFile {
     /// Its name in the folder `bad`.
     pub file: String,
     /// Its length.
@@ -95,7 +95,7 @@ impl Inspector {
     /// # Errors
     /// The folder cannot be read, or a newer version wrote the log.
     pub fn open(folder: &Path, live: bool) -> io::Result<Option<Self>> {
-        let storage: Arc<dyn Storage> = Arc::new(Disk::look_at(folder)?);
+        let storage: Arc<dyn Storage> = Arc::new(DiskStorage::look_at(folder)?);
         let names = storage.list()?;
         let meta = Meta::read(&*storage);
         let heads = heads(&*storage, &names)?;
@@ -111,7 +111,7 @@ impl Inspector {
         for name in names.iter().filter_map(|name| destination_in(name)) {
             if !is_told && !known.iter().any(|known| known.name == name) {
                 let abandoned_since = None;
-                known.push(Known {
+                known.push(CursorEntry {
                     name,
                     abandoned_since,
                 });
@@ -148,7 +148,7 @@ impl Inspector {
     }
 
     /// `None` if it is not there any more.
-    fn open_segment(&self, segment: &Segment) -> io::Result<Option<Arc<dyn File>>> {
+    fn open_segment(&self, segment: &Segment) -> io::Result<Option<Arc<dyn StorageFile>>> {
         match self.storage.open(&segment.name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some),
@@ -158,7 +158,7 @@ impl Inspector {
     fn walk(
         &self,
         segment: &Segment,
-        file: &Arc<dyn File>,
+        file: &Arc<dyn StorageFile>,
         is_last: bool,
     ) -> io::Result<SegmentInfo> {
         let header = segment.header;
@@ -216,7 +216,7 @@ impl Inspector {
     /// The disk does not answer.
     pub fn cursors(&self) -> io::Result<Vec<CursorInfo>> {
         let end = self.end()?;
-        let info = |known: &Known| {
+        let info = |known: &CursorEntry| {
             let place = self.place(&known.name)?;
             let sound = place.is_some();
             let mut place = place.unwrap_or_default();
@@ -237,7 +237,7 @@ impl Inspector {
     }
 
     /// Place of a destination; `None` if that is lost.
-    fn place(&self, destination: &str) -> io::Result<Option<Place>> {
+    fn place(&self, destination: &str) -> io::Result<Option<CursorPosition>> {
         let base_after = |epoch| self.segments.base_after(epoch);
         let opened = CursorFile::open(&self.storage, &self.id, destination, base_after);
         opened.map(|(_, place)| place)
@@ -249,14 +249,14 @@ impl Inspector {
     }
 
     /// Reads the entries in quarantine, where this is the folder of one.
-    pub fn entries(&self, filter: &Filter) -> Entries {
+    pub fn entries(&self, filter: &QuarantineFilter) -> QuarantineReader {
         let (storage, segments) = (Arc::clone(&self.storage), self.segments.0.clone());
-        Entries::new(storage, self.id, segments, u64::MAX, filter.clone())
+        QuarantineReader::new(storage, self.id, segments, u64::MAX, filter.clone())
     }
 }
 
 /// True if nothing but the rest of a block is there, as a writer past the page cache leaves it.
-fn is_padding(file: &dyn File, from: u64, len: u64) -> io::Result<bool> {
+fn is_padding(file: &dyn StorageFile, from: u64, len: u64) -> io::Result<bool> {
     let count = (len - from) as usize;
     if count >= BLOCK_BYTES {
         return Ok(false);
@@ -270,7 +270,7 @@ fn is_padding(file: &dyn File, from: u64, len: u64) -> io::Result<bool> {
 ///
 /// # Errors
 /// The folder is there and cannot be read.
-pub fn aside(folder: &Path) -> io::Result<Vec<Aside>> {
+pub fn aside(folder: &Path) -> io::Result<Vec<CorruptFile>> {
     let listed = match std::fs::read_dir(folder.join("bad")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed?,
@@ -278,7 +278,7 @@ pub fn aside(folder: &Path) -> io::Result<Vec<Aside>> {
     let mut files = Vec::new();
     for entry in listed {
         let entry = entry?;
-        files.push(Aside {
+        files.push(CorruptFile {
             file: entry.file_name().to_string_lossy().into_owned(),
             bytes: entry.metadata()?.len(),
         });

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{Inspector, LOOK_EVERY, LOOKS};
-use crate::cursor_file::Place;
-use crate::format::{FrameHeader, LogId, Names, SEGMENT_HEADER_BYTES, decode_payload};
+use crate::cursor_file::CursorPosition;
+use crate::format::{FrameHeader, LogId, SEGMENT_HEADER_BYTES, SourceCache, decode_payload};
 use crate::ranges::overlap;
-use crate::scan::{Item, Scan};
+use crate::scan::{ScanItem, SegmentScan};
 use crate::segments::{NO_END, Segment};
-use crate::storage::File;
+use crate::storage::StorageFile;
 
 /// A segment that was read from front to back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -41,7 +41,7 @@ pub struct SegmentReport {
 
 /// Events that should be there and are not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Lost {
+pub struct EventGap {
     /// Their numbers.
     pub events: Range<u64>,
     /// Destinations that had not taken them, each with the number of events; none if it is no harm.
@@ -50,18 +50,18 @@ pub struct Lost {
 
 /// A log that was read from front to back.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Verified {
+pub struct VerifiedLog {
     /// Each segment.
     pub segments: Vec<SegmentReport>,
     /// Numbers that no sound frame has.
-    pub lost: Vec<Lost>,
+    pub lost: Vec<EventGap>,
     /// Destinations whose cursor cannot be read.
     pub lost_cursors: Vec<String>,
     /// Segments that are none of this log's.
     pub strange: Vec<String>,
 }
 
-impl Verified {
+impl VerifiedLog {
     /// Bytes that no sound frame has.
     pub fn bad_bytes(&self) -> u64 {
         let bad = self.segments.iter().flat_map(|segment| &segment.bad);
@@ -82,10 +82,10 @@ impl Inspector {
     ///
     /// # Errors
     /// The disk does not answer.
-    pub fn verify(&self, mut progress: impl FnMut(u64)) -> io::Result<Verified> {
-        let mut verified = Verified {
+    pub fn verify(&self, mut progress: impl FnMut(u64)) -> io::Result<VerifiedLog> {
+        let mut verified = VerifiedLog {
             strange: self.strange.clone(),
-            ..Verified::default()
+            ..VerifiedLog::default()
         };
         let mut gaps: Vec<Range<u64>> = Vec::new();
         let (mut expected, mut seen) = (None, 0);
@@ -147,7 +147,7 @@ impl Inspector {
     }
 }
 
-fn lost(events: Range<u64>, places: &[(String, Place)]) -> Lost {
+fn lost(events: Range<u64>, places: &[(String, CursorPosition)]) -> EventGap {
     let wanted_by = places.iter().filter_map(|(name, place)| {
         let never = events
             .end
@@ -155,7 +155,7 @@ fn lost(events: Range<u64>, places: &[(String, Place)]) -> Lost {
         let wanted = never + overlap(&place.unsettled, &events);
         (wanted > 0).then(|| (name.clone(), wanted))
     });
-    Lost {
+    EventGap {
         wanted_by: wanted_by.collect(),
         events,
     }
@@ -164,7 +164,7 @@ fn lost(events: Range<u64>, places: &[(String, Place)]) -> Lost {
 /// Reads a segment from front to back. `look` is told of each sound frame whether it counts, and
 /// how many bytes of the segment were read.
 pub(crate) fn read(
-    file: &Arc<dyn File>,
+    file: &Arc<dyn StorageFile>,
     log: LogId,
     segment: &Segment,
     end: (u64, u64),
@@ -182,23 +182,23 @@ pub(crate) fn read(
     } else {
         report.bad.push(0..front.min(file.len()?));
     }
-    let mut names = Names::default();
-    let mut scan = Scan::new(Arc::clone(file), log, at, u64::MAX);
+    let mut names = SourceCache::default();
+    let mut scan = SegmentScan::new(Arc::clone(file), log, at, u64::MAX);
     let mut looks = if grows { LOOKS } else { 0 };
     loop {
         match scan.next()? {
-            Item::End => break,
+            ScanItem::End => break,
             // What the running process is writing is whole in a moment.
-            Item::Bad(bytes) if looks > 0 && bytes.end >= file.len()? => {
+            ScanItem::Bad(bytes) if looks > 0 && bytes.end >= file.len()? => {
                 looks -= 1;
                 std::thread::sleep(LOOK_EVERY);
-                scan = Scan::new(Arc::clone(file), log, bytes.start, u64::MAX);
+                scan = SegmentScan::new(Arc::clone(file), log, bytes.start, u64::MAX);
             }
-            Item::Bad(bytes) => {
+            ScanItem::Bad(bytes) => {
                 at = bytes.end;
                 report.bad.push(bytes);
             }
-            Item::Frame(frame) => {
+            ScanItem::Frame(frame) => {
                 let bytes = at..at + frame.frame_bytes();
                 at = bytes.end;
                 if decode_payload(&frame, scan.payload(), &mut names).is_none() {

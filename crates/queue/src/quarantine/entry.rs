@@ -5,37 +5,40 @@ use std::sync::Arc;
 
 use inrush_event::{Batch, BatchParts, BatchPool, ClassId, Record, Span};
 
-use super::Filter;
-use crate::format::{LogId, Note};
-use crate::reader::{BadRange, Read, Reader};
+use super::QuarantineFilter;
+use crate::format::{LogId, RefusalNote};
+use crate::reader::{BadRange, SegmentRead, SegmentReader};
 use crate::segments::{NO_END, Segment};
 use crate::storage::Storage;
 
 /// Events that a destination refused for the same reason.
-pub struct Refused<'a> {
+pub struct RefusedEvents<'a> {
     /// The batch that they are in.
     pub batch: &'a Batch,
     /// Indexes into its records.
     pub events: Range<u32>,
     /// Reason of the refusal.
-    pub note: Note,
+    pub note: RefusalNote,
 }
 
 /// One event in quarantine.
 #[derive(Clone)]
-pub struct Entry {
+pub struct QuarantineEntry {
     /// Names it for as long as it is there.
     pub number: u64,
     /// Name of the destination that refused it.
     pub destination: String,
     /// Reason of the refusal.
-    pub note: Note,
+    pub note: RefusalNote,
     /// The event, alone in its batch, for that destination.
     pub batch: Arc<Batch>,
 }
 
 /// Each event alone in a batch of its own.
-pub(super) fn alone(to: &Arc<str>, refused: &[Refused<'_>]) -> impl Iterator<Item = (Batch, Note)> {
+pub(super) fn alone(
+    to: &Arc<str>,
+    refused: &[RefusedEvents<'_>],
+) -> impl Iterator<Item = (Batch, RefusalNote)> {
     refused.iter().flat_map(move |refused| {
         let events = refused.events.start as usize..refused.events.end as usize;
         let records = refused.batch.records().get(events).unwrap_or_default();
@@ -83,7 +86,7 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
         arena: 0..arena.len(),
         memory: arena.into(),
         records: vec![alone],
-        peers: batch.peer(record).cloned().into_iter().collect(),
+        origins: batch.origin(record).cloned().into_iter().collect(),
         classes: batch.class(record).cloned().into_iter().collect(),
         source: Arc::clone(batch.source()),
         sequence: batch.sequence(),
@@ -95,28 +98,28 @@ fn copy(to: &Arc<str>, batch: &Batch, record: &Record) -> Batch {
 }
 
 /// Reads entries, the oldest first. What is taken out meanwhile may or may not appear.
-pub struct Entries {
-    reader: Reader,
+pub struct QuarantineReader {
+    reader: SegmentReader,
     segments: Vec<Segment>,
     /// Of the segment that is read.
     index: usize,
     /// Numbers from here on are not looked at.
     end: u64,
-    filter: Filter,
+    filter: QuarantineFilter,
     /// Bytes that no entry could be read from.
     bad: Vec<BadRange>,
 }
 
-impl Entries {
+impl QuarantineReader {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         log: LogId,
         segments: Vec<Segment>,
         end: u64,
-        filter: Filter,
+        filter: QuarantineFilter,
     ) -> Self {
         let mut entries = Self {
-            reader: Reader::new(storage, log, BatchPool::new()),
+            reader: SegmentReader::new(storage, log, BatchPool::new()),
             segments,
             index: 0,
             end,
@@ -143,21 +146,21 @@ impl Entries {
     }
 }
 
-impl Iterator for Entries {
-    type Item = Entry;
+impl Iterator for QuarantineReader {
+    type Item = QuarantineEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<QuarantineEntry> {
         while self.index < self.segments.len() {
             let read = self.reader.next(0);
             self.bad.extend(self.reader.take_bad());
-            let Ok(Read::Batch(old)) = read else {
+            let Ok(SegmentRead::Batch(old)) = read else {
                 self.enter(self.index + 1);
                 continue;
             };
             let (Some(note), Some(to)) = (self.reader.take_note(), old.batch.only()) else {
                 continue;
             };
-            let entry = Entry {
+            let entry = QuarantineEntry {
                 number: old.first_event,
                 destination: to.to_owned(),
                 note,

@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 
 use inrush_event::Timestamp;
 
-use super::Entry;
+use super::QuarantineEntry;
 
 /// Filter of entries: those that every given condition fits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Filter {
+pub struct QuarantineFilter {
     /// Of this destination.
     pub destination: Option<String>,
     /// Refused for this reason, by its label.
@@ -19,9 +19,9 @@ pub struct Filter {
     pub since: Option<Timestamp>,
 }
 
-impl Filter {
+impl QuarantineFilter {
     /// True if the entry meets every given condition.
-    pub fn fits(&self, entry: &Entry) -> bool {
+    pub fn fits(&self, entry: &QuarantineEntry) -> bool {
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|w| w == is);
         is(&self.destination, &entry.destination)
             && is(&self.reason, &entry.note.reason)
@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_people_write_them() {
-        assert_eq!(Filter::parse_numbers("7").unwrap(), [7..=7]);
+        assert_eq!(QuarantineFilter::parse_numbers("7").unwrap(), [7..=7]);
         assert_eq!(
-            Filter::parse_numbers("7, 9,100-200").unwrap(),
+            QuarantineFilter::parse_numbers("7, 9,100-200").unwrap(),
             [7..=7, 9..=9, 100..=200]
         );
         for wrong in ["", "x", "1-", "-1", "1,,2"] {
-            assert!(Filter::parse_numbers(wrong).is_err(), "{wrong}");
+            assert!(QuarantineFilter::parse_numbers(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inrush_event::{ByteSize, limits};
 
-pub use entry::{Entries, Entry, Refused};
-pub use filter::Filter;
+pub use entry::{QuarantineEntry, QuarantineReader, RefusedEvents};
+pub use filter::QuarantineFilter;
 
 use crate::Durability;
 use crate::format::{FrameHeader, LogId, SEGMENT_HEADER_BYTES};
@@ -32,8 +32,8 @@ use crate::recover::recover;
 use crate::rewrite::rewrite;
 use crate::rounds::apply;
 use crate::segments::Segments;
-use crate::storage::{Disk, Storage};
-use crate::writer::{Manner, Pending, Writer};
+use crate::storage::{DiskStorage, Storage};
+use crate::writer::{CommitOptions, PendingBatch, SegmentWriter};
 
 /// The budget is at least so many segments.
 const SEGMENTS_MIN: u64 = 4;
@@ -48,15 +48,15 @@ pub struct QuarantineLog {
     bytes: AtomicU64,
     /// One put or removal at a time; `None` until it is needed. Held over writing: whoever refuses
     /// events waits for the disk anyway.
-    inner: Mutex<Option<Inner>>,
+    inner: Mutex<Option<QuarantineState>>,
 }
 
-struct Inner {
+struct QuarantineState {
     storage: Arc<dyn Storage>,
     meta: Meta,
     /// True if `log.json` says what it should.
     named: bool,
-    writer: Writer,
+    writer: SegmentWriter,
     segments: Segments,
     position: u64,
     /// Number of the next entry.
@@ -68,7 +68,7 @@ impl QuarantineLog {
     pub fn new(folder: &Path, bytes_max: ByteSize) -> Self {
         let folder = folder.to_owned();
         Self::on(
-            Box::new(move || Ok(Arc::new(Disk::open(&folder)?) as Arc<dyn Storage>)),
+            Box::new(move || Ok(Arc::new(DiskStorage::open(&folder)?) as Arc<dyn Storage>)),
             bytes_max,
         )
     }
@@ -105,7 +105,7 @@ impl QuarantineLog {
     ///
     /// # Errors
     /// There is no room, or the disk fails: nothing was kept, and the caller holds them.
-    pub fn put(&self, destination: &str, refused: &[Refused<'_>]) -> io::Result<()> {
+    pub fn put(&self, destination: &str, refused: &[RefusedEvents<'_>]) -> io::Result<()> {
         let bytes_max = self.bytes_max.load(Relaxed);
         self.with(|inner| inner.put(destination, refused, bytes_max))
     }
@@ -114,9 +114,9 @@ impl QuarantineLog {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn entries(&self, filter: &Filter) -> io::Result<Entries> {
+    pub fn entries(&self, filter: &QuarantineFilter) -> io::Result<QuarantineReader> {
         self.with(|inner| {
-            Ok(Entries::new(
+            Ok(QuarantineReader::new(
                 Arc::clone(&inner.storage),
                 inner.meta.id,
                 inner.segments.0.clone(),
@@ -134,12 +134,12 @@ impl QuarantineLog {
         self.with(|inner| inner.remove(numbers))
     }
 
-    fn with<R>(&self, work: impl FnOnce(&mut Inner) -> io::Result<R>) -> io::Result<R> {
-        let mut inner: MutexGuard<'_, Option<Inner>> =
+    fn with<R>(&self, work: impl FnOnce(&mut QuarantineState) -> io::Result<R>) -> io::Result<R> {
+        let mut inner: MutexGuard<'_, Option<QuarantineState>> =
             self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let inner = match &mut *inner {
             Some(inner) => inner,
-            None => inner.insert(Inner::open((self.open)()?)?),
+            None => inner.insert(QuarantineState::open((self.open)()?)?),
         };
         let done = work(inner);
         self.bytes.store(inner.segments.bytes(), Relaxed);
@@ -147,7 +147,7 @@ impl QuarantineLog {
     }
 }
 
-impl Inner {
+impl QuarantineState {
     fn open(storage: Arc<dyn Storage>) -> io::Result<Self> {
         let found = recover(&storage, LogId::random())?;
         for file in &found.aside {
@@ -155,7 +155,7 @@ impl Inner {
         }
         let (id, epoch) = (found.meta.id, found.meta.epoch);
         Ok(Self {
-            writer: Writer::new(Arc::clone(&storage), id, epoch, found.serial),
+            writer: SegmentWriter::new(Arc::clone(&storage), id, epoch, found.serial),
             storage,
             meta: found.meta,
             named: false,
@@ -168,20 +168,20 @@ impl Inner {
     fn put(
         &mut self,
         destination: &str,
-        refused: &[Refused<'_>],
+        refused: &[RefusedEvents<'_>],
         bytes_max: u64,
     ) -> io::Result<()> {
-        let mut pending: Vec<Pending> = Vec::new();
+        let mut pending: Vec<PendingBatch> = Vec::new();
         let to: Arc<str> = Arc::from(destination);
         for (position, (batch, note)) in (self.position..).zip(entry::alone(&to, refused)) {
-            pending.push(Pending {
+            pending.push(PendingBatch {
                 position,
                 first_event: self.next + (position - self.position),
                 batch: Arc::new(batch),
                 note: Some(note),
             });
         }
-        let bytes: u64 = pending.iter().map(Pending::bytes).sum();
+        let bytes: u64 = pending.iter().map(PendingBatch::bytes).sum();
         if pending.is_empty() {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl Inner {
             self.meta.write(&*self.storage)?;
             self.named = true;
         }
-        let manner = Manner {
+        let manner = CommitOptions {
             durability: Durability::Fsync,
             segment_bytes: limits::QUARANTINE_SEGMENT_BYTES.min(bytes_max / SEGMENTS_MIN),
         };

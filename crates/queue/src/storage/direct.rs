@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use inrush_event::Arena;
 
 use super::disk::write_pieces;
-use super::{BLOCK_BYTES, File};
+use super::{BLOCK_BYTES, StorageFile};
 
 /// Bytes that go down in one call; enough to keep a disk busy.
 const BUFFER_BYTES: usize = 8 * 1024 * 1024;
@@ -40,12 +40,12 @@ const PIECES_MAX: usize = 512;
 
 /// Bytes that were gathered for a write. They begin on a block, in the file too.
 #[derive(Default)]
-pub(super) struct Buffer {
+pub(super) struct WriteBuffer {
     memory: Arena,
     used: usize,
 }
 
-impl Buffer {
+impl WriteBuffer {
     fn full_size() -> Self {
         let memory = Arena::paged(BUFFER_BYTES);
         Self { memory, used: 0 }
@@ -84,10 +84,10 @@ impl Buffer {
 }
 
 /// A part that is not copied, and how much of the buffer comes before it.
-type Lent<'a> = (usize, &'a [u8]);
+type BorrowedPart<'a> = (usize, &'a [u8]);
 
 /// Slices of one write into the file, in order: the buffer up to `end`, and what was lent between.
-fn pieces<'a>(buffer: &'a [u8], lent: &[Lent<'a>], end: usize) -> Vec<IoSlice<'a>> {
+fn pieces<'a>(buffer: &'a [u8], lent: &[BorrowedPart<'a>], end: usize) -> Vec<IoSlice<'a>> {
     let (mut pieces, mut at) = (Vec::with_capacity(2 * lent.len() + 1), 0);
     for (before, part) in lent {
         if *before > at {
@@ -110,14 +110,14 @@ fn to_lend(part: &[u8]) -> Option<&[u8]> {
 }
 
 /// A buffer that no file uses at the moment.
-pub(super) type Spare = Arc<Mutex<Option<Buffer>>>;
+pub(super) type SpareBuffer = Arc<Mutex<Option<WriteBuffer>>>;
 
 /// End of the file, and the bytes that were gathered behind it.
-struct Front {
+struct FileTail {
     /// Offset of the buffer in the file, on a block.
     at: u64,
     /// Bytes of the file from there on.
-    buffer: Buffer,
+    buffer: WriteBuffer,
     /// True if the buffer has bytes that are not in the file.
     dirty: bool,
     /// True if the file is longer than it should be, by the rest of a block.
@@ -129,29 +129,29 @@ struct Front {
     broken: bool,
 }
 
-impl Front {
+impl FileTail {
     fn len(&self) -> u64 {
         self.at + self.buffer.used as u64
     }
 }
 
 /// The file.
-pub(super) struct Direct {
+pub(super) struct DirectFile {
     file: fs::File,
     direct: fs::File,
-    front: Mutex<Front>,
-    spare: Spare,
+    front: Mutex<FileTail>,
+    spare: SpareBuffer,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Direct {
+impl DirectFile {
     /// `file` is empty; `direct` is the same one, opened past the page cache.
-    pub(super) fn new(file: fs::File, direct: fs::File, spare: Spare) -> Self {
-        let buffer = lock(&spare).take().unwrap_or_else(Buffer::full_size);
-        let front = Mutex::new(Front {
+    pub(super) fn new(file: fs::File, direct: fs::File, spare: SpareBuffer) -> Self {
+        let buffer = lock(&spare).take().unwrap_or_else(WriteBuffer::full_size);
+        let front = Mutex::new(FileTail {
             at: 0,
             buffer,
             dirty: false,
@@ -168,7 +168,7 @@ impl Direct {
     }
 
     /// Writes what was gathered and lent to the file, the last block filled up.
-    fn write_out(&self, front: &mut Front, lent: &[Lent<'_>]) -> io::Result<()> {
+    fn write_out(&self, front: &mut FileTail, lent: &[BorrowedPart<'_>]) -> io::Result<()> {
         if front.broken {
             return Err(io::Error::other("an earlier write to this file failed"));
         }
@@ -198,7 +198,7 @@ impl Direct {
     }
 
     /// Writes what is there through the page cache, and all that follows.
-    fn go_plain(&self, front: &mut Front, lent: &[Lent<'_>]) -> io::Result<()> {
+    fn go_plain(&self, front: &mut FileTail, lent: &[BorrowedPart<'_>]) -> io::Result<()> {
         let mut end = front.at;
         for piece in pieces(front.buffer.bytes(), lent, front.buffer.used) {
             self.file.write_all_at(&piece, end)?;
@@ -208,8 +208,8 @@ impl Direct {
     }
 
     /// Writes parts that continue the file; gives what is left of them once the page cache is used.
-    fn append<'a>(&self, front: &mut Front, parts: &[&'a [u8]]) -> io::Result<Vec<&'a [u8]>> {
-        let mut lent: Vec<Lent<'a>> = Vec::new();
+    fn append<'a>(&self, front: &mut FileTail, parts: &[&'a [u8]]) -> io::Result<Vec<&'a [u8]>> {
+        let mut lent: Vec<BorrowedPart<'a>> = Vec::new();
         let mut parts = parts.iter();
         for part in parts.by_ref() {
             let mut left = *part;
@@ -244,7 +244,7 @@ impl Direct {
         Ok(())
     }
 
-    fn cut(&self, front: &mut Front, bytes: u64) -> io::Result<()> {
+    fn cut(&self, front: &mut FileTail, bytes: u64) -> io::Result<()> {
         front.plain = true;
         front.broken = false;
         front.dirty = false;
@@ -254,7 +254,7 @@ impl Direct {
     }
 }
 
-impl File for Direct {
+impl StorageFile for DirectFile {
     fn len(&self) -> io::Result<u64> {
         let front = lock(&self.front);
         match front.plain {
@@ -300,7 +300,7 @@ impl File for Direct {
     }
 }
 
-impl Drop for Direct {
+impl Drop for DirectFile {
     fn drop(&mut self) {
         let mut front = lock(&self.front);
         // Whoever needed it to be written has asked for it; where the cut fails, the zeros are read
@@ -324,7 +324,7 @@ mod tests {
 
     use nix::fcntl::OFlag;
 
-    use super::super::{Disk, Storage};
+    use super::super::{DiskStorage, Storage};
     use super::*;
 
     const NAME: &str = "0000000001.seg";
@@ -335,7 +335,7 @@ mod tests {
 
     /// Appends pieces of these lengths; gives the file as it is before and after it is closed.
     fn written(folder: &Path, lengths: &[usize]) -> (Vec<u8>, Vec<u8>) {
-        let disk = Disk::open(folder).unwrap();
+        let disk = DiskStorage::open(folder).unwrap();
         let all = bytes(lengths.iter().sum());
         let (file, mut at) = (disk.create(NAME).unwrap(), 0);
         for length in lengths {
@@ -393,7 +393,10 @@ mod tests {
         ];
         for syncs in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            let file = Disk::open(folder.path()).unwrap().create(NAME).unwrap();
+            let file = DiskStorage::open(folder.path())
+                .unwrap()
+                .create(NAME)
+                .unwrap();
             let mut all: Vec<u8> = Vec::new();
             for parts in calls {
                 file.write_at(parts, all.len() as u64).unwrap();
@@ -418,7 +421,7 @@ mod tests {
         options.custom_flags(flags.bits()).open(path)
     }
 
-    fn spare(buffer: Buffer) -> Spare {
+    fn spare(buffer: WriteBuffer) -> SpareBuffer {
         Arc::new(Mutex::new(Some(buffer)))
     }
 
@@ -427,12 +430,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // Begins in the middle of a block: a file system that minds says EINVAL.
         let memory = Arena::from(vec![0; BUFFER_BYTES]);
-        let buffer = Buffer { memory, used: 0 };
+        let buffer = WriteBuffer { memory, used: 0 };
         let path = folder.path().join(NAME);
         let plain = open(&path, OFlag::empty()).unwrap();
         let direct = open(&path, OFlag::O_DIRECT);
         let direct = direct.unwrap_or_else(|_| plain.try_clone().unwrap());
-        let file = Direct::new(plain, direct, spare(buffer));
+        let file = DirectFile::new(plain, direct, spare(buffer));
         for at in [0, 300_000] {
             file.write_at(&[&bytes(300_000)], at).unwrap();
             file.sync().unwrap();
@@ -446,7 +449,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let plain = open(&folder.path().join(NAME), OFlag::empty()).unwrap();
         let full = open(Path::new("/dev/full"), OFlag::empty()).unwrap();
-        let file = Direct::new(plain, full, spare(Buffer::full_size()));
+        let file = DirectFile::new(plain, full, spare(WriteBuffer::full_size()));
         let mut arena = Arena::paged(300_000);
         arena.copy_from_slice(&bytes(300_000));
         let error = file.write_at(&[&arena, b"tail"], 0).unwrap_err();
@@ -465,7 +468,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let all = bytes(3000);
         let parts: Vec<&[u8]> = all.chunks(1).collect();
-        let disk = Disk::open(folder.path()).unwrap();
+        let disk = DiskStorage::open(folder.path()).unwrap();
         for name in ["cursor-x", NAME] {
             disk.create(name).unwrap().write_at(&parts, 0).unwrap();
             assert!(fs::read(folder.path().join(name)).unwrap() == all, "{name}");
@@ -475,7 +478,7 @@ mod tests {
     #[test]
     fn a_write_elsewhere_and_a_cut_leave_the_rest_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(folder.path()).unwrap();
+        let disk = DiskStorage::open(folder.path()).unwrap();
         let file = disk.create(NAME).unwrap();
         file.write_at(&[b"abcdef"], 0).unwrap();
         file.write_at(&[b"XY"], 2).unwrap();
@@ -493,7 +496,7 @@ mod tests {
         let plain = open(&path, OFlag::empty()).unwrap();
         // Whatever goes past the page cache fails.
         let full = open(Path::new("/dev/full"), OFlag::empty()).unwrap();
-        let file = Direct::new(plain, full, spare(Buffer::full_size()));
+        let file = DirectFile::new(plain, full, spare(WriteBuffer::full_size()));
         let mut arena = Arena::paged(DIRECT_BYTES_MIN);
         arena.copy_from_slice(&bytes(DIRECT_BYTES_MIN));
         let parts: [&[u8]; 3] = [b"abc", &[1; 4093], &arena[..100_000]];
@@ -514,7 +517,7 @@ mod tests {
     #[test]
     fn a_cut_of_a_padded_file_is_not_undone_when_it_is_closed() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(folder.path()).unwrap();
+        let disk = DiskStorage::open(folder.path()).unwrap();
         let file = disk.create(NAME).unwrap();
         file.write_at(&[&bytes(5000)], 0).unwrap();
         file.set_len(4500).unwrap();
@@ -525,7 +528,7 @@ mod tests {
     #[test]
     fn others_read_what_was_written_while_more_is_written() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Disk::open(folder.path()).unwrap();
+        let disk = DiskStorage::open(folder.path()).unwrap();
         let (file, reader) = (disk.create(NAME).unwrap(), disk.open(NAME).unwrap());
         let all = bytes(100_000);
         for at in (0..all.len()).step_by(5000) {

@@ -10,22 +10,22 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::uio::pwritev;
 
-use super::direct::{Direct, Spare};
-use super::{BLOCK_BYTES, File, Storage};
+use super::direct::{DirectFile, SpareBuffer};
+use super::{BLOCK_BYTES, Storage, StorageFile};
 
 /// Files whose name ends so are written from front to back, and much of them.
 const APPENDED: &str = ".seg";
 
 /// A folder of the file system, created if it is not there.
-pub struct Disk {
+pub struct DiskStorage {
     folder: PathBuf,
     /// Of the file that was appended to before.
-    spare: Spare,
+    spare: SpareBuffer,
     /// True if nothing can be written through it.
     read_only: bool,
 }
 
-impl Disk {
+impl DiskStorage {
     /// Opens the folder; makes it if it is not there.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Disk {
         inrush_files::create_dir_all(folder, &inrush_files::own())?;
         Ok(Self {
             folder: folder.to_owned(),
-            spare: Spare::default(),
+            spare: SpareBuffer::default(),
             read_only: false,
         })
     }
@@ -47,7 +47,7 @@ impl Disk {
         fs::read_dir(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
-            spare: Spare::default(),
+            spare: SpareBuffer::default(),
             read_only: true,
         })
     }
@@ -59,7 +59,7 @@ impl Disk {
         }
     }
 
-    fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn File>> {
+    fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<Arc<dyn StorageFile>> {
         let file = regular(
             options.read(true).write(!self.read_only),
             &self.folder.join(name),
@@ -68,19 +68,19 @@ impl Disk {
     }
 }
 
-impl Disk {
-    fn past_cache(&self, name: &str) -> io::Result<Arc<dyn File>> {
+impl DiskStorage {
+    fn past_cache(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         let file = options.open(self.folder.join(name))?;
         options.custom_flags(OFlag::O_DIRECT.bits());
         let direct = options.open(self.folder.join(name))?;
         let spare = Arc::clone(&self.spare);
-        Ok(Arc::new(Direct::new(file, direct, spare)))
+        Ok(Arc::new(DirectFile::new(file, direct, spare)))
     }
 }
 
-impl Storage for Disk {
+impl Storage for DiskStorage {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -92,12 +92,12 @@ impl Storage for Disk {
         Ok(names)
     }
 
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         self.writable()?;
         let path = self.folder.join(name);
         let options = OpenOptions::new().read(true).write(true).clone();
         let file = inrush_files::create_new(&path, &options, &inrush_files::own())?;
-        let file: Arc<dyn File> = Arc::new(DiskFile { file, direct: None });
+        let file: Arc<dyn StorageFile> = Arc::new(DiskFile { file, direct: None });
         if !name.ends_with(APPENDED) {
             return Ok(file);
         }
@@ -105,7 +105,7 @@ impl Storage for Disk {
         Ok(self.past_cache(name).unwrap_or(file))
     }
 
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         if !name.ends_with(APPENDED) {
             return self.file(name, &mut OpenOptions::new());
         }
@@ -236,7 +236,7 @@ struct DiskFile {
     direct: Option<fs::File>,
 }
 
-impl File for DiskFile {
+impl StorageFile for DiskFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }

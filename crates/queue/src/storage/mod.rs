@@ -1,12 +1,12 @@
 //! The storage that the log asks for, and nothing more: a flat folder of files, written at offsets.
 //!
-//! The real one is [`Disk`]; `VirtualDisk` (feature `simulation`) is its twin in memory, which
-//! tears, loses and refuses as a seed tells it.
+//! The real one is [`DiskStorage`]; `VirtualDisk` (feature `simulation`) is its twin in memory,
+//! which tears, loses and refuses as a seed tells it.
 //!
 //! # What an implementation promises
-//! * What was written before [`File::sync`] began is on stable storage once it returned `Ok`. If it
-//!   returned an error, nothing written since the last `Ok` may be trusted, not even by another
-//!   `sync` that succeeds (Linux forgets a failed page after telling once).
+//! * What was written before [`StorageFile::sync`] began is on stable storage once it returned
+//!   `Ok`. If it returned an error, nothing written since the last `Ok` may be trusted, not even by
+//!   another `sync` that succeeds (Linux forgets a failed page after telling once).
 //! * A new, removed or renamed name is on stable storage once [`Storage::sync_names`] returned.
 //! * Without those calls, a power cut keeps, loses or tears what was written, in any order.
 
@@ -18,9 +18,9 @@ mod virtual_disk;
 use std::io;
 use std::sync::Arc;
 
-pub use disk::Disk;
+pub use disk::DiskStorage;
 #[cfg(feature = "simulation")]
-pub use virtual_disk::{Call, Faults, VirtualDisk};
+pub use virtual_disk::{DiskCall, DiskFaults, VirtualDisk};
 
 /// Behind what was written a file may have zeros, fewer than these, until it is closed: the rest of
 /// a block of the disk.
@@ -32,10 +32,10 @@ pub trait Storage: Send + Sync + 'static {
     fn list(&self) -> io::Result<Vec<String>>;
 
     /// A new, empty file; fails with [`io::ErrorKind::AlreadyExists`] if there is one of that name.
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>>;
 
     /// An existing file.
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Deletes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
@@ -56,7 +56,7 @@ pub trait Storage: Send + Sync + 'static {
 
 /// One open file. All calls may run at the same time from several threads.
 #[expect(clippy::len_without_is_empty, reason = "a file is not a collection")]
-pub trait File: Send + Sync {
+pub trait StorageFile: Send + Sync {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
 

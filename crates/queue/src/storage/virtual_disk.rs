@@ -30,12 +30,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{File, Storage};
-use node::{Node, Survival};
+use super::{Storage, StorageFile};
+use node::{Survival, VirtualInode};
 
 /// A kind of call to the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
+pub enum DiskCall {
     /// [`Storage::list`]
     List,
     /// [`Storage::create`]
@@ -50,28 +50,28 @@ pub enum Call {
     SyncNames,
     /// [`Storage::free_bytes`] and [`Storage::total_bytes`]
     FreeBytes,
-    /// [`File::len`]
+    /// [`StorageFile::len`]
     Len,
-    /// [`File::read_at`]
+    /// [`StorageFile::read_at`]
     Read,
-    /// [`File::write_at`]
+    /// [`StorageFile::write_at`]
     Write,
-    /// [`File::sync`]
+    /// [`StorageFile::sync`]
     Sync,
-    /// [`File::set_len`]
+    /// [`StorageFile::set_len`]
     SetLen,
 }
 
-impl Call {
+impl DiskCall {
     /// Kinds of call.
     pub const COUNT: usize = Self::SetLen as usize + 1;
 }
 
 /// Faults that come by chance.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
-    /// Chances in 65,536 that a call of each kind ([`Call`] in order) fails with EIO.
-    pub errors: [u16; Call::COUNT],
+pub struct DiskFaults {
+    /// Chances in 65,536 that a call of each kind ([`DiskCall`] in order) fails with EIO.
+    pub errors: [u16; DiskCall::COUNT],
     /// Chances in 65,536 that a read returns one flipped bit.
     pub flips: u16,
     /// Nanoseconds that a call takes.
@@ -81,17 +81,17 @@ pub struct Faults {
 /// The folder in memory; clones are the same one.
 #[derive(Clone)]
 pub struct VirtualDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<VirtualDiskState>>,
 }
 
-struct State {
+struct VirtualDiskState {
     rng: Rng,
-    faults: Faults,
+    faults: DiskFaults,
     /// Calls that fail once, whatever the chances.
-    planned: Vec<Call>,
+    planned: Vec<DiskCall>,
     capacity: u64,
     /// By number; a handle names its file by it.
-    nodes: Vec<Node>,
+    nodes: Vec<VirtualInode>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
     unsynced_names: Vec<NameChange>,
@@ -136,9 +136,9 @@ impl VirtualDisk {
     /// An empty folder without limits or faults; all chance comes from `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(VirtualDiskState {
                 rng: Rng::with_seed(seed),
-                faults: Faults::default(),
+                faults: DiskFaults::default(),
                 planned: Vec::new(),
                 capacity: u64::MAX,
                 nodes: Vec::new(),
@@ -157,17 +157,17 @@ impl VirtualDisk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, VirtualDiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets what goes wrong from now on.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: DiskFaults) {
         self.lock().faults = faults;
     }
 
     /// Makes the next call of this kind fail.
-    pub fn fail_next(&self, call: Call) {
+    pub fn fail_next(&self, call: DiskCall) {
         self.lock().planned.push(call);
     }
 
@@ -198,7 +198,7 @@ impl VirtualDisk {
         let mut state = self.lock();
         state.next_process();
         let survival = Survival::of_power_cut(&mut state.rng);
-        let State { rng, nodes, .. } = &mut *state;
+        let VirtualDiskState { rng, nodes, .. } = &mut *state;
         for node in nodes {
             node.cut_power(survival, rng);
         }
@@ -214,7 +214,7 @@ impl VirtualDisk {
     /// Flips one bit of one file, on the disk and in the cache; says of which file, and where.
     pub fn rot(&self) -> Option<(String, u64)> {
         let mut state = self.lock();
-        let State {
+        let VirtualDiskState {
             rng, names, nodes, ..
         } = &mut *state;
         let index = rng.usize(..names.len().max(1));
@@ -289,8 +289,8 @@ impl VirtualDisk {
             .unwrap_or_default()
     }
 
-    fn handle(&self, state: &State, node: usize) -> Arc<dyn File> {
-        Arc::new(Handle {
+    fn handle(&self, state: &VirtualDiskState, node: usize) -> Arc<dyn StorageFile> {
+        Arc::new(VirtualFile {
             state: Arc::clone(&self.state),
             process: state.process,
             node,
@@ -300,17 +300,17 @@ impl VirtualDisk {
 
 /// Outcome of a call to the disk.
 #[derive(PartialEq)]
-enum Course {
+enum CallOutcome {
     Well,
     Fails,
 }
 
-impl State {
+impl VirtualDiskState {
     fn next_process(&mut self) {
         self.process += 1;
         self.dead = false;
         self.calls_left = None;
-        self.nodes.iter_mut().for_each(Node::end_process);
+        self.nodes.iter_mut().for_each(VirtualInode::end_process);
     }
 
     /// Puts a fact into the digest.
@@ -330,7 +330,7 @@ impl State {
     }
 
     /// Decides how a call goes, and accounts for its time.
-    fn begin(&mut self, call: Call, a: u64, b: u64) -> io::Result<Course> {
+    fn begin(&mut self, call: DiskCall, a: u64, b: u64) -> io::Result<CallOutcome> {
         if self.dead {
             return Err(eio());
         }
@@ -340,36 +340,36 @@ impl State {
         }
         let changes = !matches!(
             call,
-            Call::List | Call::Open | Call::FreeBytes | Call::Len | Call::Read
+            DiskCall::List | DiskCall::Open | DiskCall::FreeBytes | DiskCall::Len | DiskCall::Read
         );
-        let mut course = Course::Well;
+        let mut course = CallOutcome::Well;
         let chance = self.faults.errors[call as usize];
         if let Some(planned) = self.planned.iter().position(|next| *next == call) {
             self.planned.swap_remove(planned);
-            course = Course::Fails;
+            course = CallOutcome::Fails;
         } else if chance > 0 && self.rng.u16(..) < chance {
-            course = Course::Fails;
+            course = CallOutcome::Fails;
         }
         if changes && let Some(left) = &mut self.calls_left {
             self.dead = *left == 0;
             *left = left.saturating_sub(1);
         }
         if self.dead {
-            course = Course::Fails;
+            course = CallOutcome::Fails;
         }
-        if course == Course::Fails {
+        if course == CallOutcome::Fails {
             self.errors_given += 1;
         }
         self.mix([
-            (call as u64) << 1 | u64::from(course == Course::Fails),
+            (call as u64) << 1 | u64::from(course == CallOutcome::Fails),
             a,
             b,
         ]);
         if let Some(trace) = &mut self.trace {
             let end = match course {
-                Course::Well => "",
-                Course::Fails if self.dead => ": the process dies",
-                Course::Fails => ": EIO",
+                CallOutcome::Well => "",
+                CallOutcome::Fails if self.dead => ": the process dies",
+                CallOutcome::Fails => ": EIO",
             };
             trace.push(format!("  {call:?} {a} {b}{end}"));
         }
@@ -377,10 +377,10 @@ impl State {
     }
 
     /// As [`Self::begin`], for calls that do nothing at all when they fail.
-    fn whole(&mut self, call: Call, a: u64, b: u64) -> io::Result<()> {
+    fn whole(&mut self, call: DiskCall, a: u64, b: u64) -> io::Result<()> {
         match self.begin(call, a, b)? {
-            Course::Well => Ok(()),
-            Course::Fails => Err(eio()),
+            CallOutcome::Well => Ok(()),
+            CallOutcome::Fails => Err(eio()),
         }
     }
 
@@ -410,17 +410,17 @@ impl State {
 impl Storage for VirtualDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut state = self.lock();
-        state.whole(Call::List, 0, 0)?;
+        state.whole(DiskCall::List, 0, 0)?;
         let flat = |name: &&String| !name.contains('/');
         let mut names: Vec<String> = state.names.keys().filter(flat).cloned().collect();
         state.rng.shuffle(&mut names);
         Ok(names)
     }
 
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let mut state = self.lock();
         let number = state.nodes.len();
-        state.whole(Call::Create, number as u64, 0)?;
+        state.whole(DiskCall::Create, number as u64, 0)?;
         if state.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -428,7 +428,7 @@ impl Storage for VirtualDisk {
             state.errors_given += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
-        state.nodes.push(Node::default());
+        state.nodes.push(VirtualInode::default());
         state.change_name(NameChange::Add(name.to_owned(), number));
         if let Some(trace) = &mut state.trace {
             trace.push(format!("    {name} is {number}"));
@@ -436,11 +436,11 @@ impl Storage for VirtualDisk {
         Ok(self.handle(&state, number))
     }
 
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let mut state = self.lock();
         let node = state.node_of(name);
         let number = node.as_ref().map_or(u64::MAX, |node| *node as u64);
-        state.whole(Call::Open, number, 0)?;
+        state.whole(DiskCall::Open, number, 0)?;
         Ok(self.handle(&state, node?))
     }
 
@@ -448,7 +448,7 @@ impl Storage for VirtualDisk {
         let mut state = self.lock();
         let node = state.node_of(name);
         let number = node.as_ref().map_or(u64::MAX, |node| *node as u64);
-        state.whole(Call::Remove, number, 0)?;
+        state.whole(DiskCall::Remove, number, 0)?;
         node?;
         state.change_name(NameChange::Remove(name.to_owned()));
         Ok(())
@@ -458,7 +458,7 @@ impl Storage for VirtualDisk {
         let mut state = self.lock();
         let node = state.node_of(from);
         let number = node.as_ref().map_or(u64::MAX, |node| *node as u64);
-        state.whole(Call::Rename, number, to.len() as u64)?;
+        state.whole(DiskCall::Rename, number, to.len() as u64)?;
         node?;
         state.change_name(NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
@@ -467,39 +467,39 @@ impl Storage for VirtualDisk {
     fn sync_names(&self) -> io::Result<()> {
         let mut state = self.lock();
         let changes = state.unsynced_names.len() as u64;
-        match state.begin(Call::SyncNames, changes, 0)? {
-            Course::Well => {
+        match state.begin(DiskCall::SyncNames, changes, 0)? {
+            CallOutcome::Well => {
                 for change in std::mem::take(&mut state.unsynced_names) {
                     change.apply(&mut state.durable_names);
                 }
                 Ok(())
             }
-            Course::Fails => Err(eio()),
+            CallOutcome::Fails => Err(eio()),
         }
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
         let mut state = self.lock();
-        state.whole(Call::FreeBytes, 0, 0)?;
+        state.whole(DiskCall::FreeBytes, 0, 0)?;
         Ok(state.capacity.saturating_sub(state.used_bytes()))
     }
 
     fn total_bytes(&self) -> io::Result<u64> {
         let mut state = self.lock();
-        state.whole(Call::FreeBytes, 1, 0)?;
+        state.whole(DiskCall::FreeBytes, 1, 0)?;
         Ok(state.capacity)
     }
 }
 
 /// One process's hold on a file.
-struct Handle {
-    state: Arc<Mutex<State>>,
+struct VirtualFile {
+    state: Arc<Mutex<VirtualDiskState>>,
     process: u32,
     node: usize,
 }
 
-impl Handle {
-    fn lock(&self) -> io::Result<MutexGuard<'_, State>> {
+impl VirtualFile {
+    fn lock(&self) -> io::Result<MutexGuard<'_, VirtualDiskState>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.process != self.process {
             return Err(eio());
@@ -508,16 +508,16 @@ impl Handle {
     }
 }
 
-impl File for Handle {
+impl StorageFile for VirtualFile {
     fn len(&self) -> io::Result<u64> {
         let mut state = self.lock()?;
-        state.whole(Call::Len, self.node as u64, 0)?;
+        state.whole(DiskCall::Len, self.node as u64, 0)?;
         Ok(state.nodes[self.node].len())
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut state = self.lock()?;
-        state.whole(Call::Read, self.node as u64, offset)?;
+        state.whole(DiskCall::Read, self.node as u64, offset)?;
         let read = state.nodes[self.node].read_at(buffer, offset);
         let flips = state.faults.flips;
         if read > 0 && flips > 0 && state.rng.u16(..) < flips {
@@ -531,14 +531,14 @@ impl File for Handle {
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         let mut bytes = parts.concat();
         let mut state = self.lock()?;
-        let course = state.begin(Call::Write, self.node as u64, offset)?;
+        let course = state.begin(DiskCall::Write, self.node as u64, offset)?;
         state.note("bytes", bytes.len() as u64, 0);
         let grows = (offset + bytes.len() as u64).saturating_sub(state.nodes[self.node].len());
         let room = state.room_for(grows);
         let mut end = Ok(());
         let mark = state.mark;
         let mark = state.nodes[self.node].meant(offset, &bytes, mark);
-        if course == Course::Fails {
+        if course == CallOutcome::Fails {
             bytes.truncate(state.rng.usize(..=bytes.len()));
             end = Err(eio());
         } else if room < grows {
@@ -554,16 +554,16 @@ impl File for Handle {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.lock()?;
-        let course = state.begin(Call::Sync, self.node as u64, 0)?;
+        let course = state.begin(DiskCall::Sync, self.node as u64, 0)?;
         let dead = state.dead;
-        let State { nodes, rng, .. } = &mut *state;
+        let VirtualDiskState { nodes, rng, .. } = &mut *state;
         let node = &mut nodes[self.node];
         match course {
-            Course::Well => {
+            CallOutcome::Well => {
                 node.sync();
                 Ok(())
             }
-            Course::Fails => {
+            CallOutcome::Fails => {
                 // A death leaves the dirty pages to what comes next.
                 if !dead {
                     node.forget_dirty(rng);
@@ -575,7 +575,7 @@ impl File for Handle {
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         let mut state = self.lock()?;
-        state.whole(Call::SetLen, self.node as u64, bytes)?;
+        state.whole(DiskCall::SetLen, self.node as u64, bytes)?;
         let grows = bytes.saturating_sub(state.nodes[self.node].len());
         if state.room_for(grows) < grows {
             state.errors_given += 1;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Peer, Protocol, Record, SourceInfo, Span, Timestamp, limits,
+    Anomalies, Batch, BatchPool, Origin, Peer, Protocol, Record, SourceInfo, Span, Timestamp,
+    limits,
 };
 
 /// A batch of one event a text; the last half of each text is its message.
@@ -15,13 +16,21 @@ pub(crate) fn batch(texts: &[&str]) -> Batch {
     });
     let mut builder = BatchPool::new().lend(&source, limits::MESSAGE_BYTES_DEFAULT);
     builder.stamp(Timestamp(7));
-    let peer = builder.peer(Peer {
+    let peer = Peer {
         ip: "192.0.2.7".parse().unwrap(),
         local_port: 514,
         protocol: Protocol::Tls,
         client: Some("relay.example.com".into()),
-    });
-    for text in texts {
+    };
+    let (name, partition) = ("firewall".into(), 7);
+    let origins = [
+        Origin::Peer(peer),
+        Origin::File("/var/log/auth.log".into()),
+        Origin::Unit("sshd.service".into()),
+        Origin::Topic { name, partition },
+    ];
+    for (text, origin) in texts.iter().zip(origins.iter().cycle()) {
+        let peer = builder.origin(origin.clone());
         let start = builder.filled();
         builder.extend(text.as_bytes());
         let end = builder.filled();

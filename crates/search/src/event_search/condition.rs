@@ -11,26 +11,26 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::prelude::SessionContext;
-use inrush_store::query::Column;
-use inrush_store::read::{Columns, table};
+use inrush_query::EventColumn;
+use inrush_store::read::{ColumnProjection, table};
 use inrush_store::schema::FIELDS;
 
 /// A condition, in stages. The first is always there, and its first column is the time.
 #[derive(Debug)]
-pub(crate) struct Condition {
-    pub(crate) stages: Vec<Stage>,
+pub(crate) struct StagedFilter {
+    pub(crate) stages: Vec<FilterStage>,
 }
 
 /// Expressions that need the same columns.
 #[derive(Debug)]
-pub(crate) struct Stage {
-    pub(crate) columns: Columns,
+pub(crate) struct FilterStage {
+    pub(crate) columns: ColumnProjection,
     expressions: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 /// Cost of reading a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Cost {
+enum ColumnCost {
     /// A dictionary or a few bytes a row.
     Little,
     /// The map.
@@ -39,10 +39,12 @@ enum Cost {
     Most,
 }
 
-impl Cost {
+impl ColumnCost {
     fn of(expression: &Arc<dyn PhysicalExpr>) -> Self {
         let of_column = |name: &str| match name {
-            name if name == Column::Raw.name() || name == Column::Message.name() => Self::Most,
+            name if name == EventColumn::Raw.name() || name == EventColumn::Message.name() => {
+                Self::Most
+            }
             FIELDS => Self::More,
             _ => Self::Little,
         };
@@ -52,7 +54,7 @@ impl Cost {
     }
 }
 
-impl Condition {
+impl StagedFilter {
     /// The condition that `predicate` writes in SQL.
     pub(crate) fn new(context: &SessionContext, predicate: &str) -> Result<Self> {
         let schema = DFSchema::try_from(table().as_ref().clone())?;
@@ -63,12 +65,12 @@ impl Condition {
             .filter(|part| part.to_string() != "true")
             .cloned()
             .collect();
-        parts.sort_by_key(Cost::of);
+        parts.sort_by_key(ColumnCost::of);
         let mut stages = Vec::new();
-        for cost in [Cost::Little, Cost::More, Cost::Most] {
-            let some = parts.iter().filter(|part| Cost::of(part) == cost);
-            let stage = Stage::new(some.cloned().collect(), cost == Cost::Little)?;
-            if cost == Cost::Little || !stage.is_empty() {
+        for cost in [ColumnCost::Little, ColumnCost::More, ColumnCost::Most] {
+            let some = parts.iter().filter(|part| ColumnCost::of(part) == cost);
+            let stage = FilterStage::new(some.cloned().collect(), cost == ColumnCost::Little)?;
+            if cost == ColumnCost::Little || !stage.is_empty() {
                 stages.push(stage);
             }
         }
@@ -77,22 +79,22 @@ impl Condition {
 
     /// True if every event meets it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.stages.iter().all(Stage::is_empty)
+        self.stages.iter().all(FilterStage::is_empty)
     }
 }
 
-impl Stage {
+impl FilterStage {
     fn new(expressions: Vec<Arc<dyn PhysicalExpr>>, with_time: bool) -> Result<Self> {
         let mut names: Vec<String> = Vec::new();
         if with_time {
-            names.push(Column::Time.name().to_owned());
+            names.push(EventColumn::Time.name().to_owned());
         }
         for column in expressions.iter().flat_map(collect_columns) {
             if !names.iter().any(|name| name == column.name()) {
                 names.push(column.name().to_owned());
             }
         }
-        let columns = Columns::named(names.iter().map(String::as_str));
+        let columns = ColumnProjection::named(names.iter().map(String::as_str));
         let schema = columns.schema();
         let expressions: Result<Vec<_>> = expressions
             .into_iter()

@@ -4,16 +4,16 @@ use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::array::types::TimestampNanosecondType;
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::error::DataFusionError;
-use inrush_store::read::{Fault, Piece, Selection};
+use inrush_store::read::{ReadError, SearchPiece, Selection};
 
-use super::condition::{Condition, Stage};
-use crate::stop::Stop;
-use crate::turn::Turn;
-use crate::work::Work;
+use super::condition::{FilterStage, StagedFilter};
+use crate::stop::SearchStop;
+use crate::turn::TimeSlice;
+use crate::work::PieceQueue;
 
 /// Rows of a piece that meet the condition.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct MatchedRows {
     /// Number of rows that meet the condition.
     pub(crate) count: u64,
     /// Their numbers, in order, if they were asked for or had to be found out.
@@ -24,20 +24,20 @@ pub(crate) struct Found {
 
 /// Reason for which a piece was not looked through to its end.
 #[derive(Debug)]
-pub(crate) enum Lost {
+pub(crate) enum PieceError {
     /// It could not be read.
-    Fault(Fault),
+    Fault(ReadError),
     /// The search is over.
-    Stop(Stop),
+    Stop(SearchStop),
 }
 
-impl From<Fault> for Lost {
-    fn from(fault: Fault) -> Self {
+impl From<ReadError> for PieceError {
+    fn from(fault: ReadError) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<DataFusionError> for Lost {
+impl From<DataFusionError> for PieceError {
     fn from(error: DataFusionError) -> Self {
         Self::Stop(error.into())
     }
@@ -45,17 +45,17 @@ impl From<DataFusionError> for Lost {
 
 /// The rows of a piece that meet the condition: how many, and if asked for their times and numbers.
 pub(crate) async fn look(
-    work: &Work,
-    condition: &Condition,
-    piece: &Piece,
+    work: &PieceQueue,
+    condition: &StagedFilter,
+    piece: &SearchPiece,
     times: bool,
     rows: bool,
-    turn: &mut Turn,
-) -> Result<Found, Lost> {
+    turn: &mut TimeSlice,
+) -> Result<MatchedRows, PieceError> {
     let covered = work.wanted.covers(piece.from_ns, piece.to_ns);
     if condition.is_empty() && covered && !times {
         // Nothing has to be read.
-        return Ok(Found {
+        return Ok(MatchedRows {
             count: piece.rows as u64,
             rows: if rows {
                 (0..piece.rows).collect()
@@ -65,13 +65,13 @@ pub(crate) async fn look(
             times: Vec::new(),
         });
     }
-    let mut looking = Looking {
+    let mut looking = PieceMatcher {
         work,
         piece,
         check_time: !covered,
         times,
         turn,
-        found: Found::default(),
+        found: MatchedRows::default(),
     };
     for (number, stage) in condition.stages.iter().enumerate() {
         if number == 0 {
@@ -86,19 +86,19 @@ pub(crate) async fn look(
     Ok(found)
 }
 
-struct Looking<'a> {
-    work: &'a Work,
-    piece: &'a Piece,
+struct PieceMatcher<'a> {
+    work: &'a PieceQueue,
+    piece: &'a SearchPiece,
     /// True if some of the rows may be outside of the time.
     check_time: bool,
     times: bool,
-    turn: &'a mut Turn,
-    found: Found,
+    turn: &'a mut TimeSlice,
+    found: MatchedRows,
 }
 
-impl Looking<'_> {
+impl PieceMatcher<'_> {
     /// All rows that can have what is wanted.
-    async fn first(&mut self, stage: &Stage) -> Result<(), Lost> {
+    async fn first(&mut self, stage: &FilterStage) -> Result<(), PieceError> {
         let mut rows = self.piece.rows_to_read();
         if !self.check_time && !self.times && stage.is_empty() {
             self.found.rows = rows.collect();
@@ -126,7 +126,7 @@ impl Looking<'_> {
     }
 
     /// Of the rows that are left, those that meet the stage.
-    async fn narrow(&mut self, stage: &Stage) -> Result<(), Lost> {
+    async fn narrow(&mut self, stage: &FilterStage) -> Result<(), PieceError> {
         if self.found.rows.is_empty() {
             return Ok(());
         }
@@ -164,23 +164,23 @@ impl Looking<'_> {
 }
 
 /// The first column, in nanoseconds since 1970.
-fn times_of(batch: &RecordBatch) -> Result<&[i64], Fault> {
+fn times_of(batch: &RecordBatch) -> Result<&[i64], ReadError> {
     let times = batch
         .column(0)
         .as_primitive_opt::<TimestampNanosecondType>();
     let times = times.filter(|times| times.null_count() == 0);
-    let damaged = || Fault::Damaged("its times are none".to_owned());
+    let damaged = || ReadError::Damaged("its times are none".to_owned());
     Ok(times.ok_or_else(damaged)?.values())
 }
 
-fn too_many() -> Fault {
-    Fault::Damaged("it has more rows than it says".to_owned())
+fn too_many() -> ReadError {
+    ReadError::Damaged("it has more rows than it says".to_owned())
 }
 
 /// Checks that no row is missing.
-fn whole(missing: Option<usize>) -> Result<(), Lost> {
+fn whole(missing: Option<usize>) -> Result<(), PieceError> {
     match missing {
         None => Ok(()),
-        Some(row) => Err(Fault::Damaged(format!("row {row} of a row group is missing")).into()),
+        Some(row) => Err(ReadError::Damaged(format!("row {row} of a row group is missing")).into()),
     }
 }

@@ -16,23 +16,23 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryConsumer;
-use inrush_store::query::Query;
-use inrush_store::query::sql::{self, Range};
-use inrush_store::read::{Fault, Wanted};
-use inrush_store::reply::{Histogram, Reply};
+use inrush_query::Query;
+use inrush_query::sql::{self, QueryRange};
+use inrush_store::read::{PruningFilter, ReadError};
+use inrush_store::reply::{Histogram, SearchReply};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::request::{SearchRequest, Span};
-use crate::run::Run;
+use crate::request::{HistogramSpan, SearchRequest};
+use crate::run::RunningSearch;
 use crate::statement::PROGRESS_EVERY;
-use crate::stop::Stop;
-use crate::turn::Turn;
-use crate::work::{Job, Work};
-use condition::Condition;
-use look::{Found, Lost, look};
-use newest::{Candidate, Newest};
-use sums::Sums;
+use crate::stop::SearchStop;
+use crate::turn::TimeSlice;
+use crate::work::{PieceJob, PieceQueue};
+use condition::StagedFilter;
+use look::{MatchedRows, PieceError, look};
+use newest::{Candidate, NewestEvents};
+use sums::FacetCounts;
 
 /// Interval between two replies with a histogram that grows.
 const HISTOGRAM_EVERY: Duration = Duration::from_millis(500);
@@ -42,10 +42,10 @@ const SUMMED_MAX: i64 = 5000;
 
 /// State that the workers of a search share.
 #[derive(Debug)]
-struct Search {
-    work: Arc<Work>,
-    condition: Condition,
-    span: Span,
+struct EventSearch {
+    work: Arc<PieceQueue>,
+    condition: StagedFilter,
+    span: HistogramSpan,
     /// Events to show at most.
     limit: usize,
     /// Events before this time are not among those to show.
@@ -56,85 +56,85 @@ struct Search {
 
 /// Result of a worker for one piece.
 #[derive(Debug, Default)]
-struct Outcome {
+struct PieceResult {
     number: u64,
     /// Events that meet the condition.
     count: u64,
     /// Those of each bar, by its number.
     bars: Vec<(usize, u64)>,
     newest: Vec<Candidate>,
-    sums: Sums,
+    sums: FacetCounts,
 }
 
-impl Run {
+impl RunningSearch {
     /// Sends the newest `limit` events, their histogram and their fields. Says whether there were
     /// more events.
     pub(crate) async fn event_search(
         &self,
         query: &Query,
         request: &SearchRequest,
-        span: Span,
+        span: HistogramSpan,
         limit: u64,
-    ) -> Result<bool, Stop> {
-        let range = Range {
+    ) -> Result<bool, SearchStop> {
+        let range = QueryRange {
             from_ns: request.from_ns,
             to_ns: request.to_ns,
             limit,
         };
-        let timeless = Range {
+        let timeless = QueryRange {
             from_ns: i64::MIN,
             to_ns: i64::MAX,
             ..range
         };
         // The time is not a part of the condition: it is known of most pieces as a whole.
         let translation = sql::translate(query, &timeless);
-        let wanted = Wanted::of(&translation, &range);
-        let work = Work::new(&self.snapshot, wanted, &self.bounds.footers);
+        let wanted = PruningFilter::of(&translation, &range);
+        let work = PieceQueue::new(&self.snapshot, wanted, &self.bounds.footers);
         self.scans.add(&work);
         let to_sum = if request.fields { SUMMED_MAX } else { 0 };
-        let search = Arc::new(Search {
-            condition: Condition::new(&self.session()?, &translation.predicate)?,
+        let search = Arc::new(EventSearch {
+            condition: StagedFilter::new(&self.session()?, &translation.predicate)?,
             work,
             span,
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
             floor: AtomicI64::new(if limit == 0 { i64::MAX } else { i64::MIN }),
             to_sum: AtomicI64::new(to_sum),
         });
-        let mut lead = Lead::new(self, &search);
+        let mut lead = ResultMerger::new(self, &search);
         lead.go().await?;
         lead.finish().await
     }
 }
 
 /// The one that puts together what the workers find.
-struct Lead<'a> {
-    run: &'a Run,
-    search: &'a Arc<Search>,
-    newest: Newest,
+struct ResultMerger<'a> {
+    run: &'a RunningSearch,
+    search: &'a Arc<EventSearch>,
+    newest: NewestEvents,
     bars: Vec<u64>,
-    sums: Sums,
+    sums: FacetCounts,
     matched: u64,
     told: Instant,
     drawn: Instant,
 }
 
-impl<'a> Lead<'a> {
-    fn new(run: &'a Run, search: &'a Arc<Search>) -> Self {
+impl<'a> ResultMerger<'a> {
+    fn new(run: &'a RunningSearch, search: &'a Arc<EventSearch>) -> Self {
         let memory = MemoryConsumer::new("newest events").register(&run.memory());
         let now = Instant::now();
         Self {
             run,
             search,
-            newest: Newest::new(search.limit, memory),
+            newest: NewestEvents::new(search.limit, memory),
             bars: vec![0; search.span.buckets],
-            sums: Sums::default(),
+            sums: FacetCounts::default(),
             matched: 0,
             told: now,
             drawn: now,
         }
     }
 
-    async fn go(&mut self) -> Result<(), Stop> {
+    async fn go(&mut self) -> Result<(), SearchStop> {
         let threads = self.run.bounds.threads;
         let (sender, mut outcomes) = mpsc::channel(2 * threads);
         // Dropped with this future, they end.
@@ -153,12 +153,12 @@ impl<'a> Lead<'a> {
             self.tell().await?;
         }
         while let Some(ended) = workers.join_next().await {
-            ended.map_err(|_| Stop::failed("a part of the search failed"))??;
+            ended.map_err(|_| SearchStop::failed("a part of the search failed"))??;
         }
         Ok(())
     }
 
-    async fn take(&mut self, outcome: Outcome) -> Result<(), Stop> {
+    async fn take(&mut self, outcome: PieceResult) -> Result<(), SearchStop> {
         self.matched += outcome.count;
         self.run.matched(outcome.count);
         for (bar, count) in outcome.bars {
@@ -176,7 +176,7 @@ impl<'a> Lead<'a> {
     }
 
     /// Sends the events than which nothing unfinished can be newer.
-    async fn show(&mut self) -> Result<(), Stop> {
+    async fn show(&mut self) -> Result<(), SearchStop> {
         let frontier = self.search.work.frontier();
         loop {
             let settled = self.newest.settled(frontier);
@@ -184,16 +184,16 @@ impl<'a> Lead<'a> {
                 return Ok(());
             }
             for event in newest::fetch(&self.search.work, &settled).await? {
-                self.run.send(Reply::Event(Box::new(event))).await?;
+                self.run.send(SearchReply::Event(Box::new(event))).await?;
             }
         }
     }
 
-    async fn tell(&mut self) -> Result<(), Stop> {
+    async fn tell(&mut self) -> Result<(), SearchStop> {
         if self.told.elapsed() >= PROGRESS_EVERY {
             self.told = Instant::now();
             let progress = self.run.scans.progress();
-            self.run.send(Reply::Progress(progress)).await?;
+            self.run.send(SearchReply::Progress(progress)).await?;
         }
         if self.drawn.elapsed() >= HISTOGRAM_EVERY {
             self.drawn = Instant::now();
@@ -202,7 +202,7 @@ impl<'a> Lead<'a> {
         Ok(())
     }
 
-    async fn draw(&self) -> Result<(), Stop> {
+    async fn draw(&self) -> Result<(), SearchStop> {
         if self.search.span.bucket_ms == 0 {
             return Ok(());
         }
@@ -211,31 +211,31 @@ impl<'a> Lead<'a> {
             bucket_ms: self.search.span.bucket_ms,
             counts: self.bars.clone(),
         };
-        self.run.send(Reply::Histogram(histogram)).await
+        self.run.send(SearchReply::Histogram(histogram)).await
     }
 
     /// Sends what is only known at the end. Says whether more was found than shown.
-    async fn finish(mut self) -> Result<bool, Stop> {
+    async fn finish(mut self) -> Result<bool, SearchStop> {
         self.show().await?;
         self.draw().await?;
         if let Some(fields) = self.sums.summary(self.matched) {
-            self.run.send(Reply::Fields(fields)).await?;
+            self.run.send(SearchReply::Fields(fields)).await?;
         }
         let progress = self.run.scans.progress();
-        self.run.send(Reply::Progress(progress)).await?;
+        self.run.send(SearchReply::Progress(progress)).await?;
         Ok(self.matched > self.search.limit as u64)
     }
 }
 
-impl Search {
+impl EventSearch {
     /// Looks through pieces until none is left.
-    async fn work_on(&self, outcomes: &mpsc::Sender<Outcome>) -> Result<(), Stop> {
-        let mut turn = Turn::new();
+    async fn work_on(&self, outcomes: &mpsc::Sender<PieceResult>) -> Result<(), SearchStop> {
+        let mut turn = TimeSlice::new();
         while let Some(job) = self.work.next().await? {
             let outcome = match self.look_at(&job, &mut turn).await {
                 Ok(outcome) => outcome,
-                Err(Lost::Stop(stop)) => return Err(stop),
-                Err(Lost::Fault(fault)) => self.pass_over(&job, fault)?,
+                Err(PieceError::Stop(stop)) => return Err(stop),
+                Err(PieceError::Fault(fault)) => self.pass_over(&job, fault)?,
             };
             if outcomes.send(outcome).await.is_err() {
                 return Ok(());
@@ -246,20 +246,24 @@ impl Search {
     }
 
     /// A damaged file costs itself.
-    fn pass_over(&self, job: &Job, fault: Fault) -> Result<Outcome, Stop> {
+    fn pass_over(&self, job: &PieceJob, fault: ReadError) -> Result<PieceResult, SearchStop> {
         match (fault, job.piece.file()) {
-            (Fault::Damaged(why), Some(file)) => {
+            (ReadError::Damaged(why), Some(file)) => {
                 self.work.set_aside(file, why);
-                Ok(Outcome {
+                Ok(PieceResult {
                     number: job.number,
-                    ..Outcome::default()
+                    ..PieceResult::default()
                 })
             }
             (fault, _) => Err(fault.into()),
         }
     }
 
-    async fn look_at(&self, job: &Job, turn: &mut Turn) -> Result<Outcome, Lost> {
+    async fn look_at(
+        &self,
+        job: &PieceJob,
+        turn: &mut TimeSlice,
+    ) -> Result<PieceResult, PieceError> {
         let piece = &job.piece;
         let floor = self.floor.load(Relaxed);
         let to_show = self.limit > 0 && floor < i64::MAX && piece.to_ns >= floor;
@@ -279,7 +283,7 @@ impl Search {
             true => self.bars(&found),
             false => vec![(first, found.count)],
         };
-        Ok(Outcome {
+        Ok(PieceResult {
             number: job.number,
             count: found.count,
             bars,
@@ -291,7 +295,7 @@ impl Search {
         })
     }
 
-    fn bars(&self, found: &Found) -> Vec<(usize, u64)> {
+    fn bars(&self, found: &MatchedRows) -> Vec<(usize, u64)> {
         let mut bars: Vec<(usize, u64)> = Vec::new();
         for time in &found.times {
             let bar = self.span.bar(*time);
@@ -304,15 +308,15 @@ impl Search {
     }
 
     /// Sums up the fields of the newest events of the piece, as long as there are not enough.
-    async fn sum(&self, job: &Job, found: &Found) -> Result<Sums, Lost> {
+    async fn sum(&self, job: &PieceJob, found: &MatchedRows) -> Result<FacetCounts, PieceError> {
         let rows = found.rows.len() as i64;
         if rows == 0 {
-            return Ok(Sums::default());
+            return Ok(FacetCounts::default());
         }
         let left = self.to_sum.fetch_sub(rows, Relaxed);
         let count = usize::try_from(left.clamp(0, rows)).unwrap_or(0);
         if count == 0 {
-            return Ok(Sums::default());
+            return Ok(FacetCounts::default());
         }
         Ok(sums::of(
             &self.work,

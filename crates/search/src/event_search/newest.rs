@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
-use inrush_store::read::{Columns, Fault, Piece, Selection};
-use inrush_store::reply::{EVENT_COLUMNS, Event, events};
+use inrush_store::read::{ColumnProjection, ReadError, SearchPiece, Selection};
+use inrush_store::reply::{EVENT_COLUMNS, SearchHit, events};
 
-use super::look::Found;
-use crate::stop::Stop;
-use crate::work::{Job, Work};
+use super::look::MatchedRows;
+use crate::stop::SearchStop;
+use crate::work::{PieceJob, PieceQueue};
 
 /// Events that are read together to be shown.
 const FETCHED_MAX: usize = 256;
@@ -20,11 +20,16 @@ const FETCHED_MAX: usize = 256;
 pub(super) struct Candidate {
     time_ns: i64,
     row: usize,
-    piece: Arc<(u64, Piece)>,
+    piece: Arc<(u64, SearchPiece)>,
 }
 
 /// The newest `limit` of what was found in a piece, the newest first.
-pub(super) fn candidates(job: &Job, found: &Found, floor: i64, limit: usize) -> Vec<Candidate> {
+pub(super) fn candidates(
+    job: &PieceJob,
+    found: &MatchedRows,
+    floor: i64,
+    limit: usize,
+) -> Vec<Candidate> {
     let piece = Arc::new((job.number, job.piece.clone()));
     let times = found.times.iter().copied().zip(found.rows.iter().copied());
     let mut newest: Vec<(i64, usize)> = times.filter(|(time, _)| *time >= floor).collect();
@@ -46,7 +51,7 @@ pub(super) fn candidates(job: &Job, found: &Found, floor: i64, limit: usize) -> 
 
 /// The newest events that are not shown yet.
 #[derive(Debug)]
-pub(super) struct Newest {
+pub(super) struct NewestEvents {
     /// The newest first.
     waiting: Vec<Candidate>,
     /// Events that are to be shown, those that wait included.
@@ -54,7 +59,7 @@ pub(super) struct Newest {
     memory: MemoryReservation,
 }
 
-impl Newest {
+impl NewestEvents {
     pub(super) fn new(limit: usize, memory: MemoryReservation) -> Self {
         Self {
             waiting: Vec::new(),
@@ -109,13 +114,16 @@ impl Newest {
 }
 
 /// The events, in the order of the candidates.
-pub(super) async fn fetch(work: &Work, candidates: &[Candidate]) -> Result<Vec<Event>, Stop> {
+pub(super) async fn fetch(
+    work: &PieceQueue,
+    candidates: &[Candidate],
+) -> Result<Vec<SearchHit>, SearchStop> {
     let mut by_piece: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
     for (place, candidate) in candidates.iter().enumerate() {
         let rows = by_piece.entry(candidate.piece.0).or_default();
         rows.push((candidate.row, place));
     }
-    let mut shown: Vec<Option<Event>> = vec![None; candidates.len()];
+    let mut shown: Vec<Option<SearchHit>> = vec![None; candidates.len()];
     for mut rows in by_piece.into_values() {
         rows.sort_unstable();
         let piece = &candidates[rows[0].1].piece.1;
@@ -125,7 +133,7 @@ pub(super) async fn fetch(work: &Work, candidates: &[Candidate]) -> Result<Vec<E
                     shown[*place] = Some(event);
                 }
             }
-            Err(Fault::Damaged(why)) if piece.file().is_some() => {
+            Err(ReadError::Damaged(why)) if piece.file().is_some() => {
                 if let Some(file) = piece.file() {
                     work.set_aside(file, why);
                 }
@@ -136,9 +144,13 @@ pub(super) async fn fetch(work: &Work, candidates: &[Candidate]) -> Result<Vec<E
     Ok(shown.into_iter().flatten().collect())
 }
 
-async fn read(work: &Work, piece: &Piece, rows: &[(usize, usize)]) -> Result<Vec<Event>, Fault> {
+async fn read(
+    work: &PieceQueue,
+    piece: &SearchPiece,
+    rows: &[(usize, usize)],
+) -> Result<Vec<SearchHit>, ReadError> {
     let selection = Selection::of(rows.iter().map(|(row, _)| *row));
-    let columns = Columns::named(EVENT_COLUMNS);
+    let columns = ColumnProjection::named(EVENT_COLUMNS);
     let mut batches = work.files.read(piece, &columns, Some(&selection)).await?;
     let mut found = Vec::with_capacity(rows.len());
     while let Some(batch) = batches.next().await {

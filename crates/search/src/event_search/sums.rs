@@ -5,24 +5,24 @@ use std::collections::{BTreeMap, HashMap};
 use datafusion::arrow::array::cast::AsArray;
 use datafusion::arrow::array::types::UInt8Type;
 use datafusion::arrow::array::{Array, ArrayRef};
-use inrush_store::query::{Column, Field};
-use inrush_store::read::{Columns, Fault, Piece, Selection};
-use inrush_store::reply::{Cell, FieldSummary, Fields};
+use inrush_query::{EventColumn, QueryField};
+use inrush_store::read::{ColumnProjection, ReadError, SearchPiece, Selection};
+use inrush_store::reply::{FieldFacets, FieldSummary, TableCell};
 use inrush_store::schema::FIELDS;
 
-use crate::work::Work;
+use crate::work::PieceQueue;
 
 /// The columns that are summed up; the others are different in each event.
-const COLUMNS: [Column; 9] = [
-    Column::Host,
-    Column::Source,
-    Column::Sourcetype,
-    Column::Index,
-    Column::Severity,
-    Column::Facility,
-    Column::Vendor,
-    Column::Product,
-    Column::App,
+const COLUMNS: [EventColumn; 9] = [
+    EventColumn::Host,
+    EventColumn::Source,
+    EventColumn::Sourcetype,
+    EventColumn::Index,
+    EventColumn::Severity,
+    EventColumn::Facility,
+    EventColumn::Vendor,
+    EventColumn::Product,
+    EventColumn::App,
 ];
 
 /// Values of a field that are shown.
@@ -35,18 +35,22 @@ const VALUE_BYTES_MAX: usize = 256;
 
 /// Number of events by field and value.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
+pub(super) struct FacetCounts {
     events: u64,
     by_name: BTreeMap<String, HashMap<String, u64>>,
 }
 
 /// The sums of some rows of a piece.
-pub(super) async fn of(work: &Work, piece: &Piece, rows: &[usize]) -> Result<Sums, Fault> {
+pub(super) async fn of(
+    work: &PieceQueue,
+    piece: &SearchPiece,
+    rows: &[usize],
+) -> Result<FacetCounts, ReadError> {
     let names = COLUMNS.iter().map(|column| column.name()).chain([FIELDS]);
-    let columns = Columns::named(names);
+    let columns = ColumnProjection::named(names);
     let selection = Selection::of(rows.iter().copied());
     let mut batches = work.files.read(piece, &columns, Some(&selection)).await?;
-    let mut sums = Sums::default();
+    let mut sums = FacetCounts::default();
     while let Some(batch) = batches.next().await {
         let batch = batch?;
         sums.events += batch.num_rows() as u64;
@@ -58,7 +62,7 @@ pub(super) async fn of(work: &Work, piece: &Piece, rows: &[usize]) -> Result<Sum
     Ok(sums)
 }
 
-impl Sums {
+impl FacetCounts {
     fn add(&mut self, name: &str, value: &str, count: u64) {
         if value.len() > VALUE_BYTES_MAX {
             return;
@@ -105,7 +109,7 @@ impl Sums {
             for (key, value) in keys.iter().zip(values) {
                 if let (Some(key), Some(value)) = (key, value) {
                     // As a query writes it: a key may be called like a column.
-                    let name = Field::Key(key.to_owned()).label();
+                    let name = QueryField::Key(key.to_owned()).label();
                     self.add(&name, value, 1);
                 }
             }
@@ -123,14 +127,14 @@ impl Sums {
 
     /// The most frequent values of each field; none if no events were looked at. `matched` events
     /// were found in all.
-    pub(super) fn summary(self, matched: u64) -> Option<Fields> {
+    pub(super) fn summary(self, matched: u64) -> Option<FieldFacets> {
         if self.events == 0 {
             return None;
         }
         let rank = |name: &str| COLUMNS.iter().position(|column| column.name() == name);
         let mut fields: Vec<FieldSummary> = self.by_name.into_iter().map(summary).collect();
         fields.sort_by_key(|field| rank(&field.name).unwrap_or(usize::MAX));
-        Some(Fields {
+        Some(FieldFacets {
             fields,
             sampled: self.events < matched,
         })
@@ -138,15 +142,15 @@ impl Sums {
 }
 
 fn summary((name, values): (String, HashMap<String, u64>)) -> FieldSummary {
-    let number = [Column::Severity, Column::Facility].map(Column::name);
+    let number = [EventColumn::Severity, EventColumn::Facility].map(EventColumn::name);
     let number = number.contains(&name.as_str());
     let distinct = values.len() as u64;
     let mut top: Vec<(String, u64)> = values.into_iter().collect();
     top.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
     top.truncate(TOP);
     let cell = |(value, count): (String, u64)| match value.parse() {
-        Ok(code) if number => (Cell::Unsigned(code), count),
-        _ => (Cell::Text(value), count),
+        Ok(code) if number => (TableCell::Unsigned(code), count),
+        _ => (TableCell::Text(value), count),
     };
     FieldSummary {
         name,

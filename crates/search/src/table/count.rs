@@ -32,12 +32,12 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use futures::stream;
-use inrush_store::query;
-use inrush_store::read::{Columns, Fault, Texts, table};
+use inrush_query as query;
+use inrush_store::read::{ColumnProjection, ReadError, TextEncoding, table};
 
 use super::scan::{EventsExec, begin, external, pass_over};
-use crate::turn::Turn;
-use crate::work::{Job, Work};
+use crate::turn::TimeSlice;
+use crate::work::{PieceJob, PieceQueue};
 
 /// Values that are counted before they are handed on: what is different in every event must not
 /// pile up here.
@@ -99,8 +99,8 @@ fn count_of(plan: &AggregateExec) -> Option<CountExec> {
     let known = table();
     let field = known.field_with_name(&by).ok()?;
     let texts = *field.data_type() == DataType::Utf8View
-        && by != query::Column::Raw.name()
-        && by != query::Column::Message.name();
+        && by != query::EventColumn::Raw.name()
+        && by != query::EventColumn::Message.name();
     let schema = plan.schema();
     let kinds = *schema.field(0).data_type() == DataType::Utf8View
         && *schema.field(1).data_type() == DataType::Int64;
@@ -116,7 +116,7 @@ struct CountExec {
     /// Scan that this plan takes the place of.
     events: Arc<dyn ExecutionPlan>,
     by: String,
-    columns: Columns,
+    columns: ColumnProjection,
     properties: Arc<PlanProperties>,
 }
 
@@ -135,7 +135,7 @@ impl CountExec {
         Some(Self {
             events,
             by: by.to_owned(),
-            columns: Columns::new(&[number], Texts::Dictionaries),
+            columns: ColumnProjection::new(&[number], TextEncoding::Dictionaries),
             properties: Arc::new(properties),
         })
     }
@@ -202,12 +202,12 @@ impl ExecutionPlan for CountExec {
             return Err(DataFusionError::Internal("there is no scan".to_owned()));
         };
         let schema = self.schema();
-        let counting = Counting {
+        let counting = CountStream {
             work: events.work(partition)?,
             columns: self.columns.clone(),
             schema: Arc::clone(&schema),
-            counts: Counts::default(),
-            turn: Turn::new(),
+            counts: TextCounts::default(),
+            turn: TimeSlice::new(),
             ended: false,
         };
         let batches = stream::try_unfold(counting, |mut counting| async move {
@@ -219,16 +219,16 @@ impl ExecutionPlan for CountExec {
 }
 
 /// One of the streams of a count.
-struct Counting {
-    work: Arc<Work>,
-    columns: Columns,
+struct CountStream {
+    work: Arc<PieceQueue>,
+    columns: ColumnProjection,
     schema: SchemaRef,
-    counts: Counts,
-    turn: Turn,
+    counts: TextCounts,
+    turn: TimeSlice,
     ended: bool,
 }
 
-impl Counting {
+impl CountStream {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         while !self.ended {
             match self.work.next().await.map_err(external)? {
@@ -250,7 +250,7 @@ impl Counting {
         self.counts.take(&self.schema)
     }
 
-    async fn count(&mut self, job: &Job) -> Result<(), Fault> {
+    async fn count(&mut self, job: &PieceJob) -> Result<(), ReadError> {
         let begun = begin(&self.work, &self.columns, &job.piece).await?;
         let Some(mut batches) = begun else {
             return Ok(());
@@ -267,7 +267,7 @@ impl Counting {
 
 /// Number of rows of each text.
 #[derive(Debug, Default)]
-struct Counts {
+struct TextCounts {
     by_text: HashMap<Box<str>, i64>,
     /// Rows that have none.
     absent: i64,
@@ -275,8 +275,8 @@ struct Counts {
     by_number: Vec<i64>,
 }
 
-impl Counts {
-    fn add(&mut self, column: &ArrayRef) -> Result<(), Fault> {
+impl TextCounts {
+    fn add(&mut self, column: &ArrayRef) -> Result<(), ReadError> {
         if let Some(texts) = column.as_string_view_opt() {
             for text in texts {
                 self.add_text(text, 1);
@@ -284,7 +284,7 @@ impl Counts {
             return Ok(());
         }
         let numbers = column.as_dictionary_opt::<Int32Type>();
-        let numbers = numbers.ok_or_else(|| Fault::Damaged("its texts are none".to_owned()))?;
+        let numbers = numbers.ok_or_else(|| ReadError::Damaged("its texts are none".to_owned()))?;
         self.add_numbers(numbers)
     }
 
@@ -301,9 +301,9 @@ impl Counts {
         }
     }
 
-    fn add_numbers(&mut self, numbers: &DictionaryArray<Int32Type>) -> Result<(), Fault> {
+    fn add_numbers(&mut self, numbers: &DictionaryArray<Int32Type>) -> Result<(), ReadError> {
         let texts = numbers.values().as_string_opt::<i32>();
-        let texts = texts.ok_or_else(|| Fault::Damaged("its texts are none".to_owned()))?;
+        let texts = texts.ok_or_else(|| ReadError::Damaged("its texts are none".to_owned()))?;
         let mut by_number = std::mem::take(&mut self.by_number);
         by_number.clear();
         by_number.resize(texts.len(), 0);
@@ -314,7 +314,7 @@ impl Counts {
                 let count = usize::try_from(*key)
                     .ok()
                     .and_then(|key| by_number.get_mut(key));
-                *count.ok_or_else(|| Fault::Damaged("a text is missing".to_owned()))? += 1;
+                *count.ok_or_else(|| ReadError::Damaged("a text is missing".to_owned()))? += 1;
             }
         }
         for (number, rows) in by_number.iter().enumerate().filter(|(_, rows)| **rows > 0) {
@@ -350,9 +350,9 @@ mod tests {
     fn numbers_and_texts_are_counted_alike() {
         let texts = [Some("a"), None, Some("b"), Some("a"), Some("")];
         let numbers: DictionaryArray<Int32Type> = texts.into_iter().collect();
-        let mut one = Counts::default();
+        let mut one = TextCounts::default();
         one.add(&(Arc::new(numbers) as ArrayRef)).unwrap();
-        let mut other = Counts::default();
+        let mut other = TextCounts::default();
         let views = StringViewArray::from(texts.to_vec());
         other.add(&(Arc::new(views) as ArrayRef)).unwrap();
         assert_eq!(one.by_text, other.by_text);

@@ -8,45 +8,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use inrush_store::query::Column;
-use inrush_store::query::text::fold;
-use inrush_store::read::Wanted;
+use inrush_query::EventColumn;
+use inrush_query::text::fold;
+use inrush_store::read::PruningFilter;
 
 use crate::has::HAS;
 
 /// Use of a condition for leaving things out.
 #[derive(Debug, PartialEq)]
-pub(super) enum Use {
+pub(super) enum FilterUse {
     /// It says just this.
-    Exact(Wanted),
+    Exact(PruningFilter),
     /// It says this and more.
-    Some(Wanted),
+    Some(PruningFilter),
     /// Nothing.
     None,
 }
 
 /// Use of a condition for leaving things out.
-pub(super) fn facts(filter: &Expr) -> Use {
+pub(super) fn facts(filter: &Expr) -> FilterUse {
     if let Some(wanted) = time(filter) {
-        return Use::Exact(wanted);
+        return FilterUse::Exact(wanted);
     }
-    let wanted = Wanted {
+    let wanted = PruningFilter {
         equals: equals(filter),
         needles: needle(filter).into_iter().collect(),
-        ..Wanted::default()
+        ..PruningFilter::default()
     };
     if wanted.is_time_only() {
-        Use::None
+        FilterUse::None
     } else {
-        Use::Some(wanted)
+        FilterUse::Some(wanted)
     }
 }
 
 /// Conjunction of all conditions, as far as they can be used.
-pub(super) fn all_of(filters: &[Expr]) -> Wanted {
-    let mut all = Wanted::default();
+pub(super) fn all_of(filters: &[Expr]) -> PruningFilter {
+    let mut all = PruningFilter::default();
     for filter in filters {
-        let (Use::Exact(one) | Use::Some(one)) = facts(filter) else {
+        let (FilterUse::Exact(one) | FilterUse::Some(one)) = facts(filter) else {
             continue;
         };
         all.from_ns = all.from_ns.max(one.from_ns);
@@ -57,11 +57,11 @@ pub(super) fn all_of(filters: &[Expr]) -> Wanted {
     all
 }
 
-fn column(expr: &Expr) -> Option<Column> {
+fn column(expr: &Expr) -> Option<EventColumn> {
     let Expr::Column(column) = expr else {
         return None;
     };
-    let mut all = Column::ALL.into_iter();
+    let mut all = EventColumn::ALL.into_iter();
     all.find(|known| known.name() == column.name)
 }
 
@@ -73,13 +73,13 @@ fn text(expr: &Expr) -> Option<&str> {
 }
 
 /// A bound of `time`.
-fn time(filter: &Expr) -> Option<Wanted> {
+fn time(filter: &Expr) -> Option<PruningFilter> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = filter else {
         return None;
     };
     let (op, literal) = match (column(left), column(right)) {
-        (Some(Column::Time), None) => (*op, right.as_ref()),
-        (None, Some(Column::Time)) => (op.swap()?, left.as_ref()),
+        (Some(EventColumn::Time), None) => (*op, right.as_ref()),
+        (None, Some(EventColumn::Time)) => (op.swap()?, left.as_ref()),
         _ => return None,
     };
     let Expr::Literal(ScalarValue::TimestampNanosecond(Some(ns), _), _) = literal else {
@@ -95,10 +95,10 @@ fn time(filter: &Expr) -> Option<Wanted> {
         Operator::LtEq => (i64::MIN, next),
         _ => return None,
     };
-    Some(Wanted {
+    Some(PruningFilter {
         from_ns,
         to_ns,
-        ..Wanted::default()
+        ..PruningFilter::default()
     })
 }
 
@@ -108,17 +108,17 @@ fn needle(filter: &Expr) -> Option<String> {
         return None;
     };
     match call.args.as_slice() {
-        [value, needle] if call.func.name() == HAS && column(value) == Some(Column::Raw) => {
+        [value, needle] if call.func.name() == HAS && column(value) == Some(EventColumn::Raw) => {
             text(needle).map(fold)
         }
         _ => None,
     }
 }
 
-type Equals = BTreeMap<Column, BTreeSet<String>>;
+type EqualValues = BTreeMap<EventColumn, BTreeSet<String>>;
 
 /// The values of which a column must have one.
-fn equals(filter: &Expr) -> Equals {
+fn equals(filter: &Expr) -> EqualValues {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
             Operator::Eq => one_of(left, [right.as_ref()])
@@ -126,18 +126,18 @@ fn equals(filter: &Expr) -> Equals {
                 .unwrap_or_default(),
             Operator::And => both(equals(left), equals(right)),
             Operator::Or => either(equals(left), equals(right)),
-            _ => Equals::new(),
+            _ => EqualValues::new(),
         },
         Expr::InList(InList {
             expr,
             list,
             negated: false,
         }) => one_of(expr, list).unwrap_or_default(),
-        _ => Equals::new(),
+        _ => EqualValues::new(),
     }
 }
 
-fn one_of<'a>(expr: &Expr, values: impl IntoIterator<Item = &'a Expr>) -> Option<Equals> {
+fn one_of<'a>(expr: &Expr, values: impl IntoIterator<Item = &'a Expr>) -> Option<EqualValues> {
     let column = column(expr).filter(|column| column.as_typed())?;
     let values: Option<BTreeSet<String>> = values
         .into_iter()
@@ -146,7 +146,7 @@ fn one_of<'a>(expr: &Expr, values: impl IntoIterator<Item = &'a Expr>) -> Option
     Some([(column, values?)].into())
 }
 
-fn both(mut one: Equals, other: Equals) -> Equals {
+fn both(mut one: EqualValues, other: EqualValues) -> EqualValues {
     for (column, values) in other {
         match one.get_mut(&column) {
             Some(known) => known.retain(|value| values.contains(value)),
@@ -158,7 +158,7 @@ fn both(mut one: Equals, other: Equals) -> Equals {
     one
 }
 
-fn either(mut one: Equals, mut other: Equals) -> Equals {
+fn either(mut one: EqualValues, mut other: EqualValues) -> EqualValues {
     one.retain(|column, values| match other.get_mut(column) {
         Some(more) => {
             values.append(more);
@@ -181,20 +181,20 @@ mod tests {
         Expr::Literal(ScalarValue::TimestampNanosecond(Some(ns), zone), None)
     }
 
-    fn within(from_ns: i64, to_ns: i64) -> Use {
-        Use::Exact(Wanted {
+    fn within(from_ns: i64, to_ns: i64) -> FilterUse {
+        FilterUse::Exact(PruningFilter {
             from_ns,
             to_ns,
-            ..Wanted::default()
+            ..PruningFilter::default()
         })
     }
 
-    fn some(equals: &[(Column, &[&str])], needles: &[&str]) -> Use {
+    fn some(equals: &[(EventColumn, &[&str])], needles: &[&str]) -> FilterUse {
         let values = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect();
-        Use::Some(Wanted {
+        FilterUse::Some(PruningFilter {
             equals: equals.iter().map(|(c, v)| (*c, values(v))).collect(),
             needles: needles.iter().map(|n| (*n).to_owned()).collect(),
-            ..Wanted::default()
+            ..PruningFilter::default()
         })
     }
 
@@ -207,33 +207,36 @@ mod tests {
             (at(5).gt(col("time")), within(i64::MIN, 5)),
             (col("time").lt_eq(at(5)), within(i64::MIN, 6)),
             (col("time").eq(at(5)), within(5, 6)),
-            (col("time").lt(at(i64::MAX)), Use::None),
-            (col("received").gt(at(5)), Use::None),
+            (col("time").lt(at(i64::MAX)), FilterUse::None),
+            (col("received").gt(at(5)), FilterUse::None),
             (
                 col("host").eq(lit("a")),
-                some(&[(Column::Host, &["a"])], &[]),
+                some(&[(EventColumn::Host, &["a"])], &[]),
             ),
             (
                 lit("a").eq(col("host")),
-                some(&[(Column::Host, &["a"])], &[]),
+                some(&[(EventColumn::Host, &["a"])], &[]),
             ),
             (
                 col("index").eq(lit("a")).or(col("index").eq(lit("b"))),
-                some(&[(Column::Index, &["a", "b"])], &[]),
+                some(&[(EventColumn::Index, &["a", "b"])], &[]),
             ),
             (
                 col("index").eq(lit("a")).or(col("host").eq(lit("b"))),
-                Use::None,
+                FilterUse::None,
             ),
             (
                 col("host").in_list(vec![lit("a"), lit("b")], false),
-                some(&[(Column::Host, &["a", "b"])], &[]),
+                some(&[(EventColumn::Host, &["a", "b"])], &[]),
             ),
-            (col("host").in_list(vec![lit("a")], true), Use::None),
-            (col("host").in_list(vec![col("app")], false), Use::None),
-            (col("app").eq(lit("a")), Use::None),
+            (col("host").in_list(vec![lit("a")], true), FilterUse::None),
+            (
+                col("host").in_list(vec![col("app")], false),
+                FilterUse::None,
+            ),
+            (col("app").eq(lit("a")), FilterUse::None),
             (has(lit("DENIED")), some(&[], &["denied"])),
-            (has(col("host")), Use::None),
+            (has(col("host")), FilterUse::None),
         ];
         for (filter, expected) in cases {
             assert_eq!(facts(&filter), expected, "{filter}");
@@ -250,6 +253,6 @@ mod tests {
         ];
         let wanted = all_of(&filters);
         assert_eq!((wanted.from_ns, wanted.to_ns), (5, 9));
-        assert_eq!(wanted.equals[&Column::Host], ["b".to_owned()].into());
+        assert_eq!(wanted.equals[&EventColumn::Host], ["b".to_owned()].into());
     }
 }

@@ -19,52 +19,54 @@ use datafusion::common::stats::Precision;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use inrush_store::read::{Columns, Footers, Texts, candidates, table};
-use inrush_store::reply::{Progress, SetAside};
+use inrush_store::read::{ColumnProjection, FooterCache, TextEncoding, candidates, table};
+use inrush_store::reply::{SearchProgress, SetAside};
 use inrush_store::snapshot::Snapshot;
 
-use crate::work::Work;
+use crate::work::PieceQueue;
 pub(crate) use count::CountByText;
-use filters::{Use, facts};
+use filters::{FilterUse, facts};
 use scan::EventsExec;
 
 /// The table of all events.
 #[derive(Debug)]
-pub(crate) struct Events {
+pub(crate) struct EventsTable {
     snapshot: Snapshot,
-    footers: Arc<Footers>,
-    scans: Arc<Scans>,
+    footers: Arc<FooterCache>,
+    scans: Arc<StatementScans>,
 }
 
 /// Scans of a statement, with what they have done so far.
 #[derive(Debug, Default)]
-pub(crate) struct Scans {
+pub(crate) struct StatementScans {
     /// Taken when a scan begins, and when the asker is told how far it is.
-    works: Mutex<Vec<Arc<Work>>>,
+    works: Mutex<Vec<Arc<PieceQueue>>>,
 }
 
-impl Scans {
-    pub(crate) fn add(&self, work: &Arc<Work>) {
+impl StatementScans {
+    pub(crate) fn add(&self, work: &Arc<PieceQueue>) {
         let mut works = self.works.lock().unwrap_or_else(PoisonError::into_inner);
         works.push(Arc::clone(work));
     }
 
-    fn works(&self) -> Vec<Arc<Work>> {
+    fn works(&self) -> Vec<Arc<PieceQueue>> {
         let works = self.works.lock();
         works.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn progress(&self) -> Progress {
-        let add = |sum: Progress, work: Arc<Work>| {
+    pub(crate) fn progress(&self) -> SearchProgress {
+        let add = |sum: SearchProgress, work: Arc<PieceQueue>| {
             let one = work.progress();
-            Progress {
+            SearchProgress {
                 files_done: sum.files_done + one.files_done,
                 files_total: sum.files_total + one.files_total,
                 events_scanned: sum.events_scanned + one.events_scanned,
                 bytes_scanned: sum.bytes_scanned + one.bytes_scanned,
             }
         };
-        self.works().into_iter().fold(Progress::default(), add)
+        self.works()
+            .into_iter()
+            .fold(SearchProgress::default(), add)
     }
 
     pub(crate) fn named(&self) -> Vec<SetAside> {
@@ -78,8 +80,12 @@ impl Scans {
     }
 }
 
-impl Events {
-    pub(crate) fn new(snapshot: Snapshot, footers: Arc<Footers>, scans: Arc<Scans>) -> Self {
+impl EventsTable {
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        footers: Arc<FooterCache>,
+        scans: Arc<StatementScans>,
+    ) -> Self {
         Self {
             snapshot,
             footers,
@@ -89,7 +95,7 @@ impl Events {
 }
 
 #[async_trait]
-impl TableProvider for Events {
+impl TableProvider for EventsTable {
     fn schema(&self) -> SchemaRef {
         table()
     }
@@ -103,9 +109,9 @@ impl TableProvider for Events {
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         let answer = |filter: &&Expr| match facts(filter) {
-            Use::Exact(_) => TableProviderFilterPushDown::Exact,
-            Use::Some(_) => TableProviderFilterPushDown::Inexact,
-            Use::None => TableProviderFilterPushDown::Unsupported,
+            FilterUse::Exact(_) => TableProviderFilterPushDown::Exact,
+            FilterUse::Some(_) => TableProviderFilterPushDown::Inexact,
+            FilterUse::None => TableProviderFilterPushDown::Unsupported,
         };
         Ok(filters.iter().map(answer).collect())
     }
@@ -119,7 +125,7 @@ impl TableProvider for Events {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wanted = filters::all_of(filters);
         let all: Vec<usize> = (0..table().fields().len()).collect();
-        let columns = Columns::new(projection.unwrap_or(&all), Texts::Views);
+        let columns = ColumnProjection::new(projection.unwrap_or(&all), TextEncoding::Views);
         let (files, tail) = candidates(&self.snapshot, &wanted);
         let rows = files.iter().map(|file| file.entry.rows as usize);
         let rows = rows.chain(tail.iter().map(|piece| piece.rows)).sum();
@@ -137,7 +143,7 @@ impl TableProvider for Events {
             self.snapshot.clone(),
             Arc::clone(&self.footers),
             Arc::clone(&self.scans),
-            scan::Scan {
+            scan::ScanSpec {
                 wanted,
                 columns,
                 limit,

@@ -17,18 +17,20 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, StatisticsArgs,
 };
 use futures::stream;
-use inrush_store::read::{Batches, Columns, Fault, Footers, Piece, Wanted};
+use inrush_store::read::{
+    Batches, ColumnProjection, FooterCache, PruningFilter, ReadError, SearchPiece,
+};
 use inrush_store::snapshot::Snapshot;
 
-use super::Scans;
-use crate::turn::Turn;
-use crate::work::{Job, Work};
+use super::StatementScans;
+use crate::turn::TimeSlice;
+use crate::work::{PieceJob, PieceQueue};
 
 /// Conditions, columns, limit and partitions of a scan.
 #[derive(Debug, Clone)]
-pub(super) struct Scan {
-    pub(super) wanted: Wanted,
-    pub(super) columns: Columns,
+pub(super) struct ScanSpec {
+    pub(super) wanted: PruningFilter,
+    pub(super) columns: ColumnProjection,
     /// Rows that each stream gives at most.
     pub(super) limit: Option<usize>,
     pub(super) partitions: usize,
@@ -38,28 +40,28 @@ pub(super) struct Scan {
 #[derive(Debug)]
 pub(crate) struct EventsExec {
     snapshot: Snapshot,
-    footers: Arc<Footers>,
-    scans: Arc<Scans>,
-    scan: Scan,
+    footers: Arc<FooterCache>,
+    scans: Arc<StatementScans>,
+    scan: ScanSpec,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
     /// For each partition how often it was begun, and what the streams of each time share: a plan
     /// may run more than once, and then reads all of it again.
-    begun: Mutex<Begun>,
+    begun: Mutex<PartitionRuns>,
 }
 
 #[derive(Debug, Default)]
-struct Begun {
+struct PartitionRuns {
     times: Vec<usize>,
-    works: Vec<Arc<Work>>,
+    works: Vec<Arc<PieceQueue>>,
 }
 
 impl EventsExec {
     pub(super) fn new(
         snapshot: Snapshot,
-        footers: Arc<Footers>,
-        scans: Arc<Scans>,
-        scan: Scan,
+        footers: Arc<FooterCache>,
+        scans: Arc<StatementScans>,
+        scan: ScanSpec,
         statistics: Statistics,
     ) -> Self {
         let properties = PlanProperties::new(
@@ -74,7 +76,7 @@ impl EventsExec {
             scans,
             statistics: Arc::new(statistics),
             properties: Arc::new(properties),
-            begun: Mutex::new(Begun {
+            begun: Mutex::new(PartitionRuns {
                 times: vec![0; scan.partitions],
                 works: Vec::new(),
             }),
@@ -88,7 +90,7 @@ impl EventsExec {
     }
 
     /// Work that the streams of this run share.
-    pub(super) fn work(&self, partition: usize) -> Result<Arc<Work>> {
+    pub(super) fn work(&self, partition: usize) -> Result<Arc<PieceQueue>> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(times) = begun.times.get_mut(partition) else {
             return internal_err!("there is no partition {partition}");
@@ -96,7 +98,7 @@ impl EventsExec {
         let run = *times;
         *times += 1;
         while begun.works.len() <= run {
-            let work = Work::new(&self.snapshot, self.scan.wanted.clone(), &self.footers);
+            let work = PieceQueue::new(&self.snapshot, self.scan.wanted.clone(), &self.footers);
             self.scans.add(&work);
             begun.works.push(work);
         }
@@ -106,7 +108,7 @@ impl EventsExec {
 
 impl DisplayAs for EventsExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Wanted {
+        let PruningFilter {
             from_ns,
             to_ns,
             equals,
@@ -165,11 +167,11 @@ impl ExecutionPlan for EventsExec {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let state = Stream {
+        let state = ScanStream {
             work: self.work(partition)?,
             columns: self.scan.columns.clone(),
             open: None,
-            turn: Turn::new(),
+            turn: TimeSlice::new(),
             left: self.scan.limit.unwrap_or(usize::MAX),
         };
         let batches = stream::try_unfold(state, |mut state| async move {
@@ -196,15 +198,15 @@ impl ExecutionPlan for EventsExec {
 }
 
 /// One of the streams of a scan.
-struct Stream {
-    work: Arc<Work>,
-    columns: Columns,
-    open: Option<(Job, Batches)>,
-    turn: Turn,
+struct ScanStream {
+    work: Arc<PieceQueue>,
+    columns: ColumnProjection,
+    open: Option<(PieceJob, Batches)>,
+    turn: TimeSlice,
     left: usize,
 }
 
-impl Stream {
+impl ScanStream {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         while self.left > 0 {
             let Some((job, batches)) = &mut self.open else {
@@ -243,9 +245,9 @@ impl Stream {
 }
 
 /// A damaged file costs itself.
-pub(super) fn pass_over(work: &Work, job: &Job, fault: Fault) -> Result<()> {
+pub(super) fn pass_over(work: &PieceQueue, job: &PieceJob, fault: ReadError) -> Result<()> {
     match (fault, job.piece.file()) {
-        (Fault::Damaged(why), Some(file)) => {
+        (ReadError::Damaged(why), Some(file)) => {
             work.set_aside(file, why);
             Ok(())
         }
@@ -255,10 +257,10 @@ pub(super) fn pass_over(work: &Work, job: &Job, fault: Fault) -> Result<()> {
 
 /// The rows of a piece that are within the time; none where there are none.
 pub(super) async fn begin(
-    work: &Work,
-    columns: &Columns,
-    piece: &Piece,
-) -> Result<Option<Batches>, Fault> {
+    work: &PieceQueue,
+    columns: &ColumnProjection,
+    piece: &SearchPiece,
+) -> Result<Option<Batches>, ReadError> {
     let within = work.files.in_time(piece, &work.wanted).await?;
     if within.as_ref().is_some_and(|within| within.is_empty()) {
         return Ok(None);
@@ -267,6 +269,6 @@ pub(super) async fn begin(
     Ok(Some(batches))
 }
 
-pub(super) fn external(fault: Fault) -> DataFusionError {
+pub(super) fn external(fault: ReadError) -> DataFusionError {
     DataFusionError::External(Box::new(fault))
 }

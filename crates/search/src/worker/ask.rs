@@ -6,8 +6,8 @@
 //! * A file is set aside only if the worker's memory peak stayed below half of the budget.
 //!
 //! # States
-//! `Turn::wait` gives the turn, `Shared::worker` a worker, `exchange` the replies.
-//! `Shared::rests` takes the worker back.
+//! `RunPermit::wait` gives the turn, `PoolShared::worker` a worker, `exchange` the replies.
+//! `PoolShared::rests` takes the worker back.
 //!
 //! # Limits
 //! A part of the tail has `1 / TAIL_PART` of the memory, `TAIL_BYTES_MAX` at most.
@@ -19,15 +19,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use inrush_store::Reader;
-use inrush_store::read::{Fault, Selection, part_of};
-use inrush_store::reply::{Cost, End, Failure, Progress, Reply, Stopped};
+use inrush_store::StorageLocation;
+use inrush_store::read::{ReadError, Selection, part_of};
+use inrush_store::reply::{
+    SearchCost, SearchError, SearchProgress, SearchReply, SearchSummary, StopReason,
+};
 use inrush_store::schema::STORED;
 use inrush_store::snapshot::Snapshot;
 
-use super::pool::{Death, Present, Search, Shared, Turn, Worker, busy, failure};
-use super::wire::{self, FromWorker, Placed, Question, TailChunk, Task, TaskBounds, ToWorker};
-use crate::answer::Replies;
+use super::pool::{
+    ActiveSearch, PoolAdmission, PoolShared, RunPermit, WorkerDeath, WorkerProcess, busy, failure,
+};
+use super::wire::{
+    self, FromWorker, PlacedFile, TailChunk, TaskBounds, ToWorker, WireQuery, WorkerTask,
+};
+use crate::answer::ReplySender;
 
 /// Bytes of raw text of the tail that are sent at once: this part of the memory of searches, for
 /// they are in the memory of both processes then, and at most so many.
@@ -44,40 +50,40 @@ const REST_MAX: Duration = Duration::from_secs(2);
 pub(super) type TakeSnapshot = Box<dyn FnOnce() -> Snapshot + Send>;
 
 /// A search.
-pub(super) struct Ask {
-    pub(super) shared: Arc<Shared>,
-    pub(super) reader: Reader,
+pub(super) struct SearchDispatch {
+    pub(super) shared: Arc<PoolShared>,
+    pub(super) reader: StorageLocation,
     /// Taken when the search has its turn.
     pub(super) snapshot: LazyCell<Snapshot, TakeSnapshot>,
-    pub(super) question: Question,
+    pub(super) question: WireQuery,
     pub(super) time_max: Duration,
     /// Whoever waits for the answer, until it has come.
-    pub(super) replies: Option<Replies>,
+    pub(super) replies: Option<ReplySender>,
 }
 
 /// Progress of a search so far, and its last reply.
-struct Course {
+struct ReplyProgress {
     since: Instant,
-    progress: Progress,
+    progress: SearchProgress,
     /// Rows and events that were handed on.
     shown: u64,
     /// Events in the last histogram.
     counted: u64,
     /// The last reply. It is handed on when the worker is free again: whoever asks one question
     /// after the other has the same worker answer, and all threads.
-    last: Option<Reply>,
+    last: Option<SearchReply>,
     /// The worker can search again.
     again: bool,
 }
 
-impl Ask {
+impl SearchDispatch {
     /// Runs until the last reply is handed on, or nobody wants any.
-    pub(super) fn run(mut self, present: Present) {
+    pub(super) fn run(mut self, present: PoolAdmission) {
         // Rows of the tail are made for a search, not for those who send events.
         let _ = rustix::process::nice(self.shared.options.nice);
         let wanted = || self.replies.as_ref().is_some_and(|to| !to.is_closed());
-        let last = match Turn::wait(&self.shared, wanted) {
-            None => Some(Reply::Error(busy())),
+        let last = match RunPermit::wait(&self.shared, wanted) {
+            None => Some(SearchReply::Error(busy())),
             Some(turn) => self.search(&turn),
         };
         if let (Some(last), Some(replies)) = (last, self.replies) {
@@ -88,26 +94,26 @@ impl Ask {
     }
 
     /// Searches; what it returns is left to be said.
-    fn search(&mut self, turn: &Turn) -> Option<Reply> {
+    fn search(&mut self, turn: &RunPermit) -> Option<SearchReply> {
         loop {
             let worker = match self.shared.worker() {
                 Ok(worker) => worker,
                 Err(error) => {
                     let message = format!("no process for the search could be started: {error}");
-                    return Some(Reply::Error(failure(message)));
+                    return Some(SearchReply::Error(failure(message)));
                 }
             };
-            let mut course = Course::new();
-            worker.searches(Some(Search {
+            let mut course = ReplyProgress::new();
+            worker.searches(Some(ActiveSearch {
                 deadline: course.since + self.time_max,
-                asker: self.replies.as_ref().map(Replies::downgrade),
+                asker: self.replies.as_ref().map(ReplySender::downgrade),
             }));
             self.shared.runs(&worker);
             let heard = self.exchange(&worker, turn.bounds, &mut course);
             let peak = worker.peak.load(Relaxed);
             let unused = worker.kept.load(Relaxed) && !worker.is_killed();
             let last = match heard {
-                _ if course.last.is_some() => course.last.take().map(Unfinished::last),
+                _ if course.last.is_some() => course.last.take().map(RetryDecision::last),
                 Ok(false) if unused => self.again_or(worker.death(), peak, &course),
                 Ok(heard) => self.unfinished(worker.death(), heard, peak, &course),
                 Err(_) => self.unfinished(worker.death(), true, peak, &course),
@@ -115,8 +121,8 @@ impl Ask {
             worker.searches(None);
             self.shared.rests(worker, course.again);
             match last {
-                Some(Unfinished::Again) => {}
-                Some(Unfinished::Last(last)) => return Some(*last),
+                Some(RetryDecision::Again) => {}
+                Some(RetryDecision::Last(last)) => return Some(*last),
                 None => return None,
             }
         }
@@ -125,9 +131,9 @@ impl Ask {
     /// Asks and hands on what comes, until the worker is done or gone. Says whether anything came.
     fn exchange(
         &mut self,
-        worker: &Worker,
+        worker: &WorkerProcess,
         bounds: TaskBounds,
-        course: &mut Course,
+        course: &mut ReplyProgress,
     ) -> io::Result<bool> {
         let own = self.time_max - self.time_max / TIME_PART;
         let bounds = TaskBounds {
@@ -156,7 +162,7 @@ impl Ask {
                     self.send_rows(worker, id, chunk, &columns, rows)?;
                     continue;
                 }
-                FromWorker::Event(event) => Reply::Event(event),
+                FromWorker::Event(event) => SearchReply::Event(event),
                 FromWorker::Row(values) => wire::row(values),
                 FromWorker::Reply(reply) => reply,
             };
@@ -167,25 +173,25 @@ impl Ask {
 
     fn hand_on(
         &mut self,
-        mut reply: Reply,
-        worker: &Worker,
-        course: &mut Course,
+        mut reply: SearchReply,
+        worker: &WorkerProcess,
+        course: &mut ReplyProgress,
     ) -> io::Result<()> {
         course.note(&reply);
-        if let Reply::End(end) = &mut reply {
+        if let SearchReply::End(end) = &mut reply {
             let peak = worker.peak.load(Relaxed);
             // A decoder that gets no memory calls a good file broken.
             let sure = peak < self.shared.memory_bytes() / 2;
-            course.again = sure && matches!(end.stopped, None | Some(Stopped::Limit));
+            course.again = sure && matches!(end.stopped, None | Some(StopReason::Limit));
             end.cost.memory_bytes = end.cost.memory_bytes.max(peak as u64);
             if sure {
                 self.set_aside(end);
             }
         }
-        if matches!(reply, Reply::End(_) | Reply::Error(_)) {
+        if matches!(reply, SearchReply::End(_) | SearchReply::Error(_)) {
             course.last = Some(reply);
             // What is left in the worker must end soon.
-            worker.searches(Some(Search {
+            worker.searches(Some(ActiveSearch {
                 deadline: Instant::now() + REST_MAX,
                 asker: None,
             }));
@@ -199,7 +205,7 @@ impl Ask {
     }
 
     /// Takes note of files that cannot be read: nobody reads them again.
-    fn set_aside(&self, end: &End) {
+    fn set_aside(&self, end: &SearchSummary) {
         for aside in &end.set_aside {
             let mut files = self.snapshot.files.iter();
             if let Some(file) = files.find(|file| file.entry.path == aside.path)
@@ -214,10 +220,10 @@ impl Ask {
         }
     }
 
-    fn task(&self, bounds: TaskBounds) -> Task {
+    fn task(&self, bounds: TaskBounds) -> WorkerTask {
         let (from_ns, to_ns) = match &self.question {
-            Question::Search { from_ns, to_ns, .. } => (*from_ns, *to_ns),
-            Question::Sql { .. } => (i64::MIN, i64::MAX),
+            WireQuery::Search { from_ns, to_ns, .. } => (*from_ns, *to_ns),
+            WireQuery::Sql { .. } => (i64::MIN, i64::MAX),
         };
         let files = self.snapshot.files.iter().filter(|file| {
             let entry = &file.entry;
@@ -228,10 +234,10 @@ impl Ask {
             from_ns: chunk.from_ns,
             to_ns: chunk.to_ns,
         });
-        Task {
+        WorkerTask {
             question: self.question.clone(),
             reader: self.reader.clone(),
-            files: files.map(|file| Placed::of(file)).collect(),
+            files: files.map(|file| PlacedFile::of(file)).collect(),
             tail: tail.collect(),
             bounds,
         }
@@ -240,7 +246,7 @@ impl Ask {
     /// Sends rows of the tail.
     fn send_rows(
         &self,
-        worker: &Worker,
+        worker: &WorkerProcess,
         id: u64,
         chunk: usize,
         columns: &[usize],
@@ -252,7 +258,7 @@ impl Ask {
         let most = (self.shared.memory_bytes() / TAIL_PART).min(TAIL_BYTES_MAX);
         let chunk = self.snapshot.tail.get(chunk).filter(|_| known);
         let bytes = chunk
-            .ok_or_else(|| Fault::Unreachable("there are no such rows".to_owned()))
+            .ok_or_else(|| ReadError::Unreachable("there are no such rows".to_owned()))
             .and_then(|chunk| part_of(chunk, columns, &selection, most))
             .and_then(|rows| wire::ipc(&rows));
         let (failed, bytes) = match bytes {
@@ -264,9 +270,14 @@ impl Ask {
 
     /// Tries again if a kept worker had died before it was asked, or ends the search. Whatever
     /// killed the worker, it was not this search.
-    fn again_or(&self, death: Death, peak: usize, course: &Course) -> Option<Unfinished> {
+    fn again_or(
+        &self,
+        death: WorkerDeath,
+        peak: usize,
+        course: &ReplyProgress,
+    ) -> Option<RetryDecision> {
         match course.since.elapsed() < self.time_max / TIME_PART {
-            true => Some(Unfinished::Again),
+            true => Some(RetryDecision::Again),
             false => self.unfinished(death, false, peak, course),
         }
     }
@@ -274,63 +285,63 @@ impl Ask {
     /// The last reply of a search whose worker has died.
     fn unfinished(
         &self,
-        death: Death,
+        death: WorkerDeath,
         heard: bool,
         peak: usize,
-        course: &Course,
-    ) -> Option<Unfinished> {
+        course: &ReplyProgress,
+    ) -> Option<RetryDecision> {
         let last = match death {
-            Death::Gone => return None,
-            Death::Time => course.stopped(Stopped::Time, peak),
-            Death::Memory => course.stopped(Stopped::Memory, peak),
-            Death::Depth => Reply::Error(Failure {
+            WorkerDeath::Gone => return None,
+            WorkerDeath::Time => course.stopped(StopReason::Time, peak),
+            WorkerDeath::Memory => course.stopped(StopReason::Memory, peak),
+            WorkerDeath::Depth => SearchReply::Error(SearchError {
                 message: "the statement is nested too deeply".to_owned(),
                 hint: Some("write it with fewer levels of parentheses and calls".to_owned()),
-                ..Failure::default()
+                ..SearchError::default()
             }),
             // One that was kept may have died since.
-            Death::Fault(_) if !heard => {
+            WorkerDeath::Fault(_) if !heard => {
                 if course.since.elapsed() < self.time_max / TIME_PART {
-                    return Some(Unfinished::Again);
+                    return Some(RetryDecision::Again);
                 }
-                Reply::Error(failure("the process of the search ended".to_owned()))
+                SearchReply::Error(failure("the process of the search ended".to_owned()))
             }
-            Death::Fault(why) => {
+            WorkerDeath::Fault(why) => {
                 tracing::error!(%why, "the process of a search ended by a fault");
-                Reply::Error(failure(format!(
+                SearchReply::Error(failure(format!(
                     "the search failed by a mistake of the program: its process ended ({why})"
                 )))
             }
         };
-        Some(Unfinished::last(last))
+        Some(RetryDecision::last(last))
     }
 }
 
 /// Consequence of a worker's death for its search.
-enum Unfinished {
+enum RetryDecision {
     /// The last reply.
-    Last(Box<Reply>),
+    Last(Box<SearchReply>),
     /// Another try.
     Again,
 }
 
-impl Unfinished {
-    fn last(reply: Reply) -> Self {
+impl RetryDecision {
+    fn last(reply: SearchReply) -> Self {
         Self::Last(Box::new(reply))
     }
 }
 
-fn tell(worker: &Worker, what: &ToWorker, body: &[u8]) -> io::Result<()> {
+fn tell(worker: &WorkerProcess, what: &ToWorker, body: &[u8]) -> io::Result<()> {
     let mut stdin = worker.stdin.lock().unwrap_or_else(PoisonError::into_inner);
     wire::write(&mut *stdin, what, body)?;
     stdin.flush()
 }
 
-impl Course {
+impl ReplyProgress {
     fn new() -> Self {
         Self {
             since: Instant::now(),
-            progress: Progress::default(),
+            progress: SearchProgress::default(),
             shown: 0,
             counted: 0,
             last: None,
@@ -338,24 +349,27 @@ impl Course {
         }
     }
 
-    fn note(&mut self, reply: &Reply) {
+    fn note(&mut self, reply: &SearchReply) {
         match reply {
-            Reply::Progress(progress) => self.progress = *progress,
-            Reply::Histogram(histogram) => self.counted = histogram.counts.iter().sum(),
-            Reply::Event(_) | Reply::Row(_) => self.shown += 1,
-            Reply::Error(_) => self.again = true,
-            Reply::End(_) | Reply::Plan(_) | Reply::Fields(_) | Reply::Table(_) => {}
+            SearchReply::Progress(progress) => self.progress = *progress,
+            SearchReply::Histogram(histogram) => self.counted = histogram.counts.iter().sum(),
+            SearchReply::Event(_) | SearchReply::Row(_) => self.shown += 1,
+            SearchReply::Error(_) => self.again = true,
+            SearchReply::End(_)
+            | SearchReply::Plan(_)
+            | SearchReply::Fields(_)
+            | SearchReply::Table(_) => {}
         }
     }
 
     /// Last reply of a search that was stopped, as far as its counts are known.
-    fn stopped(&self, stopped: Stopped, peak: usize) -> Reply {
+    fn stopped(&self, stopped: StopReason, peak: usize) -> SearchReply {
         let elapsed = self.since.elapsed().as_millis();
-        Reply::End(End {
+        SearchReply::End(SearchSummary {
             matched: self.shown.max(self.counted),
             elapsed_ms: u64::try_from(elapsed).unwrap_or(u64::MAX),
             stopped: Some(stopped),
-            cost: Cost {
+            cost: SearchCost {
                 events_scanned: self.progress.events_scanned,
                 bytes_scanned: self.progress.bytes_scanned,
                 memory_bytes: peak as u64,

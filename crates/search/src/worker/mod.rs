@@ -4,8 +4,8 @@
 //! * **Time**: a search that has not ended when its time is over is killed, whatever it does:
 //!   parse, fold, plan, compile an expression, sort. One whose asker has gone is killed at once.
 //! * **Memory**: what all workers together have taken from the system is measured
-//!   every few milliseconds; above [`Options::memory_bytes`](crate::Options) the largest
-//!   is killed. Each worker bounds itself too (`RLIMIT_DATA`), so that nothing outgrows the
+//!   every few milliseconds; above [`SearchOptions::memory_bytes`](crate::SearchOptions) the
+//!   largest is killed. Each worker bounds itself too (`RLIMIT_DATA`), so that nothing outgrows the
 //!   measuring; and the kernel, where memory is short, takes a worker before anything else
 //!   (`oom_score_adj`). What a search took goes back when its worker ends.
 //! * **A worker that dies costs its own search**, whose answer says why. Others go on, and so does
@@ -13,10 +13,10 @@
 //!
 //! # How
 //! A worker is this program again, with [`COMMAND`] as its subcommand. Over its stdin it gets a
-//! `wire::Task`: the question, the list of files, and how many rows lie in memory. It opens
-//! the files itself. Rows in memory it asks for when it reads them (`Tail`), columns and rows that
-//! it needs only, a few MiB at most at a time: nothing of the tail is copied beforehand. Answers
-//! come back over its stdout as frames of JSON, rows of the tail go as Arrow IPC (`wire`).
+//! `wire::WorkerTask`: the question, the list of files, and how many rows lie in memory. It opens
+//! the files itself. Rows in memory it asks for when it reads them (`RemoteTail`), columns and rows
+//! that it needs only, a few MiB at most at a time: nothing of the tail is copied beforehand.
+//! Answers come back over its stdout as frames of JSON, rows of the tail go as Arrow IPC (`wire`).
 //!
 //! A worker that has answered and holds little memory is kept for the next search, for
 //! `pool::IDLE_MAX`: it knows the footers of files. It ends when its stdin does.
@@ -31,7 +31,7 @@ mod serve;
 mod watch;
 mod wire;
 
-pub use pool::Workers;
+pub use pool::WorkerPool;
 pub use serve::serve;
 
 /// The subcommand of the program that runs [`serve`].

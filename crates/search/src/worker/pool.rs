@@ -4,7 +4,7 @@
 //! * A waiting search holds no snapshot and no worker. A full pool answers with an error at once.
 //!
 //! # States
-//! A worker searches (`Shared::runs`), idles (`Shared::rests`) or is dead (`kill`, `end`).
+//! A worker searches (`PoolShared::runs`), idles (`PoolShared::rests`) or is dead (`kill`, `end`).
 //!
 //! # Limits
 //! `searches_max` run, fewer with less than `WORKER_BYTES_MIN` of memory each; `WAITING_MAX` wait.
@@ -25,18 +25,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use inrush_store::Reader;
-use inrush_store::query::{self, QueryError};
-use inrush_store::reply::{Failure, Reply};
+use inrush_query::{self as query, QueryError};
+use inrush_store::StorageLocation;
+use inrush_store::reply::{SearchError, SearchReply};
 use inrush_store::snapshot::Snapshot;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::sync::mpsc::WeakSender;
 
-use super::ask::{Ask, TakeSnapshot};
-use super::wire::{Question, TaskBounds};
+use super::ask::{SearchDispatch, TakeSnapshot};
+use super::wire::{TaskBounds, WireQuery};
 use super::{COMMAND, watch};
-use crate::answer::Answer;
-use crate::engine::{Options, WAITING_MAX};
+use crate::answer::SearchAnswer;
+use crate::engine::{SearchOptions, WAITING_MAX};
 use crate::request::{ROWS_MAX, SearchRequest};
 
 /// Longest time that a worker without a search is kept.
@@ -57,7 +57,7 @@ const WORKER_BYTES_LEAST: usize = 16 << 20;
 const STATEMENT_BYTES_MAX: usize = 64 << 10;
 
 /// `nice` of the searches that run beside as many others as there are threads. Others have that of
-/// [`Options::nice`], which a worker inherits from the thread that starts it.
+/// [`SearchOptions::nice`], which a worker inherits from the thread that starts it.
 const NICE_MANY: i32 = 19;
 
 /// Bytes of what a worker wrote before it died that are looked at.
@@ -75,17 +75,17 @@ const OURS_ALONE: [&str; 6] = [
 
 /// Answers questions about stores in processes of their own.
 #[derive(Debug)]
-pub struct Workers {
-    shared: Arc<Shared>,
+pub struct WorkerPool {
+    shared: Arc<PoolShared>,
 }
 
-impl Workers {
+impl WorkerPool {
     /// Gets ready; processes are started when somebody asks.
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub fn start(options: &Options) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+    pub fn start(options: &SearchOptions) -> io::Result<Self> {
+        let shared = Arc::new(PoolShared {
             options: options.clone(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -104,13 +104,13 @@ impl Workers {
     /// If the query cannot be read.
     pub fn search(
         &self,
-        reader: Reader,
+        reader: StorageLocation,
         snapshot: impl FnOnce() -> Snapshot + Send + 'static,
         request: SearchRequest,
-    ) -> Result<Answer, QueryError> {
+    ) -> Result<SearchAnswer, QueryError> {
         query::parse(&request.query)?;
         let time_max = request.time_max.unwrap_or(self.shared.options.time_max);
-        let question = Question::Search {
+        let question = WireQuery::Search {
             query: request.query,
             from_ns: request.from_ns,
             to_ns: request.to_ns,
@@ -125,38 +125,38 @@ impl Workers {
     /// with it is in the answer. As for the rest, see [`Self::search`].
     pub fn sql(
         &self,
-        reader: Reader,
+        reader: StorageLocation,
         snapshot: impl FnOnce() -> Snapshot + Send + 'static,
         statement: impl Into<String>,
         limit: u64,
-    ) -> Answer {
+    ) -> SearchAnswer {
         let (statement, limit) = (statement.into(), limit.min(ROWS_MAX));
         if statement.len() > STATEMENT_BYTES_MAX {
             let bytes = statement.len();
-            return Answer::failed(failure(format!(
+            return SearchAnswer::failed(failure(format!(
                 "the statement has {bytes} bytes, of {STATEMENT_BYTES_MAX} at most"
             )));
         }
-        let question = Question::Sql { statement, limit };
+        let question = WireQuery::Sql { statement, limit };
         let time_max = self.shared.options.time_max;
         self.answer(reader, Box::new(snapshot), time_max, question)
     }
 
     fn answer(
         &self,
-        reader: Reader,
+        reader: StorageLocation,
         snapshot: TakeSnapshot,
         time_max: Duration,
-        question: Question,
-    ) -> Answer {
+        question: WireQuery,
+    ) -> SearchAnswer {
         if self.shared.memory_bytes() < WORKER_BYTES_LEAST {
-            return Answer::failed(no_memory(self.shared.memory_bytes()));
+            return SearchAnswer::failed(no_memory(self.shared.memory_bytes()));
         }
-        let (replies, answer) = Answer::new();
-        let Some(present) = Present::enter(&self.shared) else {
-            return Answer::failed(busy());
+        let (replies, answer) = SearchAnswer::new();
+        let Some(present) = PoolAdmission::enter(&self.shared) else {
+            return SearchAnswer::failed(busy());
         };
-        let ask = Ask {
+        let ask = SearchDispatch {
             shared: Arc::clone(&self.shared),
             reader,
             snapshot: LazyCell::new(snapshot),
@@ -167,76 +167,80 @@ impl Workers {
         let spawned = thread::Builder::new().name("search-ask".into());
         match spawned.spawn(move || ask.run(present)) {
             Ok(_) => answer,
-            Err(error) => Answer::failed(failure(format!("no thread for the search: {error}"))),
+            Err(error) => {
+                SearchAnswer::failed(failure(format!("no thread for the search: {error}")))
+            }
         }
     }
 }
 
-impl Drop for Workers {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.closed = true;
         let (running, idle) = (state.running.clone(), std::mem::take(&mut state.idle));
         drop(state);
-        running.iter().for_each(|worker| worker.kill(Killed::Gone));
+        running
+            .iter()
+            .for_each(|worker| worker.kill(KillReason::Gone));
         idle.iter().for_each(|idle| idle.worker.end());
         self.shared.changed.notify_all();
     }
 }
 
-pub(super) fn failure(message: String) -> Failure {
-    Failure {
+pub(super) fn failure(message: String) -> SearchError {
+    SearchError {
         message,
-        ..Failure::default()
+        ..SearchError::default()
     }
 }
 
-fn no_memory(bytes: usize) -> Failure {
+fn no_memory(bytes: usize) -> SearchError {
     let (have, least) = (bytes >> 20, WORKER_BYTES_LEAST >> 20);
-    Failure {
+    SearchError {
         message: format!(
             "there is no memory to search with: {have} MiB of the limit of this process are left \
              for searches, and one takes {least} MiB at least"
         ),
         hint: Some("give the process 128 MiB or more".to_owned()),
-        ..Failure::default()
+        ..SearchError::default()
     }
 }
 
-pub(super) fn busy() -> Failure {
+pub(super) fn busy() -> SearchError {
     failure("too many searches are waiting: try again in a while".to_owned())
 }
 
 /// Options, turns and workers that the searches share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) options: Options,
+pub(super) struct PoolShared {
+    pub(super) options: SearchOptions,
     /// Taken for a moment, never while something is read, written or waited for.
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// A turn is free, or all is over.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     /// Searches that run and those that wait.
     present: usize,
     /// Of these, those that have a turn.
     turns: usize,
-    running: Vec<Arc<Worker>>,
+    running: Vec<Arc<WorkerProcess>>,
     idle: Vec<Idle>,
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Idle {
-    worker: Arc<Worker>,
+    worker: Arc<WorkerProcess>,
     since: Instant,
     bytes: usize,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl PoolShared {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -244,7 +248,7 @@ impl Shared {
         self.options.memory_bytes
     }
 
-    pub(super) fn running(&self) -> Vec<Arc<Worker>> {
+    pub(super) fn running(&self) -> Vec<Arc<WorkerProcess>> {
         self.state().running.clone()
     }
 
@@ -252,7 +256,7 @@ impl Shared {
     pub(super) fn pause(&self, wait: Duration) {
         let state = self.state();
         let searching = !state.running.is_empty();
-        let idles = |state: &mut State| !searching && state.running.is_empty();
+        let idles = |state: &mut PoolState| !searching && state.running.is_empty();
         if searching {
             drop(state);
             thread::sleep(wait);
@@ -283,20 +287,20 @@ impl Shared {
     }
 
     /// A worker without a search, or a new one.
-    pub(super) fn worker(&self) -> io::Result<Arc<Worker>> {
+    pub(super) fn worker(&self) -> io::Result<Arc<WorkerProcess>> {
         if let Some(idle) = self.state().idle.pop() {
             return Ok(idle.worker);
         }
-        Worker::spawn().map(Arc::new)
+        WorkerProcess::spawn().map(Arc::new)
     }
 
-    pub(super) fn runs(&self, worker: &Arc<Worker>) {
+    pub(super) fn runs(&self, worker: &Arc<WorkerProcess>) {
         self.state().running.push(Arc::clone(worker));
         self.changed.notify_all();
     }
 
     /// The worker does not search any more. It is kept if `again`, and if there is room.
-    pub(super) fn rests(&self, worker: Arc<Worker>, again: bool) {
+    pub(super) fn rests(&self, worker: Arc<WorkerProcess>, again: bool) {
         let bytes = watch::memory_of(worker.pid);
         let small = bytes <= self.options.memory_bytes / IDLE_BYTES_PART;
         let mut state = self.state();
@@ -318,10 +322,10 @@ impl Shared {
 }
 
 /// A search that runs or waits.
-pub(super) struct Present(Arc<Shared>);
+pub(super) struct PoolAdmission(Arc<PoolShared>);
 
-impl Present {
-    fn enter(shared: &Arc<Shared>) -> Option<Self> {
+impl PoolAdmission {
+    fn enter(shared: &Arc<PoolShared>) -> Option<Self> {
         let mut state = shared.state();
         if state.closed || state.present >= shared.turns_max() + WAITING_MAX {
             return None;
@@ -331,22 +335,22 @@ impl Present {
     }
 }
 
-impl Drop for Present {
+impl Drop for PoolAdmission {
     fn drop(&mut self) {
         self.0.state().present -= 1;
     }
 }
 
 /// The right to run.
-pub(super) struct Turn {
-    shared: Arc<Shared>,
+pub(super) struct RunPermit {
+    shared: Arc<PoolShared>,
     /// Bounds of the search beside those that run now.
     pub(super) bounds: TaskBounds,
 }
 
-impl Turn {
+impl RunPermit {
     /// Waits for a turn as long as a search may run; none if there is none, or nobody wants it.
-    pub(super) fn wait(shared: &Arc<Shared>, wanted: impl Fn() -> bool) -> Option<Self> {
+    pub(super) fn wait(shared: &Arc<PoolShared>, wanted: impl Fn() -> bool) -> Option<Self> {
         const LOOK_EVERY: Duration = Duration::from_millis(100);
         let since = Instant::now();
         let mut state = shared.state();
@@ -374,7 +378,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for RunPermit {
     fn drop(&mut self) {
         self.shared.state().turns -= 1;
         self.shared.changed.notify_all();
@@ -383,7 +387,7 @@ impl Drop for Turn {
 
 /// Reason for which a worker was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Killed {
+pub(super) enum KillReason {
     /// Its time was over.
     Time,
     /// All of them together had more memory than they may, and it had most.
@@ -394,13 +398,13 @@ pub(super) enum Killed {
 
 /// Search that a worker does: its deadline and its asker.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct ActiveSearch {
     pub(super) deadline: Instant,
     /// Whoever waits for the answer, until it has come.
-    pub(super) asker: Option<WeakSender<Reply>>,
+    pub(super) asker: Option<WeakSender<SearchReply>>,
 }
 
-impl Search {
+impl ActiveSearch {
     /// True if nobody wants the answer any more.
     fn gone(&self) -> bool {
         self.asker.as_ref().is_some_and(|asker| {
@@ -412,7 +416,7 @@ impl Search {
 
 /// A process that searches.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct WorkerProcess {
     pub(super) pid: u32,
     /// Bytes that it was seen to have at most.
     pub(super) peak: AtomicUsize,
@@ -421,13 +425,13 @@ pub(super) struct Worker {
     pub(super) stdin: Mutex<BufWriter<ChildStdin>>,
     pub(super) stdout: Mutex<BufReader<ChildStdout>>,
     child: Mutex<Child>,
-    search: Mutex<Option<Search>>,
-    killed: Mutex<Option<Killed>>,
+    search: Mutex<Option<ActiveSearch>>,
+    killed: Mutex<Option<KillReason>>,
     /// Memory file of its stderr.
     words: Option<File>,
 }
 
-impl Worker {
+impl WorkerProcess {
     fn spawn() -> io::Result<Self> {
         let words = memfd_create("search-worker", MemfdFlags::CLOEXEC);
         let words = words.ok().map(File::from);
@@ -466,21 +470,21 @@ impl Worker {
         })
     }
 
-    fn search(&self) -> MutexGuard<'_, Option<Search>> {
+    fn search(&self) -> MutexGuard<'_, Option<ActiveSearch>> {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reason to end its search now, if there is one.
-    pub(super) fn is_over(&self, now: Instant) -> Option<Killed> {
+    pub(super) fn is_over(&self, now: Instant) -> Option<KillReason> {
         match self.search().as_ref()? {
-            search if search.gone() => Some(Killed::Gone),
-            search if now >= search.deadline => Some(Killed::Time),
+            search if search.gone() => Some(KillReason::Gone),
+            search if now >= search.deadline => Some(KillReason::Time),
             _ => None,
         }
     }
 
     /// Begins or ends a search.
-    pub(super) fn searches(&self, search: Option<Search>) {
+    pub(super) fn searches(&self, search: Option<ActiveSearch>) {
         self.peak.store(0, Relaxed);
         *self.search() = search;
     }
@@ -489,7 +493,7 @@ impl Worker {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn killed(&self) -> MutexGuard<'_, Option<Killed>> {
+    fn killed(&self) -> MutexGuard<'_, Option<KillReason>> {
         self.killed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -498,7 +502,7 @@ impl Worker {
     }
 
     /// Kills it, unless its search is over.
-    pub(super) fn kill(&self, why: Killed) {
+    pub(super) fn kill(&self, why: KillReason) {
         // Held until it is done: a search that ends meanwhile is not the next one.
         let search = self.search();
         if search.is_some() {
@@ -515,7 +519,7 @@ impl Worker {
     }
 
     /// Cause of its death, once nothing comes from it any more.
-    pub(super) fn death(&self) -> Death {
+    pub(super) fn death(&self) -> WorkerDeath {
         let mut child = self.child();
         // It may only have closed its end.
         let status = match child.try_wait() {
@@ -526,18 +530,18 @@ impl Worker {
         let killed = *self.killed();
         let words = self.last_words();
         match (killed, status) {
-            (Some(Killed::Time), _) => Death::Time,
-            (Some(Killed::Gone), _) => Death::Gone,
-            (Some(Killed::Memory), _) => Death::Memory,
-            (None, Ok(_)) if words.contains("memory allocation of") => Death::Memory,
-            (None, Ok(_)) if words.contains("overflowed its stack") => Death::Depth,
+            (Some(KillReason::Time), _) => WorkerDeath::Time,
+            (Some(KillReason::Gone), _) => WorkerDeath::Gone,
+            (Some(KillReason::Memory), _) => WorkerDeath::Memory,
+            (None, Ok(_)) if words.contains("memory allocation of") => WorkerDeath::Memory,
+            (None, Ok(_)) if words.contains("overflowed its stack") => WorkerDeath::Depth,
             // Nobody else kills it but the kernel, for want of memory.
-            (None, Ok(status)) if status.signal() == Some(9) => Death::Memory,
+            (None, Ok(status)) if status.signal() == Some(9) => WorkerDeath::Memory,
             (None, Ok(status)) => {
                 let words = words.lines().next_back().unwrap_or("no word").to_owned();
-                Death::Fault(format!("{status}; {words}"))
+                WorkerDeath::Fault(format!("{status}; {words}"))
             }
-            (None, Err(error)) => Death::Fault(error.to_string()),
+            (None, Err(error)) => WorkerDeath::Fault(error.to_string()),
         }
     }
 
@@ -569,7 +573,7 @@ fn patient(child: &mut Child) -> io::Result<ExitStatus> {
 
 /// Cause of a worker's end before that of its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Death {
+pub(super) enum WorkerDeath {
     /// It took too long.
     Time,
     /// It took too much memory.

@@ -11,16 +11,16 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use inrush_store::read::{Fault, Footers, Selection};
-use inrush_store::reply::{Failure, Reply};
+use inrush_store::read::{FooterCache, ReadError, Selection};
+use inrush_store::reply::{SearchError, SearchReply};
 use inrush_store::snapshot::{DataFile, FarChunk, FarRows, Snapshot};
-use inrush_store::{Reader, Reading};
+use inrush_store::{ReadOnlyStorage, StorageLocation};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
 
-use super::wire::{self, FromWorker, Question, Task, TaskBounds, ToWorker};
-use crate::answer::Answer;
-use crate::engine::{Engine, Options, STACK_BYTES};
+use super::wire::{self, FromWorker, TaskBounds, ToWorker, WireQuery, WorkerTask};
+use crate::answer::SearchAnswer;
+use crate::engine::{Engine, STACK_BYTES, SearchOptions};
 use crate::request::SearchRequest;
 
 /// Longest time for the rest of a search to end. A worker in which it takes longer ends too.
@@ -33,14 +33,14 @@ const BESIDE_BYTES_MAX: usize = 64 << 20;
 /// Answers searches until stdin ends, which it does when the process that asks does.
 pub fn serve() -> ExitCode {
     prepare();
-    let out: Out = Arc::new(Mutex::new(BufWriter::new(io::stdout())));
-    let tail = Arc::new(Tail {
+    let out: SharedStdout = Arc::new(Mutex::new(BufWriter::new(io::stdout())));
+    let tail = Arc::new(RemoteTail {
         out: Arc::clone(&out),
         next: AtomicU64::new(0),
         waiting: Mutex::default(),
     });
     let mut stdin = BufReader::new(io::stdin().lock());
-    let known = Arc::new(Mutex::new(Known::default()));
+    let known = Arc::new(Mutex::new(WorkerCache::default()));
     loop {
         match wire::read(&mut stdin) {
             Ok(Some((ToWorker::Task(task), _))) => {
@@ -81,14 +81,14 @@ fn limit(resource: Resource, bytes: u64) {
     let _ = setrlimit(resource, limit);
 }
 
-type Out = Arc<Mutex<BufWriter<Stdout>>>;
+type SharedStdout = Arc<Mutex<BufWriter<Stdout>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whoever cannot be told anything has gone.
-fn say(out: &Out, what: &FromWorker, flush: bool) {
+fn say(out: &SharedStdout, what: &FromWorker, flush: bool) {
     let mut out = lock(out);
     let said = wire::write(&mut *out, what, &[]);
     let said = said.and_then(|()| if flush { out.flush() } else { Ok(()) });
@@ -99,18 +99,18 @@ fn say(out: &Out, what: &FromWorker, flush: bool) {
 
 /// State that a worker keeps from search to search.
 #[derive(Default)]
-struct Known {
-    place: Option<(Reader, Reading)>,
+struct WorkerCache {
+    place: Option<(StorageLocation, ReadOnlyStorage)>,
     /// By their places. Footers belong to these.
     files: HashMap<String, Arc<DataFile>>,
-    footers: Option<Arc<Footers>>,
+    footers: Option<Arc<FooterCache>>,
     /// Its threads, for searches of the same bounds.
     engine: Option<(TaskBounds, Arc<Engine>)>,
 }
 
-impl Known {
+impl WorkerCache {
     /// The snapshot that a task speaks of.
-    fn snapshot(&mut self, task: &mut Task, tail: &Arc<Tail>) -> io::Result<Snapshot> {
+    fn snapshot(&mut self, task: &mut WorkerTask, tail: &Arc<RemoteTail>) -> io::Result<Snapshot> {
         if self
             .place
             .as_ref()
@@ -148,8 +148,8 @@ impl Known {
         })
     }
 
-    fn footers(&mut self, bounds: &TaskBounds) -> Arc<Footers> {
-        let make = || Arc::new(Footers::new(bounds.memory_bytes / 8));
+    fn footers(&mut self, bounds: &TaskBounds) -> Arc<FooterCache> {
+        let make = || Arc::new(FooterCache::new(bounds.memory_bytes / 8));
         Arc::clone(self.footers.get_or_insert_with(make))
     }
 
@@ -160,7 +160,7 @@ impl Known {
         {
             return Ok(engine);
         }
-        let options = Options {
+        let options = SearchOptions {
             threads: bounds.threads,
             nice: bounds.nice,
             searches_max: 1,
@@ -175,7 +175,12 @@ impl Known {
 }
 
 /// Answers, and says when nothing of it runs any more.
-fn answer(known: &Mutex<Known>, tail: &Arc<Tail>, out: &Out, mut task: Task) {
+fn answer(
+    known: &Mutex<WorkerCache>,
+    tail: &Arc<RemoteTail>,
+    out: &SharedStdout,
+    mut task: WorkerTask,
+) {
     let bounds = task.bounds;
     let stacks = (bounds.threads + 4) * STACK_BYTES;
     let memory = bounds.memory_bytes;
@@ -183,7 +188,7 @@ fn answer(known: &Mutex<Known>, tail: &Arc<Tail>, out: &Out, mut task: Task) {
     limit(Resource::Data, memory.saturating_add(beside) as u64);
     let begun = begin(&mut lock(known), tail, &mut task);
     match begun {
-        Err(failure) => say(out, &FromWorker::Reply(Reply::Error(failure)), true),
+        Err(failure) => say(out, &FromWorker::Reply(SearchReply::Error(failure)), true),
         Ok((engine, mut answer)) => {
             while let Some((reply, more)) = answer.next_and_more() {
                 say(out, &reply.into(), !more);
@@ -199,19 +204,19 @@ fn answer(known: &Mutex<Known>, tail: &Arc<Tail>, out: &Out, mut task: Task) {
 }
 
 fn begin(
-    known: &mut Known,
-    tail: &Arc<Tail>,
-    task: &mut Task,
-) -> Result<(Arc<Engine>, Answer), Failure> {
-    let failed = |error: io::Error| Failure {
+    known: &mut WorkerCache,
+    tail: &Arc<RemoteTail>,
+    task: &mut WorkerTask,
+) -> Result<(Arc<Engine>, SearchAnswer), SearchError> {
+    let failed = |error: io::Error| SearchError {
         message: format!("the search cannot begin: {error}"),
-        ..Failure::default()
+        ..SearchError::default()
     };
     let snapshot = known.snapshot(task, tail).map_err(failed)?;
     let engine = known.engine(task.bounds).map_err(failed)?;
     let answer = match task.question.clone() {
-        Question::Sql { statement, limit } => engine.sql(snapshot, statement, limit),
-        Question::Search {
+        WireQuery::Sql { statement, limit } => engine.sql(snapshot, statement, limit),
+        WireQuery::Search {
             query,
             from_ns,
             to_ns,
@@ -233,29 +238,29 @@ fn begin(
     Ok((engine, answer))
 }
 
-type Came = Result<RecordBatch, Fault>;
+type TailResult = Result<RecordBatch, ReadError>;
 
 /// Rows that lie in the process that asks.
-struct Tail {
-    out: Out,
+struct RemoteTail {
+    out: SharedStdout,
     next: AtomicU64,
     /// Those who wait for rows, by the number of what they said.
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Came>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<TailResult>>>,
 }
 
-impl std::fmt::Debug for Tail {
+impl std::fmt::Debug for RemoteTail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tail")
     }
 }
 
-impl Tail {
+impl RemoteTail {
     fn came(&self, id: u64, failed: Option<String>, body: &[u8]) {
         let Some(waiting) = lock(&self.waiting).remove(&id) else {
             return;
         };
         let rows = match failed {
-            Some(why) => Err(Fault::Unreachable(why)),
+            Some(why) => Err(ReadError::Unreachable(why)),
             None => wire::of_ipc(body),
         };
         // Whoever waited may have ended.
@@ -263,13 +268,13 @@ impl Tail {
     }
 }
 
-impl FarRows for Tail {
+impl FarRows for RemoteTail {
     fn ask(
         &self,
         chunk: usize,
         columns: &[usize],
         rows: &Selection,
-    ) -> BoxFuture<'static, Result<RecordBatch, Fault>> {
+    ) -> BoxFuture<'static, Result<RecordBatch, ReadError>> {
         let id = self.next.fetch_add(1, Relaxed);
         let (sender, came) = oneshot::channel();
         lock(&self.waiting).insert(id, sender);
@@ -280,7 +285,7 @@ impl FarRows for Tail {
             rows: rows.ranges().to_vec(),
         };
         say(&self.out, &asked, true);
-        let gone = |_| Fault::Unreachable("the process that has the rows has gone".to_owned());
+        let gone = |_| ReadError::Unreachable("the process that has the rows has gone".to_owned());
         came.map(move |came| came.map_err(gone)?).boxed()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::pool::{Killed, Shared, Worker};
+use super::pool::{KillReason, PoolShared, WorkerProcess};
 
 /// Intervals between two looks at the workers while one of them searches. One that takes a GiB a
 /// second is found out after 20 MiB, or 5 where they may have little.
@@ -19,7 +19,7 @@ const LITTLE_BYTES: usize = 64 << 20;
 const EVERY_IDLE: Duration = Duration::from_millis(500);
 
 /// Looks at the workers for as long as anybody has them.
-pub(super) fn watch(shared: &Weak<Shared>) {
+pub(super) fn watch(shared: &Weak<PoolShared>) {
     while let Some(shared) = shared.upgrade() {
         let busy = look(&shared);
         shared.pause(match busy {
@@ -32,7 +32,7 @@ pub(super) fn watch(shared: &Weak<Shared>) {
 
 /// Kills whoever is over a bound, and lets go of workers that idled for long; says whether any
 /// searches.
-fn look(shared: &Shared) -> bool {
+fn look(shared: &PoolShared) -> bool {
     let now = Instant::now();
     let running = shared.running();
     for worker in &running {
@@ -46,9 +46,9 @@ fn look(shared: &Shared) -> bool {
 }
 
 /// Compares the memory of all workers with their budget.
-fn weigh(shared: &Shared, running: &[Arc<Worker>]) {
+fn weigh(shared: &PoolShared, running: &[Arc<WorkerProcess>]) {
     let mut all = 0;
-    let mut largest: Option<(usize, &Arc<Worker>)> = None;
+    let mut largest: Option<(usize, &Arc<WorkerProcess>)> = None;
     for worker in running {
         let bytes = memory_of(worker.pid);
         worker.peak.fetch_max(bytes, Relaxed);
@@ -64,7 +64,7 @@ fn weigh(shared: &Shared, running: &[Arc<Worker>]) {
     if all > shared.memory_bytes()
         && let Some((_, worker)) = largest
     {
-        worker.kill(Killed::Memory);
+        worker.kill(KillReason::Memory);
     }
 }
 

@@ -11,9 +11,9 @@ use std::ops::Range;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
-use inrush_store::Reader;
-use inrush_store::read::Fault;
-use inrush_store::reply::{Cell, Event, Reply, Row};
+use inrush_store::StorageLocation;
+use inrush_store::read::ReadError;
+use inrush_store::reply::{SearchHit, SearchReply, TableCell, TableRow};
 use inrush_store::snapshot::{DataFile, FileEntry};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,30 +25,30 @@ const PART_BYTES_MAX: u32 = 1 << 30;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToWorker {
     /// A search.
-    Task(Box<Task>),
+    Task(Box<WorkerTask>),
     /// The rows that it asked for, in the body; or why there are none.
     Rows { id: u64, failed: Option<String> },
 }
 
 /// A search.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Task {
-    pub(super) question: Question,
-    pub(super) reader: Reader,
-    pub(super) files: Vec<Placed>,
+pub(super) struct WorkerTask {
+    pub(super) question: WireQuery,
+    pub(super) reader: StorageLocation,
+    pub(super) files: Vec<PlacedFile>,
     pub(super) tail: Vec<TailChunk>,
     pub(super) bounds: TaskBounds,
 }
 
 /// A file of the store.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Placed {
+pub(super) struct PlacedFile {
     pub(super) entry: FileEntry,
     /// Place of the file, if not its path: its name could not be given to it.
     pub(super) place: Option<String>,
 }
 
-impl Placed {
+impl PlacedFile {
     pub(super) fn of(file: &DataFile) -> Self {
         let place = file.location.as_ref();
         Self {
@@ -65,7 +65,7 @@ impl Placed {
 
 /// Question of a search: a query, or an SQL statement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Question {
+pub(super) enum WireQuery {
     Search {
         query: String,
         from_ns: i64,
@@ -102,9 +102,9 @@ pub(super) struct TaskBounds {
 /// Message from a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromWorker {
-    Event(Box<Event>),
+    Event(Box<SearchHit>),
     Row(Vec<WireCell>),
-    Reply(Reply),
+    Reply(SearchReply),
     /// Rows of the tail are to be sent.
     Tail {
         id: u64,
@@ -116,11 +116,13 @@ pub(super) enum FromWorker {
     Done,
 }
 
-impl From<Reply> for FromWorker {
-    fn from(reply: Reply) -> Self {
+impl From<SearchReply> for FromWorker {
+    fn from(reply: SearchReply) -> Self {
         match reply {
-            Reply::Event(event) => Self::Event(event),
-            Reply::Row(row) => Self::Row(row.values.into_iter().map(WireCell::from).collect()),
+            SearchReply::Event(event) => Self::Event(event),
+            SearchReply::Row(row) => {
+                Self::Row(row.values.into_iter().map(WireCell::from).collect())
+            }
             reply => Self::Reply(reply),
         }
     }
@@ -138,20 +140,20 @@ pub(super) enum WireCell {
     T(String),
 }
 
-impl From<Cell> for WireCell {
-    fn from(cell: Cell) -> Self {
+impl From<TableCell> for WireCell {
+    fn from(cell: TableCell) -> Self {
         match cell {
-            Cell::Null => Self::N,
-            Cell::Bool(value) => Self::B(value),
-            Cell::Unsigned(value) => Self::U(value),
-            Cell::Signed(value) => Self::S(value),
-            Cell::Double(value) => Self::D(value.to_bits()),
-            Cell::Text(value) => Self::T(value),
+            TableCell::Null => Self::N,
+            TableCell::Bool(value) => Self::B(value),
+            TableCell::Unsigned(value) => Self::U(value),
+            TableCell::Signed(value) => Self::S(value),
+            TableCell::Double(value) => Self::D(value.to_bits()),
+            TableCell::Text(value) => Self::T(value),
         }
     }
 }
 
-impl From<WireCell> for Cell {
+impl From<WireCell> for TableCell {
     fn from(cell: WireCell) -> Self {
         match cell {
             WireCell::N => Self::Null,
@@ -165,9 +167,9 @@ impl From<WireCell> for Cell {
 }
 
 /// The row of an answer.
-pub(super) fn row(values: Vec<WireCell>) -> Reply {
-    let values = values.into_iter().map(Cell::from).collect();
-    Reply::Row(Row { values })
+pub(super) fn row(values: Vec<WireCell>) -> SearchReply {
+    let values = values.into_iter().map(TableCell::from).collect();
+    SearchReply::Row(TableRow { values })
 }
 
 /// Writes a frame.
@@ -204,7 +206,7 @@ pub(super) fn read<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
 }
 
 /// Rows as they go over the pipe.
-pub(super) fn ipc(batch: &RecordBatch) -> Result<Vec<u8>, Fault> {
+pub(super) fn ipc(batch: &RecordBatch) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let written = StreamWriter::try_new(&mut bytes, &batch.schema()).and_then(|mut writer| {
         writer.write(batch)?;
@@ -215,14 +217,14 @@ pub(super) fn ipc(batch: &RecordBatch) -> Result<Vec<u8>, Fault> {
 }
 
 /// Rows as they came over the pipe.
-pub(super) fn of_ipc(bytes: &[u8]) -> Result<RecordBatch, Fault> {
+pub(super) fn of_ipc(bytes: &[u8]) -> Result<RecordBatch, ReadError> {
     let mut batches = StreamReader::try_new(bytes, None).map_err(unreachable)?;
     let first = batches.next().ok_or_else(|| unreachable("no rows came"))?;
     first.map_err(unreachable)
 }
 
-fn unreachable(error: impl std::fmt::Display) -> Fault {
-    Fault::Unreachable(error.to_string())
+fn unreachable(error: impl std::fmt::Display) -> ReadError {
+    ReadError::Unreachable(error.to_string())
 }
 
 #[cfg(test)]
@@ -232,17 +234,17 @@ mod tests {
     #[test]
     fn what_is_written_is_read_to_the_last_digit() {
         let cells = [
-            Cell::Null,
-            Cell::Bool(true),
-            Cell::Unsigned(u64::MAX),
-            Cell::Signed(-1),
-            Cell::Double(0.1 + 0.2),
-            Cell::Double(100.0 / 3.0),
-            Cell::Text("a\nß".to_owned()),
+            TableCell::Null,
+            TableCell::Bool(true),
+            TableCell::Unsigned(u64::MAX),
+            TableCell::Signed(-1),
+            TableCell::Double(0.1 + 0.2),
+            TableCell::Double(100.0 / 3.0),
+            TableCell::Text("a\nß".to_owned()),
         ];
         let values = cells.to_vec();
         let mut bytes = Vec::new();
-        let said = FromWorker::from(Reply::Row(Row { values }));
+        let said = FromWorker::from(SearchReply::Row(TableRow { values }));
         write(&mut bytes, &said, b"body").unwrap();
         let (read, body): (FromWorker, _) = read(&mut &bytes[..]).unwrap().unwrap();
         assert_eq!(body, b"body");

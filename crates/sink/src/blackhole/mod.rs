@@ -4,4 +4,4 @@ mod config;
 mod deliver;
 
 pub use config::BlackholeConfig;
-pub use deliver::Blackhole;
+pub use deliver::BlackholeSink;

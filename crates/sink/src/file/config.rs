@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use inrush_event::{ByteSize, DestinationQueue, Period};
-use inrush_files::{AccessOptions, Mode};
+use inrush_files::{AccessOptions, FileMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::template::Template;
-use crate::Problem;
+use super::template::PathTemplate;
+use crate::SinkProblem;
 
 /// Options of the `file` destination.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -56,10 +56,10 @@ pub struct FileConfig {
     /// Permissions of files in octal, such as `0640`. Without it `0600`: nobody else reads them.
     /// Files of this destination that are there already lose what is beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_mode: Option<Mode>,
+    pub file_mode: Option<FileMode>,
     /// Permissions of new folders in octal. Without it `0700`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dir_mode: Option<Mode>,
+    pub dir_mode: Option<FileMode>,
     /// The limits of this destination's backlog in the queue.
     #[serde(default, skip_serializing_if = "DestinationQueue::is_default")]
     pub queue: DestinationQueue,
@@ -162,14 +162,14 @@ impl FileConfig {
         }
     }
 
-    pub(crate) fn problems(&self) -> Vec<Problem> {
+    pub(crate) fn problems(&self) -> Vec<SinkProblem> {
         let mut problems = Vec::new();
-        if let Err(message) = Template::parse(&self.path) {
-            problems.push(Problem::new("path", message));
+        if let Err(message) = PathTemplate::parse(&self.path) {
+            problems.push(SinkProblem::new("path", message));
         }
         let mut at_least = |ok: bool, key: &str, message: &str| {
             if !ok {
-                problems.push(Problem::new(key, message));
+                problems.push(SinkProblem::new(key, message));
             }
         };
         at_least(
@@ -200,7 +200,7 @@ impl FileConfig {
             "must be at least 10ms; use `fsync: batch` to sync every batch",
         );
         let access = self.access().problems().into_iter();
-        problems.extend(access.map(|(key, message)| Problem::new(key, message)));
+        problems.extend(access.map(|(key, message)| SinkProblem::new(key, message)));
         problems
     }
 }

@@ -24,17 +24,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use inrush_codec::encode::JsonLines;
-use inrush_event::{Batch, Delivery, Fate, Feed, Next, Record, RefuseReason, Timestamp};
-use inrush_files::{Access, Tightened};
+use inrush_event::{Batch, Delivery, Fate, Feed, FeedNext, Record, RefuseReason, Timestamp};
+use inrush_files::{Access, TightenReport};
 
 use super::open::OpenFile;
-use super::paths::Paths;
+use super::paths::PathLimiter;
 use super::sync::Syncer;
-use super::template::{Form, Template};
-use super::tidy::Tidier;
+use super::template::{PathForm, PathTemplate};
+use super::tidy::RotationWorker;
 use super::{FileConfig, FileFormat, FsyncPolicy};
-use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
-use crate::{ErrorReason, IDLE_WAIT, Problem, Sink, SinkError, SinkStatus, backoff};
+use crate::quarantine::{EventRefusal, Quarantine, RefusedRecords, Refuser};
+use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkProblem, SinkStatus, backoff};
 
 #[cfg(test)]
 mod tests;
@@ -62,14 +62,14 @@ pub(crate) fn records<'a>(batch: &'a Batch, events: &Range<u32>) -> &'a [Record]
 pub struct FileSink {
     config: FileConfig,
     data_dir: PathBuf,
-    template: Template,
+    template: PathTemplate,
     /// `None` where senders have no part in the path.
-    paths: Option<Paths>,
+    paths: Option<PathLimiter>,
     encoder: JsonLines,
     refuser: Refuser,
     status: Arc<SinkStatus>,
     open: HashMap<String, OpenFile>,
-    groups: Groups,
+    groups: PathGroups,
     /// Batches so far: the clock of the least recently used file.
     uses: u64,
     failures: u32,
@@ -84,9 +84,9 @@ pub struct FileSink {
 
 /// Encoded events by the file that they go to. The buffers are kept from batch to batch.
 #[derive(Default)]
-struct Groups {
-    by_path: HashMap<String, Place>,
-    list: Vec<Group>,
+struct PathGroups {
+    by_path: HashMap<String, GroupIndex>,
+    list: Vec<PathGroup>,
     /// Buffers of earlier batches.
     spare: Vec<Vec<u8>>,
     /// The group of each event in hand; `None` where no path could be made.
@@ -96,7 +96,7 @@ struct Groups {
 }
 
 /// Events that go to one file.
-struct Group {
+struct PathGroup {
     path: String,
     lines: Vec<u8>,
     /// Events whose own path is another one, which was one too many.
@@ -105,12 +105,12 @@ struct Group {
 
 /// The group of events of a path.
 #[derive(Clone, Copy)]
-struct Place {
+struct GroupIndex {
     group: usize,
     overflow: bool,
 }
 
-impl Groups {
+impl PathGroups {
     fn clear(&mut self) {
         self.by_path.clear();
         let used = self.list.drain(..).map(|group| group.lines);
@@ -122,26 +122,26 @@ impl Groups {
 
     /// The place of events of the path in `self.path`, if there were some. The last one is tried
     /// first: events of one sender come together.
-    fn known(&self) -> Option<Place> {
+    fn known(&self) -> Option<GroupIndex> {
         if let Some(Some(group)) = self.of_event.last()
             && self.list[*group].path == self.path
         {
             let (group, overflow) = (*group, false);
-            return Some(Place { group, overflow });
+            return Some(GroupIndex { group, overflow });
         }
         self.by_path.get(&self.path).copied()
     }
 
     /// A group for the path in `self.path`.
-    fn add(&mut self) -> Place {
-        let place = Place {
+    fn add(&mut self) -> GroupIndex {
+        let place = GroupIndex {
             group: self.list.len(),
             overflow: false,
         };
         self.by_path.insert(self.path.clone(), place);
         let mut lines = self.spare.pop().unwrap_or_default();
         lines.clear();
-        self.list.push(Group {
+        self.list.push(PathGroup {
             path: self.path.clone(),
             lines,
             overflow: 0,
@@ -152,7 +152,7 @@ impl Groups {
 
 /// Outcome of one event, or of all events of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum WriteOutcome {
     Written,
     Held,
     Refused,
@@ -166,17 +166,17 @@ impl FileSink {
         quarantine: Arc<dyn Quarantine>,
         status: Arc<SinkStatus>,
     ) -> Result<Self, SinkError> {
-        let bad_path = |message| SinkError::Config(Problem::new("path", message));
-        let template = Template::parse(&config.path).map_err(bad_path)?;
+        let bad_path = |message| SinkError::Config(SinkProblem::new("path", message));
+        let template = PathTemplate::parse(&config.path).map_err(bad_path)?;
         let paths = template.is_open().then(|| {
             let root = data_dir.join(template.root());
-            Paths::new(config.max_paths, &root, template.inodes())
+            PathLimiter::new(config.max_paths, &root, template.inodes())
         });
         let destination = name.to_owned();
         let access = config
             .access()
             .resolve()
-            .map_err(|(key, message)| SinkError::Config(Problem::new(key, message)))?;
+            .map_err(|(key, message)| SinkError::Config(SinkProblem::new(key, message)))?;
         Ok(Self {
             config: config.clone(),
             data_dir: data_dir.to_owned(),
@@ -193,7 +193,7 @@ impl FileSink {
                 .at_most(config.max_open_files as usize),
             status,
             open: HashMap::new(),
-            groups: Groups::default(),
+            groups: PathGroups::default(),
             uses: 0,
             failures: 0,
             rotated: None,
@@ -222,7 +222,7 @@ impl FileSink {
         for record in records(batch, &events) {
             taken += 1;
             let out = &mut self.groups.path;
-            if !self.template.render(Form::Own, batch, record, out) {
+            if !self.template.render(PathForm::Own, batch, record, out) {
                 self.groups.of_event.push(None);
                 continue;
             }
@@ -249,21 +249,21 @@ impl FileSink {
     }
 
     /// The place of events whose path, in `groups.path`, is new in this batch.
-    fn place(&mut self, batch: &Batch, record: &Record, now: Timestamp) -> Place {
+    fn place(&mut self, batch: &Batch, record: &Record, now: Timestamp) -> GroupIndex {
         let Some(paths) = &mut self.paths else {
             return self.groups.add();
         };
         let own = std::mem::take(&mut self.groups.path);
         let out = &mut self.groups.path;
-        self.template.render(Form::Undated, batch, record, out);
+        self.template.render(PathForm::Undated, batch, record, out);
         let exists = || self.open.contains_key(&own) || self.data_dir.join(&own).exists();
         let Err(cause) = paths.admit(out, now, exists) else {
             self.groups.path = own;
             return self.groups.add();
         };
         self.status.overflows(cause, now);
-        self.template.render(Form::Other, batch, record, out);
-        let place = Place {
+        self.template.render(PathForm::Other, batch, record, out);
+        let place = GroupIndex {
             overflow: true,
             ..self.groups.known().unwrap_or_else(|| self.groups.add())
         };
@@ -271,13 +271,13 @@ impl FileSink {
         place
     }
 
-    fn write_groups(&mut self) -> Vec<Outcome> {
+    fn write_groups(&mut self) -> Vec<WriteOutcome> {
         self.uses += 1;
         let now = Timestamp::now();
         let groups = std::mem::take(&mut self.groups.list);
         let outcomes = groups.iter().map(|group| {
             let outcome = self.write_group(&group.path, &group.lines, now);
-            if outcome == Outcome::Written {
+            if outcome == WriteOutcome::Written {
                 self.status.overflowed(group.overflow);
             }
             outcome
@@ -290,14 +290,14 @@ impl FileSink {
         outcomes
     }
 
-    fn write_group(&mut self, path: &str, lines: &[u8], now: Timestamp) -> Outcome {
+    fn write_group(&mut self, path: &str, lines: &[u8], now: Timestamp) -> WriteOutcome {
         self.status.attempted();
         let begun = Instant::now();
         match self.append(path, lines, now) {
             Ok(()) => {
                 self.status.timed(begun.elapsed());
                 self.status.succeeded(lines.len());
-                Outcome::Written
+                WriteOutcome::Written
             }
             Err(error) => {
                 // Whatever is wrong with it, a fresh look at the path is the better next try;
@@ -312,10 +312,10 @@ impl FileSink {
                 let text = format!("{path}: {error}");
                 if error.kind() == io::ErrorKind::InvalidFilename {
                     self.status.noted(ErrorReason::Io, &text);
-                    return Outcome::Refused;
+                    return WriteOutcome::Refused;
                 }
                 self.status.failed(ErrorReason::of_file(&error), &text);
-                Outcome::Held
+                WriteOutcome::Held
             }
         }
     }
@@ -337,7 +337,7 @@ impl FileSink {
         if !self.open.contains_key(path) {
             self.close_oldest();
             let every = self.config.rotate.every.map(|every| every.0);
-            let mut wide = Tightened::default();
+            let mut wide = TightenReport::default();
             let whole = self.data_dir.join(path);
             let file = OpenFile::open(&whole, every, now, &self.access, &mut wide)?;
             self.tell_wide(&whole, &wide);
@@ -349,7 +349,7 @@ impl FileSink {
     }
 
     /// Says once that files were there which others could read.
-    fn tell_wide(&mut self, path: &Path, wide: &Tightened) {
+    fn tell_wide(&mut self, path: &Path, wide: &TightenReport) {
         if wide.changed + wide.left == 0 || std::mem::replace(&mut self.told_wide, true) {
             return;
         }
@@ -413,13 +413,14 @@ impl FileSink {
         feed: &dyn Feed,
         delivery: &Delivery,
         events: Range<u32>,
-        outcomes: &[Outcome],
+        outcomes: &[WriteOutcome],
     ) {
-        let all_held = outcomes.iter().all(|o| *o == Outcome::Held) && !outcomes.is_empty();
-        let any_held = outcomes.contains(&Outcome::Held);
+        let all_held = outcomes.iter().all(|o| *o == WriteOutcome::Held) && !outcomes.is_empty();
+        let any_held = outcomes.contains(&WriteOutcome::Held);
         self.failures = if any_held { self.failures + 1 } else { 0 };
         let pause = backoff::pause(self.failures, PAUSES.0, PAUSES.1);
-        let outcome_of = |group: &Option<usize>| group.map_or(Outcome::Refused, |g| outcomes[g]);
+        let outcome_of =
+            |group: &Option<usize>| group.map_or(WriteOutcome::Refused, |g| outcomes[g]);
         let mut start = events.start;
         for run in self
             .groups
@@ -429,9 +430,11 @@ impl FileSink {
             let range = start..start + run.len() as u32;
             start = range.end;
             match outcome_of(&run[0]) {
-                Outcome::Written => feed.settle(delivery.position, range, Fate::Delivered),
-                Outcome::Held => feed.settle(delivery.position, range, Fate::RetryAfter(pause)),
-                Outcome::Refused => self.refuse(feed, delivery, range),
+                WriteOutcome::Written => feed.settle(delivery.position, range, Fate::Delivered),
+                WriteOutcome::Held => {
+                    feed.settle(delivery.position, range, Fate::RetryAfter(pause))
+                }
+                WriteOutcome::Refused => self.refuse(feed, delivery, range),
             }
         }
         if all_held {
@@ -440,12 +443,12 @@ impl FileSink {
     }
 
     fn refuse(&self, feed: &dyn Feed, delivery: &Delivery, events: Range<u32>) {
-        let refusal = Refusal {
+        let refusal = EventRefusal {
             reason: RefuseReason::UnsafePath,
             code: 0,
             text: "the path made from this event is longer than a file system takes".into(),
         };
-        let refused = Refused {
+        let refused = RefusedRecords {
             position: delivery.position,
             batch: Arc::clone(&delivery.batch),
             events,
@@ -520,10 +523,10 @@ impl FileSink {
         let mut next_tick = Instant::now() + tick;
         loop {
             match feed.next(IDLE_WAIT.min(tick)) {
-                Next::Batch(delivery) => self.deliver(feed, &delivery),
-                Next::Idle if feed.stopping() => return,
-                Next::Idle => {}
-                Next::Closed => return,
+                FeedNext::Batch(delivery) => self.deliver(feed, &delivery),
+                FeedNext::Idle if feed.stopping() => return,
+                FeedNext::Idle => {}
+                FeedNext::Closed => return,
             }
             if Instant::now() >= next_tick {
                 self.tick();
@@ -535,7 +538,7 @@ impl FileSink {
     fn start_tidier(&mut self) {
         let (sender, receiver) = channel();
         let abort = Arc::new(AtomicBool::new(false));
-        let tidier = Tidier {
+        let tidier = RotationWorker {
             compression: self.config.compression,
             keep_files: self.config.keep_files,
             access: self.access,

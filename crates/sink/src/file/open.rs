@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use inrush_event::Timestamp;
-use inrush_files::{Access, Tightened};
+use inrush_files::{Access, TightenReport};
 
 use super::tidy;
 
@@ -38,7 +38,7 @@ impl OpenFile {
         every: Option<Duration>,
         now: Timestamp,
         access: &Access,
-        tightened: &mut Tightened,
+        tightened: &mut TightenReport,
     ) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.append(true).read(true);
@@ -227,7 +227,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b/c.log");
         let open = || {
-            let mut wide = Tightened::default();
+            let mut wide = TightenReport::default();
             let (now, access) = (Timestamp::now(), Access::PRIVATE);
             OpenFile::open(&path, None, now, &access, &mut wide).unwrap()
         };

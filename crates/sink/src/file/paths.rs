@@ -26,7 +26,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// The paths that are written to.
-pub(super) struct Paths {
+pub(super) struct PathLimiter {
     max: usize,
     hasher: RandomState,
     day: i64,
@@ -36,7 +36,7 @@ pub(super) struct Paths {
     inodes: Inodes,
 }
 
-impl Paths {
+impl PathLimiter {
     /// At most `max` paths below `root`, each of which takes so many inodes at most.
     pub(super) fn new(max: u32, root: &Path, inodes_each: u64) -> Self {
         Self {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn beyond_the_limit_new_paths_are_refused_and_known_ones_are_not() {
-        let mut paths = Paths::new(2, Path::new("/"), 1);
+        let mut paths = PathLimiter::new(2, Path::new("/"), 1);
         let mut admit = |path: &str, at| paths.admit(path, day(at), || false);
         assert_eq!(admit("a", 7), Ok(()));
         assert_eq!(admit("b", 7), Ok(()));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_there_takes_nothing() {
-        let mut paths = Paths::new(1, Path::new("/"), 1);
+        let mut paths = PathLimiter::new(1, Path::new("/"), 1);
         assert_eq!(paths.admit("a", day(7), || false), Ok(()));
         assert_eq!(paths.admit("b", day(7), || true), Ok(()));
         assert_eq!(

@@ -20,21 +20,21 @@ type Force = dyn Fn(&File) -> io::Result<()> + Send + Sync;
 /// A thread that syncs files while others are written. Dropped, it finishes what it was given.
 pub(super) struct Syncer {
     /// `None` once it is dropped.
-    rounds: Option<Sender<Round>>,
-    shared: Arc<Shared>,
+    rounds: Option<Sender<SyncJob>>,
+    shared: Arc<SyncState>,
     thread: Option<JoinHandle<()>>,
     /// Closed files on their way, at most.
     closed_max: usize,
 }
 
-enum Round {
+enum SyncJob {
     /// Second handles of files that are written to meanwhile.
     Open(Vec<File>),
     /// The last handle of a file.
     Closed(File),
 }
 
-struct Shared {
+struct SyncState {
     force: Box<Force>,
     status: Arc<SinkStatus>,
     /// The round of open files is not done. Only rounds of that kind count: where files are closed
@@ -55,7 +55,7 @@ impl Syncer {
         force: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (rounds, received) = channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SyncState {
             force: Box::new(force),
             status,
             busy: AtomicBool::new(false),
@@ -89,7 +89,7 @@ impl Syncer {
     pub(super) fn sync_open(&self, files: Vec<File>) {
         if !files.is_empty() {
             self.shared.busy.store(true, Release);
-            self.give(Round::Open(files));
+            self.give(SyncJob::Open(files));
         }
     }
 
@@ -100,10 +100,10 @@ impl Syncer {
             return self.shared.sync(&file);
         }
         self.shared.closed.fetch_add(1, Release);
-        self.give(Round::Closed(file));
+        self.give(SyncJob::Closed(file));
     }
 
-    fn give(&self, round: Round) {
+    fn give(&self, round: SyncJob) {
         if let Some(rounds) = &self.rounds {
             // The thread lives as long as this sender.
             let _ = rounds.send(round);
@@ -122,15 +122,15 @@ impl Drop for Syncer {
     }
 }
 
-impl Shared {
-    fn run(&self, rounds: &Receiver<Round>) {
+impl SyncState {
+    fn run(&self, rounds: &Receiver<SyncJob>) {
         for round in rounds {
             match round {
-                Round::Open(files) => {
+                SyncJob::Open(files) => {
                     files.iter().for_each(|file| self.sync(file));
                     self.busy.store(false, Release);
                 }
-                Round::Closed(file) => {
+                SyncJob::Closed(file) => {
                     self.sync(&file);
                     drop(file);
                     self.closed.fetch_sub(1, Release);

@@ -5,7 +5,7 @@
 //! * A value that is too long is cut. A name or path that is too long is none: `render` says false.
 //! * Dates are those of the reception, in UTC.
 //! * A template has no name `..`, ends in fixed text, and never in one of `OWN_ENDS`.
-//! * `Form::Other` replaces every value that senders choose, so they cannot add paths.
+//! * `PathForm::Other` replaces every value that senders choose, so they cannot add paths.
 //!
 //! # Limits
 //! `VALUE_BYTES_MAX` bounds a value, `NAME_BYTES_MAX` a name, `PATH_BYTES_MAX` a path.
@@ -28,7 +28,7 @@ const PATH_BYTES_MAX: usize = 3800;
 const OWN_ENDS: [&str; 3] = [".gz", ".zst", ".tmp"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Field {
+enum PathField {
     Index,
     Sourcetype,
     Source,
@@ -45,7 +45,7 @@ enum Field {
     Hour,
 }
 
-impl Field {
+impl PathField {
     fn is_date(self) -> bool {
         matches!(self, Self::Year | Self::Month | Self::Day | Self::Hour)
     }
@@ -57,27 +57,27 @@ impl Field {
     }
 }
 
-const FIELDS: [(&str, Field); 14] = [
-    ("index", Field::Index),
-    ("sourcetype", Field::Sourcetype),
-    ("source", Field::Source),
-    ("host", Field::Host),
-    ("app", Field::App),
-    ("sender", Field::Sender),
-    ("protocol", Field::Protocol),
-    ("tls_client", Field::TlsClient),
-    ("facility", Field::Facility),
-    ("severity", Field::Severity),
-    ("year", Field::Year),
-    ("month", Field::Month),
-    ("day", Field::Day),
-    ("hour", Field::Hour),
+const FIELDS: [(&str, PathField); 14] = [
+    ("index", PathField::Index),
+    ("sourcetype", PathField::Sourcetype),
+    ("source", PathField::Source),
+    ("host", PathField::Host),
+    ("app", PathField::App),
+    ("sender", PathField::Sender),
+    ("protocol", PathField::Protocol),
+    ("tls_client", PathField::TlsClient),
+    ("facility", PathField::Facility),
+    ("severity", PathField::Severity),
+    ("year", PathField::Year),
+    ("month", PathField::Month),
+    ("day", PathField::Day),
+    ("hour", PathField::Hour),
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Part {
+enum PathPart {
     Text(String),
-    Value(Field),
+    Value(PathField),
 }
 
 /// The word for the values of senders beyond the limit of paths.
@@ -85,7 +85,7 @@ const OTHER: &str = "other";
 
 /// The form of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub(super) enum PathForm {
     /// As the event says.
     Own,
     /// Without its date: the same for all files of one sender.
@@ -96,8 +96,8 @@ pub(super) enum Form {
 
 /// A parsed path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Template {
-    parts: Vec<Part>,
+pub(super) struct PathTemplate {
+    parts: Vec<PathPart>,
     /// The date last rendered: all events of a batch have the same.
     received: Timestamp,
     date: Date,
@@ -111,7 +111,7 @@ struct Date {
     hour: i8,
 }
 
-impl Template {
+impl PathTemplate {
     /// Reads a path; the error is for the operator.
     pub(super) fn parse(path: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
@@ -119,7 +119,7 @@ impl Template {
         while let Some(open) = rest.find('{') {
             let close = rest[open..].find('}').ok_or("a `{` without its `}`")? + open;
             push_text(&mut parts, &rest[..open])?;
-            parts.push(Part::Value(field(&rest[open + 1..close])?));
+            parts.push(PathPart::Value(field(&rest[open + 1..close])?));
             rest = &rest[close + 1..];
         }
         push_text(&mut parts, rest)?;
@@ -150,21 +150,21 @@ impl Template {
         let first = self.first_chosen().unwrap_or(self.parts.len());
         let below = self.parts[first..].iter();
         let slashes = below.filter_map(|part| match part {
-            Part::Text(text) => Some(text.matches('/').count() as u64),
-            Part::Value(_) => None,
+            PathPart::Text(text) => Some(text.matches('/').count() as u64),
+            PathPart::Value(_) => None,
         });
         1 + slashes.sum::<u64>()
     }
 
     fn first_chosen(&self) -> Option<usize> {
-        let chosen = |part: &Part| matches!(part, Part::Value(field) if field.is_chosen());
+        let chosen = |part: &PathPart| matches!(part, PathPart::Value(field) if field.is_chosen());
         self.parts.iter().position(chosen)
     }
 
     /// The folder that all its paths lie in.
     pub(super) fn root(&self) -> &str {
         match self.parts.first() {
-            Some(Part::Text(text)) => text.rsplit_once('/').map_or("", |(folder, _)| folder),
+            Some(PathPart::Text(text)) => text.rsplit_once('/').map_or("", |(folder, _)| folder),
             _ => "",
         }
     }
@@ -172,7 +172,7 @@ impl Template {
     /// Renders the path of an event into `out`, which is cleared; false if it is too long.
     pub(super) fn render(
         &mut self,
-        form: Form,
+        form: PathForm,
         batch: &Batch,
         record: &Record,
         out: &mut String,
@@ -184,29 +184,29 @@ impl Template {
         out.clear();
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::Value(field) if form == Form::Other && field.is_chosen() => {
+                PathPart::Text(text) => out.push_str(text),
+                PathPart::Value(field) if form == PathForm::Other && field.is_chosen() => {
                     out.push_str(OTHER);
                 }
-                Part::Value(field) if form == Form::Undated && field.is_date() => {}
-                Part::Value(field) => push_value(*field, batch, record, self.date, out),
+                PathPart::Value(field) if form == PathForm::Undated && field.is_date() => {}
+                PathPart::Value(field) => push_value(*field, batch, record, self.date, out),
             }
         }
         out.len() <= PATH_BYTES_MAX && out.split('/').all(|name| name.len() <= NAME_BYTES_MAX)
     }
 }
 
-fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), String> {
+fn push_text(parts: &mut Vec<PathPart>, text: &str) -> Result<(), String> {
     if text.contains(['}', '\0']) {
         return Err("a `}` without its `{`, or a NUL".into());
     }
     if !text.is_empty() {
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(PathPart::Text(text.to_owned()));
     }
     Ok(())
 }
 
-fn field(name: &str) -> Result<Field, String> {
+fn field(name: &str) -> Result<PathField, String> {
     FIELDS
         .iter()
         .find(|(known, _)| *known == name)
@@ -228,17 +228,17 @@ fn date(received: Timestamp) -> Date {
     }
 }
 
-fn push_value(field: Field, batch: &Batch, record: &Record, date: Date, out: &mut String) {
+fn push_value(field: PathField, batch: &Batch, record: &Record, date: Date, out: &mut String) {
     let source = batch.source();
     match field {
-        Field::Index => push_name(batch.names(record).index, out),
-        Field::Sourcetype => push_name(batch.names(record).sourcetype, out),
-        Field::Source => push_name(source.name.as_bytes(), out),
-        Field::Host if record.host.is_empty() => push_sender(batch, record, out),
-        Field::Host => push_name(batch.get(record.host), out),
-        Field::App => push_name(batch.get(record.app), out),
-        Field::Sender => push_sender(batch, record, out),
-        Field::Protocol => {
+        PathField::Index => push_name(batch.names(record).index, out),
+        PathField::Sourcetype => push_name(batch.names(record).sourcetype, out),
+        PathField::Source => push_name(source.name.as_bytes(), out),
+        PathField::Host if record.host.is_empty() => push_sender(batch, record, out),
+        PathField::Host => push_name(batch.get(record.host), out),
+        PathField::App => push_name(batch.get(record.app), out),
+        PathField::Sender => push_sender(batch, record, out),
+        PathField::Protocol => {
             push_name(
                 batch
                     .peer(record)
@@ -247,17 +247,21 @@ fn push_value(field: Field, batch: &Batch, record: &Record, date: Date, out: &mu
                 out,
             );
         }
-        Field::TlsClient => {
+        PathField::TlsClient => {
             let peer = batch.peer(record);
             let client = peer.and_then(|peer| peer.client.as_deref());
             push_name(client.unwrap_or_default().as_bytes(), out);
         }
-        Field::Facility => push_name(record.facility().map_or("", facility_name).as_bytes(), out),
-        Field::Severity => push_name(record.severity().map_or("", severity_name).as_bytes(), out),
-        Field::Year => push_digits(date.year, 4, out),
-        Field::Month => push_digits(date.month.into(), 2, out),
-        Field::Day => push_digits(date.day.into(), 2, out),
-        Field::Hour => push_digits(date.hour.into(), 2, out),
+        PathField::Facility => {
+            push_name(record.facility().map_or("", facility_name).as_bytes(), out)
+        }
+        PathField::Severity => {
+            push_name(record.severity().map_or("", severity_name).as_bytes(), out)
+        }
+        PathField::Year => push_digits(date.year, 4, out),
+        PathField::Month => push_digits(date.month.into(), 2, out),
+        PathField::Day => push_digits(date.day.into(), 2, out),
+        PathField::Hour => push_digits(date.hour.into(), 2, out),
     }
 }
 
@@ -303,10 +307,10 @@ mod tests {
     use super::*;
 
     fn rendered(template: &str, host: &[u8]) -> (String, bool) {
-        rendered_as(Form::Own, template, host)
+        rendered_as(PathForm::Own, template, host)
     }
 
-    fn rendered_as(form: Form, template: &str, host: &[u8]) -> (String, bool) {
+    fn rendered_as(form: PathForm, template: &str, host: &[u8]) -> (String, bool) {
         let source = Arc::new(SourceInfo {
             name: "edge".into(),
             index: "netfw".into(),
@@ -329,7 +333,7 @@ mod tests {
         builder.parts().1.push(record);
         let batch = builder.freeze(0);
         let mut out = String::new();
-        let fits = Template::parse(template)
+        let fits = PathTemplate::parse(template)
             .unwrap()
             .render(form, &batch, &record, &mut out);
         (out, fits)
@@ -350,12 +354,12 @@ mod tests {
     fn what_senders_choose_is_told_apart_from_the_rest() {
         let template = "/a/{source}/{host}/{app}-{year}/{severity}.{protocol}.{day}.log";
         let other = "/a/edge/other/other-2024/other.tcp.06.log";
-        assert_eq!(rendered_as(Form::Other, template, b"fw1").0, other);
+        assert_eq!(rendered_as(PathForm::Other, template, b"fw1").0, other);
         let undated = "/a/edge/fw1/_-/info.tcp..log";
-        assert_eq!(rendered_as(Form::Undated, template, b"fw1").0, undated);
-        let parsed = Template::parse(template).unwrap();
+        assert_eq!(rendered_as(PathForm::Undated, template, b"fw1").0, undated);
+        let parsed = PathTemplate::parse(template).unwrap();
         assert_eq!((parsed.inodes(), parsed.root()), (3, "/a"));
-        let bounded = Template::parse("a/{source}/{year}.log").unwrap();
+        let bounded = PathTemplate::parse("a/{source}/{year}.log").unwrap();
         assert!(parsed.is_open() && !bounded.is_open());
         assert_eq!((bounded.inodes(), bounded.root()), (1, "a"));
     }
@@ -400,9 +404,9 @@ mod tests {
             "/a/{host}.gz",
             "/a\0b.log",
         ] {
-            assert!(Template::parse(bad).is_err(), "{bad:?}");
+            assert!(PathTemplate::parse(bad).is_err(), "{bad:?}");
         }
-        let message = Template::parse("/a/{hots}.log").unwrap_err();
+        let message = PathTemplate::parse("/a/{hots}.log").unwrap_err();
         assert!(
             message.contains("hots") && message.contains("host"),
             "{message}"

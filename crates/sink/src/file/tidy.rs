@@ -22,7 +22,7 @@ const GZIP_LEVEL: u32 = 6;
 const ZSTD_LEVEL: i32 = 3;
 
 /// Looks after the rotated files of the paths that come in.
-pub(super) struct Tidier {
+pub(super) struct RotationWorker {
     pub(super) compression: Compression,
     pub(super) keep_files: Option<u32>,
     pub(super) access: Access,
@@ -31,7 +31,7 @@ pub(super) struct Tidier {
     pub(super) status: Arc<SinkStatus>,
 }
 
-impl Tidier {
+impl RotationWorker {
     /// Works until the sender is gone. An error leaves a file for the next rotation of its path.
     pub(super) fn run(self, paths: &Receiver<PathBuf>) {
         for path in paths {
@@ -52,7 +52,7 @@ impl Tidier {
         let mut tidied = Ok(());
         let mut files = rotated_files(path)?;
         files.retain(|file| {
-            let torn = file.state == State::Torn;
+            let torn = file.state == RotatedState::Torn;
             if torn {
                 tidied = std::mem::replace(&mut tidied, Ok(())).and(fs::remove_file(&file.path));
             }
@@ -63,8 +63,10 @@ impl Tidier {
         for (index, file) in files.iter().enumerate() {
             let done = match file.state {
                 _ if index < surplus => fs::remove_file(&file.path),
-                State::Plain if self.compression != Compression::None => self.compress(&file.path),
-                State::Torn | State::Plain | State::Compressed => Ok(()),
+                RotatedState::Plain if self.compression != Compression::None => {
+                    self.compress(&file.path)
+                }
+                RotatedState::Torn | RotatedState::Plain | RotatedState::Compressed => Ok(()),
             };
             tidied = tidied.and(done);
         }
@@ -141,7 +143,7 @@ pub(super) fn rotated_name(path: &Path, now: Timestamp) -> PathBuf {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum RotatedState {
     Plain,
     Compressed,
     Torn,
@@ -149,7 +151,7 @@ enum State {
 
 struct Rotated {
     path: PathBuf,
-    state: State,
+    state: RotatedState,
     /// Stamp and number, for sorting.
     age: (String, u32),
 }
@@ -184,7 +186,7 @@ fn rotated_files(path: &Path) -> io::Result<Vec<Rotated>> {
 }
 
 /// Reads `20240506T070809Z[.1][.gz|.zst][.tmp]`.
-fn rotation(rest: &str) -> Option<((String, u32), State)> {
+fn rotation(rest: &str) -> Option<((String, u32), RotatedState)> {
     let (rest, torn) = strip(rest, &[".tmp"]);
     let (rest, compressed) = strip(rest, &[".gz", ".zst"]);
     let (stamp, number) = rest.split_once('.').unwrap_or((rest, "0"));
@@ -196,9 +198,9 @@ fn rotation(rest: &str) -> Option<((String, u32), State)> {
         return None;
     }
     let state = match (torn, compressed) {
-        (true, _) => State::Torn,
-        (false, true) => State::Compressed,
-        (false, false) => State::Plain,
+        (true, _) => RotatedState::Torn,
+        (false, true) => RotatedState::Compressed,
+        (false, false) => RotatedState::Plain,
     };
     Some(((stamp.to_owned(), number.parse().ok()?), state))
 }
@@ -222,11 +224,14 @@ mod tests {
     #[test]
     fn only_names_of_our_own_making_are_taken_for_rotated_files() {
         for (name, want) in [
-            ("20240506T070809Z", Some((0, State::Plain))),
-            ("20240506T070809Z.3", Some((3, State::Plain))),
-            ("20240506T070809Z.gz", Some((0, State::Compressed))),
-            ("20240506T070809Z.12.zst", Some((12, State::Compressed))),
-            ("20240506T070809Z.gz.tmp", Some((0, State::Torn))),
+            ("20240506T070809Z", Some((0, RotatedState::Plain))),
+            ("20240506T070809Z.3", Some((3, RotatedState::Plain))),
+            ("20240506T070809Z.gz", Some((0, RotatedState::Compressed))),
+            (
+                "20240506T070809Z.12.zst",
+                Some((12, RotatedState::Compressed)),
+            ),
+            ("20240506T070809Z.gz.tmp", Some((0, RotatedState::Torn))),
             ("20240506T070809Z.tmp", None),
             ("bak", None),
             ("20240506", None),

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 use inrush_event::{Fate, Feed};
 
 use super::answer::confirmed;
-use super::client::{Answer, Client};
-use super::link::Link;
+use super::client::HecClient;
+use crate::http::client::Answer;
+use crate::http::connection::HecConnection;
 use crate::{ErrorReason, IDLE_WAIT, SinkStatus};
 
 /// Interval of the questions for acknowledgements. Splunk confirms about 1.2 seconds after it took
@@ -40,18 +41,18 @@ const LANES_MAX: usize = 200;
 const IDS_MAX: usize = 1000;
 
 /// The events of a request: position of the batch, and which of its records.
-pub(super) type Events = Vec<(u64, Range<u32>)>;
+pub(super) type RequestEvents = Vec<(u64, Range<u32>)>;
 
 /// Requests that were taken and are not confirmed.
 pub(super) struct Acks {
-    state: Mutex<State>,
+    state: Mutex<AckState>,
     changed: Condvar,
     timeout: Duration,
     status: Arc<SinkStatus>,
 }
 
-struct State {
-    lanes: Vec<Lane>,
+struct AckState {
+    lanes: Vec<ChannelAcks>,
     /// Nothing will be added any more.
     closed: bool,
     /// Nothing more is waited for.
@@ -59,26 +60,26 @@ struct State {
 }
 
 /// Requests of one connection that wait for their confirmation.
-struct Lane {
-    link: Arc<Link>,
+struct ChannelAcks {
+    link: Arc<HecConnection>,
     /// By `ackId`.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, UnackedRequest>,
     asked_at: Instant,
     /// The last question had no answer of HEC.
     failing: bool,
 }
 
-struct Waiting {
-    events: Events,
+struct UnackedRequest {
+    events: RequestEvents,
     since: Instant,
 }
 
-impl State {
+impl AckState {
     fn total(&self) -> usize {
         self.lanes.iter().map(|lane| lane.waiting.len()).sum()
     }
 
-    fn lane(&mut self, link: &Arc<Link>) -> Option<&mut Lane> {
+    fn lane(&mut self, link: &Arc<HecConnection>) -> Option<&mut ChannelAcks> {
         self.lanes
             .iter_mut()
             .find(|lane| Arc::ptr_eq(&lane.link, link))
@@ -97,7 +98,7 @@ impl Acks {
     /// Nothing waits.
     pub(super) fn new(timeout: Duration, status: Arc<SinkStatus>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(AckState {
                 lanes: Vec::new(),
                 closed: false,
                 given_up: false,
@@ -129,7 +130,7 @@ impl Acks {
     /// An answer of the link gave this id. Where that number already waits, another server has
     /// given it, or this one has begun to count anew: the earlier one cannot be told apart any
     /// more, and is sent again. Whoever got the answer has the link's turn.
-    pub(super) fn supersede(&self, link: &Arc<Link>, id: u64, feed: &dyn Feed) -> bool {
+    pub(super) fn supersede(&self, link: &Arc<HecConnection>, id: u64, feed: &dyn Feed) -> bool {
         let earlier = self
             .state()
             .lane(link)
@@ -144,11 +145,11 @@ impl Acks {
     }
 
     /// Has events wait for the confirmation of `id`.
-    pub(super) fn add(&self, link: &Arc<Link>, id: u64, events: Events) {
+    pub(super) fn add(&self, link: &Arc<HecConnection>, id: u64, events: RequestEvents) {
         let since = Instant::now();
         let mut state = self.state();
         if state.lane(link).is_none() {
-            state.lanes.push(Lane {
+            state.lanes.push(ChannelAcks {
                 link: Arc::clone(link),
                 waiting: BTreeMap::new(),
                 asked_at: since,
@@ -157,7 +158,7 @@ impl Acks {
         }
         let waiting = state.lane(link).map(|lane| &mut lane.waiting);
         if let Some(waiting) = waiting {
-            let entry = waiting.entry(id).or_insert(Waiting {
+            let entry = waiting.entry(id).or_insert(UnackedRequest {
                 events: Vec::new(),
                 since,
             });
@@ -179,7 +180,7 @@ impl Acks {
 
     /// Asks until nothing waits and nothing will be added, or it is given up; then puts back what
     /// still waits.
-    pub(super) fn run(&self, client: &Client, feed: &dyn Feed) {
+    pub(super) fn run(&self, client: &HecClient, feed: &dyn Feed) {
         while !self.is_done() {
             let links: Vec<_> = self
                 .state()
@@ -219,8 +220,8 @@ impl Acks {
     /// Asks over a link, whose turn the caller has, if it is time; `None` if the process stops.
     pub(super) fn ask_if_due(
         &self,
-        client: &Client,
-        link: &Arc<Link>,
+        client: &HecClient,
+        link: &Arc<HecConnection>,
         feed: &dyn Feed,
     ) -> Option<()> {
         let ids: Vec<u64> = {
@@ -256,14 +257,14 @@ impl Acks {
         Some(())
     }
 
-    fn failed(&self, link: &Arc<Link>, reason: ErrorReason, text: &str) {
+    fn failed(&self, link: &Arc<HecConnection>, reason: ErrorReason, text: &str) {
         if let Some(lane) = self.state().lane(link) {
             lane.failing = true;
         }
         self.status.acks_failed(reason, text);
     }
 
-    fn confirm(&self, link: &Arc<Link>, ids: &[u64], feed: &dyn Feed) {
+    fn confirm(&self, link: &Arc<HecConnection>, ids: &[u64], feed: &dyn Feed) {
         let mut done = Vec::new();
         if let Some(lane) = self.state().lane(link) {
             lane.failing = false;
@@ -278,7 +279,8 @@ impl Acks {
     fn expire(&self, feed: &dyn Feed) {
         let mut late = Vec::new();
         for lane in &mut self.state().lanes {
-            let is_late = |_: &u64, waiting: &mut Waiting| waiting.since.elapsed() > self.timeout;
+            let is_late =
+                |_: &u64, waiting: &mut UnackedRequest| waiting.since.elapsed() > self.timeout;
             late.extend(lane.waiting.extract_if(.., is_late).map(|(_, w)| w));
         }
         if late.is_empty() {
@@ -305,7 +307,7 @@ impl Acks {
         self.changed.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AckState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -323,7 +325,7 @@ fn unanswered(name: &str, answer: &Answer) -> String {
     format!("{name}: asked for acknowledgements: {status} ({kind}): {words}")
 }
 
-fn put_back(waiting: Waiting, feed: &dyn Feed) {
+fn put_back(waiting: UnackedRequest, feed: &dyn Feed) {
     for (position, events) in waiting.events {
         feed.settle(position, events, Fate::RetryAfter(Duration::ZERO));
     }

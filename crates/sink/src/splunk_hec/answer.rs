@@ -62,7 +62,7 @@ pub(super) enum Action {
 
 /// An answer in the collector's own words.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Words {
+pub(super) struct AnswerDetail {
     /// `code` of the answer, 0 without one.
     pub(super) code: u32,
     /// `text` of the answer, or the start of whatever the body was.
@@ -93,7 +93,7 @@ pub(super) fn confirmed(body: &[u8]) -> Option<Vec<u64>> {
 
 /// An answer as it came.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heard<'a> {
+pub(super) struct RawAnswer<'a> {
     /// HTTP status.
     pub(super) status: u16,
     /// `Retry-After`.
@@ -106,7 +106,7 @@ pub(super) struct Heard<'a> {
     pub(super) broken: Option<&'a str>,
 }
 
-impl Heard<'_> {
+impl RawAnswer<'_> {
     /// True if it says 200 and nothing else. A portal's or a proxy's answer has a page, or the type
     /// of one.
     fn is_bare_200(&self) -> bool {
@@ -120,7 +120,11 @@ impl Heard<'_> {
 
 /// Judges an answer to a request of `events`. Bodies of `success` count as HEC's own
 /// `{"text":"Success","code":0}` does.
-pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Action, Words) {
+pub(super) fn judge(
+    heard: RawAnswer<'_>,
+    events: usize,
+    success: &[String],
+) -> (Action, AnswerDetail) {
     let json: Option<Value> = serde_json::from_slice(heard.body).ok();
     let code = json.as_ref().and_then(|json| json.get("code")?.as_u64());
     let number = json
@@ -161,7 +165,7 @@ pub(super) fn judge(heard: Heard<'_>, events: usize, success: &[String]) -> (Act
 /// anything else, or none                held
 /// ```
 fn judge_2xx(
-    heard: &Heard<'_>,
+    heard: &RawAnswer<'_>,
     json: Option<&Value>,
     success: &[String],
     after: Option<Duration>,
@@ -190,7 +194,7 @@ fn is_one_of(body: &[u8], these: &[String]) -> bool {
 }
 
 /// A 2xx that took nothing, in words.
-fn otherwise(heard: &Heard<'_>, words: &Words) -> String {
+fn otherwise(heard: &RawAnswer<'_>, words: &AnswerDetail) -> String {
     let kind = heard.content_type.unwrap_or("no content type");
     let kind: String = kind.chars().take(KIND_CHARS).collect();
     match heard.broken {
@@ -243,7 +247,7 @@ fn judge_400(code: Option<u64>, number: Option<usize>, events: usize) -> Action 
     }
 }
 
-pub(super) fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Words {
+pub(super) fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> AnswerDetail {
     let text = match json.and_then(|json| json.get("text")?.as_str()) {
         Some(text) => text.to_owned(),
         None => String::from_utf8_lossy(body)
@@ -251,7 +255,7 @@ pub(super) fn words(json: Option<&Value>, code: Option<u64>, body: &[u8]) -> Wor
             .take(WORDS_CHARS)
             .collect(),
     };
-    Words {
+    AnswerDetail {
         code: code.and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
         text,
         hec: code.is_some_and(|code| code < CODES_END),
@@ -276,12 +280,12 @@ fn wait_asked(header: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn judged(status: u16, retry_after: Option<&str>, body: &[u8]) -> (Action, Words) {
-        let heard = Heard {
+    fn judged(status: u16, retry_after: Option<&str>, body: &[u8]) -> (Action, AnswerDetail) {
+        let heard = RawAnswer {
             status,
             retry_after,
             body,
-            ..Heard::default()
+            ..RawAnswer::default()
         };
         judge(heard, 10, &[])
     }
@@ -314,16 +318,16 @@ mod tests {
 
     #[test]
     fn a_2xx_that_took_nothing_is_named_and_other_receivers_can_be_allowed() {
-        let heard = |body| Heard {
+        let heard = |body| RawAnswer {
             status: 200,
             content_type: Some("text/html"),
             body,
-            ..Heard::default()
+            ..RawAnswer::default()
         };
         let said = |heard| judge(heard, 10, &[]).1.text;
         let page = said(heard(b"<html>Welcome</html>"));
         assert_eq!(page, "not HEC's answer (text/html): <html>Welcome</html>");
-        let bare = Heard {
+        let bare = RawAnswer {
             content_type: None,
             ..heard(b"")
         };
@@ -332,7 +336,7 @@ mod tests {
         assert_eq!(empty, "not HEC's answer (text/html): it is empty");
         let other = said(heard(br#"{"text":"No","code":4}"#));
         assert_eq!(other, "not a success: code 4: No");
-        let broken = |body| Heard {
+        let broken = |body| RawAnswer {
             broken: Some("reset"),
             ..heard(body)
         };
@@ -546,7 +550,7 @@ mod tests {
         let (_, words) = judged(403, None, br#"{"text":"Invalid token","code":4}"#);
         assert_eq!(
             words,
-            Words {
+            AnswerDetail {
                 code: 4,
                 text: "Invalid token".into(),
                 hec: true,
@@ -558,7 +562,7 @@ mod tests {
         let (_, words) = judged(500, None, b"[1,2]");
         assert_eq!(
             words,
-            Words {
+            AnswerDetail {
                 code: 0,
                 text: "[1,2]".into(),
                 hec: false,

@@ -18,7 +18,7 @@ const FRESH: u32 = u32::MAX;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The brake of a destination, shared by its workers.
-pub(super) struct Brake {
+pub(super) struct QuarantineBrake {
     /// Events that are still believed to be bad, or [`FRESH`].
     left: AtomicU32,
     /// Something was taken at all.
@@ -27,7 +27,7 @@ pub(super) struct Brake {
     bodies: AtomicU32,
 }
 
-impl Brake {
+impl QuarantineBrake {
     pub(super) fn new() -> Self {
         Self {
             left: AtomicU32::new(REFUSALS_MAX),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn refusals_are_believed_beside_success_and_a_hundred_without() {
-        let brake = Brake::new();
+        let brake = QuarantineBrake::new();
         assert_eq!(brake.believe(1, false), 0, "a stranger, and nothing taken");
         assert_eq!(brake.believe(60, true), 60);
         assert_eq!(brake.believe(60, true), 40);

@@ -11,7 +11,6 @@
 //! many as fit into the memory with `BUFFERS` bodies each.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use inrush_codec::encode::IndexedField;
@@ -20,8 +19,9 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pace::MOST;
-use crate::Problem;
+use crate::SinkProblem;
+use crate::http::pace::MOST;
+use crate::http::{HttpCompression, HttpTlsOptions};
 
 /// Path at which Splunk takes events.
 const EVENT_PATH: &str = "/services/collector/event";
@@ -41,7 +41,7 @@ pub struct SplunkHecConfig {
     pub token: Secret,
     /// How request bodies are compressed.
     #[serde(default)]
-    pub compression: HecCompression,
+    pub compression: HttpCompression,
     /// When a request is sent.
     #[serde(default)]
     pub batch: BodyConfig,
@@ -99,7 +99,7 @@ pub struct SplunkHecConfig {
     pub unknown_index: UnknownIndex,
     /// TLS towards `https` endpoints.
     #[serde(default)]
-    pub tls: HecTlsConfig,
+    pub tls: HttpTlsOptions,
     /// The HTTP proxy, `http://[user:password@]host:port`. Without it, the environment's
     /// `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` count; empty means none at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,17 +142,6 @@ fn indexed_fields() -> Vec<IndexedField> {
     IndexedField::ALL.to_vec()
 }
 
-/// How request bodies are compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum HecCompression {
-    /// Not at all.
-    #[default]
-    None,
-    /// gzip at its fastest level: a tenth of the network for several times the CPU.
-    Gzip,
-}
-
 /// Fate of events whose index the collector does not take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -193,35 +182,6 @@ impl Default for BodyConfig {
     }
 }
 
-/// TLS towards a collector.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct HecTlsConfig {
-    /// PEM file of the authorities to trust, in place of the system's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
-    /// PEM file of our own certificate chain, where the collector asks for one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cert_file: Option<PathBuf>,
-    /// PEM file of its key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key_file: Option<PathBuf>,
-    /// Whether the collector's certificate is checked. Without it anybody on the way can read the
-    /// token and the events.
-    pub verify: bool,
-}
-
-impl Default for HecTlsConfig {
-    fn default() -> Self {
-        Self {
-            ca_file: None,
-            cert_file: None,
-            key_file: None,
-            verify: true,
-        }
-    }
-}
-
 impl SplunkHecConfig {
     /// Requests that may ever be in flight at once.
     pub(super) fn workers_max(&self) -> u32 {
@@ -244,7 +204,7 @@ impl SplunkHecConfig {
         Self {
             endpoints,
             token,
-            compression: HecCompression::default(),
+            compression: HttpCompression::default(),
             batch: BodyConfig::default(),
             workers: AutoCount::Auto,
             request_timeout: request_timeout(),
@@ -258,7 +218,7 @@ impl SplunkHecConfig {
             event_id: false,
             reroute_index: None,
             unknown_index: UnknownIndex::default(),
-            tls: HecTlsConfig::default(),
+            tls: HttpTlsOptions::default(),
             proxy: None,
             source: None,
             indexed_fields: indexed_fields(),
@@ -267,11 +227,11 @@ impl SplunkHecConfig {
         }
     }
 
-    pub(crate) fn problems(&self) -> Vec<Problem> {
+    pub(crate) fn problems(&self) -> Vec<SinkProblem> {
         let mut problems = Vec::new();
         let mut unless = |ok: bool, key: &str, message: &str| {
             if !ok {
-                problems.push(Problem::new(key, message));
+                problems.push(SinkProblem::new(key, message));
             }
         };
         let token = self.token.expose();
@@ -322,11 +282,15 @@ impl SplunkHecConfig {
         );
         for (index, endpoint) in self.endpoints.iter().enumerate() {
             if let Err(message) = endpoint_url(endpoint) {
-                problems.push(Problem::new(format!("endpoints[{index}]"), message));
+                problems.push(SinkProblem::new(format!("endpoints[{index}]"), message));
             }
         }
-        if let Some(Err(message)) = self.proxy.as_ref().map(|p| super::proxy::parse(p.expose())) {
-            problems.push(Problem::new("proxy", message));
+        if let Some(Err(message)) = self
+            .proxy
+            .as_ref()
+            .map(|p| crate::http::proxy::parse(p.expose()))
+        {
+            problems.push(SinkProblem::new("proxy", message));
         }
         problems
     }
@@ -402,9 +366,9 @@ mod tests {
                 max_events: 0,
                 ..BodyConfig::default()
             },
-            tls: HecTlsConfig {
+            tls: HttpTlsOptions {
                 cert_file: Some("c.pem".into()),
-                ..HecTlsConfig::default()
+                ..HttpTlsOptions::default()
             },
             proxy: Some(Secret::new("ftp://x")),
             ..good

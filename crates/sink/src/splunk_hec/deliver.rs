@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -19,19 +19,23 @@ use inrush_codec::encode::{HecEncoder, HecOptions};
 use inrush_event::{Fate, Feed, RefuseReason};
 
 use super::ack::Acks;
-use super::answer::{Action, Heard, Words, is_busy, judge};
-use super::brake::Brake;
-use super::client::{Answer, Client, SendError};
-use super::config::{SplunkHecConfig, UnknownIndex};
-use super::desk::Desks;
-use super::encode::Body;
-use super::endpoint::{Endpoints, Failure, Pick};
-use super::gate::Gate;
-use super::index::{Detour, Indexes, Unknown};
-use super::link::{Line, Link};
-use super::pack::Packer;
-use crate::quarantine::{Quarantine, Refusal, Refused, Refuser};
-use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff};
+use super::answer::{Action, AnswerDetail, RawAnswer, is_busy, judge};
+use super::brake::QuarantineBrake;
+use super::client::HecClient;
+use super::config::SplunkHecConfig;
+use super::context::{
+    HecContext, HoldReason, JudgedAnswer, Receipt, ResendDecision, STOP_POLL, SentRequest,
+};
+use super::desk::EncodeSlots;
+use super::encode::RequestBody;
+use super::index::{IndexFallback, Indexes, RejectedIndexes};
+use crate::http::client::{Answer, SendError};
+use crate::http::compression::Packer;
+use crate::http::connection::WorkerConnections;
+use crate::http::endpoint::{EndpointFailure, Endpoints};
+use crate::http::semaphore::RequestSemaphore;
+use crate::quarantine::{EventRefusal, Quarantine, RefusedRecords, Refuser};
+use crate::{ErrorReason, Sink, SinkError, SinkStatus};
 
 /// Time in which requests under way may still be answered once the process stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
@@ -39,9 +43,6 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// Time for which acknowledgements are still asked for then. Splunk confirms after little more than
 /// a second.
 const ACK_GRACE: Duration = Duration::from_secs(3);
-
-/// Interval at which the stop of the process is polled for.
-const STOP_POLL: Duration = Duration::from_millis(200);
 
 /// Failures in a row after which a body is taken apart, if others were taken meanwhile: something
 /// in it offends the collector or what stands before it.
@@ -59,65 +60,12 @@ const FRUITLESS_MAX: u32 = 100;
 /// but bad events would be sent as often as it has events.
 const BAD_EVENTS_FREE: u32 = 8;
 
-/// Consequence of an answer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// It decides over the events.
-    Final,
-    /// The same is sent again.
-    Again,
-}
-
-/// Under which number what was taken will be confirmed.
-pub(super) enum Receipt {
-    /// None was given.
-    None,
-    /// This one, over this link.
-    Id(Arc<Link>, u64),
-    /// One that cannot be told from another's.
-    Void,
-}
-
-/// Reason for which events were not believed to be bad.
-struct Held {
-    endpoint: usize,
-    reason: ErrorReason,
-    text: String,
-}
-
-/// Judgement of an answer, and the origin of that answer.
-struct Outcome {
-    action: Action,
-    words: Words,
-    receipt: Receipt,
-    sent: Sent,
-}
-
 /// The sink that speaks HEC.
 pub struct SplunkHec {
     config: SplunkHecConfig,
-    shared: Shared,
+    shared: HecContext,
     /// Of the first worker.
-    first_line: Line,
-}
-
-/// State that the workers share.
-pub(super) struct Shared {
-    client: Client,
-    desks: Desks,
-    /// Taken for a moment before and after each request.
-    endpoints: Mutex<Endpoints>,
-    brake: Brake,
-    pub(super) unknown: Unknown,
-    pub(super) unknown_index: UnknownIndex,
-    /// Bodies that other receivers than Splunk give for success.
-    success: Vec<String>,
-    /// Requests that were taken.
-    taken: AtomicU64,
-    gate: Gate,
-    acks: Option<Acks>,
-    refuser: Refuser,
-    pub(super) status: Arc<SinkStatus>,
+    first_line: WorkerConnections,
 }
 
 impl SplunkHec {
@@ -135,23 +83,23 @@ impl SplunkHec {
             status: Arc::clone(&status),
         };
         let acks = || Acks::new(config.ack_timeout.0, Arc::clone(&status));
-        let client = Client::new(config)?;
+        let client = HecClient::new(config)?;
         // The first one, so that it is known now whether there can be any.
         let mut first_line = client.line().map_err(SinkError::Unstartable)?;
         for endpoint in 0..config.endpoints.len() {
-            let link = first_line.link(&client, endpoint, false);
+            let link = client.link(&mut first_line, endpoint, false);
             link.map_err(SinkError::Unstartable)?;
         }
-        let shared = Shared {
+        let shared = HecContext {
             client,
-            desks: Desks::new(config),
+            desks: EncodeSlots::new(config),
             endpoints: Mutex::new(Endpoints::new(config.endpoints.len(), probe)),
-            brake: Brake::new(),
-            unknown: Unknown::default(),
+            brake: QuarantineBrake::new(),
+            unknown: RejectedIndexes::default(),
             unknown_index: config.unknown_index,
             success: config.success_bodies.clone(),
             taken: AtomicU64::new(0),
-            gate: Gate::new(config.workers, config.workers_max(), Arc::clone(&status)),
+            gate: RequestSemaphore::new(config.workers, config.workers_max(), Arc::clone(&status)),
             acks: config.acknowledgements.then(acks),
             refuser,
             status,
@@ -185,7 +133,7 @@ impl Sink for SplunkHec {
                         workers = workers_max;
                         return;
                     };
-                    let mut worker = Worker::new(config, line, shared, feed);
+                    let mut worker = HecWorker::new(config, line, shared, feed);
                     let (alive, number) = (alive.clone(), workers);
                     let name = shared.status.name();
                     let thread = std::thread::Builder::new().name(format!("to-{name}"));
@@ -254,12 +202,12 @@ impl SplunkHecConfig {
     }
 }
 
-pub(super) struct Worker<'a> {
-    pub(super) shared: &'a Shared,
+pub(super) struct HecWorker<'a> {
+    pub(super) shared: &'a HecContext,
     pub(super) feed: &'a dyn Feed,
-    line: Line,
+    line: WorkerConnections,
     packer: Packer,
-    pub(super) body: Body,
+    pub(super) body: RequestBody,
     /// Ranges of the body that are still to be sent, the first one last.
     todo: Vec<Range<usize>>,
     /// The body was taken apart because it alone failed.
@@ -269,21 +217,26 @@ pub(super) struct Worker<'a> {
     /// Ranges of the body that were sent, and how often.
     sent: Vec<(Range<usize>, u32)>,
     /// Refused events of the body; they wait for the disk once.
-    refused: Vec<Refused>,
+    refused: Vec<RefusedRecords>,
     /// Bad events that the collector named in this body.
     bad_events: u32,
     /// Answers since something of the body was taken.
     fruitless: u32,
     /// Some of its events were refused, and not believed to be bad.
-    held: Option<Held>,
+    held: Option<HoldReason>,
     /// Events of the body that are sent at once.
     piece: usize,
     pub(super) indexes: Indexes,
-    pub(super) detour: Option<Detour>,
+    pub(super) detour: Option<IndexFallback>,
 }
 
-impl<'a> Worker<'a> {
-    fn new(config: &SplunkHecConfig, line: Line, shared: &'a Shared, feed: &'a dyn Feed) -> Self {
+impl<'a> HecWorker<'a> {
+    fn new(
+        config: &SplunkHecConfig,
+        line: WorkerConnections,
+        shared: &'a HecContext,
+        feed: &'a dyn Feed,
+    ) -> Self {
         let batch = &config.batch;
         let (bytes_max, events_max) = (batch.max_bytes.0 as usize, batch.max_events as usize);
         let detour = config.reroute_index.as_ref().map(|index| {
@@ -291,14 +244,14 @@ impl<'a> Worker<'a> {
                 index: Some(index.clone()),
                 ..config.envelope()
             };
-            Detour::new(index.clone(), HecEncoder::new(envelope))
+            IndexFallback::new(index.clone(), HecEncoder::new(envelope))
         });
         Self {
             shared,
             feed,
             line,
             packer: Packer::new(config.compression),
-            body: Body::new(bytes_max, events_max, config),
+            body: RequestBody::new(bytes_max, events_max, config),
             todo: Vec::new(),
             searching: false,
             alone: config.workers_max() == 1,
@@ -356,8 +309,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Does with the events of a range what the answer says.
-    fn settle_by(&mut self, range: Range<usize>, outcome: Outcome) {
-        let Outcome {
+    fn settle_by(&mut self, range: Range<usize>, outcome: JudgedAnswer) {
+        let JudgedAnswer {
             action,
             words,
             receipt,
@@ -445,7 +398,7 @@ impl<'a> Worker<'a> {
 
     /// Sends the events until an answer says what to do about them; `None` if the process stops
     /// first.
-    fn send(&mut self, range: &Range<usize>) -> Option<Outcome> {
+    fn send(&mut self, range: &Range<usize>) -> Option<JudgedAnswer> {
         let (body, encoding) = self.packer.pack(self.body.slice(range));
         let (shared, mut failures) = (self.shared, 0);
         let taken_before = shared.taken.load(Relaxed);
@@ -470,7 +423,7 @@ impl<'a> Worker<'a> {
                         shared.gate.busy(begun);
                     }
                     let wrong = (error.reason, error.text.as_str());
-                    shared.failed(index, Failure::Passing, begun, wrong);
+                    shared.failed(index, EndpointFailure::Passing, begun, wrong);
                     self.line.renew(index);
                     continue;
                 }
@@ -484,18 +437,18 @@ impl<'a> Worker<'a> {
                 let wanted = last || self.body.is_half_full(range);
                 shared.gate.taken(begun.elapsed(), bytes, wanted);
             }
-            let sent = Sent {
+            let sent = SentRequest {
                 index,
                 begun,
                 status: answer.status,
             };
-            let mut outcome = Outcome {
+            let mut outcome = JudgedAnswer {
                 action,
                 words,
                 receipt,
                 sent,
             };
-            if shared.digest(&outcome, body.len()) == Verdict::Final {
+            if shared.digest(&outcome, body.len()) == ResendDecision::Final {
                 return Some(outcome);
             }
             self.line.renew(index);
@@ -515,11 +468,11 @@ impl<'a> Worker<'a> {
         body: Bytes,
         encoding: Option<&'static str>,
         events: usize,
-    ) -> Option<Result<(Answer, (Action, Words), Receipt), SendError>> {
+    ) -> Option<Result<(Answer, (Action, AnswerDetail), Receipt), SendError>> {
         let (shared, feed) = (self.shared, self.feed);
         let acks = shared.acks.as_ref();
         let renewable = acks.is_none_or(Acks::has_lanes);
-        let link = match self.line.link(&shared.client, endpoint, renewable) {
+        let link = match shared.client.link(&mut self.line, endpoint, renewable) {
             Ok(link) => link,
             Err(error) => {
                 let (reason, text) = (ErrorReason::Io, format!("no connection: {error}"));
@@ -535,7 +488,7 @@ impl<'a> Worker<'a> {
             Err(error) => return Some(Err(error)),
         };
         let moved = link.note(&answer);
-        let heard = Heard {
+        let heard = RawAnswer {
             status: answer.status,
             retry_after: answer.retry_after.as_deref(),
             content_type: answer.content_type.as_deref(),
@@ -605,8 +558,8 @@ impl<'a> Worker<'a> {
         &mut self,
         range: Range<usize>,
         reason: RefuseReason,
-        words: Words,
-        sent: &Sent,
+        words: AnswerDetail,
+        sent: &SentRequest,
     ) {
         let vouched = words.hec && sent.status == 400;
         let believed = self.shared.brake.believe(range.len(), vouched);
@@ -624,13 +577,13 @@ impl<'a> Worker<'a> {
             whole.then_some(*times)
         };
         let attempts = self.sent.iter().filter_map(sent_in).sum();
-        let refusal = Refusal {
+        let refusal = EventRefusal {
             reason,
             code: words.code,
             text: words.text,
         };
         for (part, events) in self.body.parts(&range) {
-            self.refused.push(Refused {
+            self.refused.push(RefusedRecords {
                 position: part.position,
                 batch: Arc::clone(&part.batch),
                 events,
@@ -638,161 +591,5 @@ impl<'a> Worker<'a> {
                 attempts,
             });
         }
-    }
-}
-
-/// A request that was answered.
-#[derive(Clone, Copy)]
-pub(super) struct Sent {
-    /// Index of the endpoint.
-    index: usize,
-    begun: Instant,
-    status: u16,
-}
-
-impl Shared {
-    /// Says that the system gave no thread; it is asked again.
-    fn no_thread(&self, error: &std::io::Error) {
-        let text = format!("no thread for requests, tried again: {error}");
-        self.status.failed(ErrorReason::Io, &text);
-    }
-
-    /// Starts the thread that asks for acknowledgements, if they are wanted; it has `asking` for as
-    /// long as it runs. A thread that cannot be had is tried again: without it nothing is settled.
-    fn ask_for_acks<'scope>(
-        &'scope self,
-        scope: &'scope std::thread::Scope<'scope, '_>,
-        feed: &'scope dyn Feed,
-        asking: Sender<()>,
-    ) {
-        while let Some(acks) = &self.acks {
-            let asking = asking.clone();
-            let name = self.status.name();
-            let asker = std::thread::Builder::new().name(format!("to-{name}"));
-            let asker = asker.spawn_scoped(scope, move || {
-                acks.run(&self.client, feed);
-                drop(asking);
-            });
-            match asker {
-                Err(error) if !feed.stopping() => self.no_thread(&error),
-                _ => return,
-            }
-            std::thread::sleep(STOP_POLL);
-        }
-    }
-
-    /// The connections of one more worker, if there can be one.
-    fn line(&self) -> Option<Line> {
-        let failed = |error: &std::io::Error| {
-            let destination = self.status.name();
-            tracing::warn!(destination, %error, "there can be no more requests in flight");
-        };
-        self.client.line().inspect_err(failed).ok()
-    }
-
-    fn endpoints(&self) -> std::sync::MutexGuard<'_, Endpoints> {
-        self.endpoints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for an endpoint; `None` if the process stops.
-    fn pick(&self, feed: &dyn Feed) -> Option<usize> {
-        let ticket = self.endpoints().queue();
-        let index = loop {
-            let pick = self.endpoints().pick(ticket, Instant::now());
-            match pick {
-                _ if feed.stopping() => break None,
-                Pick::Use(index) => break Some(index),
-                // Another worker may find out sooner that an endpoint is back.
-                Pick::Wait(pause) => backoff::wait(feed, pause.min(IDLE_WAIT)),
-            }
-        };
-        self.endpoints().leave(ticket);
-        index
-    }
-
-    /// Takes note of what an answer says about its endpoint, and of `bytes` if they were taken.
-    fn digest(&self, outcome: &Outcome, bytes: usize) -> Verdict {
-        let Outcome {
-            action,
-            words,
-            sent,
-            ..
-        } = outcome;
-        self.status.timed(sent.begun.elapsed());
-        let text = || self.said(sent, words);
-        match action {
-            Action::Taken => {
-                self.taken.fetch_add(1, Relaxed);
-                self.status.succeeded(bytes);
-            }
-            Action::Retry { reason, after } => {
-                let failure = after.map_or(Failure::Passing, Failure::AskedToWait);
-                self.failed(sent.index, failure, sent.begun, (*reason, &text()));
-                return Verdict::Again;
-            }
-            Action::Hold(reason) => {
-                self.failed(sent.index, Failure::Lasting, sent.begun, (*reason, &text()));
-                return Verdict::Again;
-            }
-            Action::Halve => self.status.noted(ErrorReason::Http413, &text()),
-            Action::Event(_) | Action::Index(_) | Action::Search { .. } => {
-                self.status.noted(ErrorReason::Http400, &text());
-            }
-        }
-        self.endpoints().succeeded(sent.index);
-        Verdict::Final
-    }
-
-    /// An answer in words.
-    fn said(&self, sent: &Sent, words: &Words) -> String {
-        let (name, status) = (self.client.name(sent.index), sent.status);
-        match status {
-            // Its words say what it is.
-            200..=299 => format!("{name}: {status}, {}", words.text),
-            _ => format!("{name}: {status}, code {}: {}", words.code, words.text),
-        }
-    }
-
-    /// Reason for which refused events are held, with the remedy.
-    fn held(&self, sent: &Sent, words: &Words) -> Held {
-        let (reason, help) = match (sent.status, words.code) {
-            (413, _) => (ErrorReason::Http413, "see what limits bodies on the way"),
-            (_, 7) => (
-                ErrorReason::Http400,
-                "create the index, allow it to the token, or send none (`index: none`)",
-            ),
-            _ => (ErrorReason::Http400, "see what stands at this address"),
-        };
-        let said = self.said(sent, words);
-        Held {
-            endpoint: sent.index,
-            reason,
-            text: format!("everything is refused, and held: {help}; {said}"),
-        }
-    }
-
-    /// Nothing of a body was taken, and some of it was refused without being believed.
-    fn refuses_all(&self, held: &Held) {
-        let failure = Failure::AskedToWait(self.brake.pause());
-        let now = Instant::now();
-        self.unknown.ask_again(now);
-        self.endpoints().failed(held.endpoint, failure, now, now);
-        self.gate.failed();
-        self.status.holds(held.reason, &held.text);
-    }
-
-    /// An answer was no use, for a reason in words of ours.
-    pub(super) fn failed_by(&self, sent: &Sent, failure: Failure, reason: ErrorReason, text: &str) {
-        let text = format!("{}: {text}", self.client.name(sent.index));
-        self.failed(sent.index, failure, sent.begun, (reason, &text));
-    }
-
-    fn failed(&self, index: usize, failure: Failure, begun: Instant, wrong: (ErrorReason, &str)) {
-        self.endpoints()
-            .failed(index, failure, begun, Instant::now());
-        self.gate.failed();
-        self.status.failed(wrong.0, wrong.1);
     }
 }

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use inrush_codec::encode::HecEncoder;
-use inrush_event::{Delivery, Fate, Feed, Next};
+use inrush_event::{Delivery, Fate, Feed, FeedNext};
 
 use super::config::SplunkHecConfig;
-use super::encode::Body;
+use super::encode::RequestBody;
 use crate::IDLE_WAIT;
 
 /// Longest wait for a desk before it is asked whether the process stops. Who gives one back
@@ -23,26 +23,26 @@ use crate::IDLE_WAIT;
 const DESK_WAIT: Duration = Duration::from_secs(1);
 
 /// An encoder, and what it was about to encode.
-pub(super) struct Desk {
+pub(super) struct EncodeSlot {
     encoder: HecEncoder,
     /// A delivery that did not fit into the last body whole.
     held: Option<Delivery>,
 }
 
 /// The desks that nobody sits at.
-pub(super) struct Desks {
-    free: Mutex<Vec<Desk>>,
+pub(super) struct EncodeSlots {
+    free: Mutex<Vec<EncodeSlot>>,
     given_back: Condvar,
     /// Time from the first event of a body until it is sent.
     linger: Duration,
 }
 
-impl Desks {
+impl EncodeSlots {
     /// One desk for every two cores, but not more than there are workers.
     pub(super) fn new(config: &SplunkHecConfig) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let number = (cores / 2).clamp(1, config.workers_max() as usize);
-        let desk = || Desk {
+        let desk = || EncodeSlot {
             encoder: HecEncoder::new(config.envelope()),
             held: None,
         };
@@ -54,7 +54,7 @@ impl Desks {
     }
 
     /// Fills `body` anew; false when there is nothing more to do.
-    pub(super) fn fill(&self, body: &mut Body, feed: &dyn Feed) -> bool {
+    pub(super) fn fill(&self, body: &mut RequestBody, feed: &dyn Feed) -> bool {
         let Some(mut desk) = self.take(feed) else {
             return false;
         };
@@ -78,7 +78,7 @@ impl Desks {
     }
 
     /// Waits for a desk; `None` if the process stops.
-    fn take(&self, feed: &dyn Feed) -> Option<Desk> {
+    fn take(&self, feed: &dyn Feed) -> Option<EncodeSlot> {
         let mut free = self.lock();
         while !feed.stopping() {
             if let Some(desk) = free.pop() {
@@ -90,13 +90,13 @@ impl Desks {
         None
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Desk>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<EncodeSlot>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Desk {
-    fn fill(&mut self, body: &mut Body, feed: &dyn Feed, linger: Duration) -> bool {
+impl EncodeSlot {
+    fn fill(&mut self, body: &mut RequestBody, feed: &dyn Feed, linger: Duration) -> bool {
         body.clear(false);
         let mut send_at = None;
         loop {
@@ -113,12 +113,12 @@ impl Desk {
             }
             let left = send_at.map(|at| at.saturating_duration_since(Instant::now()));
             match feed.next(left.unwrap_or(IDLE_WAIT)) {
-                Next::Batch(delivery) => self.held = Some(delivery),
-                Next::Closed => return !body.is_empty(),
-                Next::Idle if feed.stopping() => return !body.is_empty(),
-                Next::Idle if left.is_some_and(|left| !left.is_zero()) => {}
-                Next::Idle if !body.is_empty() => return true,
-                Next::Idle => {}
+                FeedNext::Batch(delivery) => self.held = Some(delivery),
+                FeedNext::Closed => return !body.is_empty(),
+                FeedNext::Idle if feed.stopping() => return !body.is_empty(),
+                FeedNext::Idle if left.is_some_and(|left| !left.is_zero()) => {}
+                FeedNext::Idle if !body.is_empty() => return true,
+                FeedNext::Idle => {}
             }
         }
     }

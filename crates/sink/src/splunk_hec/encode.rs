@@ -7,24 +7,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use inrush_codec::encode::{HecEncoder, json_escape};
-use inrush_event::{Batch, Delivery, Origin};
+use inrush_event::{Batch, BatchOrigin, Delivery};
 
 use super::config::SplunkHecConfig;
-use super::pack::Buffer;
 use crate::file::records;
+use crate::http::compression::Buffer;
 
 /// Events of one delivery in a body.
-pub(super) struct Part {
+pub(super) struct BodyPart {
     pub(super) position: u64,
     pub(super) batch: Arc<Batch>,
-    pub(super) origin: Origin,
+    pub(super) origin: BatchOrigin,
     /// Range of the batch's records.
     pub(super) events: Range<u32>,
     /// The index in the body of the first of them.
     first: usize,
 }
 
-impl Part {
+impl BodyPart {
     /// The index that one of the batch's records is meant for.
     fn index(&self, record: u32) -> Cow<'_, str> {
         let batch = &self.batch;
@@ -48,7 +48,7 @@ impl Part {
 }
 
 /// Events of a body that follow each other and go to one index.
-pub(super) struct Run<'b> {
+pub(super) struct IndexRun<'b> {
     /// Range of the body's events.
     pub(super) events: Range<usize>,
     /// The index.
@@ -56,11 +56,11 @@ pub(super) struct Run<'b> {
 }
 
 /// Envelopes joined by line feeds. The buffers are kept from request to request.
-pub(super) struct Body {
+pub(super) struct RequestBody {
     bytes: Buffer,
     /// End offset of each event, its line feed not included.
     ends: Vec<usize>,
-    parts: Vec<Part>,
+    parts: Vec<BodyPart>,
     bytes_max: usize,
     events_max: usize,
     /// True if events get their `inrush_id`.
@@ -73,7 +73,7 @@ pub(super) struct Body {
     more: Vec<u8>,
 }
 
-impl Body {
+impl RequestBody {
     pub(super) fn new(bytes_max: usize, events_max: usize, config: &SplunkHecConfig) -> Self {
         Self {
             bytes: Buffer::default(),
@@ -120,7 +120,7 @@ impl Body {
         delivery.events.start += taken;
         if taken > 0 {
             let events = start..start + taken;
-            self.parts.push(Part {
+            self.parts.push(BodyPart {
                 position: delivery.position,
                 batch: Arc::clone(&delivery.batch),
                 origin: delivery.origin,
@@ -177,7 +177,7 @@ impl Body {
 
     /// The events in `range`, in runs that go to one index each, with which events of the body they
     /// are.
-    pub(super) fn runs(&self, range: &Range<usize>) -> impl Iterator<Item = Run<'_>> {
+    pub(super) fn runs(&self, range: &Range<usize>) -> impl Iterator<Item = IndexRun<'_>> {
         self.parts(range).flat_map(move |(part, events)| {
             let mut from = events.start;
             std::iter::from_fn(move || {
@@ -187,13 +187,13 @@ impl Body {
                 let first = part.first + (from - part.events.start) as usize;
                 let events = first..first + (to - from) as usize;
                 from = to;
-                Some(Run { events, index })
+                Some(IndexRun { events, index })
             })
         })
     }
 
     /// The index that a record of a part is sent to.
-    fn index<'b>(&'b self, part: &'b Part, record: u32) -> Cow<'b, str> {
+    fn index<'b>(&'b self, part: &'b BodyPart, record: u32) -> Cow<'b, str> {
         match &self.index {
             Some(index) => Cow::Borrowed(index),
             None => part.index(record),
@@ -201,9 +201,12 @@ impl Body {
     }
 
     /// Parts that the events in `range` came from, in order.
-    pub(super) fn parts(&self, range: &Range<usize>) -> impl Iterator<Item = (&Part, Range<u32>)> {
+    pub(super) fn parts(
+        &self,
+        range: &Range<usize>,
+    ) -> impl Iterator<Item = (&BodyPart, Range<u32>)> {
         let range = range.clone();
-        let of_part = move |part| (part, Part::records_in(part, &range));
+        let of_part = move |part| (part, BodyPart::records_in(part, &range));
         self.parts
             .iter()
             .map(of_part)
@@ -212,7 +215,7 @@ impl Body {
 }
 
 /// Appends the field that names an event: `LOG-EPOCH-NUMBER`.
-fn push_id(origin: &Origin, event: u32, out: &mut Vec<u8>) {
+fn push_id(origin: &BatchOrigin, event: u32, out: &mut Vec<u8>) {
     let (log, epoch) = (origin.log, origin.epoch);
     let number = origin.first_event + u64::from(event);
     // Writing into a Vec cannot fail.
@@ -248,7 +251,7 @@ mod tests {
             position,
             batch,
             events: 0..texts.len() as u32,
-            origin: Origin::default(),
+            origin: BatchOrigin::default(),
         }
     }
 
@@ -277,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_body_knows_where_its_events_came_from() {
-        let (mut body, mut encoder) = (Body::new(1 << 20, 100, &config()), encoder());
+        let (mut body, mut encoder) = (RequestBody::new(1 << 20, 100, &config()), encoder());
         let (mut one, mut two) = (delivery(7, &["a", "b", "c"]), delivery(8, &["d", "e"]));
         one.events.start = 1;
         assert!(body.fill(&mut encoder, &mut one));
@@ -298,13 +301,13 @@ mod tests {
 
     #[test]
     fn limits_leave_the_rest_in_the_delivery() {
-        let (mut body, mut encoder) = (Body::new(250, 100, &config()), encoder());
+        let (mut body, mut encoder) = (RequestBody::new(250, 100, &config()), encoder());
         let mut many = delivery(0, &["a", "b", "c", "d", "e", "f"]);
         assert!(!body.fill(&mut encoder, &mut many));
         assert!(body.slice(&(0..body.len())).len() <= 250);
         assert_eq!(many.events.start as usize, body.len());
         let (mut body, mut many) = (
-            Body::new(1 << 20, 2, &config()),
+            RequestBody::new(1 << 20, 2, &config()),
             delivery(0, &["a", "b", "c"]),
         );
         assert!(!body.fill(&mut encoder, &mut many));
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     fn an_event_beyond_the_limit_is_sent_alone() {
-        let (mut body, mut encoder) = (Body::new(250, 100, &config()), encoder());
+        let (mut body, mut encoder) = (RequestBody::new(250, 100, &config()), encoder());
         let long = "x".repeat(1000);
         let mut two = delivery(0, &[&long, "b"]);
         assert!(!body.fill(&mut encoder, &mut two));

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use inrush_codec::encode::HecEncoder;
 use inrush_event::{Delivery, RefuseReason};
 
-use super::answer::Words;
+use super::answer::AnswerDetail;
 use super::config::UnknownIndex;
-use super::deliver::{Sent, Worker};
-use super::endpoint::Failure;
+use super::context::SentRequest;
+use super::deliver::HecWorker;
+use crate::http::endpoint::EndpointFailure;
 use crate::{ErrorReason, backoff};
 
 /// Time for which an index that is not taken is not asked for; one created since is used then.
@@ -28,12 +29,12 @@ const HOLD_RETRY: Duration = Duration::from_secs(5);
 const UNKNOWN_MAX: usize = 1024;
 
 /// Index for the events of wrong indexes, with its encoder.
-pub(super) struct Detour {
+pub(super) struct IndexFallback {
     index: String,
     encoder: HecEncoder,
 }
 
-impl Detour {
+impl IndexFallback {
     pub(super) fn new(index: String, encoder: HecEncoder) -> Self {
         Self { index, encoder }
     }
@@ -43,7 +44,7 @@ impl Detour {
 #[derive(Default)]
 pub(super) struct Indexes {
     /// The ones that are not taken, in the collector's words.
-    wrong: Vec<(String, Words, Sent)>,
+    wrong: Vec<(String, AnswerDetail, SentRequest)>,
     /// Events that are to be sent to another index.
     moved: Vec<Delivery>,
     /// The body is of such events.
@@ -59,19 +60,19 @@ impl Indexes {
 
 /// Indexes that were not taken, as all workers of a destination know them.
 #[derive(Default)]
-pub(super) struct Unknown(Mutex<HashMap<String, Refusal>>);
+pub(super) struct RejectedIndexes(Mutex<HashMap<String, IndexRefusal>>);
 
 /// The answer about an index.
-struct Refusal {
-    words: Words,
-    sent: Sent,
+struct IndexRefusal {
+    words: AnswerDetail,
+    sent: SentRequest,
     /// Moment from which it is asked for again.
     again: Instant,
 }
 
-impl Unknown {
+impl RejectedIndexes {
     /// Those that are not asked for now.
-    fn all(&self, now: Instant) -> Vec<(String, Words, Sent)> {
+    fn all(&self, now: Instant) -> Vec<(String, AnswerDetail, SentRequest)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = known.iter().filter(|(_, refusal)| now < refusal.again);
         now.map(|(index, one)| (index.clone(), one.words.clone(), one.sent))
@@ -86,7 +87,7 @@ impl Unknown {
     }
 
     /// Takes note of one, and says whether it is the first time.
-    fn learn(&self, index: &str, words: &Words, sent: Sent, now: Instant) -> bool {
+    fn learn(&self, index: &str, words: &AnswerDetail, sent: SentRequest, now: Instant) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= UNKNOWN_MAX && !known.contains_key(index) {
             known.retain(|_, refusal| now < refusal.again);
@@ -94,7 +95,7 @@ impl Unknown {
         if known.len() >= UNKNOWN_MAX && !known.contains_key(index) {
             return false;
         }
-        let refusal = Refusal {
+        let refusal = IndexRefusal {
             words: words.clone(),
             sent,
             again: now + AGAIN_AFTER,
@@ -103,7 +104,7 @@ impl Unknown {
     }
 }
 
-impl Worker<'_> {
+impl HecWorker<'_> {
     /// Begins a body with what is known of indexes.
     pub(super) fn recall_indexes(&mut self) {
         self.indexes.clear();
@@ -113,7 +114,12 @@ impl Worker<'_> {
     }
 
     /// Has events of an index that is not taken wait, and all behind them, if that is the policy.
-    fn holds_index(&mut self, range: &Range<usize>, words: &Words, sent: &Sent) -> bool {
+    fn holds_index(
+        &mut self,
+        range: &Range<usize>,
+        words: &AnswerDetail,
+        sent: &SentRequest,
+    ) -> bool {
         let detours = self.detour.is_some() && !self.indexes.rerouting;
         if detours || self.shared.unknown_index != UnknownIndex::Hold {
             return false;
@@ -126,7 +132,7 @@ impl Worker<'_> {
         );
         self.push(range.clone());
         self.shared
-            .failed_by(sent, Failure::Lasting, ErrorReason::Http400, &text);
+            .failed_by(sent, EndpointFailure::Lasting, ErrorReason::Http400, &text);
         // Others may be taken meanwhile, after which the endpoint is asked at once.
         backoff::wait(self.feed, HOLD_RETRY);
         true
@@ -145,7 +151,13 @@ impl Worker<'_> {
 
     /// The collector does not take the index of the event at `bad`, or that of the one behind it
     /// if it counts otherwise than Splunk. Nothing from `bad` to `end` was taken.
-    pub(super) fn blame_index(&mut self, bad: usize, end: usize, words: Words, sent: &Sent) {
+    pub(super) fn blame_index(
+        &mut self,
+        bad: usize,
+        end: usize,
+        words: AnswerDetail,
+        sent: &SentRequest,
+    ) {
         if self.holds_index(&(bad..end), &words, sent) {
             return;
         }
@@ -160,7 +172,7 @@ impl Worker<'_> {
     }
 
     /// Sends events of one wrong index elsewhere, or refuses them.
-    pub(super) fn divert(&mut self, range: Range<usize>, words: Words, sent: &Sent) {
+    pub(super) fn divert(&mut self, range: Range<usize>, words: AnswerDetail, sent: &SentRequest) {
         if self.holds_index(&range, &words, sent) {
             return;
         }
@@ -177,7 +189,7 @@ impl Worker<'_> {
                 ),
                 None => format!("{} (index `{index}`)", words.text),
             };
-            let told = Words {
+            let told = AnswerDetail {
                 text,
                 ..words.clone()
             };
@@ -201,7 +213,7 @@ impl Worker<'_> {
     }
 
     /// Remembers an index that is not taken, and names it the first time.
-    fn learn_index(&self, index: &str, words: &Words, sent: &Sent) {
+    fn learn_index(&self, index: &str, words: &AnswerDetail, sent: &SentRequest) {
         let unknown = &self.shared.unknown;
         if !unknown.learn(index, words, *sent, Instant::now()) {
             return;

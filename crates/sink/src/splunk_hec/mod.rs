@@ -23,13 +23,10 @@
 //!
 //! # Layout
 //! Each worker is a thread with one request in flight: it encodes events straight into a body
-//! (`encode`) at one of a few desks (`desk`), compresses it if asked (`pack`), picks an endpoint
-//! (`endpoint`), sends (`client`, over its `link`, through `proxy` and `tls`), and turns the answer
-//! into what to do next (`answer`, `index` for wrong indexes, `brake` for refusals of everything);
-//! `deliver` ties them together. `speech` finds out where `http` was written for `https`. How
-//! many may send at
-//! once (`gate`) follows what is worth it (`pace`), and a busy collector (`limit`). With
-//! `acknowledgements`, what was taken waits in `ack`, with the `cookie`s of its link.
+//! (`encode`) at one of a few desks (`desk`), and sends it by what all HTTP destinations share
+//! (`crate::http`), with the token and the channel (`client`). It turns the answer into an action
+//! (`answer`, `index` for wrong indexes, `brake` for refusals of everything); `deliver` ties them
+//! together. With `acknowledgements`, what was taken waits in `ack`.
 //!
 //! `probe` tries endpoints and tokens for `inrush doctor`, without any event.
 //!
@@ -42,27 +39,21 @@
 mod ack;
 mod answer;
 #[cfg(test)]
+use crate::http::cookie;
+#[cfg(test)]
 #[path = "../../tests/support/hec_answer.rs"]
 mod answer_laws;
 mod brake;
 mod client;
 mod config;
-mod cookie;
+mod context;
 mod deliver;
 mod desk;
 mod encode;
-mod endpoint;
-mod gate;
 mod index;
-mod limit;
-mod link;
-mod pace;
-mod pack;
 mod probe;
-mod proxy;
-mod speech;
-mod tls;
 
-pub use config::{BodyConfig, HecCompression, HecTlsConfig, SplunkHecConfig};
+pub use crate::http::{HttpCompression as HecCompression, HttpTlsOptions as HecTlsConfig};
+pub use config::{BodyConfig, SplunkHecConfig};
 pub use deliver::SplunkHec;
-pub use probe::{Probe, Reach, Said, probe};
+pub use probe::{EndpointProbe, ProbeAnswer, Reach, probe};

@@ -17,7 +17,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
 use super::config::SplunkHecConfig;
-use super::{answer, client, speech, tls};
+use super::{answer, client};
+use crate::http::{client as http_client, scheme, tls};
 use crate::{ErrorReason, SinkError};
 
 /// Indexes of which the collector is asked at each endpoint.
@@ -25,7 +26,7 @@ const INDEXES_MAX: usize = 8;
 
 /// One endpoint of a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Probe {
+pub struct EndpointProbe {
     /// Its address with the path for events.
     pub endpoint: String,
     /// The proxy's host, if it is reached through one.
@@ -51,9 +52,9 @@ pub enum Reach {
     /// An HTTP server is there.
     Answered {
         /// Of `GET …/health`.
-        health: Said,
+        health: ProbeAnswer,
         /// Of an empty `POST` with the token, and the index that was asked for, if any: the worst.
-        token: Said,
+        token: ProbeAnswer,
         /// The index that was asked for in that one.
         index: Option<String>,
         /// The certificate that the collector showed, in DER.
@@ -63,7 +64,7 @@ pub enum Reach {
 
 /// An answer in the collector's own words.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Said {
+pub struct ProbeAnswer {
     /// HTTP status.
     pub status: u16,
     /// HEC's `code`; `None` where the answer is not HEC's.
@@ -80,7 +81,7 @@ pub struct Said {
 pub fn probe(
     destinations: &[(&SplunkHecConfig, Vec<String>)],
     step: Duration,
-) -> std::io::Result<Vec<Vec<Probe>>> {
+) -> std::io::Result<Vec<Vec<EndpointProbe>>> {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -95,8 +96,11 @@ fn end(runtime: Runtime) {
     runtime.shutdown_background();
 }
 
-async fn all(destinations: &[(&SplunkHecConfig, Vec<String>)], step: Duration) -> Vec<Vec<Probe>> {
-    let mut found: Vec<Vec<Probe>> = destinations.iter().map(|_| Vec::new()).collect();
+async fn all(
+    destinations: &[(&SplunkHecConfig, Vec<String>)],
+    step: Duration,
+) -> Vec<Vec<EndpointProbe>> {
+    let mut found: Vec<Vec<EndpointProbe>> = destinations.iter().map(|_| Vec::new()).collect();
     let mut running = JoinSet::new();
     for (place, (config, indexes)) in destinations.iter().enumerate() {
         match attempts(config, indexes, step) {
@@ -119,8 +123,8 @@ async fn all(destinations: &[(&SplunkHecConfig, Vec<String>)], step: Duration) -
     found
 }
 
-fn unusable(config: &SplunkHecConfig, error: &SinkError) -> Vec<Probe> {
-    let one = |endpoint: &String| Probe {
+fn unusable(config: &SplunkHecConfig, error: &SinkError) -> Vec<EndpointProbe> {
+    let one = |endpoint: &String| EndpointProbe {
         endpoint: endpoint.clone(),
         proxy: None,
         reach: Reach::Unusable(error.to_string()),
@@ -129,7 +133,7 @@ fn unusable(config: &SplunkHecConfig, error: &SinkError) -> Vec<Probe> {
 }
 
 /// One endpoint that is to be tried.
-struct Attempt {
+struct ProbeAttempt {
     url: Url,
     proxy: Option<Url>,
     http: reqwest::Client,
@@ -143,20 +147,24 @@ fn attempts(
     config: &SplunkHecConfig,
     indexes: &[String],
     step: Duration,
-) -> Result<Vec<Attempt>, SinkError> {
+) -> Result<Vec<ProbeAttempt>, SinkError> {
     let unstartable = |error| SinkError::Unstartable(std::io::Error::other(error));
     let mut short = config.clone();
     short.request_timeout = Period(step);
     short.connect_timeout = Period(step);
     let ways = client::ways(&short)?;
-    let tls = tls::client_config(&short)?;
-    let http = client::http(&short, tls, client::proxy_of(ways.clone()));
+    let tls = tls::client_config(&short.tls, &short.endpoints)?;
+    let http = http_client::http(
+        client::timeouts(&short),
+        tls,
+        http_client::proxy_of(ways.clone()),
+    );
     let http = http.tls_info(true).build().map_err(unstartable)?;
     let authorization = client::authorization(&short)?;
     let channel = config.acknowledgements.then(client::new_channel);
     let channel = channel.transpose();
     let channel = channel.map_err(|error| SinkError::Unstartable(std::io::Error::other(error)))?;
-    let one = |(url, proxy): (Url, Option<Url>)| Attempt {
+    let one = |(url, proxy): (Url, Option<Url>)| ProbeAttempt {
         url,
         proxy,
         http: http.clone(),
@@ -178,12 +186,12 @@ fn asked_for(config: &SplunkHecConfig, indexes: &[String]) -> Vec<String> {
     named.take(INDEXES_MAX).cloned().collect()
 }
 
-impl Attempt {
-    async fn run(self) -> Probe {
+impl ProbeAttempt {
+    async fn run(self) -> EndpointProbe {
         let reach = match self.reach().await {
             Ok(reach) | Err(reach) => reach,
         };
-        Probe {
+        EndpointProbe {
             endpoint: self.url.to_string(),
             proxy: self
                 .proxy
@@ -211,11 +219,11 @@ impl Attempt {
     async fn fault(&self, error: reqwest::Error) -> Reach {
         // Its address may hold the proxy's password.
         let error = error.without_url();
-        let reason = client::reason(&error);
-        let mut text = client::words(&error).join(": ");
+        let reason = http_client::reason(&error);
+        let mut text = http_client::words(&error).join(": ");
         if self.proxy.is_none()
-            && speech::may_be_other(&self.url, reason)
-            && let Some(hint) = speech::other(self.url.clone()).await
+            && scheme::may_be_other(&self.url, reason)
+            && let Some(hint) = scheme::other(self.url.clone()).await
         {
             text = format!("{hint} ({text})");
         }
@@ -245,9 +253,9 @@ impl Attempt {
     }
 
     /// The first answer that is not as to a good token; of none, the last.
-    async fn token(&self) -> Result<(Said, Option<String>), Reach> {
+    async fn token(&self) -> Result<(ProbeAnswer, Option<String>), Reach> {
         let indexes = self.indexes.iter().map(|index| Some(index.clone()));
-        let mut last = (Said::default(), None);
+        let mut last = (ProbeAnswer::default(), None);
         for index in std::iter::once(None).chain(indexes) {
             let mut url = self.url.clone();
             if let Some(index) = &index {
@@ -271,8 +279,8 @@ impl Attempt {
     async fn ask(
         &self,
         request: reqwest::RequestBuilder,
-    ) -> Result<(Said, Option<Vec<u8>>), Reach> {
-        let answer = match client::ask(request).await {
+    ) -> Result<(ProbeAnswer, Option<Vec<u8>>), Reach> {
+        let answer = match http_client::ask(request).await {
             Ok(answer) => answer,
             Err(error) => return Err(self.fault(error).await),
         };
@@ -281,7 +289,7 @@ impl Attempt {
         let code = json.as_ref().filter(is_hec);
         let code = code.and_then(|json| json.get("code")?.as_u64());
         let words = answer::words(json.as_ref(), code, &answer.body);
-        let said = Said {
+        let said = ProbeAnswer {
             status: answer.status,
             code: code.and_then(|code| u32::try_from(code).ok()),
             text: words.text,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use inrush_codec::encode::JsonLines;
-use inrush_event::{Delivery, Fate, Feed, Next};
+use inrush_event::{Delivery, Fate, Feed, FeedNext};
 
 use crate::{ErrorReason, IDLE_WAIT, Sink, SinkError, SinkStatus, backoff, file};
 
@@ -20,7 +20,7 @@ const FLUSH_BYTES: usize = 1024 * 1024;
 
 /// The sink that writes JSON lines to a stream, which must not buffer: what it takes counts as
 /// written.
-pub struct Stdout<W> {
+pub struct StdoutSink<W> {
     writer: W,
     encoder: JsonLines,
     lines: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct Stdout<W> {
     status: Arc<SinkStatus>,
 }
 
-impl<W: Write + Send> Stdout<W> {
+impl<W: Write + Send> StdoutSink<W> {
     pub(crate) fn new(writer: W, status: Arc<SinkStatus>) -> Self {
         let (encoder, lines, ends) = (JsonLines::new(), Vec::new(), Vec::new());
         Self {
@@ -128,7 +128,7 @@ fn write_counted(writer: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()
     (written, Ok(()))
 }
 
-impl Stdout<File> {
+impl StdoutSink<File> {
     /// Standard output itself, past the standard library's buffer, so that what a broken pipe
     /// has not taken is known to the byte.
     pub(crate) fn open(status: Arc<SinkStatus>) -> Result<Self, SinkError> {
@@ -144,14 +144,14 @@ impl Stdout<File> {
     }
 }
 
-impl<W: Write + Send> Sink for Stdout<W> {
+impl<W: Write + Send> Sink for StdoutSink<W> {
     fn run(mut self: Box<Self>, feed: Arc<dyn Feed>) {
         loop {
             match feed.next(IDLE_WAIT) {
-                Next::Batch(delivery) => self.deliver(&*feed, &delivery),
-                Next::Idle if feed.stopping() => return,
-                Next::Idle => {}
-                Next::Closed => return,
+                FeedNext::Batch(delivery) => self.deliver(&*feed, &delivery),
+                FeedNext::Idle if feed.stopping() => return,
+                FeedNext::Idle => {}
+                FeedNext::Closed => return,
             }
         }
     }
@@ -199,8 +199,8 @@ mod tests {
     struct Settled(Mutex<Vec<(Range<u32>, bool)>>);
 
     impl Feed for Settled {
-        fn next(&self, _: Duration) -> Next {
-            Next::Closed
+        fn next(&self, _: Duration) -> FeedNext {
+            FeedNext::Closed
         }
 
         fn settle(&self, _: u64, events: Range<u32>, fate: Fate) {
@@ -229,7 +229,7 @@ mod tests {
             position: 0,
             batch: Arc::new(builder.freeze(0)),
             events: 0..count,
-            origin: inrush_event::Origin::default(),
+            origin: inrush_event::BatchOrigin::default(),
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
             taken: Vec::new(),
         };
         let status = Arc::new(SinkStatus::new("out", "stdout"));
-        let mut sink = Stdout::new(writer, Arc::clone(&status));
+        let mut sink = StdoutSink::new(writer, Arc::clone(&status));
         let feed = Settled::default();
         sink.deliver(&feed, &delivery(4));
         assert_eq!(*feed.0.lock().unwrap(), [(0..2, true), (2..4, false)]);

@@ -7,4 +7,4 @@ mod config;
 mod deliver;
 
 pub use config::StdoutConfig;
-pub use deliver::Stdout;
+pub use deliver::StdoutSink;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use inrush_event::{ByteSize, DestinationQueue, Period, Secret};
-use inrush_store::{BucketOptions, Home, Retention, WriteOptions, check_url, free_least};
+use inrush_store::{BucketOptions, DurableStorage, Retention, WriteOptions, check_url, free_least};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Problem;
+use crate::SinkProblem;
 
 /// Options of the `store` destination.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,10 +25,10 @@ pub struct StoreConfig {
     pub s3: S3Config,
     /// How long events are kept, in all indexes that have nothing of their own.
     #[serde(default)]
-    pub keep: Keep,
+    pub keep: RetentionLimits,
     /// How long the events of an index are kept instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub indexes: BTreeMap<String, Keep>,
+    pub indexes: BTreeMap<String, RetentionLimits>,
     /// Space of the file system that is left to others: the oldest events go before it is used. By
     /// default a twentieth of it, 4GiB at most. What `queue` may still take is left free beside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub struct S3Config {
 /// How long events are kept. What is reached first counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Keep {
+pub struct RetentionLimits {
     /// Time since they were received. Without it, for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<Period>,
@@ -94,7 +94,7 @@ fn flush_after() -> Period {
     Period(WriteOptions::default().flush_after)
 }
 
-impl Keep {
+impl RetentionLimits {
     fn retention(&self) -> Retention {
         Retention {
             age: self.age.map(|age| age.0),
@@ -102,9 +102,12 @@ impl Keep {
         }
     }
 
-    fn problems(&self, key: &str, problems: &mut Vec<Problem>) {
+    fn problems(&self, key: &str, problems: &mut Vec<SinkProblem>) {
         if self.age.is_some_and(|age| age.0 < Duration::from_secs(1)) {
-            problems.push(Problem::new(format!("{key}.age"), "must be at least 1s"));
+            problems.push(SinkProblem::new(
+                format!("{key}.age"),
+                "must be at least 1s",
+            ));
         }
     }
 }
@@ -114,15 +117,15 @@ impl S3Config {
         *self == Self::default()
     }
 
-    fn problems(&self, problems: &mut Vec<Problem>) {
+    fn problems(&self, problems: &mut Vec<SinkProblem>) {
         let is_http = |url: &String| url.starts_with("http://") || url.starts_with("https://");
         if !self.endpoint.as_ref().is_none_or(is_http) {
             let message = "must begin with http:// or https://";
-            problems.push(Problem::new("s3.endpoint", message));
+            problems.push(SinkProblem::new("s3.endpoint", message));
         }
         if self.access_key_id.is_some() != self.secret_access_key.is_some() {
             let message = "give access_key_id and secret_access_key, or neither";
-            problems.push(Problem::new("s3", message));
+            problems.push(SinkProblem::new("s3", message));
         }
     }
 }
@@ -155,10 +158,10 @@ impl StoreConfig {
     /// Opens the place of its files.
     ///
     /// # Errors
-    /// See [`Home::folder`] and [`Home::bucket`].
-    pub fn home(&self, data_dir: &Path) -> io::Result<Home> {
+    /// See [`DurableStorage::folder`] and [`DurableStorage::bucket`].
+    pub fn home(&self, data_dir: &Path) -> io::Result<DurableStorage> {
         if !self.is_remote() {
-            return Home::folder(&data_dir.join(&self.path));
+            return DurableStorage::folder(&data_dir.join(&self.path));
         }
         let options = BucketOptions {
             endpoint: self.s3.endpoint.clone(),
@@ -166,7 +169,7 @@ impl StoreConfig {
             access_key_id: self.s3.access_key_id.clone(),
             secret_access_key: self.s3.secret_access_key.clone(),
         };
-        Home::bucket(&self.path, &options)
+        DurableStorage::bucket(&self.path, &options)
     }
 
     pub(crate) fn write_options(&self) -> WriteOptions {
@@ -184,19 +187,22 @@ impl StoreConfig {
         }
     }
 
-    pub(crate) fn problems(&self) -> Vec<Problem> {
+    pub(crate) fn problems(&self) -> Vec<SinkProblem> {
         let mut problems = Vec::new();
         if self.path.is_empty() {
-            problems.push(Problem::new("path", "must name a folder, such as `store`"));
+            problems.push(SinkProblem::new(
+                "path",
+                "must name a folder, such as `store`",
+            ));
         }
         if self.is_remote()
             && let Err(message) = check_url(&self.path)
         {
-            problems.push(Problem::new("path", message));
+            problems.push(SinkProblem::new("path", message));
         }
         if !self.is_remote() && !self.s3.is_default() {
             let message = "is for a `path` that begins with s3://";
-            problems.push(Problem::new("s3", message));
+            problems.push(SinkProblem::new("s3", message));
         }
         self.s3.problems(&mut problems);
         let range = 1 << 20..=1 << 30;
@@ -204,12 +210,12 @@ impl StoreConfig {
             .flush_bytes
             .is_some_and(|bytes| !range.contains(&bytes.0))
         {
-            problems.push(Problem::new("flush_bytes", "must be 1MiB to 1GiB"));
+            problems.push(SinkProblem::new("flush_bytes", "must be 1MiB to 1GiB"));
         }
         // Longer, and what only waits to be written would look as if it could not be.
         let after = Duration::from_millis(100)..=Duration::from_secs(10);
         if !after.contains(&self.flush_after.0) {
-            problems.push(Problem::new("flush_after", "must be 100ms to 10s"));
+            problems.push(SinkProblem::new("flush_after", "must be 100ms to 10s"));
         }
         self.keep.problems("keep", &mut problems);
         for (index, keep) in &self.indexes {
@@ -224,7 +230,7 @@ impl Default for StoreConfig {
         Self {
             path: path(),
             s3: S3Config::default(),
-            keep: Keep::default(),
+            keep: RetentionLimits::default(),
             indexes: BTreeMap::new(),
             free: None,
             min_age: min_age(),

@@ -52,7 +52,7 @@ impl StoreSink {
     fn attempt(&self) {
         self.slot.begin();
         let (config, data_dir) = (self.config.clone(), self.data_dir.clone());
-        let mut attempt = Attempt {
+        let mut attempt = OpenAttempt {
             slot: Arc::clone(&self.slot),
             opened: None,
         };
@@ -98,18 +98,18 @@ impl StoreSink {
 
 /// An attempt to open a store: however its thread ends, the slot gets to know. The library panics
 /// where a folder cannot be closed.
-struct Attempt {
+struct OpenAttempt {
     slot: Arc<StoreSlot>,
     opened: Option<io::Result<Arc<Store>>>,
 }
 
-impl Attempt {
+impl OpenAttempt {
     fn open(&mut self, config: &StoreConfig, data_dir: &Path) {
         self.opened = Some(config.home(data_dir).and_then(Store::open));
     }
 }
 
-impl Drop for Attempt {
+impl Drop for OpenAttempt {
     fn drop(&mut self) {
         let fault = || Err(io::Error::other("opening it ended by a fault; tried again"));
         self.slot.settle(self.opened.take().unwrap_or_else(fault));
@@ -122,9 +122,9 @@ impl Drop for StoreSink {
     }
 }
 
-struct Status(Arc<SinkStatus>);
+struct StatusObserver(Arc<SinkStatus>);
 
-impl Observer for Status {
+impl Observer for StatusObserver {
     fn committed(&self, bytes: u64) {
         self.0.attempted();
         self.0
@@ -144,7 +144,7 @@ impl Sink for StoreSink {
             if !self.status.healthy() {
                 self.status.succeeded(0);
             }
-            let observer: Arc<dyn Observer> = Arc::new(Status(Arc::clone(&self.status)));
+            let observer: Arc<dyn Observer> = Arc::new(StatusObserver(Arc::clone(&self.status)));
             writer::run(&store, &self.options, &feed, &observer);
             store.close();
         }
@@ -163,7 +163,7 @@ mod tests {
     fn an_attempt_that_ends_by_a_fault_is_settled_and_may_be_tried_again() {
         let slot = Arc::<StoreSlot>::default();
         slot.begin();
-        let attempt = Attempt {
+        let attempt = OpenAttempt {
             slot: Arc::clone(&slot),
             opened: None,
         };

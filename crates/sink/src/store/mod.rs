@@ -16,6 +16,6 @@ mod config;
 mod deliver;
 mod slot;
 
-pub use config::{Keep, S3Config, StoreConfig};
+pub use config::{RetentionLimits, S3Config, StoreConfig};
 pub use deliver::StoreSink;
 pub use slot::StoreSlot;

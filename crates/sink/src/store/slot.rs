@@ -3,19 +3,19 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use inrush_store::{Claims, Store};
+use inrush_store::{ReservedBytes, Store};
 
 /// A store as a destination has it.
 #[derive(Default)]
 pub struct StoreSlot {
-    state: Mutex<State>,
+    state: Mutex<StoreSlotState>,
     changed: Condvar,
     /// Claims of others on the file system, for the store once it is open.
-    claims: Mutex<Option<Claims>>,
+    claims: Mutex<Option<ReservedBytes>>,
 }
 
 #[derive(Default)]
-enum State {
+enum StoreSlotState {
     /// It is being opened.
     #[default]
     Opening,
@@ -30,7 +30,7 @@ impl StoreSlot {
     /// The store, once it is open.
     pub fn get(&self) -> Option<Arc<Store>> {
         match &*self.state() {
-            State::Open(store) => Some(Arc::clone(store)),
+            StoreSlotState::Open(store) => Some(Arc::clone(store)),
             _ => None,
         }
     }
@@ -38,15 +38,15 @@ impl StoreSlot {
     /// Reason, in words, for which there is none; `None` if there is one.
     pub fn why_not(&self) -> Option<String> {
         match &*self.state() {
-            State::Open(_) => None,
-            State::Opening => Some("it is being opened".to_owned()),
-            State::Held(why) => Some(why.clone()),
-            State::Closed => Some("it is closed".to_owned()),
+            StoreSlotState::Open(_) => None,
+            StoreSlotState::Opening => Some("it is being opened".to_owned()),
+            StoreSlotState::Held(why) => Some(why.clone()),
+            StoreSlotState::Closed => Some("it is closed".to_owned()),
         }
     }
 
     /// Says what others may still take of the store's file system; once.
-    pub fn set_claims(&self, claims: Claims) {
+    pub fn set_claims(&self, claims: ReservedBytes) {
         *self.claims.lock().unwrap_or_else(PoisonError::into_inner) = Some(claims);
         if let Some(store) = self.get() {
             self.tell_claims(&store);
@@ -63,25 +63,25 @@ impl StoreSlot {
     /// True if it is known whether the store could be opened; waits for that at most `wait`.
     pub(super) fn is_settled(&self, wait: Duration) -> bool {
         let state = self.state();
-        let opening = |state: &mut State| matches!(state, State::Opening);
+        let opening = |state: &mut StoreSlotState| matches!(state, StoreSlotState::Opening);
         let (state, _) = self
             .changed
             .wait_timeout_while(state, wait, opening)
             .unwrap_or_else(PoisonError::into_inner);
-        !matches!(*state, State::Opening)
+        !matches!(*state, StoreSlotState::Opening)
     }
 
     pub(super) fn begin(&self) {
-        *self.state() = State::Opening;
+        *self.state() = StoreSlotState::Opening;
     }
 
     /// Takes note of what became of an attempt. A store that nobody wants any more goes at once.
     pub(super) fn settle(&self, opened: std::io::Result<Arc<Store>>) {
         let mut state = self.state();
-        if !matches!(*state, State::Closed) {
+        if !matches!(*state, StoreSlotState::Closed) {
             *state = match opened {
-                Ok(store) => State::Open(store),
-                Err(error) => State::Held(error.to_string()),
+                Ok(store) => StoreSlotState::Open(store),
+                Err(error) => StoreSlotState::Held(error.to_string()),
             };
         }
         drop(state);
@@ -92,10 +92,10 @@ impl StoreSlot {
     }
 
     pub(super) fn close(&self) {
-        *self.state() = State::Closed;
+        *self.state() = StoreSlotState::Closed;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StoreSlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

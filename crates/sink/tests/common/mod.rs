@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use inrush_event::{
-    Anomalies, Batch, BatchPool, Delivery, Fate, Feed, Next, Origin, Peer, Protocol, Record,
-    SourceInfo, Span, Timestamp, limits,
+    Anomalies, Batch, BatchOrigin, BatchPool, Delivery, Fate, Feed, FeedNext, Peer, Protocol,
+    Record, SourceInfo, Span, Timestamp, limits,
 };
-use inrush_sink::{Quarantine, Refusal, Refused, Sink};
+use inrush_sink::{EventRefusal, Quarantine, RefusedRecords, Sink};
 
 pub const WHEN: Timestamp = Timestamp(1_714_979_289_123_456_789);
 
@@ -63,8 +63,8 @@ impl State {
 }
 
 /// Where a batch would stand in a log of batches of up to 2^16 events.
-fn origin(position: u64) -> Origin {
-    Origin {
+fn origin(position: u64) -> BatchOrigin {
+    BatchOrigin {
         log: 0xabc,
         epoch: 3,
         first_event: position << 16,
@@ -173,7 +173,7 @@ impl MemoryFeed {
 }
 
 impl Feed for MemoryFeed {
-    fn next(&self, wait: Duration) -> Next {
+    fn next(&self, wait: Duration) -> FeedNext {
         let until = Instant::now() + wait;
         let mut state = self.state.lock().unwrap();
         loop {
@@ -182,14 +182,14 @@ impl Feed for MemoryFeed {
                 for event in delivery.events.clone() {
                     assert!(!std::mem::replace(&mut handed[event as usize], true));
                 }
-                return Next::Batch(delivery);
+                return FeedNext::Batch(delivery);
             }
             if state.closed && state.is_settled() {
-                return Next::Closed;
+                return FeedNext::Closed;
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Next::Idle;
+                return FeedNext::Idle;
             }
             state = self.changed.wait_timeout(state, left).unwrap().0;
         }
@@ -231,7 +231,7 @@ impl Feed for MemoryFeed {
 /// Quarantine in memory: (destination, raw text, reason and code), failing as often as it is told.
 #[derive(Default)]
 pub struct MemoryQuarantine {
-    pub kept: Mutex<Vec<(String, String, Refusal)>>,
+    pub kept: Mutex<Vec<(String, String, EventRefusal)>>,
     pub failures_left: Mutex<u32>,
     /// Waits for the disk.
     pub puts: Mutex<u32>,
@@ -240,7 +240,7 @@ pub struct MemoryQuarantine {
 }
 
 impl Quarantine for MemoryQuarantine {
-    fn put(&self, destination: &str, refused: &[Refused]) -> io::Result<()> {
+    fn put(&self, destination: &str, refused: &[RefusedRecords]) -> io::Result<()> {
         let mut failures_left = self.failures_left.lock().unwrap();
         if *failures_left > 0 {
             *failures_left -= 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::answer::{Action, Heard, confirmed, judge};
+use super::answer::{Action, RawAnswer, confirmed, judge};
 use super::cookie::Jar;
 
 /// The statuses that are judged in different ways, and some beside them.
@@ -25,7 +25,7 @@ pub(super) fn check(input: &[u8]) {
         None => (&b""[..], rest),
     };
     let header = std::str::from_utf8(header).ok();
-    let heard = Heard {
+    let heard = RawAnswer {
         status,
         retry_after: header,
         content_type: header,
@@ -38,7 +38,7 @@ pub(super) fn check(input: &[u8]) {
 }
 
 /// Nothing but HEC's own success takes events, and no event is meant that was not sent.
-fn check_action(action: Action, heard: &Heard<'_>, events: usize) {
+fn check_action(action: Action, heard: &RawAnswer<'_>, events: usize) {
     match action {
         Action::Taken => {
             assert!((200..300).contains(&heard.status));

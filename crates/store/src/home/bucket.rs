@@ -22,8 +22,8 @@ use object_store::{
 use tokio::runtime::Runtime;
 use url::Url;
 
-use super::objects::Objects;
-use super::{CreateError, Created, Listed};
+use super::objects::BucketIo;
+use super::{CreateError, CreateOutcome, ListedObject};
 
 /// Objects of more bytes are sent in parts of so many. A part, not the object, is tried again.
 const PART_BYTES: usize = 16 * 1024 * 1024;
@@ -175,7 +175,7 @@ impl Bucket {
     }
 }
 
-impl Objects for Bucket {
+impl BucketIo for Bucket {
     fn put(&self, path: &str, bytes: Bytes) -> io::Result<()> {
         let path = Path::from(path);
         if bytes.len() <= PART_BYTES {
@@ -186,15 +186,15 @@ impl Objects for Bucket {
         self.runtime.block_on(whole).map_err(plain)
     }
 
-    fn create(&self, path: &str, bytes: Bytes) -> Result<Created, CreateError> {
+    fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome, CreateError> {
         let path = Path::from(path);
         let options = PutOptions::from(PutMode::Create);
         let put = self
             .storage
             .put_opts(&path, PutPayload::from_bytes(bytes), options);
         match self.runtime.block_on(put) {
-            Ok(_) => Ok(Created::Made),
-            Err(object_store::Error::AlreadyExists { .. }) => Ok(Created::Taken),
+            Ok(_) => Ok(CreateOutcome::Made),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(CreateOutcome::Taken),
             // Whatever the last answer says: a request before it, of the same call, may have been
             // carried out, or be carried out yet.
             Err(error) => Err(CreateError::Unknown(plain(error))),
@@ -238,12 +238,15 @@ impl Objects for Bucket {
         }
     }
 
-    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
         let prefix = (!folder.is_empty()).then(|| Path::from(folder));
-        let listed = self.storage.list(prefix.as_ref()).map_ok(|meta| Listed {
-            path: meta.location.to_string(),
-            bytes: meta.size,
-        });
+        let listed = self
+            .storage
+            .list(prefix.as_ref())
+            .map_ok(|meta| ListedObject {
+                path: meta.location.to_string(),
+                bytes: meta.size,
+            });
         self.runtime.block_on(listed.try_collect()).map_err(plain)
     }
 }

@@ -4,8 +4,8 @@
 //! * What [`DiskFile::sync`] returned `Ok` for is on stable storage. After an error nothing that
 //!   was written may be trusted, not even by another `sync` that succeeds: Linux forgets a failed
 //!   page after it told once.
-//! * A new, renamed or removed name is on stable storage once [`Disk::sync_folder`] of its folder
-//!   returned `Ok`. Before, a power cut keeps or undoes it.
+//! * A new, renamed or removed name is on stable storage once [`FolderIo::sync_folder`] of its
+//!   folder returned `Ok`. Before, a power cut keeps or undoes it.
 //! * A call that fails may have had its effect all the same.
 //!
 //! Paths are relative to the store, with `/` between parts; `""` is the store's own folder.
@@ -20,10 +20,10 @@ use bytes::Bytes;
 use inrush_files::own;
 use rustix::fs::{FlockOperation, OFlags};
 
-use super::Listed;
+use super::ListedObject;
 
 /// A folder, as the store asks for it.
-pub trait Disk: Send + Sync + fmt::Debug {
+pub trait FolderIo: Send + Sync + fmt::Debug {
     /// Takes the folder for this writer alone, for as long as the returned guard lives.
     ///
     /// # Errors
@@ -48,14 +48,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The length of a file; [`io::ErrorKind::NotFound`] if there is none.
     fn len(&self, path: &str) -> io::Result<u64>;
     /// Every file below a folder, in no order; nothing if there is no such folder.
-    fn list(&self, folder: &str) -> io::Result<Vec<Listed>>;
+    fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>>;
     /// The room on the file system.
-    fn space(&self) -> io::Result<Space>;
+    fn space(&self) -> io::Result<FileSystemSpace>;
 }
 
 /// The room on a file system, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Space {
+pub struct FileSystemSpace {
     /// Bytes that may still be written.
     pub free: u64,
     /// All of it.
@@ -94,7 +94,7 @@ pub(super) fn make_root(folder: &Path) -> io::Result<()> {
 /// The file whose lock a writer holds.
 const LOCK: &str = "_log/writer.lock";
 
-impl Disk for HostFolder {
+impl FolderIo for HostFolder {
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
         match self.make_folder("_log") {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -188,7 +188,7 @@ impl Disk for HostFolder {
         Ok(fs::symlink_metadata(self.at(path))?.len())
     }
 
-    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
         let mut found = Vec::new();
         let mut open = vec![self.at(folder)];
         while let Some(folder) = open.pop() {
@@ -207,7 +207,7 @@ impl Disk for HostFolder {
                 // What has a name that is no text is not ours.
                 let Some(name) = below else { continue };
                 match entry.metadata() {
-                    Ok(meta) => found.push(Listed {
+                    Ok(meta) => found.push(ListedObject {
                         path: name.to_owned(),
                         bytes: meta.len(),
                     }),
@@ -219,10 +219,10 @@ impl Disk for HostFolder {
         Ok(found)
     }
 
-    fn space(&self) -> io::Result<Space> {
+    fn space(&self) -> io::Result<FileSystemSpace> {
         let found = rustix::fs::statvfs(&self.root)?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        Ok(Space {
+        Ok(FileSystemSpace {
             free: bytes(found.f_bavail),
             total: bytes(found.f_blocks),
         })

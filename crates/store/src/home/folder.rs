@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::disk::{Disk, Space};
-use super::{CreateError, Created, Listed, PART};
+use super::disk::{FileSystemSpace, FolderIo};
+use super::{CreateError, CreateOutcome, ListedObject, PART};
 use crate::mutant::{Mutant, is_on};
 
 /// Folders that are remembered as durable: 24 a day and index. Beyond, all are looked at again.
@@ -19,7 +19,7 @@ const ASKED_TIMES: usize = 5;
 /// A folder of files that are durable when a call returned `Ok`.
 #[derive(Debug)]
 pub(super) struct Folder {
-    disk: Arc<dyn Disk>,
+    disk: Arc<dyn FolderIo>,
     /// Folders whose names are durable all the way up. One that an earlier, failed call made may
     /// not be; held for a look-up only.
     durable: Mutex<HashSet<String>>,
@@ -28,7 +28,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn new(disk: Arc<dyn Disk>) -> Self {
+    pub(super) fn new(disk: Arc<dyn FolderIo>) -> Self {
         Self {
             disk,
             durable: Mutex::default(),
@@ -48,7 +48,7 @@ impl Folder {
         self.disk.sync_folder(parent(path))
     }
 
-    pub(super) fn create(&self, path: &str, bytes: &[u8]) -> Result<Created, CreateError> {
+    pub(super) fn create(&self, path: &str, bytes: &[u8]) -> Result<CreateOutcome, CreateError> {
         let part = self.write_part(path, bytes).map_err(CreateError::NotMade)?;
         let linked = self.disk.link(&part, path);
         // The next start deletes what this cannot.
@@ -57,12 +57,12 @@ impl Folder {
             Ok(()) => self
                 .disk
                 .sync_folder(parent(path))
-                .map(|()| Created::Made)
+                .map(|()| CreateOutcome::Made)
                 .map_err(match is_on(Mutant::ForgetAfterLink) {
                     true => CreateError::NotMade,
                     false => CreateError::Unknown,
                 }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::Taken),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(CreateOutcome::Taken),
             Err(error) => Err(CreateError::Unknown(error)),
         }
     }
@@ -207,11 +207,11 @@ impl Folder {
         self.disk.read(path, bytes_max)
     }
 
-    pub(super) fn space(&self) -> io::Result<Space> {
+    pub(super) fn space(&self) -> io::Result<FileSystemSpace> {
         self.disk.space()
     }
 
-    pub(super) fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    pub(super) fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
         self.disk.list(folder)
     }
 }

@@ -1,8 +1,8 @@
 //! Place of a store's files: a folder, or a bucket of an object store (`s3://`).
 //!
-//! What [`Home`] writes is durable when it returned `Ok`. After an error a write is not there, is
-//! there, or is there until a power cut: who must know reads it back. Its calls block: they are for
-//! threads that do nothing else. Readers go through the object store of either.
+//! What [`DurableStorage`] writes is durable when it returned `Ok`. After an error a write is not
+//! there, is there, or is there until a power cut: who must know reads it back. Its calls block:
+//! they are for threads that do nothing else. Readers go through the object store of either.
 
 mod bucket;
 mod disk;
@@ -26,10 +26,10 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 
 pub use bucket::{BucketOptions, check_url};
-pub use disk::{Disk, DiskFile, Space};
-pub use objects::Objects;
+pub use disk::{DiskFile, FileSystemSpace, FolderIo};
+pub use objects::BucketIo;
 #[cfg(feature = "simulation")]
-pub use simulated::{Chances, Process};
+pub use simulated::{FaultRates, SimulatedProcess};
 #[cfg(feature = "simulation")]
 pub use virtual_bucket::VirtualBucket;
 #[cfg(feature = "simulation")]
@@ -39,14 +39,14 @@ use crate::mutant::{Mutant, is_on};
 use bucket::Bucket;
 use disk::HostFolder;
 use folder::Folder;
-pub use reader::{Reader, Reading};
+pub use reader::{ReadOnlyStorage, StorageLocation};
 
 /// Ends the name of what is being written; never read.
 pub(crate) const PART: &str = ".part";
 
 /// An object by its name below the store, and its length in bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Listed {
+pub struct ListedObject {
     /// Its name, `/` between parts.
     pub path: String,
     /// Bytes.
@@ -55,7 +55,7 @@ pub struct Listed {
 
 /// Result of making an object only if there is none of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Created {
+pub enum CreateOutcome {
     /// It is there, and durable.
     Made,
     /// There is one of its name, made by whomever: perhaps by an earlier try of this one.
@@ -74,18 +74,18 @@ pub enum CreateError {
 
 /// Place of a store's files: a folder or a bucket.
 #[derive(Debug)]
-pub struct Home {
-    place: Place,
+pub struct DurableStorage {
+    place: StorageBackend,
     storage: Arc<dyn ObjectStore>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum StorageBackend {
     Folder(Folder, PathBuf),
-    Bucket(Arc<dyn Objects>, Reader),
+    Bucket(Arc<dyn BucketIo>, StorageLocation),
 }
 
-impl Home {
+impl DurableStorage {
     /// The folder, made if it is not there.
     ///
     /// # Errors
@@ -99,28 +99,28 @@ impl Home {
 
     /// A folder that is only in memory; it has no readers.
     #[cfg(feature = "simulation")]
-    pub fn virtual_folder(disk: Arc<dyn Disk>) -> Self {
+    pub fn virtual_folder(disk: Arc<dyn FolderIo>) -> Self {
         Self {
-            place: Place::Folder(Folder::new(disk), PathBuf::new()),
+            place: StorageBackend::Folder(Folder::new(disk), PathBuf::new()),
             storage: Arc::new(object_store::memory::InMemory::new()),
         }
     }
 
     /// A bucket that is only in memory; it has no readers.
     #[cfg(feature = "simulation")]
-    pub fn virtual_bucket(objects: Arc<dyn Objects>) -> Self {
+    pub fn virtual_bucket(objects: Arc<dyn BucketIo>) -> Self {
         let storage = Arc::new(object_store::memory::InMemory::new());
-        Self::on_objects(objects, Reader::Folder(PathBuf::new()), storage)
+        Self::on_objects(objects, StorageLocation::Folder(PathBuf::new()), storage)
     }
 
     /// A folder that is there, over system calls of the caller's.
     ///
     /// # Errors
     /// Readers cannot be given it.
-    pub fn on_disk(disk: Arc<dyn Disk>, path: PathBuf) -> io::Result<Self> {
+    pub fn on_disk(disk: Arc<dyn FolderIo>, path: PathBuf) -> io::Result<Self> {
         let storage = LocalFileSystem::new_with_prefix(&path).map_err(io::Error::other)?;
         Ok(Self {
-            place: Place::Folder(Folder::new(disk), path),
+            place: StorageBackend::Folder(Folder::new(disk), path),
             storage: Arc::new(storage),
         })
     }
@@ -134,33 +134,33 @@ impl Home {
     pub fn bucket(url: &str, options: &BucketOptions) -> io::Result<Self> {
         let bucket = Bucket::open(url, options)?;
         let storage = bucket.storage();
-        let reader = Reader::bucket(&bucket);
+        let reader = StorageLocation::bucket(&bucket);
         Ok(Self::on_objects(Arc::new(bucket), reader, storage))
     }
 
     /// The room on its file system; nothing if it is on none, or the system does not say.
-    pub(crate) fn space(&self) -> Option<Space> {
+    pub(crate) fn space(&self) -> Option<FileSystemSpace> {
         match &self.place {
-            Place::Folder(folder, _) => folder.space().ok(),
-            Place::Bucket(..) => None,
+            StorageBackend::Folder(folder, _) => folder.space().ok(),
+            StorageBackend::Bucket(..) => None,
         }
     }
 
     /// A bucket over requests of the caller's.
     pub fn on_objects(
-        objects: Arc<dyn Objects>,
-        reader: Reader,
+        objects: Arc<dyn BucketIo>,
+        reader: StorageLocation,
         storage: Arc<dyn ObjectStore>,
     ) -> Self {
         Self {
-            place: Place::Bucket(objects, reader),
+            place: StorageBackend::Bucket(objects, reader),
             storage,
         }
     }
 
     /// The host's folder as its system calls see it: a test wraps it.
     #[cfg(test)]
-    pub(crate) fn host_disk(folder: &FsPath) -> Arc<dyn Disk> {
+    pub(crate) fn host_disk(folder: &FsPath) -> Arc<dyn FolderIo> {
         disk::make_root(folder).ok();
         Arc::new(HostFolder::new(folder.to_owned()))
     }
@@ -176,26 +176,26 @@ impl Home {
     }
 
     /// For readers in another process.
-    pub fn reader(&self) -> Reader {
+    pub fn reader(&self) -> StorageLocation {
         match &self.place {
-            Place::Folder(_, path) => Reader::Folder(path.clone()),
-            Place::Bucket(_, reader) => reader.clone(),
+            StorageBackend::Folder(_, path) => StorageLocation::Folder(path.clone()),
+            StorageBackend::Bucket(_, reader) => reader.clone(),
         }
     }
 
     /// For messages.
     pub fn shown(&self) -> String {
         match &self.place {
-            Place::Folder(_, path) => path.display().to_string(),
-            Place::Bucket(_, reader) => format!("{reader:?}"),
+            StorageBackend::Folder(_, path) => path.display().to_string(),
+            StorageBackend::Bucket(_, reader) => format!("{reader:?}"),
         }
     }
 
     /// The folder, if it is one: its file system is looked at for room.
     pub fn as_folder(&self) -> Option<&FsPath> {
         match &self.place {
-            Place::Folder(_, path) => Some(path),
-            Place::Bucket(..) => None,
+            StorageBackend::Folder(_, path) => Some(path),
+            StorageBackend::Bucket(..) => None,
         }
     }
 
@@ -205,7 +205,7 @@ impl Home {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`]: another writer has it.
     pub(crate) fn lock(&self) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        let Place::Folder(folder, path) = &self.place else {
+        let StorageBackend::Folder(folder, path) = &self.place else {
             return Ok(None);
         };
         folder.lock().map(Some).map_err(|error| {
@@ -233,8 +233,8 @@ impl Home {
     /// It is not there then, or not durable.
     pub fn put(&self, path: &str, bytes: Bytes) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder, _) => folder.put(path, &bytes),
-            Place::Bucket(bucket, _) => bucket.put(path, bytes),
+            StorageBackend::Folder(folder, _) => folder.put(path, &bytes),
+            StorageBackend::Bucket(bucket, _) => bucket.put(path, bytes),
         }
     }
 
@@ -242,10 +242,10 @@ impl Home {
     ///
     /// # Errors
     /// It is not there, or it is not known whether it is.
-    pub fn create(&self, path: &str, bytes: Bytes) -> Result<Created, CreateError> {
+    pub fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome, CreateError> {
         match &self.place {
-            Place::Folder(folder, _) => folder.create(path, &bytes),
-            Place::Bucket(bucket, _) => bucket.create(path, bytes),
+            StorageBackend::Folder(folder, _) => folder.create(path, &bytes),
+            StorageBackend::Bucket(bucket, _) => bucket.create(path, bytes),
         }
     }
 
@@ -256,8 +256,8 @@ impl Home {
     /// It may vanish with a power cut.
     pub(crate) fn settle(&self, path: &str, bytes: Bytes) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder, _) => folder.put(path, &bytes),
-            Place::Bucket(..) => Ok(()),
+            StorageBackend::Folder(folder, _) => folder.put(path, &bytes),
+            StorageBackend::Bucket(..) => Ok(()),
         }
     }
 
@@ -268,8 +268,8 @@ impl Home {
     /// It has the old name still.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder, _) => folder.rename(from, to),
-            Place::Bucket(bucket, _) => {
+            StorageBackend::Folder(folder, _) => folder.rename(from, to),
+            StorageBackend::Bucket(bucket, _) => {
                 bucket.copy(from, to)?;
                 bucket.delete(from)
             }
@@ -282,7 +282,7 @@ impl Home {
     /// # Errors
     /// It is to be read by the old name.
     pub(crate) fn name(&self, from: &str, to: &str) -> io::Result<()> {
-        let Place::Bucket(bucket, _) = &self.place else {
+        let StorageBackend::Bucket(bucket, _) = &self.place else {
             return self.rename(from, to);
         };
         bucket.copy(from, to)?;
@@ -302,8 +302,8 @@ impl Home {
     /// It is there still.
     pub fn delete(&self, path: &str) -> io::Result<()> {
         match &self.place {
-            Place::Folder(folder, _) => folder.delete(path),
-            Place::Bucket(bucket, _) => bucket.delete(path),
+            StorageBackend::Folder(folder, _) => folder.delete(path),
+            StorageBackend::Bucket(bucket, _) => bucket.delete(path),
         }
     }
 
@@ -312,7 +312,7 @@ impl Home {
     /// # Errors
     /// A power cut may undo what was renamed or deleted there.
     pub(crate) fn sync<'a>(&self, paths: impl Iterator<Item = &'a str>) -> io::Result<()> {
-        let Place::Folder(folder, _) = &self.place else {
+        let StorageBackend::Folder(folder, _) = &self.place else {
             return Ok(());
         };
         let folders: std::collections::BTreeSet<&str> = paths.map(folder::parent).collect();
@@ -322,8 +322,8 @@ impl Home {
     /// True if there is an object of this name; `None` where that is not known, or asking is dear.
     pub(crate) fn has(&self, path: &str) -> Option<bool> {
         match &self.place {
-            Place::Folder(folder, _) => folder.has(path),
-            Place::Bucket(..) => None,
+            StorageBackend::Folder(folder, _) => folder.has(path),
+            StorageBackend::Bucket(..) => None,
         }
     }
 
@@ -333,8 +333,8 @@ impl Home {
     /// There is none, it is larger, or it cannot be read.
     pub fn get(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
         match &self.place {
-            Place::Folder(folder, _) => folder.get(path, bytes_max),
-            Place::Bucket(bucket, _) => bucket.get(path, bytes_max),
+            StorageBackend::Folder(folder, _) => folder.get(path, bytes_max),
+            StorageBackend::Bucket(bucket, _) => bucket.get(path, bytes_max),
         }
     }
 
@@ -343,10 +343,10 @@ impl Home {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    pub fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
         let mut found = match &self.place {
-            Place::Folder(place, _) => place.list(folder)?,
-            Place::Bucket(bucket, _) => bucket.list(folder)?,
+            StorageBackend::Folder(place, _) => place.list(folder)?,
+            StorageBackend::Bucket(bucket, _) => bucket.list(folder)?,
         };
         found.sort();
         Ok(found)

@@ -11,12 +11,12 @@ use object_store::local::LocalFileSystem;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::Bucket;
-use super::{BucketOptions, Home};
+use super::{BucketOptions, DurableStorage};
 
 /// Place of a store's files. It is written with the key of a bucket: only for a pipe between two
 /// processes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reader {
+pub enum StorageLocation {
     /// A folder.
     Folder(PathBuf),
     /// A bucket.
@@ -34,7 +34,7 @@ pub enum Reader {
     },
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for StorageLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(path) => write!(f, "{}", path.display()),
@@ -45,20 +45,20 @@ impl fmt::Debug for Reader {
 
 /// A place that was opened to be read.
 #[derive(Debug)]
-pub struct Reading {
+pub struct ReadOnlyStorage {
     storage: Arc<dyn ObjectStore>,
     /// Has the threads that ask a bucket.
-    _bucket: Option<Home>,
+    _bucket: Option<DurableStorage>,
 }
 
-impl Reading {
+impl ReadOnlyStorage {
     /// The files.
     pub fn storage(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.storage)
     }
 }
 
-impl Reader {
+impl StorageLocation {
     pub(super) fn bucket(bucket: &Bucket) -> Self {
         let options = bucket.options().clone();
         let secret = options.secret_access_key.as_ref();
@@ -75,11 +75,11 @@ impl Reader {
     ///
     /// # Errors
     /// The folder is not there, or there are no threads.
-    pub fn open(&self) -> io::Result<Reading> {
+    pub fn open(&self) -> io::Result<ReadOnlyStorage> {
         match self {
             Self::Folder(path) => {
                 let storage = LocalFileSystem::new_with_prefix(path).map_err(io::Error::other)?;
-                Ok(Reading {
+                Ok(ReadOnlyStorage {
                     storage: Arc::new(storage),
                     _bucket: None,
                 })
@@ -97,8 +97,8 @@ impl Reader {
                     access_key_id: access_key_id.clone(),
                     secret_access_key: secret_access_key.clone().map(Secret::new),
                 };
-                let home = Home::bucket(url, &options)?;
-                Ok(Reading {
+                let home = DurableStorage::bucket(url, &options)?;
+                Ok(ReadOnlyStorage {
                     storage: home.storage(),
                     _bucket: Some(home),
                 })

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 /// Chances of faults in calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Chances {
+pub struct FaultRates {
     /// Chances in 65,536 that a call which changes something fails.
     pub changes: u16,
     /// Chances in 65,536 that a sync fails.
@@ -20,7 +20,7 @@ pub struct Chances {
 
 /// The process that calls.
 #[derive(Debug)]
-pub struct Process {
+pub struct SimulatedProcess {
     dead: AtomicBool,
     /// Calls that change something until it dies.
     left: AtomicI64,
@@ -28,7 +28,7 @@ pub struct Process {
     pub calls: AtomicU64,
 }
 
-impl Default for Process {
+impl Default for SimulatedProcess {
     fn default() -> Self {
         Self {
             dead: AtomicBool::new(false),
@@ -40,7 +40,7 @@ impl Default for Process {
 
 /// Kind of a call: it reads, changes or syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     Read,
     Change,
     Sync,
@@ -48,7 +48,7 @@ pub(super) enum Kind {
 
 /// Outcome of a call.
 #[derive(Debug)]
-pub(super) enum Course {
+pub(super) enum SimulatedOutcome {
     /// It is carried out.
     Done,
     /// It is not, and says so.
@@ -57,7 +57,7 @@ pub(super) enum Course {
     Doubtful(io::Error),
 }
 
-impl Process {
+impl SimulatedProcess {
     /// From now on every call of it fails without effect.
     pub fn kill(&self) {
         self.dead.store(true, Relaxed);
@@ -73,38 +73,43 @@ impl Process {
         self.dead.load(Relaxed)
     }
 
-    pub(super) fn course(&self, rng: &mut Rng, chances: &Chances, kind: Kind) -> Course {
+    pub(super) fn course(
+        &self,
+        rng: &mut Rng,
+        chances: &FaultRates,
+        kind: CallKind,
+    ) -> SimulatedOutcome {
         let dead = || io::Error::other("the process is dead");
         if self.is_dead() {
-            return Course::Refused(dead());
+            return SimulatedOutcome::Refused(dead());
         }
-        if kind != Kind::Read {
+        if kind != CallKind::Read {
             self.calls.fetch_add(1, Relaxed);
             if self.left.fetch_sub(1, Relaxed) <= 0 {
                 self.kill();
-                return Course::Doubtful(dead());
+                return SimulatedOutcome::Doubtful(dead());
             }
         }
         let chance = match kind {
-            Kind::Read => chances.reads,
-            Kind::Change => chances.changes,
-            Kind::Sync => chances.syncs,
+            CallKind::Read => chances.reads,
+            CallKind::Change => chances.changes,
+            CallKind::Sync => chances.syncs,
         };
         if chance == 0 || rng.u16(..) >= chance {
-            return Course::Done;
+            return SimulatedOutcome::Done;
         }
         const EIO: i32 = 5;
         const EMFILE: i32 = 24;
         const ENOSPC: i32 = 28;
         let code = match kind {
-            Kind::Sync => EIO,
-            Kind::Read => [EIO, EMFILE][rng.usize(..2)],
-            Kind::Change => [EIO, EMFILE, ENOSPC][rng.usize(..3)],
+            CallKind::Sync => EIO,
+            CallKind::Read => [EIO, EMFILE][rng.usize(..2)],
+            CallKind::Change => [EIO, EMFILE, ENOSPC][rng.usize(..3)],
         };
         let error = io::Error::from_raw_os_error(code);
-        match kind != Kind::Read && chances.after && rng.bool() {
-            true => Course::Doubtful(error),
-            false => Course::Refused(error),
+        match kind != CallKind::Read && chances.after && rng.bool() {
+            true => SimulatedOutcome::Doubtful(error),
+            false => SimulatedOutcome::Refused(error),
         }
     }
 }

@@ -8,55 +8,55 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use fastrand::Rng;
 
-use super::objects::Objects;
-use super::simulated::{Chances, Course, Kind, Process};
-use super::{CreateError, Created, Listed};
+use super::objects::BucketIo;
+use super::simulated::{CallKind, FaultRates, SimulatedOutcome, SimulatedProcess};
+use super::{CreateError, CreateOutcome, ListedObject};
 
 /// A bucket in memory, as one process sees it; clones are the same.
 #[derive(Clone, Debug)]
 pub struct VirtualBucket {
-    objects: Arc<Mutex<All>>,
-    process: Arc<Process>,
+    objects: Arc<Mutex<BucketState>>,
+    process: Arc<SimulatedProcess>,
 }
 
 #[derive(Debug)]
-struct All {
+struct BucketState {
     rng: Rng,
-    chances: Chances,
+    chances: FaultRates,
     objects: BTreeMap<String, Bytes>,
     /// Requests on their way.
-    late: Vec<Request>,
+    late: Vec<BucketRequest>,
     errors: u64,
     delayed: u64,
     digest: u64,
 }
 
 #[derive(Clone, Debug)]
-enum Request {
+enum BucketRequest {
     Put(String, Bytes),
     Create(String, Bytes),
     Copy(String, String),
     Delete(String),
 }
 
-impl All {
-    fn carry_out(&mut self, request: Request) -> io::Result<()> {
+impl BucketState {
+    fn carry_out(&mut self, request: BucketRequest) -> io::Result<()> {
         match request {
-            Request::Put(path, bytes) => {
+            BucketRequest::Put(path, bytes) => {
                 self.objects.insert(path, bytes);
             }
-            Request::Create(path, bytes) => {
+            BucketRequest::Create(path, bytes) => {
                 if self.objects.contains_key(&path) {
                     return Err(io::ErrorKind::AlreadyExists.into());
                 }
                 self.objects.insert(path, bytes);
             }
-            Request::Copy(from, to) => {
+            BucketRequest::Copy(from, to) => {
                 let found = self.objects.get(&from).cloned();
                 let bytes = found.ok_or(io::ErrorKind::NotFound)?;
                 self.objects.insert(to, bytes);
             }
-            Request::Delete(path) => {
+            BucketRequest::Delete(path) => {
                 self.objects.remove(&path).ok_or(io::ErrorKind::NotFound)?;
             }
         }
@@ -81,9 +81,9 @@ impl All {
 impl VirtualBucket {
     /// An empty bucket.
     pub fn new(seed: u64) -> Self {
-        let all = All {
+        let all = BucketState {
             rng: Rng::with_seed(seed),
-            chances: Chances::default(),
+            chances: FaultRates::default(),
             objects: BTreeMap::new(),
             late: Vec::new(),
             errors: 0,
@@ -97,7 +97,7 @@ impl VirtualBucket {
     }
 
     /// The same bucket for a new process.
-    pub fn for_process(&self, process: &Arc<Process>) -> Self {
+    pub fn for_process(&self, process: &Arc<SimulatedProcess>) -> Self {
         Self {
             objects: Arc::clone(&self.objects),
             process: Arc::clone(process),
@@ -105,7 +105,7 @@ impl VirtualBucket {
     }
 
     /// Sets the chances of faults from now on.
-    pub fn set_chances(&self, chances: Chances) {
+    pub fn set_chances(&self, chances: FaultRates) {
         self.all().chances = chances;
     }
 
@@ -152,28 +152,28 @@ impl VirtualBucket {
         self.all().digest
     }
 
-    fn all(&self) -> MutexGuard<'_, All> {
+    fn all(&self) -> MutexGuard<'_, BucketState> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, request: Request) -> io::Result<()> {
+    fn send(&self, request: BucketRequest) -> io::Result<()> {
         let mut all = self.all();
         let all = &mut *all;
         all.late_one();
         let course = self
             .process
-            .course(&mut all.rng, &all.chances, Kind::Change);
+            .course(&mut all.rng, &all.chances, CallKind::Change);
         match course {
-            Course::Done => {
+            SimulatedOutcome::Done => {
                 let done = all.carry_out(request);
                 all.mix(u64::from(done.is_ok()));
                 done
             }
-            Course::Refused(_) => {
+            SimulatedOutcome::Refused(_) => {
                 all.errors += 1;
                 Err(io::Error::other("503"))
             }
-            Course::Doubtful(_) => {
+            SimulatedOutcome::Doubtful(_) => {
                 all.errors += 1;
                 match all.rng.u8(..3) {
                     0 => {}
@@ -191,13 +191,16 @@ impl VirtualBucket {
         }
     }
 
-    fn ask<T>(&self, about: impl FnOnce(&mut All) -> io::Result<T>) -> io::Result<T> {
+    fn ask<T>(&self, about: impl FnOnce(&mut BucketState) -> io::Result<T>) -> io::Result<T> {
         let mut all = self.all();
         let all = &mut *all;
         all.late_one();
-        match self.process.course(&mut all.rng, &all.chances, Kind::Read) {
-            Course::Done => about(all),
-            Course::Refused(_) | Course::Doubtful(_) => {
+        match self
+            .process
+            .course(&mut all.rng, &all.chances, CallKind::Read)
+        {
+            SimulatedOutcome::Done => about(all),
+            SimulatedOutcome::Refused(_) | SimulatedOutcome::Doubtful(_) => {
                 all.errors += 1;
                 Err(io::Error::other("503"))
             }
@@ -205,21 +208,21 @@ impl VirtualBucket {
     }
 }
 
-impl Objects for VirtualBucket {
+impl BucketIo for VirtualBucket {
     fn put(&self, path: &str, bytes: Bytes) -> io::Result<()> {
-        self.send(Request::Put(path.to_owned(), bytes))
+        self.send(BucketRequest::Put(path.to_owned(), bytes))
     }
 
-    fn create(&self, path: &str, bytes: Bytes) -> Result<Created, CreateError> {
-        match self.send(Request::Create(path.to_owned(), bytes)) {
-            Ok(()) => Ok(Created::Made),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Created::Taken),
+    fn create(&self, path: &str, bytes: Bytes) -> Result<CreateOutcome, CreateError> {
+        match self.send(BucketRequest::Create(path.to_owned(), bytes)) {
+            Ok(()) => Ok(CreateOutcome::Made),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(CreateOutcome::Taken),
             Err(error) => Err(CreateError::Unknown(error)),
         }
     }
 
     fn copy(&self, from: &str, to: &str) -> io::Result<()> {
-        match self.send(Request::Copy(from.to_owned(), to.to_owned())) {
+        match self.send(BucketRequest::Copy(from.to_owned(), to.to_owned())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.ask(|all| match all.objects.contains_key(to) {
                     true => Ok(()),
@@ -231,7 +234,7 @@ impl Objects for VirtualBucket {
     }
 
     fn delete(&self, path: &str) -> io::Result<()> {
-        match self.send(Request::Delete(path.to_owned())) {
+        match self.send(BucketRequest::Delete(path.to_owned())) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
@@ -247,13 +250,13 @@ impl Objects for VirtualBucket {
         })
     }
 
-    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
+    fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
         self.ask(|all| {
             let below = all
                 .objects
                 .iter()
                 .filter(|(path, _)| path.starts_with(folder));
-            let listed = below.map(|(path, bytes)| Listed {
+            let listed = below.map(|(path, bytes)| ListedObject {
                 path: path.clone(),
                 bytes: bytes.len() as u64,
             });

@@ -16,39 +16,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use fastrand::Rng;
 
-use super::Listed;
-use super::disk::{Disk, DiskFile, Space};
+use super::ListedObject;
+use super::disk::{DiskFile, FileSystemSpace, FolderIo};
 use super::folder::parent;
-use super::simulated::{Chances, Course, Kind, Process};
+use super::simulated::{CallKind, FaultRates, SimulatedOutcome, SimulatedProcess};
 
 /// A folder in memory, as one process sees it; clones are the same.
 #[derive(Clone, Debug)]
 pub struct VirtualFolder {
-    tree: Arc<Mutex<Tree>>,
-    process: Arc<Process>,
+    tree: Arc<Mutex<FolderState>>,
+    process: Arc<SimulatedProcess>,
 }
 
 #[derive(Debug)]
-struct Tree {
+struct FolderState {
     rng: Rng,
-    chances: Chances,
+    chances: FaultRates,
     capacity: usize,
     files: Vec<Content>,
     /// As every process sees it.
-    now: Names,
+    now: DirectoryTree,
     /// As a power cut would leave it at the least.
-    disk: Names,
+    disk: DirectoryTree,
     /// Changes of names since they were synced.
-    pending: Vec<(String, Op)>,
+    pending: Vec<(String, EntryChange)>,
     locked: bool,
     errors: u64,
     digest: u64,
 }
 
-type Names = BTreeMap<String, Node>;
+type DirectoryTree = BTreeMap<String, DirectoryEntry>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Node {
+enum DirectoryEntry {
     Folder,
     File(usize),
 }
@@ -61,20 +61,20 @@ struct Content {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
-    Set(String, Node),
+enum EntryChange {
+    Set(String, DirectoryEntry),
     Unset(String),
-    Rename(String, String, Node),
+    Rename(String, String, DirectoryEntry),
 }
 
-impl Op {
-    fn apply(self, names: &mut Names) {
+impl EntryChange {
+    fn apply(self, names: &mut DirectoryTree) {
         match self {
             Self::Set(path, node) => {
                 names.insert(path, node);
             }
             Self::Unset(path) => {
-                if names.remove(&path) == Some(Node::Folder) {
+                if names.remove(&path) == Some(DirectoryEntry::Folder) {
                     let below = format!("{path}/");
                     names.retain(|path, _| !path.starts_with(&below));
                 }
@@ -101,17 +101,19 @@ fn full() -> io::Error {
     io::Error::from_raw_os_error(28)
 }
 
-impl Tree {
+impl FolderState {
     fn parent_is_there(&self, path: &str) -> io::Result<()> {
         let folder = parent(path);
-        match folder.is_empty() || self.now.get(folder) == Some(&Node::Folder) {
+        match folder.is_empty() || self.now.get(folder) == Some(&DirectoryEntry::Folder) {
             true => Ok(()),
             false => Err(not_found()),
         }
     }
 
-    fn change(&mut self, op: Op) {
-        let (Op::Set(path, _) | Op::Unset(path) | Op::Rename(_, path, _)) = &op;
+    fn change(&mut self, op: EntryChange) {
+        let (EntryChange::Set(path, _)
+        | EntryChange::Unset(path)
+        | EntryChange::Rename(_, path, _)) = &op;
         let folder = parent(path).to_owned();
         op.clone().apply(&mut self.now);
         self.pending.push((folder, op));
@@ -119,8 +121,8 @@ impl Tree {
 
     fn file(&self, path: &str) -> io::Result<usize> {
         match self.now.get(path) {
-            Some(Node::File(number)) => Ok(*number),
-            Some(Node::Folder) => Err(io::Error::from_raw_os_error(21)),
+            Some(DirectoryEntry::File(number)) => Ok(*number),
+            Some(DirectoryEntry::Folder) => Err(io::Error::from_raw_os_error(21)),
             None => Err(not_found()),
         }
     }
@@ -129,9 +131,9 @@ impl Tree {
         if self.capacity == usize::MAX {
             return usize::MAX;
         }
-        let bytes = |node: &Node| match node {
-            Node::File(number) => self.files[*number].now.len(),
-            Node::Folder => 0,
+        let bytes = |node: &DirectoryEntry| match node {
+            DirectoryEntry::File(number) => self.files[*number].now.len(),
+            DirectoryEntry::Folder => 0,
         };
         let used: usize = self.now.values().map(bytes).sum();
         self.capacity.saturating_sub(used)
@@ -168,13 +170,13 @@ impl Tree {
 impl VirtualFolder {
     /// An empty folder.
     pub fn new(seed: u64) -> Self {
-        let tree = Tree {
+        let tree = FolderState {
             rng: Rng::with_seed(seed),
-            chances: Chances::default(),
+            chances: FaultRates::default(),
             capacity: usize::MAX,
             files: Vec::new(),
-            now: Names::new(),
-            disk: Names::new(),
+            now: DirectoryTree::new(),
+            disk: DirectoryTree::new(),
             pending: Vec::new(),
             locked: false,
             errors: 0,
@@ -187,7 +189,7 @@ impl VirtualFolder {
     }
 
     /// The same folder for a new process.
-    pub fn for_process(&self, process: &Arc<Process>) -> Self {
+    pub fn for_process(&self, process: &Arc<SimulatedProcess>) -> Self {
         Self {
             tree: Arc::clone(&self.tree),
             process: Arc::clone(process),
@@ -195,7 +197,7 @@ impl VirtualFolder {
     }
 
     /// Sets the chances of faults from now on.
-    pub fn set_chances(&self, chances: Chances) {
+    pub fn set_chances(&self, chances: FaultRates) {
         self.tree().chances = chances;
     }
 
@@ -221,10 +223,11 @@ impl VirtualFolder {
             content.now = content.disk.clone();
         }
         let names = std::mem::take(&mut tree.disk);
-        let mut kept = Names::new();
+        let mut kept = DirectoryTree::new();
         // Parents come first in the order of names.
         for (path, node) in names {
-            if parent(&path).is_empty() || kept.get(parent(&path)) == Some(&Node::Folder) {
+            if parent(&path).is_empty() || kept.get(parent(&path)) == Some(&DirectoryEntry::Folder)
+            {
                 kept.insert(path, node);
             }
         }
@@ -235,9 +238,9 @@ impl VirtualFolder {
     /// All files with their bytes, as a process sees them.
     pub fn contents(&self) -> Vec<(String, Vec<u8>)> {
         let tree = self.tree();
-        let file = |(path, node): (&String, &Node)| match node {
-            Node::File(number) => Some((path.clone(), tree.files[*number].now.clone())),
-            Node::Folder => None,
+        let file = |(path, node): (&String, &DirectoryEntry)| match node {
+            DirectoryEntry::File(number) => Some((path.clone(), tree.files[*number].now.clone())),
+            DirectoryEntry::Folder => None,
         };
         tree.now.iter().filter_map(file).collect()
     }
@@ -272,12 +275,14 @@ impl VirtualFolder {
         });
         let mut folder = parent(path);
         while !folder.is_empty() {
-            tree.now.insert(folder.to_owned(), Node::Folder);
-            tree.disk.insert(folder.to_owned(), Node::Folder);
+            tree.now.insert(folder.to_owned(), DirectoryEntry::Folder);
+            tree.disk.insert(folder.to_owned(), DirectoryEntry::Folder);
             folder = parent(folder);
         }
-        tree.now.insert(path.to_owned(), Node::File(number));
-        tree.disk.insert(path.to_owned(), Node::File(number));
+        tree.now
+            .insert(path.to_owned(), DirectoryEntry::File(number));
+        tree.disk
+            .insert(path.to_owned(), DirectoryEntry::File(number));
     }
 
     /// Errors that it gave.
@@ -290,31 +295,31 @@ impl VirtualFolder {
         self.tree().digest
     }
 
-    fn tree(&self) -> MutexGuard<'_, Tree> {
+    fn tree(&self) -> MutexGuard<'_, FolderState> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn call<T>(
         &self,
-        kind: Kind,
+        kind: CallKind,
         path: &str,
-        effect: impl FnOnce(&mut Tree) -> io::Result<T>,
+        effect: impl FnOnce(&mut FolderState) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut tree = self.tree();
         let tree = &mut *tree;
         let course = self.process.course(&mut tree.rng, &tree.chances, kind);
         tree.mix(path.len() as u64 + ((kind as u64) << 32));
         match course {
-            Course::Done => {
+            SimulatedOutcome::Done => {
                 let done = effect(tree);
                 tree.mix(u64::from(done.is_ok()));
                 done
             }
-            Course::Refused(error) => {
+            SimulatedOutcome::Refused(error) => {
                 tree.errors += 1;
                 Err(error)
             }
-            Course::Doubtful(error) => {
+            SimulatedOutcome::Doubtful(error) => {
                 tree.errors += 1;
                 if tree.rng.bool() {
                     // It is not told.
@@ -326,7 +331,7 @@ impl VirtualFolder {
     }
 }
 
-struct Guard(Arc<Mutex<Tree>>);
+struct Guard(Arc<Mutex<FolderState>>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -334,9 +339,9 @@ impl Drop for Guard {
     }
 }
 
-impl Disk for VirtualFolder {
+impl FolderIo for VirtualFolder {
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
-        self.call(Kind::Read, "lock", |tree| {
+        self.call(CallKind::Read, "lock", |tree| {
             if std::mem::replace(&mut tree.locked, true) {
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, "1"));
             }
@@ -346,7 +351,7 @@ impl Disk for VirtualFolder {
     }
 
     fn create(&self, path: &str) -> io::Result<Box<dyn DiskFile>> {
-        let number = self.call(Kind::Change, path, |tree| {
+        let number = self.call(CallKind::Change, path, |tree| {
             tree.parent_is_there(path)?;
             if let Ok(number) = tree.file(path) {
                 let content = &mut tree.files[number];
@@ -356,7 +361,10 @@ impl Disk for VirtualFolder {
             }
             let number = tree.files.len();
             tree.files.push(Content::default());
-            tree.change(Op::Set(path.to_owned(), Node::File(number)));
+            tree.change(EntryChange::Set(
+                path.to_owned(),
+                DirectoryEntry::File(number),
+            ));
             Ok(number)
         })?;
         Ok(Box::new(VirtualFile {
@@ -366,52 +374,55 @@ impl Disk for VirtualFolder {
     }
 
     fn link(&self, from: &str, to: &str) -> io::Result<()> {
-        self.call(Kind::Change, to, |tree| {
+        self.call(CallKind::Change, to, |tree| {
             let number = tree.file(from)?;
             tree.parent_is_there(to)?;
             if tree.now.contains_key(to) {
                 return Err(exists());
             }
-            tree.change(Op::Set(to.to_owned(), Node::File(number)));
+            tree.change(EntryChange::Set(
+                to.to_owned(),
+                DirectoryEntry::File(number),
+            ));
             Ok(())
         })
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.call(Kind::Change, to, |tree| {
+        self.call(CallKind::Change, to, |tree| {
             let number = tree.file(from)?;
             tree.parent_is_there(to)?;
-            tree.change(Op::Rename(
+            tree.change(EntryChange::Rename(
                 from.to_owned(),
                 to.to_owned(),
-                Node::File(number),
+                DirectoryEntry::File(number),
             ));
             Ok(())
         })
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
-        self.call(Kind::Change, path, |tree| {
+        self.call(CallKind::Change, path, |tree| {
             tree.file(path)?;
-            tree.change(Op::Unset(path.to_owned()));
+            tree.change(EntryChange::Unset(path.to_owned()));
             Ok(())
         })
     }
 
     fn make_folder(&self, path: &str) -> io::Result<()> {
-        self.call(Kind::Change, path, |tree| {
+        self.call(CallKind::Change, path, |tree| {
             tree.parent_is_there(path)?;
             if tree.now.contains_key(path) {
                 return Err(exists());
             }
-            tree.change(Op::Set(path.to_owned(), Node::Folder));
+            tree.change(EntryChange::Set(path.to_owned(), DirectoryEntry::Folder));
             Ok(())
         })
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.call(Kind::Change, path, |tree| {
-            if tree.now.get(path) != Some(&Node::Folder) {
+        self.call(CallKind::Change, path, |tree| {
+            if tree.now.get(path) != Some(&DirectoryEntry::Folder) {
                 return Err(not_found());
             }
             let below = format!("{path}/");
@@ -419,7 +430,7 @@ impl Disk for VirtualFolder {
             if first.is_some_and(|(name, _)| name.starts_with(&below)) {
                 return Err(io::Error::from_raw_os_error(39));
             }
-            tree.change(Op::Unset(path.to_owned()));
+            tree.change(EntryChange::Unset(path.to_owned()));
             Ok(())
         })
     }
@@ -427,11 +438,11 @@ impl Disk for VirtualFolder {
     fn sync_folder(&self, path: &str) -> io::Result<()> {
         {
             let tree = self.tree();
-            if !path.is_empty() && tree.now.get(path) != Some(&Node::Folder) {
+            if !path.is_empty() && tree.now.get(path) != Some(&DirectoryEntry::Folder) {
                 return Err(not_found());
             }
         }
-        let done = self.call(Kind::Sync, path, |tree| {
+        let done = self.call(CallKind::Sync, path, |tree| {
             tree.flush(path, 4);
             Ok(())
         });
@@ -442,7 +453,7 @@ impl Disk for VirtualFolder {
     }
 
     fn read(&self, path: &str, bytes_max: u64) -> io::Result<Bytes> {
-        self.call(Kind::Read, path, |tree| {
+        self.call(CallKind::Read, path, |tree| {
             let number = tree.file(path)?;
             let bytes = &tree.files[number].now;
             match bytes.len() as u64 > bytes_max {
@@ -453,16 +464,16 @@ impl Disk for VirtualFolder {
     }
 
     fn len(&self, path: &str) -> io::Result<u64> {
-        self.call(Kind::Read, path, |tree| {
+        self.call(CallKind::Read, path, |tree| {
             let number = tree.file(path)?;
             Ok(tree.files[number].now.len() as u64)
         })
     }
 
-    fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {
-        self.call(Kind::Read, folder, |tree| {
-            let file = |(path, node): (&String, &Node)| match node {
-                Node::File(number) if path.starts_with(folder) => Some(Listed {
+    fn list(&self, folder: &str) -> io::Result<Vec<ListedObject>> {
+        self.call(CallKind::Read, folder, |tree| {
+            let file = |(path, node): (&String, &DirectoryEntry)| match node {
+                DirectoryEntry::File(number) if path.starts_with(folder) => Some(ListedObject {
                     path: path.clone(),
                     bytes: tree.files[*number].now.len() as u64,
                 }),
@@ -472,10 +483,10 @@ impl Disk for VirtualFolder {
         })
     }
 
-    fn space(&self) -> io::Result<Space> {
-        self.call(Kind::Read, "space", |tree| match tree.capacity {
+    fn space(&self) -> io::Result<FileSystemSpace> {
+        self.call(CallKind::Read, "space", |tree| match tree.capacity {
             usize::MAX => Err(io::ErrorKind::Unsupported.into()),
-            total => Ok(Space {
+            total => Ok(FileSystemSpace {
                 free: tree.room() as u64,
                 total: total as u64,
             }),
@@ -492,7 +503,7 @@ impl DiskFile for VirtualFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let number = self.number;
         let mut part = None;
-        let done = self.folder.call(Kind::Change, "", |tree| {
+        let done = self.folder.call(CallKind::Change, "", |tree| {
             let room = tree.room();
             let content = &mut tree.files[number];
             content.dirty = true;
@@ -515,7 +526,7 @@ impl DiskFile for VirtualFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let number = self.number;
-        let done = self.folder.call(Kind::Sync, "", |tree| {
+        let done = self.folder.call(CallKind::Sync, "", |tree| {
             let content = &mut tree.files[number];
             content.disk = content.now.clone();
             content.dirty = false;

@@ -12,14 +12,14 @@ const MESSAGE_CHARS_MAX: usize = 200;
 
 /// Reason for which something could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum ReadError {
     /// The file is not what was written, or not there: it is to be set aside.
     Damaged(String),
     /// The store does not answer just now: another try may succeed.
     Unreachable(String),
 }
 
-impl Fault {
+impl ReadError {
     pub(crate) fn damaged(message: impl fmt::Display) -> Self {
         Self::Damaged(short(&message.to_string()))
     }
@@ -49,7 +49,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(why) => write!(f, "damaged: {why}"),
@@ -58,9 +58,9 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ReadError {}
 
-impl From<StoreError> for Fault {
+impl From<StoreError> for ReadError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NotFound { .. } => Self::damaged("it is not there"),
@@ -69,7 +69,7 @@ impl From<StoreError> for Fault {
     }
 }
 
-impl From<ParquetError> for Fault {
+impl From<ParquetError> for ReadError {
     fn from(error: ParquetError) -> Self {
         match error {
             ParquetError::External(inner) => match inner.downcast::<Self>() {
@@ -81,8 +81,8 @@ impl From<ParquetError> for Fault {
     }
 }
 
-impl From<Fault> for ParquetError {
-    fn from(fault: Fault) -> Self {
+impl From<ReadError> for ParquetError {
+    fn from(fault: ReadError) -> Self {
         Self::External(Box::new(fault))
     }
 }

@@ -9,9 +9,9 @@ use futures::FutureExt;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-use super::handle::Handle;
-use super::{Fault, Files};
-use crate::grams::{Layout, METADATA_KEY};
+use super::handle::FileHandle;
+use super::{DataFileReader, ReadError};
+use crate::grams::{FilterLayout, METADATA_KEY};
 use crate::schema::STORED;
 use crate::snapshot::DataFile;
 
@@ -26,7 +26,7 @@ const FOOTER_BYTES: usize = 8 * 1024;
 pub(super) struct Footer {
     pub(super) parquet: ArrowReaderMetadata,
     /// Layout of the filters of its raw text; empty where it has none.
-    pub(super) grams: Layout,
+    pub(super) grams: FilterLayout,
 }
 
 impl Footer {
@@ -48,7 +48,7 @@ impl Footer {
 
 /// Part of a footer that is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Detail {
+pub(super) enum FooterDetail {
     /// Row groups and columns.
     Groups,
     /// Also where each page lies, so that single rows can be read.
@@ -57,30 +57,30 @@ pub(super) enum Detail {
 
 /// Footers that were read before. Those that were not needed for longest go first.
 #[derive(Debug)]
-pub struct Footers {
+pub struct FooterCache {
     bytes_max: usize,
     /// Taken for a look-up or an entry, never while something is read.
-    kept: Mutex<Kept>,
+    kept: Mutex<FooterCacheState>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FooterCacheState {
     /// By the address of the file's entry, which stays taken for as long as the weak link is here.
-    footers: HashMap<(usize, Detail), Entry>,
+    footers: HashMap<(usize, FooterDetail), CachedFooter>,
     bytes: usize,
     /// Counts look-ups.
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedFooter {
     file: Weak<DataFile>,
     footer: Arc<Footer>,
     bytes: usize,
     used: u64,
 }
 
-impl Footers {
+impl FooterCache {
     /// Keeps footers of `bytes_max` bytes in all.
     pub fn new(bytes_max: usize) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Footers {
         }
     }
 
-    fn get(&self, file: &Arc<DataFile>, detail: Detail) -> Option<Arc<Footer>> {
+    fn get(&self, file: &Arc<DataFile>, detail: FooterDetail) -> Option<Arc<Footer>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clock += 1;
         let clock = kept.clock;
@@ -98,10 +98,10 @@ impl Footers {
         Some(Arc::clone(&entry.footer))
     }
 
-    fn put(&self, file: &Arc<DataFile>, detail: Detail, footer: &Arc<Footer>) {
+    fn put(&self, file: &Arc<DataFile>, detail: FooterDetail, footer: &Arc<Footer>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = footer.bytes();
-        let entry = Entry {
+        let entry = CachedFooter {
             file: Arc::downgrade(file),
             footer: Arc::clone(footer),
             bytes,
@@ -120,7 +120,7 @@ fn address(file: &Arc<DataFile>) -> usize {
     Arc::as_ptr(file).addr()
 }
 
-impl Kept {
+impl FooterCacheState {
     /// Lets go of files that are gone, then of what was not used for longest.
     fn make_room(&mut self, bytes_max: usize) {
         self.footers
@@ -138,20 +138,20 @@ impl Kept {
     }
 }
 
-impl Files {
+impl DataFileReader {
     /// The footer of a file, kept or read. With the handle that it took to read it.
     pub(super) async fn footer(
         &self,
         file: &Arc<DataFile>,
-        detail: Detail,
-    ) -> Result<Arc<Footer>, Fault> {
+        detail: FooterDetail,
+    ) -> Result<Arc<Footer>, ReadError> {
         if let Some(footer) = self.footers.get(file, detail) {
             return Ok(footer);
         }
         let handle = self.open(file).await?;
         // A decoder that panics is the file's doing.
         let read = AssertUnwindSafe(read(handle, detail)).catch_unwind().await;
-        let footer = read.unwrap_or_else(|payload| Err(Fault::panic(payload.as_ref())))?;
+        let footer = read.unwrap_or_else(|payload| Err(ReadError::panic(payload.as_ref())))?;
         check(&footer, file)?;
         let footer = Arc::new(footer);
         self.footers.put(file, detail, &footer);
@@ -159,10 +159,10 @@ impl Files {
     }
 }
 
-async fn read(mut handle: Handle, detail: Detail) -> Result<Footer, Fault> {
+async fn read(mut handle: FileHandle, detail: FooterDetail) -> Result<Footer, ReadError> {
     let pages = match detail {
-        Detail::Groups => PageIndexPolicy::Skip,
-        Detail::Pages => PageIndexPolicy::Optional,
+        FooterDetail::Groups => PageIndexPolicy::Skip,
+        FooterDetail::Pages => PageIndexPolicy::Optional,
     };
     let size = handle.size();
     let metadata = ParquetMetaDataReader::new()
@@ -178,14 +178,14 @@ async fn read(mut handle: Handle, detail: Detail) -> Result<Footer, Fault> {
     Ok(Footer { parquet, grams })
 }
 
-fn layout(metadata: &ParquetMetaData) -> Option<Layout> {
+fn layout(metadata: &ParquetMetaData) -> Option<FilterLayout> {
     let pairs = metadata.file_metadata().key_value_metadata()?;
     let pair = pairs.iter().find(|pair| pair.key == METADATA_KEY)?;
     serde_json::from_str(pair.value.as_deref()?).ok()
 }
 
 /// A file that has not the rows that its commit speaks of is not the one that was committed.
-fn check(footer: &Footer, file: &DataFile) -> Result<(), Fault> {
+fn check(footer: &Footer, file: &DataFile) -> Result<(), ReadError> {
     let groups = footer.metadata().row_groups();
     let mut rows = 0_u64;
     for group in groups {
@@ -194,7 +194,7 @@ fn check(footer: &Footer, file: &DataFile) -> Result<(), Fault> {
     }
     if rows != file.entry.rows {
         let expected = file.entry.rows;
-        return Err(Fault::damaged(format!(
+        return Err(ReadError::damaged(format!(
             "it has {rows} rows and was committed with {expected}"
         )));
     }

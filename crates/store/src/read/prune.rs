@@ -8,12 +8,12 @@ use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::statistics::Statistics;
 
-use super::footers::{Detail, Footer};
-use super::handle::Handle;
-use super::{Fault, Files, Selection, Wanted};
-use crate::grams::{BLOCK_ROWS, Probe};
-use crate::query::Column;
+use super::footers::{Footer, FooterDetail};
+use super::handle::FileHandle;
+use super::{DataFileReader, PruningFilter, ReadError, Selection};
+use crate::grams::{BLOCK_ROWS, GramProbe};
 use crate::snapshot::{Chunk, DataFile, FarChunk, Snapshot};
+use inrush_query::EventColumn;
 
 /// Columns of the file: `time` is the first.
 const TIME: usize = 0;
@@ -27,7 +27,7 @@ const BLOOM_BYTES_MAX: u64 = 1 << 20;
 
 /// Rows that are read together.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct SearchPiece {
     /// No event in it is earlier, in nanoseconds since 1970.
     pub from_ns: i64,
     /// No event in it is later.
@@ -36,11 +36,11 @@ pub struct Piece {
     pub rows: usize,
     /// Those of them that can have what is wanted but for the time; none for all.
     pub(super) some: Option<Arc<Selection>>,
-    pub(super) place: Place,
+    pub(super) place: PieceSource,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Place {
+pub(super) enum PieceSource {
     Group {
         file: Arc<DataFile>,
         footer: Arc<Footer>,
@@ -50,12 +50,12 @@ pub(super) enum Place {
     Far(Arc<FarChunk>),
 }
 
-impl Piece {
+impl SearchPiece {
     /// The file that it is in, if it is in one.
     pub const fn file(&self) -> Option<&Arc<DataFile>> {
         match &self.place {
-            Place::Group { file, .. } => Some(file),
-            Place::Tail(_) | Place::Far(_) => None,
+            PieceSource::Group { file, .. } => Some(file),
+            PieceSource::Tail(_) | PieceSource::Far(_) => None,
         }
     }
 
@@ -78,7 +78,7 @@ impl Piece {
             to_ns: chunk.to_ns,
             rows: chunk.rows,
             some: None,
-            place: Place::Far(Arc::clone(chunk)),
+            place: PieceSource::Far(Arc::clone(chunk)),
         }
     }
 
@@ -89,39 +89,46 @@ impl Piece {
             to_ns: chunk.to_ns,
             rows: chunk.rows.num_rows(),
             some: None,
-            place: Place::Tail(Arc::clone(chunk)),
+            place: PieceSource::Tail(Arc::clone(chunk)),
         }
     }
 }
 
 /// The files that can have what is wanted, going by their commits alone, and the pieces of the
 /// tail.
-pub fn candidates(snapshot: &Snapshot, wanted: &Wanted) -> (Vec<Arc<DataFile>>, Vec<Piece>) {
+pub fn candidates(
+    snapshot: &Snapshot,
+    wanted: &PruningFilter,
+) -> (Vec<Arc<DataFile>>, Vec<SearchPiece>) {
     let can = |file: &&Arc<DataFile>| {
         let entry = &file.entry;
         !file.is_bad()
             && wanted.overlaps(entry.from_ns, entry.to_ns)
-            && wanted.allows(Column::Index, &entry.index)
+            && wanted.allows(EventColumn::Index, &entry.index)
     };
     let files = snapshot.files.iter().filter(can).cloned().collect();
     let tail = snapshot
         .tail
         .iter()
         .filter(|chunk| chunk.rows.num_rows() > 0 && wanted.overlaps(chunk.from_ns, chunk.to_ns))
-        .map(Piece::of_tail);
+        .map(SearchPiece::of_tail);
     let far = snapshot
         .far
         .iter()
         .filter(|chunk| chunk.rows > 0 && wanted.overlaps(chunk.from_ns, chunk.to_ns))
-        .map(Piece::of_far);
+        .map(SearchPiece::of_far);
     let tail = tail.chain(far).collect();
     (files, tail)
 }
 
-impl Files {
+impl DataFileReader {
     /// The pieces of a file that can have what is wanted.
-    pub async fn pieces(&self, file: &Arc<DataFile>, wanted: &Wanted) -> Result<Vec<Piece>, Fault> {
-        let footer = self.footer(file, Detail::Groups).await?;
+    pub async fn pieces(
+        &self,
+        file: &Arc<DataFile>,
+        wanted: &PruningFilter,
+    ) -> Result<Vec<SearchPiece>, ReadError> {
+        let footer = self.footer(file, FooterDetail::Groups).await?;
         let mut handle = None;
         let mut pieces = Vec::new();
         let probes = wanted.probes();
@@ -154,20 +161,20 @@ fn by_statistics(
     file: &Arc<DataFile>,
     footer: &Arc<Footer>,
     group: usize,
-    wanted: &Wanted,
-) -> Option<Piece> {
+    wanted: &PruningFilter,
+) -> Option<SearchPiece> {
     let metadata = footer.metadata().row_group(group);
     let rows = footer.rows(group);
     let (from_ns, to_ns) = times(metadata).unwrap_or((file.entry.from_ns, file.entry.to_ns));
     if rows == 0 || !wanted.overlaps(from_ns, to_ns) || !values_allow(metadata, wanted) {
         return None;
     }
-    Some(Piece {
+    Some(SearchPiece {
         from_ns,
         to_ns,
         rows,
         some: None,
-        place: Place::Group {
+        place: PieceSource::Group {
             file: Arc::clone(file),
             footer: Arc::clone(footer),
             group,
@@ -184,7 +191,7 @@ fn times(group: &RowGroupMetaData) -> Option<(i64, i64)> {
 
 /// True if, for each wanted column, one of its values lies between the least and the greatest of
 /// the row group.
-fn values_allow(group: &RowGroupMetaData, wanted: &Wanted) -> bool {
+fn values_allow(group: &RowGroupMetaData, wanted: &PruningFilter) -> bool {
     wanted.equals.iter().all(|(column, values)| {
         let statistics = column_of(group, *column).and_then(ColumnChunkMetaData::statistics);
         let Some(Statistics::ByteArray(known)) = statistics else {
@@ -201,7 +208,7 @@ fn values_allow(group: &RowGroupMetaData, wanted: &Wanted) -> bool {
     })
 }
 
-fn column_of(group: &RowGroupMetaData, column: Column) -> Option<&ColumnChunkMetaData> {
+fn column_of(group: &RowGroupMetaData, column: EventColumn) -> Option<&ColumnChunkMetaData> {
     let named = |chunk: &&ColumnChunkMetaData| {
         let parts = chunk.column_path().parts();
         parts.len() == 1 && parts[0] == column.name()
@@ -211,11 +218,11 @@ fn column_of(group: &RowGroupMetaData, column: Column) -> Option<&ColumnChunkMet
 
 /// True if no column's bloom filter rules out all of its wanted values.
 async fn by_bloom_filters(
-    handle: &Handle,
+    handle: &FileHandle,
     footer: &Footer,
     group: usize,
-    wanted: &Wanted,
-) -> Result<bool, Fault> {
+    wanted: &PruningFilter,
+) -> Result<bool, ReadError> {
     let group = footer.metadata().row_group(group);
     for (column, values) in &wanted.equals {
         let Some(range) = column_of(group, *column).and_then(bloom_range) else {
@@ -242,11 +249,11 @@ fn bloom_range(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
 
 /// The rows of those blocks that can contain all needles; none where that is all of them.
 async fn by_grams(
-    handle: &mut Handle,
+    handle: &mut FileHandle,
     footer: &Footer,
     group: usize,
-    probes: &[Probe],
-) -> Result<Option<Arc<Selection>>, Fault> {
+    probes: &[GramProbe],
+) -> Result<Option<Arc<Selection>>, ReadError> {
     let (rows, Some(blocks)) = (footer.rows(group), footer.grams.groups.get(group)) else {
         return Ok(None);
     };
@@ -264,11 +271,11 @@ async fn by_grams(
 }
 
 async fn may_contain(
-    handle: &mut Handle,
+    handle: &mut FileHandle,
     offset: u64,
     length: u32,
-    probes: &[Probe],
-) -> Result<bool, Fault> {
+    probes: &[GramProbe],
+) -> Result<bool, ReadError> {
     let end = offset.saturating_add(u64::from(length));
     if end > handle.size() {
         return Ok(true);

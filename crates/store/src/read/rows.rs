@@ -1,7 +1,7 @@
 //! Row reader: record batches of one piece, from a file, the tail, or another process.
 //!
 //! # What it guarantees
-//! * A panic of a file's decoder is [`Fault::Damaged`], so a bad file costs only itself.
+//! * A panic of a file's decoder is [`ReadError::Damaged`], so a bad file costs only itself.
 //! * Rows of another process are checked by number and types, and wrong ones are refused.
 //! * The column `message` is made from `raw` while reading, because no file stores it.
 //!
@@ -25,14 +25,14 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::{ParquetRecordBatchStream, ParquetRecordBatchStreamBuilder};
 
-use super::footers::{Detail, Footer};
-use super::handle::Handle;
+use super::footers::{Footer, FooterDetail};
+use super::handle::FileHandle;
 use super::message::messages;
-use super::prune::Place;
-use super::{Fault, Files, Piece, Selection, Wanted};
-use crate::query::Column;
+use super::prune::PieceSource;
+use super::{DataFileReader, PruningFilter, ReadError, SearchPiece, Selection};
 use crate::schema::{MESSAGE_AT, STORED};
 use crate::snapshot::{Chunk, DataFile, FarChunk};
+use inrush_query::EventColumn;
 
 /// Rows of a batch at most.
 pub const BATCH_ROWS: usize = 8192;
@@ -41,7 +41,7 @@ pub const BATCH_ROWS: usize = 8192;
 pub fn table() -> SchemaRef {
     static TABLE: LazyLock<SchemaRef> = LazyLock::new(|| {
         let mut fields: Vec<Arc<Field>> = STORED.fields().iter().cloned().collect();
-        let message = Field::new(Column::Message.name(), DataType::Utf8View, true);
+        let message = Field::new(EventColumn::Message.name(), DataType::Utf8View, true);
         fields.push(Arc::new(message));
         Arc::new(Schema::new(fields))
     });
@@ -50,7 +50,7 @@ pub fn table() -> SchemaRef {
 
 /// Form in which texts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Texts {
+pub enum TextEncoding {
     /// As views.
     Views,
     /// As numbers of a dictionary, where that is how the file has them: for what is only grouped.
@@ -60,30 +60,30 @@ pub enum Texts {
 
 /// Selection of the columns that are read.
 #[derive(Debug, Clone)]
-pub struct Columns {
+pub struct ColumnProjection {
     /// Of [`STORED`], in order.
     stored: Vec<usize>,
     /// Columns that come out, in order.
-    shown: Vec<Shown>,
+    shown: Vec<OutputColumn>,
     schema: SchemaRef,
-    texts: Texts,
+    texts: TextEncoding,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Shown {
+enum OutputColumn {
     /// The column that is at this place among those read.
     Stored(usize),
     /// Made of the columns that are at these places.
     Message { raw: usize, at: usize },
 }
 
-impl Columns {
+impl ColumnProjection {
     /// The columns of [`table`] with these numbers, in this order.
     ///
     /// # Panics
     /// If there is no such column.
-    pub fn new(numbers: &[usize], texts: Texts) -> Self {
-        let [raw, at] = [Column::Raw.name(), MESSAGE_AT].map(number_of);
+    pub fn new(numbers: &[usize], texts: TextEncoding) -> Self {
+        let [raw, at] = [EventColumn::Raw.name(), MESSAGE_AT].map(number_of);
         let message = STORED.fields().len();
         let parts = |number: &usize| match *number {
             number if number == message => vec![raw, at],
@@ -94,11 +94,11 @@ impl Columns {
         stored.dedup();
         let place = |number| stored.iter().position(|s| *s == number).unwrap_or(0);
         let shown = |number: &usize| match *number {
-            number if number == message => Shown::Message {
+            number if number == message => OutputColumn::Message {
                 raw: place(raw),
                 at: place(at),
             },
-            number => Shown::Stored(place(number)),
+            number => OutputColumn::Stored(place(number)),
         };
         let table = typed(&table(), texts);
         let fields: Vec<Arc<Field>> = numbers
@@ -120,7 +120,7 @@ impl Columns {
             .into_iter()
             .filter_map(|name| table.index_of(name).ok())
             .collect();
-        Self::new(&numbers, Texts::Views)
+        Self::new(&numbers, TextEncoding::Views)
     }
 
     /// Schema of the batches.
@@ -129,21 +129,21 @@ impl Columns {
     }
 
     /// From what was read to what is shown.
-    fn show(&self, read: &RecordBatch) -> Result<RecordBatch, Fault> {
+    fn show(&self, read: &RecordBatch) -> Result<RecordBatch, ReadError> {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.shown.len());
         for shown in &self.shown {
             columns.push(match *shown {
-                Shown::Stored(place) => Arc::clone(read.column(place)),
-                Shown::Message { raw, at } => {
+                OutputColumn::Stored(place) => Arc::clone(read.column(place)),
+                OutputColumn::Message { raw, at } => {
                     let (raw, at) = (read.column(raw), read.column(at));
                     let messages = messages(raw.as_string_view(), at.as_primitive());
-                    Arc::new(messages.map_err(Fault::damaged)?)
+                    Arc::new(messages.map_err(ReadError::damaged)?)
                 }
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(read.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(Fault::damaged)
+            .map_err(ReadError::damaged)
     }
 }
 
@@ -153,11 +153,11 @@ fn number_of(name: &str) -> usize {
 }
 
 /// The schema with its texts as they are to be read.
-fn typed(schema: &SchemaRef, texts: Texts) -> SchemaRef {
-    if texts == Texts::Views {
+fn typed(schema: &SchemaRef, texts: TextEncoding) -> SchemaRef {
+    if texts == TextEncoding::Views {
         return Arc::clone(schema);
     }
-    let kept = [Column::Raw.name(), Column::Message.name()];
+    let kept = [EventColumn::Raw.name(), EventColumn::Message.name()];
     let fields: Vec<Arc<Field>> = schema
         .fields()
         .iter()
@@ -175,12 +175,12 @@ fn typed(schema: &SchemaRef, texts: Texts) -> SchemaRef {
 
 /// Rows of a piece, batch by batch.
 pub struct Batches {
-    source: Source,
-    columns: Columns,
+    source: BatchSource,
+    columns: ColumnProjection,
 }
 
-enum Source {
-    File(Box<ParquetRecordBatchStream<Handle>>),
+enum BatchSource {
+    File(Box<ParquetRecordBatchStream<FileHandle>>),
     /// Rows that are left of a chunk.
     Tail(RecordBatch),
     /// Chunk in another process, and the rows that are left of it.
@@ -190,10 +190,10 @@ enum Source {
 
 impl Batches {
     /// The next rows, [`BATCH_ROWS`] at most; none after the last, and after an error.
-    pub async fn next(&mut self) -> Option<Result<RecordBatch, Fault>> {
+    pub async fn next(&mut self) -> Option<Result<RecordBatch, ReadError>> {
         let read = match &mut self.source {
-            Source::Done => return None,
-            Source::Tail(rest) => {
+            BatchSource::Done => return None,
+            BatchSource::Tail(rest) => {
                 let rows = rest.num_rows().min(BATCH_ROWS);
                 if rows == 0 {
                     return None;
@@ -202,34 +202,34 @@ impl Batches {
                 *rest = rest.slice(rows, rest.num_rows() - rows);
                 Ok(batch)
             }
-            Source::Far(chunk, left) => {
+            BatchSource::Far(chunk, left) => {
                 if left.is_empty() {
                     return None;
                 }
                 far(chunk, left, &self.columns.stored).await
             }
-            Source::File(stream) => {
+            BatchSource::File(stream) => {
                 // A decoder that panics is the file's doing. It is not asked again.
                 let next = AssertUnwindSafe(stream.next()).catch_unwind().await;
                 match next {
                     Ok(None) => {
-                        self.source = Source::Done;
+                        self.source = BatchSource::Done;
                         return None;
                     }
-                    Ok(Some(batch)) => batch.map_err(Fault::from),
-                    Err(payload) => Err(Fault::panic(payload.as_ref())),
+                    Ok(Some(batch)) => batch.map_err(ReadError::from),
+                    Err(payload) => Err(ReadError::panic(payload.as_ref())),
                 }
             }
         };
         let shown = read.and_then(|batch| self.columns.show(&batch));
         if shown.is_err() {
-            self.source = Source::Done;
+            self.source = BatchSource::Done;
         }
         Some(shown)
     }
 }
 
-impl Files {
+impl DataFileReader {
     /// Reads the columns of those rows of a piece that `selection` names; without one, of those
     /// that can have what was wanted but for the time.
     ///
@@ -237,19 +237,25 @@ impl Files {
     /// schema of `columns`.
     pub async fn read(
         &self,
-        piece: &Piece,
-        columns: &Columns,
+        piece: &SearchPiece,
+        columns: &ColumnProjection,
         selection: Option<&Selection>,
-    ) -> Result<Batches, Fault> {
+    ) -> Result<Batches, ReadError> {
         let selection = selection.or(piece.some.as_deref());
         let (source, texts) = match &piece.place {
-            Place::Tail(chunk) => (of_tail(&chunk.rows, columns, selection)?, Texts::Views),
-            Place::Far(chunk) => {
+            PieceSource::Tail(chunk) => (
+                of_tail(&chunk.rows, columns, selection)?,
+                TextEncoding::Views,
+            ),
+            PieceSource::Far(chunk) => {
                 let left = selection.cloned();
                 let left = left.unwrap_or_else(|| Selection::all(chunk.rows));
-                (Source::Far(Arc::clone(chunk), left), Texts::Views)
+                (
+                    BatchSource::Far(Arc::clone(chunk), left),
+                    TextEncoding::Views,
+                )
             }
-            Place::Group {
+            PieceSource::Group {
                 file,
                 footer,
                 group,
@@ -270,19 +276,19 @@ impl Files {
         file: &Arc<DataFile>,
         footer: &Arc<Footer>,
         group: usize,
-        columns: &Columns,
+        columns: &ColumnProjection,
         selection: Option<&Selection>,
-    ) -> Result<Source, Fault> {
+    ) -> Result<BatchSource, ReadError> {
         let rows = footer.rows(group);
         // Where pages lie is only worth knowing where many can be left out.
         let few = selection.is_some_and(|selection| selection.rows() < rows / 2);
         let footer = match few {
-            true => self.footer(file, Detail::Pages).await?,
+            true => self.footer(file, FooterDetail::Pages).await?,
             false => Arc::clone(footer),
         };
         let parquet = match columns.texts {
-            Texts::Views => footer.parquet.clone(),
-            Texts::Dictionaries => {
+            TextEncoding::Views => footer.parquet.clone(),
+            TextEncoding::Dictionaries => {
                 let schema = typed(&STORED, columns.texts);
                 let options = ArrowReaderOptions::new().with_schema(schema);
                 ArrowReaderMetadata::try_new(Arc::clone(footer.parquet.metadata()), options)?
@@ -297,19 +303,19 @@ impl Files {
         if let Some(selection) = selection {
             builder = builder.with_row_selection(selection.for_parquet(rows));
         }
-        Ok(Source::File(Box::new(builder.build()?)))
+        Ok(BatchSource::File(Box::new(builder.build()?)))
     }
 
     /// The rows of a piece whose time is wanted, where that is not known of all of them.
     pub async fn in_time(
         &self,
-        piece: &Piece,
-        wanted: &Wanted,
-    ) -> Result<Option<Selection>, Fault> {
+        piece: &SearchPiece,
+        wanted: &PruningFilter,
+    ) -> Result<Option<Selection>, ReadError> {
         if wanted.covers(piece.from_ns, piece.to_ns) {
             return Ok(None);
         }
-        let time = Columns::named([Column::Time.name()]);
+        let time = ColumnProjection::named([EventColumn::Time.name()]);
         let mut batches = self.read(piece, &time, None).await?;
         let mut rows = piece.rows_to_read();
         let mut within = Selection::default();
@@ -329,24 +335,24 @@ impl Files {
 }
 
 /// The column of times at `place`, in nanoseconds since 1970.
-pub(super) fn times(batch: &RecordBatch, place: usize) -> Result<&[i64], Fault> {
+pub(super) fn times(batch: &RecordBatch, place: usize) -> Result<&[i64], ReadError> {
     let column = batch.column(place);
     let times = column.as_primitive_opt::<TimestampNanosecondType>();
-    let times = times.ok_or_else(|| Fault::damaged("its times are none"))?;
+    let times = times.ok_or_else(|| ReadError::damaged("its times are none"))?;
     Ok(times.values())
 }
 
 fn of_tail(
     chunk: &RecordBatch,
-    columns: &Columns,
+    columns: &ColumnProjection,
     selection: Option<&Selection>,
-) -> Result<Source, Fault> {
-    let mut rows = chunk.project(&columns.stored).map_err(Fault::damaged)?;
+) -> Result<BatchSource, ReadError> {
+    let mut rows = chunk.project(&columns.stored).map_err(ReadError::damaged)?;
     if let Some(selection) = selection {
         let mask = selection.mask(chunk.num_rows());
-        rows = filter_record_batch(&rows, &mask).map_err(Fault::damaged)?;
+        rows = filter_record_batch(&rows, &mask).map_err(ReadError::damaged)?;
     }
-    Ok(Source::Tail(rows))
+    Ok(BatchSource::Tail(rows))
 }
 
 /// The next rows of a chunk in another process.
@@ -354,13 +360,14 @@ async fn far(
     chunk: &FarChunk,
     left: &mut Selection,
     stored: &[usize],
-) -> Result<RecordBatch, Fault> {
+) -> Result<RecordBatch, ReadError> {
     let wanted = left.first(BATCH_ROWS);
     let batch = if stored.is_empty() {
         // Only how many there are is asked for.
         let options = RecordBatchOptions::new().with_row_count(Some(wanted.rows()));
         let schema = Arc::new(Schema::empty());
-        RecordBatch::try_new_with_options(schema, Vec::new(), &options).map_err(Fault::damaged)?
+        RecordBatch::try_new_with_options(schema, Vec::new(), &options)
+            .map_err(ReadError::damaged)?
     } else {
         chunk.source.ask(chunk.number, stored, &wanted).await?
     };
@@ -370,7 +377,7 @@ async fn far(
         .iter()
         .map(|number| STORED.field(*number).data_type());
     if rows == 0 || rows > wanted.rows() || !columns.eq(kinds) {
-        return Err(Fault::Unreachable(
+        return Err(ReadError::Unreachable(
             "other rows came than asked for".to_owned(),
         ));
     }
@@ -389,9 +396,9 @@ pub fn part_of(
     stored: &[usize],
     selection: &Selection,
     bytes_max: usize,
-) -> Result<RecordBatch, Fault> {
+) -> Result<RecordBatch, ReadError> {
     let all = chunk.rows.num_rows();
-    let raw = chunk.rows.column_by_name(Column::Raw.name());
+    let raw = chunk.rows.column_by_name(EventColumn::Raw.name());
     let raw = raw.and_then(|raw| raw.as_string_view_opt());
     let mut bytes = 0;
     let rows = selection.iter().take_while(|row| {
@@ -402,18 +409,18 @@ pub fn part_of(
         *row < all && (before == 0 || bytes <= bytes_max)
     });
     let some = Selection::of(rows);
-    let columns = chunk.rows.project(stored).map_err(Fault::damaged)?;
-    let rows = filter_record_batch(&columns, &some.mask(all)).map_err(Fault::damaged)?;
+    let columns = chunk.rows.project(stored).map_err(ReadError::damaged)?;
+    let rows = filter_record_batch(&columns, &some.mask(all)).map_err(ReadError::damaged)?;
     let compact = |column: &ArrayRef| match column.as_string_view_opt() {
         Some(texts) => Arc::new(texts.gc()) as ArrayRef,
         None => Arc::clone(column),
     };
     let columns = rows.columns().iter().map(compact).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    RecordBatch::try_new_with_options(rows.schema(), columns, &options).map_err(Fault::damaged)
+    RecordBatch::try_new_with_options(rows.schema(), columns, &options).map_err(ReadError::damaged)
 }
 
-impl Columns {
+impl ColumnProjection {
     /// The same with texts as views.
     fn as_views(&self) -> Self {
         let table = table();
@@ -428,7 +435,7 @@ impl Columns {
             .collect();
         Self {
             schema: Arc::new(Schema::new(fields)),
-            texts: Texts::Views,
+            texts: TextEncoding::Views,
             ..self.clone()
         }
     }

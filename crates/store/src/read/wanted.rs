@@ -2,26 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::grams::Probe;
-use crate::query::Column;
-use crate::query::sql::{Range, Translation};
+use crate::grams::GramProbe;
+use inrush_query::EventColumn;
+use inrush_query::sql::{QueryRange, Translation};
 
 /// Time, values and texts of every event that is looked for. Pieces that cannot have them are left
 /// out. All else that is read has to be tested for them, but for the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PruningFilter {
     /// The earliest time, in nanoseconds since 1970; [`i64::MIN`] for no bound.
     pub from_ns: i64,
     /// The time before which all lie; [`i64::MAX`] for no bound.
     pub to_ns: i64,
     /// The values of which every event has one, for columns that are compared
-    /// [as typed](Column::as_typed).
-    pub equals: BTreeMap<Column, BTreeSet<String>>,
-    /// Texts that the raw text contains once both are [folded](crate::query::text::fold).
+    /// [as typed](EventColumn::as_typed).
+    pub equals: BTreeMap<EventColumn, BTreeSet<String>>,
+    /// Texts that the raw text contains once both are [folded](inrush_query::text::fold).
     pub needles: Vec<String>,
 }
 
-impl Default for Wanted {
+impl Default for PruningFilter {
     fn default() -> Self {
         Self {
             from_ns: i64::MIN,
@@ -32,9 +32,9 @@ impl Default for Wanted {
     }
 }
 
-impl Wanted {
+impl PruningFilter {
     /// Conditions of a query within a range of time.
-    pub fn of(translation: &Translation, range: &Range) -> Self {
+    pub fn of(translation: &Translation, range: &QueryRange) -> Self {
         Self {
             from_ns: range.from_ns,
             to_ns: range.to_ns,
@@ -64,15 +64,18 @@ impl Wanted {
     }
 
     /// True if an event may have this value in the column.
-    pub(super) fn allows(&self, column: Column, value: &str) -> bool {
+    pub(super) fn allows(&self, column: EventColumn, value: &str) -> bool {
         self.equals
             .get(&column)
             .is_none_or(|values| values.contains(value))
     }
 
     /// For the filters of raw text.
-    pub(super) fn probes(&self) -> Vec<Probe> {
-        self.needles.iter().filter_map(|n| Probe::of(n)).collect()
+    pub(super) fn probes(&self) -> Vec<GramProbe> {
+        self.needles
+            .iter()
+            .filter_map(|n| GramProbe::of(n))
+            .collect()
     }
 }
 
@@ -82,15 +85,15 @@ mod tests {
 
     #[test]
     fn a_range_has_its_beginning_and_not_its_end() {
-        let wanted = Wanted {
+        let wanted = PruningFilter {
             from_ns: 10,
             to_ns: 20,
-            ..Wanted::default()
+            ..PruningFilter::default()
         };
         assert!(wanted.has(10) && wanted.has(19) && !wanted.has(20) && !wanted.has(9));
         assert!(wanted.overlaps(0, 10) && wanted.overlaps(19, 30) && wanted.overlaps(0, 30));
         assert!(!wanted.overlaps(20, 30) && !wanted.overlaps(0, 9));
         assert!(wanted.covers(10, 19) && !wanted.covers(10, 20));
-        assert!(Wanted::default().covers(i64::MIN, i64::MAX));
+        assert!(PruningFilter::default().covers(i64::MIN, i64::MAX));
     }
 }

@@ -5,14 +5,14 @@ use arrow_array::types::{TimestampNanosecondType, UInt8Type, UInt32Type, UInt64T
 use arrow_array::{Array, ArrayRef, MapArray, RecordBatch};
 use serde::{Deserialize, Serialize};
 
-use super::Keys;
-use crate::query::Column;
+use super::FieldValues;
 use crate::schema::{EPOCH, FIELDS, LOG, SEQ};
+use inrush_query::EventColumn;
 
 /// An event as it is shown. What it does not have is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Event {
+pub struct SearchHit {
     /// Names it for ever.
     pub id: String,
     /// Nanoseconds since 1970, in decimal digits.
@@ -60,27 +60,27 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Texts that have no column of their own, by key.
-    #[serde(skip_serializing_if = "Keys::is_empty")]
-    pub fields: Keys,
+    #[serde(skip_serializing_if = "FieldValues::is_empty")]
+    pub fields: FieldValues,
 }
 
-/// The columns that an [`Event`] is made of; any order will do, and others may be beside them.
+/// The columns that a [`SearchHit`] is made of; any order will do, and others may be beside them.
 pub const EVENT_COLUMNS: [&str; 19] = [
-    Column::Time.name(),
-    Column::Received.name(),
-    Column::Host.name(),
-    Column::Source.name(),
-    Column::Sourcetype.name(),
-    Column::Index.name(),
-    Column::Severity.name(),
-    Column::Facility.name(),
-    Column::Vendor.name(),
-    Column::Product.name(),
-    Column::App.name(),
-    Column::ProcId.name(),
-    Column::MsgId.name(),
-    Column::Raw.name(),
-    Column::Message.name(),
+    EventColumn::Time.name(),
+    EventColumn::Received.name(),
+    EventColumn::Host.name(),
+    EventColumn::Source.name(),
+    EventColumn::Sourcetype.name(),
+    EventColumn::Index.name(),
+    EventColumn::Severity.name(),
+    EventColumn::Facility.name(),
+    EventColumn::Vendor.name(),
+    EventColumn::Product.name(),
+    EventColumn::App.name(),
+    EventColumn::ProcId.name(),
+    EventColumn::MsgId.name(),
+    EventColumn::Raw.name(),
+    EventColumn::Message.name(),
     FIELDS,
     LOG,
     EPOCH,
@@ -89,41 +89,41 @@ pub const EVENT_COLUMNS: [&str; 19] = [
 
 /// The rows of a batch as events. What has no column in it, or one of another type than
 /// [`STORED`](crate::schema::STORED) says, is left out.
-pub fn events(batch: &RecordBatch) -> impl Iterator<Item = Event> + '_ {
+pub fn events(batch: &RecordBatch) -> impl Iterator<Item = SearchHit> + '_ {
     (0..batch.num_rows()).map(|row| event(batch, row))
 }
 
-fn event(batch: &RecordBatch, row: usize) -> Event {
-    let at = Row { batch, row };
-    let time = |column: Column| at.time(column.name()).unwrap_or_default().to_string();
+fn event(batch: &RecordBatch, row: usize) -> SearchHit {
+    let at = BatchRow { batch, row };
+    let time = |column: EventColumn| at.time(column.name()).unwrap_or_default().to_string();
     let number = |name| at.number(name).unwrap_or_default();
-    Event {
+    SearchHit {
         id: format!("{:x}-{:x}-{:x}", number(LOG), number(EPOCH), number(SEQ)),
-        time_ns: time(Column::Time),
-        received_ns: time(Column::Received),
-        host: at.text(Column::Host),
-        source: at.text(Column::Source),
-        sourcetype: at.text(Column::Sourcetype),
-        index: at.text(Column::Index),
-        severity: at.code(Column::Severity),
-        facility: at.code(Column::Facility),
-        vendor: at.text(Column::Vendor),
-        product: at.text(Column::Product),
-        app: at.text(Column::App),
-        proc_id: at.text(Column::ProcId),
-        msg_id: at.text(Column::MsgId),
-        raw: at.text(Column::Raw),
-        message: at.text(Column::Message),
+        time_ns: time(EventColumn::Time),
+        received_ns: time(EventColumn::Received),
+        host: at.text(EventColumn::Host),
+        source: at.text(EventColumn::Source),
+        sourcetype: at.text(EventColumn::Sourcetype),
+        index: at.text(EventColumn::Index),
+        severity: at.code(EventColumn::Severity),
+        facility: at.code(EventColumn::Facility),
+        vendor: at.text(EventColumn::Vendor),
+        product: at.text(EventColumn::Product),
+        app: at.text(EventColumn::App),
+        proc_id: at.text(EventColumn::ProcId),
+        msg_id: at.text(EventColumn::MsgId),
+        raw: at.text(EventColumn::Raw),
+        message: at.text(EventColumn::Message),
         fields: at.fields(),
     }
 }
 
-struct Row<'a> {
+struct BatchRow<'a> {
     batch: &'a RecordBatch,
     row: usize,
 }
 
-impl Row<'_> {
+impl BatchRow<'_> {
     /// The column, if the row has something in it.
     fn column(&self, name: &str) -> Option<&ArrayRef> {
         let column = self.batch.column_by_name(name)?;
@@ -144,28 +144,28 @@ impl Row<'_> {
             .or_else(|| short().map(|short| u64::from(short.value(self.row))))
     }
 
-    fn code(&self, column: Column) -> Option<u8> {
+    fn code(&self, column: EventColumn) -> Option<u8> {
         let column = self.column(column.name())?;
         Some(column.as_primitive_opt::<UInt8Type>()?.value(self.row))
     }
 
-    fn text(&self, column: Column) -> Option<String> {
+    fn text(&self, column: EventColumn) -> Option<String> {
         let column = self.column(column.name())?;
         Some(column.as_string_view_opt()?.value(self.row).to_owned())
     }
 
-    fn fields(&self) -> Keys {
+    fn fields(&self) -> FieldValues {
         let column = self.column(FIELDS).and_then(|column| column.as_map_opt());
-        column.map_or_else(Keys::new, |map| entries(map, self.row))
+        column.map_or_else(FieldValues::new, |map| entries(map, self.row))
     }
 }
 
 /// Texts that a row has in a map, by key; of a key that is there twice, the first.
-fn entries(map: &MapArray, row: usize) -> Keys {
+fn entries(map: &MapArray, row: usize) -> FieldValues {
     let entries = map.value(row);
     let keys = entries.column(0).as_string_opt::<i32>();
     let values = entries.column(1).as_string_opt::<i32>();
-    let mut found = Keys::new();
+    let mut found = FieldValues::new();
     let (Some(keys), Some(values)) = (keys, values) else {
         return found;
     };

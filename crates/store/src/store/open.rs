@@ -5,12 +5,12 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use super::{Counters, PARQUET, State, Store, UNCOMMITTED};
-use crate::account::Account;
-use crate::care::Care;
+use super::{PARQUET, Store, StoreCounters, StoreState, UNCOMMITTED};
+use crate::account::EventAccount;
+use crate::care::RetentionInputs;
 use crate::chance;
-use crate::commits::Commits;
-use crate::home::{Home, PART};
+use crate::commits::ManifestLog;
+use crate::home::{DurableStorage, PART};
 use crate::rebuild;
 use crate::snapshot::DataFile;
 
@@ -23,9 +23,9 @@ impl Store {
     /// The folder cannot be read or written, another process writes to it
     /// ([`io::ErrorKind::WouldBlock`]), or its log is damaged ([`io::ErrorKind::InvalidData`]).
     /// Nothing was changed but for what a crash left half done.
-    pub fn open(home: Home) -> io::Result<Arc<Self>> {
+    pub fn open(home: DurableStorage) -> io::Result<Arc<Self>> {
         let lock = home.lock()?;
-        let mut commits = Commits::load(&home)?;
+        let mut commits = ManifestLog::load(&home)?;
         refuse_damaged(&home, &commits)?;
         commits.take_over(&home, chance::number())?;
         let mut store = Self::with(home, commits)?;
@@ -39,8 +39,8 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Self::open`].
-    pub fn open_read_only(home: Home) -> io::Result<Arc<Self>> {
-        let commits = Commits::load(&home)?;
+    pub fn open_read_only(home: DurableStorage) -> io::Result<Arc<Self>> {
+        let commits = ManifestLog::load(&home)?;
         refuse_damaged(&home, &commits)?;
         let store = Self::with(home, commits)?;
         store.begin_account();
@@ -50,20 +50,20 @@ impl Store {
     /// Begins the account: the events of now, found ones included, are those at the start.
     fn begin_account(&self) {
         let mut state = self.state();
-        state.account = Account {
+        state.account = EventAccount {
             at_start: state.events,
-            ..Account::default()
+            ..EventAccount::default()
         };
     }
 
-    fn with(home: Home, commits: Commits) -> io::Result<Self> {
-        let mut state = State::default();
+    fn with(home: DurableStorage, commits: ManifestLog) -> io::Result<Self> {
+        let mut state = StoreState::default();
         for file in commits.files.values() {
             state.add_as(file, &file.path, &home);
         }
         let newest = commits.files.values().map(|file| file.received_ns).max();
         Ok(Self {
-            care: Care::open(&home, newest)?,
+            care: RetentionInputs::open(&home, newest)?,
             home,
             state: Mutex::new(state),
             commits: Mutex::new(commits),
@@ -73,7 +73,7 @@ impl Store {
             unmerged: AtomicU64::default(),
             names: AtomicU64::new(0),
             followers: Mutex::default(),
-            counters: Counters::default(),
+            counters: StoreCounters::default(),
         })
     }
 
@@ -145,7 +145,7 @@ impl Store {
 
 /// A log that cannot be read whole must not be gone on with: files that it does not name would be
 /// taken for leftovers.
-fn refuse_damaged(home: &Home, commits: &Commits) -> io::Result<()> {
+fn refuse_damaged(home: &DurableStorage, commits: &ManifestLog) -> io::Result<()> {
     for (path, why) in &commits.spare {
         tracing::warn!(
             path,

@@ -3,22 +3,22 @@
 use std::fs;
 use std::time::Duration;
 
-use inrush_event::{Clock, Judged, Timestamp};
+use inrush_event::{ClockJudgement, Timestamp, WallClock};
 
 use super::*;
 use crate::upkeep::{compact, retain};
-use crate::{Retention, Room};
+use crate::{DiskHeadroom, Retention};
 
 const HOUR: i64 = 3_600_000_000_000;
 
 /// A clock that is right.
-fn at(ns: i64) -> Judged {
-    Clock::new(None, Timestamp(ns), Duration::ZERO).judge(Timestamp(ns), Duration::ZERO)
+fn at(ns: i64) -> ClockJudgement {
+    WallClock::new(None, Timestamp(ns), Duration::ZERO).judge(Timestamp(ns), Duration::ZERO)
 }
 
 /// A clock that jumped from `from` to `to`.
-fn jumped(from: i64, to: i64) -> Judged {
-    let mut clock = Clock::new(None, Timestamp(from), Duration::ZERO);
+fn jumped(from: i64, to: i64) -> ClockJudgement {
+    let mut clock = WallClock::new(None, Timestamp(from), Duration::ZERO);
     clock.judge(Timestamp(to), Duration::ZERO)
 }
 
@@ -94,8 +94,8 @@ fn what_is_too_much_goes_the_oldest_first() {
 }
 
 /// A disk with so many bytes free, of which 1,000 are to stay free.
-fn room(free: u64, claimed: u64) -> Option<Room> {
-    Some(Room {
+fn room(free: u64, claimed: u64) -> Option<DiskHeadroom> {
+    Some(DiskHeadroom {
         free,
         claimed,
         least: 1000,
@@ -251,7 +251,7 @@ fn a_log_that_is_broken_is_named_and_nothing_is_deleted() {
     let mut bad = good.clone();
     bad[20] ^= 1;
     fs::write(&log, &bad).unwrap();
-    let error = Store::open(Home::folder(folder.path()).unwrap())
+    let error = Store::open(DurableStorage::folder(folder.path()).unwrap())
         .err()
         .unwrap();
     assert!(
@@ -259,7 +259,7 @@ fn a_log_that_is_broken_is_named_and_nothing_is_deleted() {
         "{error}"
     );
     fs::remove_file(&log).unwrap();
-    let error = Store::open(Home::folder(folder.path()).unwrap())
+    let error = Store::open(DurableStorage::folder(folder.path()).unwrap())
         .err()
         .unwrap();
     assert!(error.to_string().contains("not there"), "{error}");
@@ -300,7 +300,9 @@ fn a_store_of_many_commits_is_opened_from_the_last_full_list() {
         if !whole {
             fs::write(folder.path().join(&last.path), b"{}\n00000000\n").unwrap();
         }
-        let opened = crate::commits::Commits::load(&Home::folder(folder.path()).unwrap()).unwrap();
+        let opened =
+            crate::commits::ManifestLog::load(&DurableStorage::folder(folder.path()).unwrap())
+                .unwrap();
         assert_eq!(
             opened.files.values().map(|f| f.rows).sum::<u64>(),
             250,
@@ -313,13 +315,13 @@ fn a_store_of_many_commits_is_opened_from_the_last_full_list() {
 fn a_folder_has_one_writer() {
     let folder = tempfile::tempdir().unwrap();
     let one = store(folder.path());
-    let error = Store::open(Home::folder(folder.path()).unwrap())
+    let error = Store::open(DurableStorage::folder(folder.path()).unwrap())
         .err()
         .unwrap();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
     let ours = format!("process {} writes to", std::process::id());
     assert!(error.to_string().contains(&ours), "{error}");
-    Store::open_read_only(Home::folder(folder.path()).unwrap()).unwrap();
+    Store::open_read_only(DurableStorage::folder(folder.path()).unwrap()).unwrap();
     drop(one);
     store(folder.path());
 }
@@ -422,12 +424,12 @@ fn whatever_befalls_an_object_of_the_log_a_repair_finds_every_event_once() {
             let folder = tempfile::tempdir().unwrap();
             copy(original.path(), folder.path());
             damage(&folder.path().join("_log").join(&commits[at]));
-            let opened = Store::open(Home::folder(folder.path()).unwrap());
+            let opened = Store::open(DurableStorage::folder(folder.path()).unwrap());
             if let Err(error) = &opened {
                 assert!(error.to_string().contains("inrush store repair"), "{error}");
             }
             drop(opened);
-            let home = Home::folder(folder.path()).unwrap();
+            let home = DurableStorage::folder(folder.path()).unwrap();
             let repaired = crate::rebuild::repair(home, &mut |_, _| {}).unwrap();
             let case = format!("{} {how}: {repaired:?}", commits[at]);
             assert_eq!(
@@ -440,7 +442,7 @@ fn whatever_befalls_an_object_of_the_log_a_repair_finds_every_event_once() {
             // It is a store as any other.
             let again = store(folder.path());
             assert_eq!(again.levels().events, events, "{case}");
-            let home = Home::folder(folder.path()).unwrap();
+            let home = DurableStorage::folder(folder.path()).unwrap();
             let report = crate::rebuild::verify(&home, &mut |_, _| {}).unwrap();
             assert_eq!(
                 (report.list_is_sound, report.events),
@@ -502,7 +504,7 @@ fn a_flipped_bit_anywhere_in_a_file_is_noticed() {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         fs::write(&path, &bad).unwrap();
-        let home = Home::folder(folder.path()).unwrap();
+        let home = DurableStorage::folder(folder.path()).unwrap();
         let report = crate::rebuild::verify(&home, &mut |_, _| {}).unwrap();
         assert_eq!(report.hidden_events, 1, "byte {at}");
         assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
@@ -515,7 +517,7 @@ fn a_reader_leaves_alone_what_the_writer_is_writing() {
     drop(filled(folder.path(), 1));
     let part = folder.path().join("_log/00000000000000000099.commit.part");
     fs::write(&part, "half").unwrap();
-    let opened = Store::open_read_only(Home::folder(folder.path()).unwrap()).unwrap();
+    let opened = Store::open_read_only(DurableStorage::folder(folder.path()).unwrap()).unwrap();
     assert_eq!(opened.levels().events, 2);
     assert!(part.exists(), "it may belong to a process that runs");
     drop(store(folder.path()));

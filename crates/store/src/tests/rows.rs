@@ -69,7 +69,7 @@ fn the_message_begins_where_the_header_ends_also_in_text_that_had_to_be_mended()
     record.format = Format::Rfc3164;
     builder.parts().1.push(record);
     let made = Arc::new(builder.freeze(0));
-    let chunk = crate::rows::of_batch(&made, 0..1, Origin::default()).unwrap();
+    let chunk = crate::rows::of_batch(&made, 0..1, BatchOrigin::default()).unwrap();
     let at = chunk.rows.column_by_name("message_at").unwrap();
     let at = at.as_primitive::<UInt32Type>().value(0) as usize;
     assert_eq!(
@@ -110,7 +110,7 @@ fn short_columns_are_compressed_where_there_are_many_rows() {
     for (rows, small) in [(20, true), (9_000, false)] {
         let events: Vec<(i64, &[u8])> = (0..rows).map(|n| (NOW + n, b"text".as_slice())).collect();
         let made = batch("main", &events);
-        let chunk = crate::rows::of_batch(&made, 0..u32::MAX, Origin::default()).unwrap();
+        let chunk = crate::rows::of_batch(&made, 0..u32::MAX, BatchOrigin::default()).unwrap();
         let files = crate::encode::files(&[chunk.rows]).unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(files[0].bytes.clone()).unwrap();
         for column in reader.metadata().row_group(0).columns() {

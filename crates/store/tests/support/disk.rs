@@ -8,8 +8,8 @@ use arrow_array::builder::{
     UInt8Builder, UInt32Builder,
 };
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
-use inrush_store::grams::{self, BLOCK_ROWS, Layout};
-use inrush_store::query::Column;
+use inrush_query::EventColumn;
+use inrush_store::grams::{self, BLOCK_ROWS, FilterLayout};
 use inrush_store::schema::{STORED, time_type};
 use inrush_store::snapshot::{Chunk, DataFile, FileEntry, Snapshot};
 use object_store::memory::InMemory;
@@ -26,14 +26,20 @@ use super::naive::{Cell, Event};
 /// Gives an event what the store's columns need: places that are there, and a message that is the
 /// end of its raw text.
 pub(crate) fn settle(mut event: Event) -> Event {
-    for column in [Column::Source, Column::Sourcetype, Column::Index] {
+    for column in [
+        EventColumn::Source,
+        EventColumn::Sourcetype,
+        EventColumn::Index,
+    ] {
         let place = Cell::Text("a".to_owned());
         event.columns.entry(column).or_insert(place);
     }
-    if event.columns.contains_key(&Column::Message) {
+    if event.columns.contains_key(&EventColumn::Message) {
         let raw = event.raw();
         let message = raw[message_at(raw)..].to_owned();
-        event.columns.insert(Column::Message, Cell::Text(message));
+        event
+            .columns
+            .insert(EventColumn::Message, Cell::Text(message));
     }
     event
 }
@@ -48,13 +54,13 @@ fn message_at(raw: &str) -> usize {
 }
 
 pub(crate) fn time_of(event: &Event) -> i64 {
-    match event.columns.get(&Column::Time) {
+    match event.columns.get(&EventColumn::Time) {
         Some(Cell::Time(ns)) => *ns,
         other => panic!("{other:?}"),
     }
 }
 
-pub(crate) fn text_of(event: &Event, column: Column) -> Option<&str> {
+pub(crate) fn text_of(event: &Event, column: EventColumn) -> Option<&str> {
     match event.columns.get(&column) {
         None => None,
         Some(Cell::Text(text)) => Some(text),
@@ -66,14 +72,14 @@ pub(crate) fn text_of(event: &Event, column: Column) -> Option<&str> {
 pub(crate) fn batch(events: &[(u64, Event)]) -> RecordBatch {
     let column = |name: &str| -> ArrayRef {
         match name {
-            "time" => times(events, Column::Time),
-            "received" => times(events, Column::Received),
-            "severity" => codes(events, Column::Severity),
-            "facility" => codes(events, Column::Facility),
+            "time" => times(events, EventColumn::Time),
+            "received" => times(events, EventColumn::Received),
+            "severity" => codes(events, EventColumn::Severity),
+            "facility" => codes(events, EventColumn::Facility),
             "message_at" => {
                 let mut at = UInt32Builder::new();
                 for (_, event) in events {
-                    let there = event.columns.contains_key(&Column::Message);
+                    let there = event.columns.contains_key(&EventColumn::Message);
                     at.append_option(there.then(|| message_at(event.raw()) as u32));
                 }
                 Arc::new(at.finish())
@@ -85,7 +91,7 @@ pub(crate) fn batch(events: &[(u64, Event)]) -> RecordBatch {
             "epoch" => Arc::new(UInt32Array::from(vec![1; events.len()])),
             "seq" => Arc::new(UInt64Array::from_iter_values(events.iter().map(|e| e.0))),
             text => {
-                let mut all = Column::ALL.into_iter();
+                let mut all = EventColumn::ALL.into_iter();
                 let column = all.find(|column| column.name() == text).unwrap();
                 texts(events, |event| text_of(event, column))
             }
@@ -95,7 +101,7 @@ pub(crate) fn batch(events: &[(u64, Event)]) -> RecordBatch {
     RecordBatch::try_new(STORED.clone(), columns).unwrap()
 }
 
-fn times(events: &[(u64, Event)], column: Column) -> ArrayRef {
+fn times(events: &[(u64, Event)], column: EventColumn) -> ArrayRef {
     let mut times = TimestampNanosecondBuilder::new();
     for (_, event) in events {
         match event.columns.get(&column) {
@@ -106,7 +112,7 @@ fn times(events: &[(u64, Event)], column: Column) -> ArrayRef {
     Arc::new(times.finish().with_data_type(time_type()))
 }
 
-fn codes(events: &[(u64, Event)], column: Column) -> ArrayRef {
+fn codes(events: &[(u64, Event)], column: EventColumn) -> ArrayRef {
     let mut codes = UInt8Builder::new();
     for (_, event) in events {
         codes.append_option(match event.columns.get(&column) {
@@ -160,13 +166,13 @@ pub(crate) fn parquet(events: &[(u64, Event)], group_rows: usize) -> Vec<u8> {
     }
     let mut writer =
         ArrowWriter::try_new(Vec::new(), STORED.clone(), Some(properties.build())).unwrap();
-    let mut layout = Layout::default();
+    let mut layout = FilterLayout::default();
     for group in events.chunks(group_rows) {
         writer.write(&batch(group)).unwrap();
         writer.flush().unwrap();
         let mut blocks = Vec::new();
         for block in group.chunks(BLOCK_ROWS) {
-            let mut builder = grams::Builder::default();
+            let mut builder = grams::FilterBuilder::default();
             block.iter().for_each(|(_, event)| builder.add(event.raw()));
             let mut filter = Vec::new();
             let length = builder.finish(&mut filter);
@@ -191,7 +197,7 @@ pub(crate) struct Written {
 pub(crate) fn files(events: &[(u64, Event)], file_rows: usize, group_rows: usize) -> Vec<Written> {
     let mut by_index: BTreeMap<String, Vec<(u64, Event)>> = BTreeMap::new();
     for (seq, event) in events {
-        let index = text_of(event, Column::Index).unwrap().to_owned();
+        let index = text_of(event, EventColumn::Index).unwrap().to_owned();
         let list = by_index.entry(index).or_default();
         list.push((*seq, event.clone()));
     }

@@ -10,7 +10,8 @@
 //!
 //! The order of one sender can only be wrong if the host's clock is set back between two of its
 //! datagrams, or if a pass cannot empty a socket and processors disagree about the order of
-//! different senders in it ([`Merge::not_emptied`]): both within the few datagrams of two passes.
+//! different senders in it ([`DatagramMerge::not_emptied`]): both within the few datagrams of two
+//! passes.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -19,7 +20,7 @@ use super::Datagram;
 
 /// A datagram that was read.
 #[derive(Clone, Copy)]
-struct Held {
+struct StampedDatagram {
     /// Time at which the kernel received it, in ns since the epoch; 0: before it began to stamp.
     stamp: u64,
     pass: u64,
@@ -37,7 +38,7 @@ const SPARE_BYTES_MAX: usize = 2 << 20;
 
 /// Payloads of the datagrams of one pass, one after the other.
 #[derive(Default)]
-struct Store {
+struct PassBuffer {
     bytes: Vec<u8>,
     /// Datagrams of it that are still held or handed out.
     datagrams: usize,
@@ -45,18 +46,18 @@ struct Store {
 
 /// Brings the datagrams of several sockets into one order.
 #[derive(Default)]
-pub(super) struct Merge {
-    held: Vec<Held>,
-    out: Vec<Held>,
+pub(super) struct DatagramMerge {
+    held: Vec<StampedDatagram>,
+    out: Vec<StampedDatagram>,
     /// Of the passes from `first` on.
-    stores: VecDeque<Store>,
+    stores: VecDeque<PassBuffer>,
     first: u64,
-    spare: Vec<Store>,
+    spare: Vec<PassBuffer>,
     /// Nothing stamped later is handed out by this pass.
     limit: u64,
 }
 
-impl Merge {
+impl DatagramMerge {
     /// Forgets what was handed out.
     pub(super) fn forget(&mut self) {
         for gone in self.out.drain(..) {
@@ -86,7 +87,7 @@ impl Merge {
         let Some(store) = self.stores.back_mut() else {
             return;
         };
-        self.held.push(Held {
+        self.held.push(StampedDatagram {
             stamp,
             pass,
             start: store.bytes.len(),
@@ -110,7 +111,7 @@ impl Merge {
         // Stable: datagrams of a burst have one stamp, and came from one socket, in order.
         self.held.sort_by_key(|held| held.stamp);
         let this = self.first + self.stores.len() as u64 - 1;
-        let old = |held: &Held| held.pass < this;
+        let old = |held: &StampedDatagram| held.pass < this;
         let upto = self.held.partition_point(|held| held.stamp <= self.limit);
         let upto = self.held[..upto]
             .iter()
@@ -126,7 +127,7 @@ impl Merge {
         let new = ripe.iter().filter(|held| !old(held));
         let mut proven: HashMap<(IpAddr, u16), bool> =
             new.map(|held| ((held.from, held.port), false)).collect();
-        let mut goes = |held: &Held| {
+        let mut goes = |held: &StampedDatagram| {
             let proven = proven.get_mut(&(held.from, held.port));
             match old(held) {
                 true => {
@@ -200,7 +201,7 @@ mod tests {
         /// The next number of each sender.
         sent: [u32; SENDERS],
         received: [u32; SENDERS],
-        merge: Merge,
+        merge: DatagramMerge,
         /// Where the reader is in its pass: the sockets that it has still to empty.
         to_read: Option<Vec<usize>>,
         /// Datagrams that it reads at once, and how often in a pass.

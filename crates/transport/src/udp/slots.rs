@@ -25,26 +25,26 @@ const FETCH_BYTES_MAX: usize = 1024;
 /// `timespec`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct ControlBuffer([u8; 64]);
 
 /// Room for what one `recvmmsg` brings.
-pub(super) struct Slots {
+pub(super) struct ReceiveSlots {
     headers: Box<[libc::mmsghdr]>,
     // What the headers point into. Never moved or resized after `new`.
     // One each: the kernel has a short path for a single vector.
     _vectors: Box<[libc::iovec]>,
     names: Box<[libc::sockaddr_storage]>,
     /// Empty where nobody asks for stamps.
-    controls: Box<[Control]>,
+    controls: Box<[ControlBuffer]>,
     bytes: Box<[u8]>,
     received: usize,
 }
 
 // SAFETY: the raw pointers in `headers` and `_vectors` point into heap buffers that this value
 // owns alone and that keep their address when it moves, so moving it to another thread is sound.
-unsafe impl Send for Slots {}
+unsafe impl Send for ReceiveSlots {}
 
-impl Slots {
+impl ReceiveSlots {
     /// With room for the kernel's stamps, or without.
     pub(super) fn new(stamped: bool) -> Self {
         let count = limits::DATAGRAMS_PER_READ;
@@ -62,10 +62,10 @@ impl Slots {
             .map(|(v, name)| header(v, name))
             .collect();
         let room = if stamped { count } else { 0 };
-        let mut controls = vec![Control([0; 64]); room].into_boxed_slice();
+        let mut controls = vec![ControlBuffer([0; 64]); room].into_boxed_slice();
         for (header, control) in headers.iter_mut().zip(&mut controls) {
             header.msg_hdr.msg_control = std::ptr::from_mut(control).cast();
-            header.msg_hdr.msg_controllen = size_of::<Control>();
+            header.msg_hdr.msg_controllen = size_of::<ControlBuffer>();
         }
         Self {
             headers,
@@ -86,7 +86,7 @@ impl Slots {
         let control = if self.controls.is_empty() {
             0
         } else {
-            size_of::<Control>()
+            size_of::<ControlBuffer>()
         };
         for header in &mut self.headers[..self.received] {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::super::against::Answer;
+use super::super::against::ComparedEvent;
 use super::*;
 
 /// The name of the kind by which a key differs.
 fn kind_of(message: &str, key: &'static str, there: &Value, here: &Value) -> &'static str {
-    let (there, here) = (&Answer::read(there), &Answer::read(here));
+    let (there, here) = (&ComparedEvent::read(there), &ComparedEvent::read(here));
     let difference = Difference {
         message,
         key,

@@ -5,19 +5,19 @@ use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Guesses, Known, is_real};
+use super::{SenderGuess, ZoneGuesses, is_real};
 
 /// Bytes of a host name that is written down: as many as a name can have.
 const HOST_BYTES_MAX: usize = 255;
 
 /// A sender with a guess.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Who {
+pub(super) struct SenderIdentity {
     sender: IpAddr,
     host: Box<str>,
 }
 
-impl Who {
+impl SenderIdentity {
     /// `None`: its host is called as no host is, and is not written down.
     pub(super) fn new(sender: IpAddr, host: &[u8]) -> Option<Box<Self>> {
         let host = std::str::from_utf8(host)
@@ -47,7 +47,7 @@ pub struct KeptGuess {
     pub minutes: i16,
 }
 
-impl Guesses {
+impl ZoneGuesses {
     /// All guesses but those of hosts with odd names; who was not heard of for longest comes first,
     /// about.
     pub fn list(&self) -> Vec<KeptGuess> {
@@ -72,8 +72,8 @@ impl Guesses {
             let ahead = i64::from(minutes) * 60;
             if is_real(i64::from(minutes)) {
                 let key = self.keys.hash_one((sender, host.as_bytes()));
-                let who = Who::new(sender, host.as_bytes());
-                let known = Known::new(who, minutes, ahead);
+                let who = SenderIdentity::new(sender, host.as_bytes());
+                let known = SenderGuess::new(who, minutes, ahead);
                 self.shard(key).known.put(key, known);
             }
         }
@@ -90,8 +90,8 @@ impl Guesses {
     }
 }
 
-fn kept(known: &Known) -> Option<KeptGuess> {
-    let Who { sender, host } = &**known.who.as_ref()?;
+fn kept(known: &SenderGuess) -> Option<KeptGuess> {
+    let SenderIdentity { sender, host } = &**known.who.as_ref()?;
     Some(KeptGuess {
         sender: *sender,
         host: host.clone(),

@@ -4,7 +4,7 @@
 
 use super::softnet::worst;
 use crate::doctor::finding::{Finding, Layer, Severity, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::softnet;
 
 /// Packets at once: twice the kernel's default.
@@ -17,7 +17,7 @@ const BUDGET_US: u64 = 8000;
 /// next round, a little later.
 const PACKETS_PER_STOP: u64 = 10_000;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(stat) = scene.need("proc/net/softnet_stat") else {
         return Vec::new();
     };

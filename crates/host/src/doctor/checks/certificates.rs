@@ -1,9 +1,9 @@
 //! Certificates, keys and revocation lists of listeners and destinations (RFC 5280, sections
 //! 4.1.2.5 and 5.1.2.5).
 
-use crate::doctor::asked::{CertificateFile, Dates};
+use crate::doctor::asked::{CertificateFile, ValidityPeriod};
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 const DAY_S: i64 = 24 * 60 * 60;
 
@@ -16,7 +16,7 @@ const TOLD_DAYS: i64 = 30;
 /// The option with revocation lists, which are made anew every few days or hours.
 const LISTS: &str = "crl_files";
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     scene.ask.certificates.iter().map(finding).collect()
 }
 
@@ -55,20 +55,20 @@ fn finding(file: &CertificateFile) -> Finding {
 /// The certificate that decides: our own comes first in its file; of authorities the one that is
 /// good for longest, for files of many hold old ones, too; of revocation lists the one that expires
 /// first, for each stands for another authority.
-fn deciding<'a>(file: &CertificateFile, dates: &'a [Dates]) -> Option<&'a Dates> {
-    let last = |one: &&Dates| one.not_after.from_now_s;
+fn deciding<'a>(file: &CertificateFile, dates: &'a [ValidityPeriod]) -> Option<&'a ValidityPeriod> {
+    let last = |one: &&ValidityPeriod| one.not_after.from_now_s;
     if file.option == LISTS {
         return dates.iter().min_by_key(last);
     }
     if !file.authorities {
         return dates.first();
     }
-    let good = |one: &&Dates| one.not_before.from_now_s <= 0;
+    let good = |one: &&ValidityPeriod| one.not_before.from_now_s <= 0;
     let of_good = dates.iter().filter(good).max_by_key(last);
     of_good.or_else(|| dates.iter().max_by_key(last))
 }
 
-fn severity(file: &CertificateFile, one: &Dates) -> Severity {
+fn severity(file: &CertificateFile, one: &ValidityPeriod) -> Severity {
     let left_s = one.not_after.from_now_s;
     if one.not_before.from_now_s > 0 || left_s <= 0 {
         return Severity::Critical;
@@ -82,7 +82,12 @@ fn severity(file: &CertificateFile, one: &Dates) -> Severity {
     }
 }
 
-fn words(file: &CertificateFile, dates: &[Dates], one: &Dates, severity: Severity) -> String {
+fn words(
+    file: &CertificateFile,
+    dates: &[ValidityPeriod],
+    one: &ValidityPeriod,
+    severity: Severity,
+) -> String {
     let (path, subject) = (file.path.display(), &one.subject);
     let (begin, end) = (&one.not_before.day, &one.not_after.day);
     let left_days = one.not_after.from_now_s / DAY_S;

@@ -2,14 +2,14 @@
 //! Documentation/timers/timekeeping.rst).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Clocks that are read by a system call into a slow device, microseconds each time.
 const SLOW: [&str; 5] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
 
 const FOLDER: &str = "sys/devices/system/clocksource/clocksource0";
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(current) = scene.need(&format!("{FOLDER}/current_clocksource")) else {
         return Vec::new();
     };

@@ -1,14 +1,14 @@
 //! Splunk collectors: whether they can be reached, are well, and take the token. Nothing was sent
 //! that could be indexed: a good token is answered with code 5, `No data`.
 
-use crate::doctor::asked::{Answer, Collector, Reached};
+use crate::doctor::asked::{CollectorEndpoint, CollectorReachability, CollectorResponse};
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let all = &scene.ask.collectors;
-    let finding = |one: &Collector| {
-        let works = |other: &&Collector| {
+    let finding = |one: &CollectorEndpoint| {
+        let works = |other: &&CollectorEndpoint| {
             other.destination == one.destination && verdict(&other.reached).severity < MOST
         };
         finding(one, all.iter().any(|other| works(&other)))
@@ -20,7 +20,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
 const MOST: Severity = Severity::Critical;
 
 /// Judgement of an attempt to reach a collector.
-struct Verdict {
+struct CollectorVerdict {
     severity: Severity,
     found: String,
     wanted: &'static str,
@@ -39,8 +39,8 @@ enum Remedy {
     Check,
 }
 
-fn finding(one: &Collector, another_works: bool) -> Finding {
-    let Verdict {
+fn finding(one: &CollectorEndpoint, another_works: bool) -> Finding {
+    let CollectorVerdict {
         severity,
         found,
         wanted,
@@ -60,8 +60,8 @@ fn finding(one: &Collector, another_works: bool) -> Finding {
     }
 }
 
-fn verdict(reached: &Reached) -> Verdict {
-    let unreached = |found: String, remedy| Verdict {
+fn verdict(reached: &CollectorReachability) -> CollectorVerdict {
+    let unreached = |found: String, remedy| CollectorVerdict {
         severity: MOST,
         found,
         wanted: "a collector that answers",
@@ -70,12 +70,18 @@ fn verdict(reached: &Reached) -> Verdict {
         remedy,
     };
     match reached {
-        Reached::NotTried(why) => unreached(format!("not tried: {why}"), Remedy::Check),
-        Reached::NoName(why) => unreached(format!("DNS: {why}"), Remedy::Resolve),
-        Reached::NoConnection(why) => unreached(format!("no connection: {why}"), Remedy::Connect),
-        Reached::NoTls(why) => unreached(format!("TLS: {why}"), Remedy::Handshake),
-        Reached::NoAnswer(why) => unreached(format!("no HTTP answer: {why}"), Remedy::Health),
-        Reached::Answered {
+        CollectorReachability::NotTried(why) => {
+            unreached(format!("not tried: {why}"), Remedy::Check)
+        }
+        CollectorReachability::NoName(why) => unreached(format!("DNS: {why}"), Remedy::Resolve),
+        CollectorReachability::NoConnection(why) => {
+            unreached(format!("no connection: {why}"), Remedy::Connect)
+        }
+        CollectorReachability::NoTls(why) => unreached(format!("TLS: {why}"), Remedy::Handshake),
+        CollectorReachability::NoAnswer(why) => {
+            unreached(format!("no HTTP answer: {why}"), Remedy::Health)
+        }
+        CollectorReachability::Answered {
             health,
             token,
             index,
@@ -83,10 +89,14 @@ fn verdict(reached: &Reached) -> Verdict {
     }
 }
 
-fn answered(health: &Answer, token: &Answer, index: Option<&str>) -> Verdict {
+fn answered(
+    health: &CollectorResponse,
+    token: &CollectorResponse,
+    index: Option<&str>,
+) -> CollectorVerdict {
     let (taken, ill) = (matches!(token.code, Some(0 | 5)), health.status >= 500);
     let found = format!("health {}; token {}", words(health), words(token));
-    let new = |severity, wanted, why, remedy| Verdict {
+    let new = |severity, wanted, why, remedy| CollectorVerdict {
         severity,
         found: match (token.code, index) {
             (Some(7), Some(index)) => format!("{found}, of index {index}"),
@@ -128,15 +138,15 @@ const CHANNEL: &str = "This token has indexer acknowledgement: set `acknowledgem
 const NO_HEC: &str = "Something else than a collector answers: look at the address, the port, and \
     the proxy.";
 
-fn words(answer: &Answer) -> String {
-    let Answer { status, code, text } = answer;
+fn words(answer: &CollectorResponse) -> String {
+    let CollectorResponse { status, code, text } = answer;
     match code {
         Some(code) => format!("{status}, code {code} {text:?}"),
         None => format!("{status}, not HEC's words {text:?}"),
     }
 }
 
-fn command(one: &Collector, remedy: Remedy) -> String {
+fn command(one: &CollectorEndpoint, remedy: Remedy) -> String {
     let authority = &one.authority;
     let host = authority
         .rsplit_once(':')

@@ -2,9 +2,9 @@
 //! next start fails.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(problem) = &scene.ask.unusable else {
         return Vec::new();
     };

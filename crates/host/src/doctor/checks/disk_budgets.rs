@@ -1,13 +1,13 @@
 //! The bounds of all parts on a file system together, and what is to be left free, against its
 //! size. How much of it is used already is `disk.space`.
 
-use crate::doctor::asked::DiskAsk;
+use crate::doctor::asked::DiskRequirement;
 use crate::doctor::finding::{Finding, Layer, Severity, size, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let budgets = budgets(&scene.ask.disks);
-    let id = |budget: &Budget<'_>| match &budgets[..] {
+    let id = |budget: &DiskBudget<'_>| match &budgets[..] {
         [_] => "disk.budgets".to_owned(),
         _ => format!("disk.budgets:{}", budget.folder()),
     };
@@ -17,9 +17,9 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
 
 /// Faults of the bounds of these parts: a sentence for each file system that is smaller
 /// than all of them, or than what one leaves free.
-pub fn overdrawn(asks: &[DiskAsk]) -> Vec<String> {
+pub fn overdrawn(asks: &[DiskRequirement]) -> Vec<String> {
     let budgets = budgets(asks);
-    let wrong = |budget: &Budget<'_>| {
+    let wrong = |budget: &DiskBudget<'_>| {
         let problem = budget.problem()?;
         Some(format!("{}: {}", budget.words(), problem.text()))
     };
@@ -27,31 +27,31 @@ pub fn overdrawn(asks: &[DiskAsk]) -> Vec<String> {
 }
 
 /// The parts on one file system.
-struct Budget<'a> {
-    parts: Vec<&'a DiskAsk>,
+struct DiskBudget<'a> {
+    parts: Vec<&'a DiskRequirement>,
 }
 
 /// By file system, in the order of their first parts.
-fn budgets(asks: &[DiskAsk]) -> Vec<Budget<'_>> {
-    let mut budgets: Vec<Budget<'_>> = Vec::new();
+fn budgets(asks: &[DiskRequirement]) -> Vec<DiskBudget<'_>> {
+    let mut budgets: Vec<DiskBudget<'_>> = Vec::new();
     for ask in asks {
-        let same = |budget: &&mut Budget<'_>| budget.is_on(ask.device);
+        let same = |budget: &&mut DiskBudget<'_>| budget.is_on(ask.device);
         match budgets.iter_mut().find(same) {
             Some(budget) => budget.parts.push(ask),
-            None => budgets.push(Budget { parts: vec![ask] }),
+            None => budgets.push(DiskBudget { parts: vec![ask] }),
         }
     }
     budgets
 }
 
-enum Problem {
+enum DiskOvercommit {
     /// The option of what is to be left free, which is more than there is.
     Leaves(String),
     /// All bounds together are more than there is.
     Sum,
 }
 
-impl Problem {
+impl DiskOvercommit {
     fn text(&self) -> String {
         match self {
             Self::Leaves(option) => format!(
@@ -66,7 +66,7 @@ impl Problem {
     }
 }
 
-impl Budget<'_> {
+impl DiskBudget<'_> {
     fn is_on(&self, device: u64) -> bool {
         self.parts.iter().any(|part| part.device == device)
     }
@@ -91,16 +91,16 @@ impl Budget<'_> {
         total(most.chain(self.leaves().map(|(_, bytes)| *bytes)))
     }
 
-    fn problem(&self) -> Option<Problem> {
+    fn problem(&self) -> Option<DiskOvercommit> {
         let all = self.total_bytes();
         match self.leaves() {
-            Some((option, bytes)) if *bytes >= all => Some(Problem::Leaves(option.clone())),
-            _ => (self.wanted_bytes() > all).then_some(Problem::Sum),
+            Some((option, bytes)) if *bytes >= all => Some(DiskOvercommit::Leaves(option.clone())),
+            _ => (self.wanted_bytes() > all).then_some(DiskOvercommit::Sum),
         }
     }
 
     fn words(&self) -> String {
-        let bound = |part: &&DiskAsk| match part.most_bytes {
+        let bound = |part: &&DiskRequirement| match part.most_bytes {
             Some(bytes) => format!("`{}` {}", part.option, size(bytes)),
             None => format!("`{}` without a bound", part.option),
         };
@@ -118,7 +118,7 @@ impl Budget<'_> {
     }
 }
 
-fn finding(id: String, budget: &Budget<'_>) -> Finding {
+fn finding(id: String, budget: &DiskBudget<'_>) -> Finding {
     let why = match budget.problem() {
         Some(problem) => format!("As it is, {}.", problem.text()),
         None => {

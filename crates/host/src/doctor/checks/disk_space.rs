@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::doctor::finding::{Finding, Layer, Severity, size};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// File systems that forget everything at a restart of the host or the container.
 const FORGETFUL: [&str; 3] = ["tmpfs", "ramfs", "overlay"];
@@ -12,7 +12,7 @@ const FORGETFUL: [&str; 3] = ["tmpfs", "ramfs", "overlay"];
 /// File systems over the network, where a pause of the network is a pause of the queue.
 const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "fuse.sshfs"];
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let space = space(scene);
     let mount = scene.need("proc/self/mountinfo");
     let mount = mount.and_then(|text| mount_of(&text, &scene.disk.folder));
@@ -22,7 +22,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
         .collect()
 }
 
-fn space(scene: &Scene) -> Option<Finding> {
+fn space(scene: &HostFacts) -> Option<Finding> {
     let disk = &scene.disk;
     let space = disk.space?;
     let reserve = scene.ask.reserve_bytes;
@@ -81,7 +81,7 @@ fn mount(line: &str) -> Option<Mount> {
     })
 }
 
-fn file_system(scene: &Scene, mount: &Mount) -> Finding {
+fn file_system(scene: &HostFacts, mount: &Mount) -> Finding {
     let kind = mount.kind.as_str();
     let folder = scene.disk.folder.display();
     let found = format!(

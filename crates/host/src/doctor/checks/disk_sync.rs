@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Longest median time of a sync: the queue writes in rounds of 25 ms, and an acknowledgement waits
 /// for one.
@@ -12,7 +12,7 @@ const MEDIAN_MAX: Duration = Duration::from_millis(25);
 /// Longest time of the slowest of them.
 const SLOWEST_MAX: Duration = Duration::from_millis(250);
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let wanted = format!("half of them within {} ms", MEDIAN_MAX.as_millis());
     let new = |found: String| {
         Finding::new("disk.sync", Layer::Disk, found)

@@ -3,7 +3,7 @@
 //! `ipfrag_high_thresh`).
 
 use crate::doctor::finding::{Finding, Layer, Severity, loss, size};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::{snmp, snmp6};
 
 /// Memory for fragments that wait for the others, in bytes: 32 MiB hold some 20,000 datagrams that
@@ -22,7 +22,7 @@ struct Fragments {
     late: u64,
 }
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let v4 = scene.need("proc/net/snmp").and_then(|text| {
         let value = |column| snmp(&text, "Ip", column);
         Some(Fragments {
@@ -45,7 +45,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     v4.into_iter().chain(v6).collect()
 }
 
-fn finding(scene: &Scene, protocol: &str, key: &'static str, all: Fragments) -> Finding {
+fn finding(scene: &HostFacts, protocol: &str, key: &'static str, all: Fragments) -> Finding {
     let high_bytes = scene.sysctl(key);
     let Fragments {
         wanted,

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::cpu_list;
 
 /// Drivers whose `powersave` follows the load, as other governors do.
 const DYNAMIC: [&str; 3] = ["intel_pstate", "amd-pstate-epp", "amd-pstate"];
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(online) = scene.text("sys/devices/system/cpu/online") else {
         return Vec::new();
     };

@@ -2,11 +2,11 @@
 //! (`MADV_HUGEPAGE`; kernel: Documentation/admin-guide/mm/transhuge.rst).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 const FILE: &str = "sys/kernel/mm/transparent_hugepage/enabled";
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     // A kernel without them has no such file.
     let Some(text) = scene.text(FILE) else {
         return Vec::new();

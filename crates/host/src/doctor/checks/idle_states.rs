@@ -2,14 +2,14 @@
 //! Documentation/admin-guide/pm/cpuidle.rst). A virtual machine shows none.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::number;
 
 /// Microseconds to wake up that are too many: in 100 µs a card at 10 Gb/s receives more packets
 /// of 64 bytes than fit into half of a ring of 256.
 const WAKE_US_MAX: u64 = 100;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     // All CPUs have the same ones, but for hosts of two kinds of cores.
     let folder = "sys/devices/system/cpu/cpu0/cpuidle";
     let of = |state: &str, file: &str| scene.text(format!("{folder}/{state}/{file}"));

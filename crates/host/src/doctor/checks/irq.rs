@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::doctor::finding::{Finding, Layer, Severity, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Interrupts below which nothing is said of how they are spread.
 const INTERRUPTS_MIN: u64 = 10_000;
@@ -16,7 +16,7 @@ const ONE_CPU_PERCENT: u64 = 80;
 /// Interrupts of which the allowed CPUs are told.
 const SHOWN_MAX: usize = 4;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let cpus = scene.cpus();
     let interrupts = scene.need("proc/interrupts");
     let (Some(interrupts), true) = (interrupts, cpus > 1) else {
@@ -40,7 +40,7 @@ struct Interrupts {
 
 /// `None` for a card that has none, as virtual ones: one in a container may be called as the
 /// host's card, whose interrupts everybody sees.
-fn of_interface(scene: &Scene, name: &str, text: &str) -> Option<Interrupts> {
+fn of_interface(scene: &HostFacts, name: &str, text: &str) -> Option<Interrupts> {
     let card = scene.interface_folder(name)?;
     if scene.names(format!("{card}/device")).is_empty() {
         return None;
@@ -89,7 +89,7 @@ fn receives(label: &str) -> bool {
 }
 
 fn finding(
-    scene: &Scene,
+    scene: &HostFacts,
     name: &str,
     cpus: usize,
     balanced: bool,
@@ -130,7 +130,7 @@ fn finding(
 }
 
 /// True if packets of the only queue are spread over CPUs in software (RPS).
-fn spread_by_kernel(scene: &Scene, name: &str) -> bool {
+fn spread_by_kernel(scene: &HostFacts, name: &str) -> bool {
     let mask = scene.text(format!("sys/class/net/{name}/queues/rx-0/rps_cpus"));
     mask.is_some_and(|mask| {
         mask.bytes()
@@ -138,7 +138,7 @@ fn spread_by_kernel(scene: &Scene, name: &str) -> bool {
     })
 }
 
-fn allowed(scene: &Scene, numbers: &[u32]) -> String {
+fn allowed(scene: &HostFacts, numbers: &[u32]) -> String {
     let one = |number: &u32| {
         let list = scene.text(format!("proc/irq/{number}/smp_affinity_list"))?;
         Some(format!("{number} on CPUs {}", list.trim()))

@@ -3,9 +3,9 @@
 //! Files"), `memory.limit_in_bytes`, `memory.failcnt` and `memory.oom_control` of v1
 //! (Documentation/admin-guide/cgroup-v1/memory.rst), and `/proc/meminfo`.
 
-use crate::doctor::cgroup::{Groups, Version, groups, value};
+use crate::doctor::cgroup::{CgroupHierarchy, CgroupVersion, groups, value};
 use crate::doctor::finding::{Finding, Layer, Severity, size};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::memory::BESIDE_QUEUE_BYTES_MIN;
 use crate::text::number;
 
@@ -13,7 +13,7 @@ use crate::text::number;
 const UNBOUNDED_BYTES: u64 = u64::MAX / 4;
 
 /// The tightest bound of memory.
-struct Bound {
+struct MemoryBound {
     bytes: u64,
     /// The file that holds it; `None` for the host's own memory.
     file: Option<String>,
@@ -22,10 +22,10 @@ struct Bound {
 }
 
 /// The bound of the process's groups; `None` where they have none.
-fn of_groups(scene: &Scene, groups: &Groups) -> Option<Bound> {
+fn of_groups(scene: &HostFacts, groups: &CgroupHierarchy) -> Option<MemoryBound> {
     let file = match groups.version {
-        Version::Two => "memory.max",
-        Version::One => "memory.limit_in_bytes",
+        CgroupVersion::Two => "memory.max",
+        CgroupVersion::One => "memory.limit_in_bytes",
     };
     let read = |folder: &str, name: &str| number(&scene.text(format!("{folder}/{name}"))?);
     let limits = groups.folders.iter().filter_map(|folder| {
@@ -34,36 +34,36 @@ fn of_groups(scene: &Scene, groups: &Groups) -> Option<Bound> {
     });
     let (bytes, folder) = limits.min()?;
     let events = || scene.text(format!("{folder}/memory.events"));
-    Some(Bound {
+    Some(MemoryBound {
         bytes,
         file: Some(format!("{folder}/{file}")),
         reached: match groups.version {
-            Version::Two => value(&events().unwrap_or_default(), "max"),
-            Version::One => read(folder, "memory.failcnt"),
+            CgroupVersion::Two => value(&events().unwrap_or_default(), "max"),
+            CgroupVersion::One => read(folder, "memory.failcnt"),
         },
     })
 }
 
 /// Processes of the innermost group that were killed for want of memory.
-fn killed(scene: &Scene, groups: &Groups) -> Option<u64> {
+fn killed(scene: &HostFacts, groups: &CgroupHierarchy) -> Option<u64> {
     let file = match groups.version {
-        Version::Two => "memory.events",
-        Version::One => "memory.oom_control",
+        CgroupVersion::Two => "memory.events",
+        CgroupVersion::One => "memory.oom_control",
     };
     let leaf = groups.folders.first()?;
     value(&scene.text(format!("{leaf}/{file}"))?, "oom_kill")
 }
 
-fn of_host(scene: &Scene) -> Option<Bound> {
+fn of_host(scene: &HostFacts) -> Option<MemoryBound> {
     let text = scene.need("proc/meminfo")?;
-    Some(Bound {
+    Some(MemoryBound {
         bytes: value(&text, "MemTotal:")?.checked_mul(1024)?,
         file: None,
         reached: None,
     })
 }
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let groups = groups(scene, "memory");
     let bound = groups.as_ref().and_then(|groups| of_groups(scene, groups));
     let Some(bound) = bound.or_else(|| of_host(scene)) else {

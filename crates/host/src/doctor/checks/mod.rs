@@ -38,14 +38,14 @@ mod unread;
 pub use disk_budgets::overdrawn;
 
 use super::finding::Finding;
-use super::scene::Scene;
+use super::scene::HostFacts;
 
 /// Looks at one thing. It depends on the scene and on nothing else, and changes nothing. What it
 /// cannot see, it says nothing about.
-pub(super) type Check = fn(&Scene) -> Vec<Finding>;
+pub(super) type HostCheck = fn(&HostFacts) -> Vec<Finding>;
 
 /// Every check. The last one tells what the ones before could not read.
-pub(super) const ALL: &[Check] = &[
+pub(super) const ALL: &[HostCheck] = &[
     nic_loss::check,
     nic_link::check,
     irq::check,

@@ -3,7 +3,7 @@
 
 use crate::doctor::ethtool::Coalescing;
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Microseconds from which a ring of 512 packets is full before the interrupt, at the million
 /// packets a second that a busy host takes.
@@ -16,7 +16,7 @@ const GOOD_US: u64 = 50;
 /// offers, and what it costs the host decides.
 const VIRTUAL: &str = "virtio_net";
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let coalescing = |name: &String| {
         let now = scene.card(name)?.coalescing?;
         let folder = scene.interface_folder(name)?;

@@ -2,12 +2,12 @@
 //! What has no file, such as its rings, is looked at in `nic_rings` and those beside it.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Mb/s below which a card has most likely agreed on less than it can.
 const SPEED_MIN: u64 = 1000;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let interfaces = scene.interfaces();
     let up = |name: &&String| !scene.is_down(name);
     interfaces
@@ -18,7 +18,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
         .collect()
 }
 
-fn link(scene: &Scene, name: &str) -> Finding {
+fn link(scene: &HostFacts, name: &str) -> Finding {
     let folder = scene.interface_folder(name);
     let driver = folder
         .as_ref()
@@ -53,7 +53,7 @@ fn link(scene: &Scene, name: &str) -> Finding {
 }
 
 /// Nothing where all memory is equally near.
-fn node(scene: &Scene, name: &str) -> Option<Finding> {
+fn node(scene: &HostFacts, name: &str) -> Option<Finding> {
     let is_node = |name: &&String| {
         let number = name.strip_prefix("node");
         number.is_some_and(|number| number.parse::<u32>().is_ok())

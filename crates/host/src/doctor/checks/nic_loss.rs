@@ -3,7 +3,7 @@
 
 use crate::Cause;
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::softnet;
 
 /// Counters of lost packets, with the end of the finding's id.
@@ -15,7 +15,7 @@ const COUNTERS: [(&str, &str); 5] = [
     ("dropped", "rx_dropped"),
 ];
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let interfaces = scene.interfaces();
     let stat = scene.text("proc/net/softnet_stat").unwrap_or_default();
     let backlog = total(softnet(&stat).iter().map(|cpu| cpu.dropped));
@@ -27,7 +27,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
 
 /// `backlog` is what the backlogs dropped, which the kernel counts as `rx_dropped` of the interface
 /// as well; it is told of as `softnet.backlog`.
-fn interface(scene: &Scene, name: &str, backlog: u64) -> Vec<Finding> {
+fn interface(scene: &HostFacts, name: &str, backlog: u64) -> Vec<Finding> {
     let counter = |file: &str| {
         let value = scene.of_interface(name, &format!("statistics/{file}"))?;
         Some(match file {
@@ -55,7 +55,7 @@ fn interface(scene: &Scene, name: &str, backlog: u64) -> Vec<Finding> {
 }
 
 fn finding(
-    scene: &Scene,
+    scene: &HostFacts,
     name: &str,
     id: &str,
     file: &str,
@@ -81,7 +81,7 @@ fn finding(
 }
 
 /// More room in the card: a larger ring, or more of them where it cannot be larger.
-fn larger(scene: &Scene, name: &str) -> String {
+fn larger(scene: &HostFacts, name: &str) -> String {
     let card = scene.card(name);
     let more = card.and_then(|card| Some((card.queues.filter(|q| q.now < q.max)?, card)));
     match (card.and_then(|card| card.rx_ring), more) {

@@ -2,7 +2,7 @@
 //! Documentation/networking/segmentation-offloads.rst; ethtool-netlink.rst, `FEATURES_GET`).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Offloads that should be on, with the short names of ethtool(8).
 const WANTED: [(&str, &str); 2] = [("rx-gro", "gro"), ("rx-checksum", "rx")];
@@ -10,14 +10,14 @@ const WANTED: [(&str, &str); 2] = [("rx-gro", "gro"), ("rx-checksum", "rx")];
 /// One that must not be on where packets are forwarded: it loses what it puts together.
 const LRO: (&str, &str) = ("rx-lro", "lro");
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let forwards = scene.text("proc/sys/net/ipv4/ip_forward");
     let forwards = forwards.is_some_and(|text| text.trim() == "1");
     let one = |name: &String| finding(scene, name, forwards);
     scene.interfaces().iter().filter_map(one).collect()
 }
 
-fn finding(scene: &Scene, name: &str, forwards: bool) -> Option<Finding> {
+fn finding(scene: &HostFacts, name: &str, forwards: bool) -> Option<Finding> {
     let card = scene.card(name)?;
     let active = card.active.as_ref()?;
     let is_on = |feature: &str| active.iter().any(|name| name == feature);

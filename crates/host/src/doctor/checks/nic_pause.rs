@@ -3,9 +3,9 @@
 
 use crate::doctor::ethtool::Pause;
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let pause = |name: &String| Some(finding(name, scene.card(name)?.pause?));
     scene.interfaces().iter().filter_map(pause).collect()
 }

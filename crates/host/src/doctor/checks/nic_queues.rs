@@ -2,9 +2,9 @@
 //! Documentation/networking/scaling.rst; ethtool-netlink.rst, `CHANNELS_GET`).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let cpus = u64::try_from(scene.cpus()).unwrap_or(u64::MAX);
     let queues = |name: &String| {
         let card = scene.card(name)?;

@@ -2,9 +2,9 @@
 //! Documentation/networking/ethtool-netlink.rst, `RINGS_GET`).
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let ring = |name: &String| {
         let ring = scene.card(name)?.rx_ring?;
         let found = format!(

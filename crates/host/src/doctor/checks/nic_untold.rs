@@ -1,16 +1,16 @@
 //! Settings that the drivers of cards do not tell: in one line, for a virtual card has none of
 //! them.
 
-use crate::doctor::ethtool::Card;
+use crate::doctor::ethtool::NicSettings;
 use crate::doctor::finding::{Finding, Layer};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     if let Err(error) = &scene.told.cards {
         scene.hidden(format!("rings and offloads of /sys/class/net ({error})"));
         return Vec::new();
     }
-    let nothing = Card::default();
+    let nothing = NicSettings::default();
     let interfaces = scene.interfaces();
     let silent: Vec<String> = interfaces
         .iter()
@@ -29,7 +29,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     vec![finding]
 }
 
-fn untold(card: &Card) -> Vec<&'static str> {
+fn untold(card: &NicSettings) -> Vec<&'static str> {
     let parts = [
         ("rings", card.rx_ring.is_none()),
         ("queues", card.queues.is_none()),

@@ -3,12 +3,12 @@
 //! one counts.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Files beside connections: segments, the store's files, destinations, sockets that listen.
 const FILES: u64 = 1024;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let limits = scene.of_process("limits");
     let Some(hard) = limits.as_deref().and_then(hard_limit) else {
         return Vec::new();

@@ -2,8 +2,8 @@
 //! queueing disciplines (tc(8)).
 
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
-use crate::doctor::queues::Queue;
-use crate::doctor::scene::Scene;
+use crate::doctor::queues::QueueingDiscipline;
+use crate::doctor::scene::HostFacts;
 use crate::files::INTERFACES_MAX;
 
 /// Disciplines that let only so many bytes a second pass.
@@ -12,7 +12,7 @@ const LIMITS_RATE: [&str; 5] = ["tbf", "htb", "hfsc", "cake", "netem"];
 /// Packets that a queue should hold.
 const LENGTH: u32 = 10_000;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let queues = match &scene.told.queues {
         Ok(queues) => queues,
         Err(error) => {
@@ -41,8 +41,8 @@ const WHY: &str = "Packets wait here before they leave. What is dropped of ours 
     destination TCP sends again, later; UDP is gone. A queue of another host or container, or of a \
     bridge, may be one that events pass on their way to us.";
 
-fn finding(queue: &Queue, name: &str) -> Finding {
-    let Queue {
+fn finding(queue: &QueueingDiscipline, name: &str) -> Finding {
+    let QueueingDiscipline {
         kind,
         packets,
         dropped,

@@ -2,12 +2,12 @@
 //! `CAP_NET_ADMIN` goes (socket(7), `SO_RCVBUFFORCE`).
 
 use crate::doctor::finding::{Finding, Layer, Severity, size};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// The bit of `CAP_NET_ADMIN` in `CapEff` of `/proc/PID/status` (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let sources = scene.ask.udp.iter();
     let Some(largest) = sources.max_by_key(|udp| udp.receive_buffer_bytes) else {
         return Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     vec![finding.raise(severity, &[("net.core.rmem_max", wanted)])]
 }
 
-fn privileged(scene: &Scene) -> bool {
+fn privileged(scene: &HostFacts) -> bool {
     let status = scene.of_process("status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());

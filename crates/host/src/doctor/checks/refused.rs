@@ -1,8 +1,8 @@
 //! Senders whose connections a source has turned away, as the running process lists them.
 
-use crate::doctor::asked::Refused;
+use crate::doctor::asked::RefusedSender;
 use crate::doctor::finding::{Finding, Layer, Severity, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
 /// Senders that are named in one finding.
 const NAMED: usize = 5;
@@ -10,14 +10,14 @@ const NAMED: usize = 5;
 /// Seconds after the last refusal in which it is a warning.
 const RECENT_S: i64 = 3600;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let rows = &scene.ask.refused;
     rows.chunk_by(|a, b| a.source == b.source)
         .filter_map(finding)
         .collect()
 }
 
-fn finding(rows: &[Refused]) -> Option<Finding> {
+fn finding(rows: &[RefusedSender]) -> Option<Finding> {
     let first = rows.first()?;
     let named = rows.iter().take(NAMED).map(|row| {
         let (address, why, count) = (&row.address, &row.why, row.count);

@@ -3,7 +3,7 @@
 
 use crate::Cause;
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::{SoftnetCpu, softnet};
 
 /// Packets that a CPU's backlog should hold: 10 ms at a million a second. The kernel's default of
@@ -13,7 +13,7 @@ const BACKLOG: u64 = 10_000;
 /// CPUs that are named; the worst.
 const SHOWN_MAX: usize = 4;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let stat = scene.need("proc/net/softnet_stat");
     let backlog = scene.sysctl("net.core.netdev_max_backlog");
     let cpus = stat.as_deref().map(softnet).unwrap_or_default();

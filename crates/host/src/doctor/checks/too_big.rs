@@ -2,10 +2,10 @@
 //! `/proc/net/snmp`, and `InTooBigErrors` of `snmp6` (RFC 4293, RFC 1191, RFC 8201).
 
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::{snmp, snmp6};
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     // It also counts packets of which a queueing discipline dropped a fragment, as often as that
     // one does at most; they are told of as `kernel.qdisc`.
     let queues = scene.told.queues.as_deref().unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     v4.into_iter().chain(v6).collect()
 }
 
-fn finding(scene: &Scene, protocol: &str, failed: u64, passed: u64) -> Finding {
+fn finding(scene: &HostFacts, protocol: &str, failed: u64, passed: u64) -> Finding {
     let mut mtus: Vec<(u64, String)> = scene
         .interfaces()
         .into_iter()

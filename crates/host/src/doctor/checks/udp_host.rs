@@ -3,10 +3,10 @@
 
 use super::udp_sockets::{of_port, table};
 use crate::doctor::finding::{Finding, Layer, Severity, loss, total};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::{snmp, snmp6};
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(v4) = scene.need("proc/net/snmp") else {
         return Vec::new();
     };
@@ -23,7 +23,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
     full.into_iter().chain(damaged).collect()
 }
 
-fn others_full(scene: &Scene, count: u64, received: u64) -> Finding {
+fn others_full(scene: &HostFacts, count: u64, received: u64) -> Finding {
     let table = table(scene).unwrap_or_default();
     let ports = scene.ask.udp.iter().filter(|udp| udp.port != 0);
     let mut ports: Vec<u16> = ports.map(|udp| udp.port).collect();

@@ -2,10 +2,10 @@
 //! `MemErrors` of `/proc/net/snmp` (kernel: Documentation/networking/ip-sysctl.rst).
 
 use crate::doctor::finding::{Finding, Layer, Severity, size};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 use crate::text::snmp;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let asked = scene.ask.receive_bytes();
     let text = scene.need("proc/sys/net/ipv4/udp_mem");
     let last = text

@@ -2,7 +2,7 @@
 //! column (kernel: net/ipv4/udp.c, `udp4_format_sock`).
 
 use crate::doctor::finding::{Finding, Layer, Severity, size};
-use crate::doctor::scene::{Scene, UdpAsk};
+use crate::doctor::scene::{HostFacts, UdpRequirement};
 
 /// The sockets of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Sockets {
     pub(super) dropped: u64,
 }
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let Some(table) = table(scene) else {
         return Vec::new();
     };
@@ -30,7 +30,7 @@ pub(super) fn check(scene: &Scene) -> Vec<Finding> {
 }
 
 /// All UDP sockets; `None` where IPv4's cannot be read.
-pub(super) fn table(scene: &Scene) -> Option<String> {
+pub(super) fn table(scene: &HostFacts) -> Option<String> {
     let v4 = scene.need("proc/net/udp")?;
     let v6 = scene.text("proc/net/udp6").unwrap_or_default();
     Some(format!("{v4}\n{v6}"))
@@ -61,7 +61,7 @@ fn socket(line: &str, port: u16) -> Option<(u64, u64)> {
     ))
 }
 
-fn finding(scene: &Scene, udp: &UdpAsk, sockets: Sockets) -> Finding {
+fn finding(scene: &HostFacts, udp: &UdpRequirement, sockets: Sockets) -> Finding {
     let port = udp.port;
     let id = format!("socket.drops:{port}");
     if sockets.count == 0 {

@@ -2,9 +2,9 @@
 //! container it is a lot.
 
 use crate::doctor::finding::{Finding, Layer, Severity};
-use crate::doctor::scene::Scene;
+use crate::doctor::scene::HostFacts;
 
-pub(super) fn check(scene: &Scene) -> Vec<Finding> {
+pub(super) fn check(scene: &HostFacts) -> Vec<Finding> {
     let unread = scene.unread();
     if unread.is_empty() {
         return Vec::new();

@@ -64,7 +64,7 @@ fn what_is_safe_is_set_and_can_be_undone() {
     );
     assert_eq!(
         made.report().apply(&undo),
-        Applied::default(),
+        ApplyResult::default(),
         "nothing is left to do"
     );
 }

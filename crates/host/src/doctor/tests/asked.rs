@@ -6,19 +6,19 @@ use super::*;
 const DAY_S: i64 = 24 * 60 * 60;
 
 /// A certificate that is good for so many days from now.
-fn dates(from: i64, to: i64) -> Dates {
-    let moment = |days: i64| Moment {
+fn dates(from: i64, to: i64) -> ValidityPeriod {
+    let moment = |days: i64| ValidityTime {
         from_now_s: days * DAY_S,
         day: format!("day {days}"),
     };
-    Dates {
+    ValidityPeriod {
         subject: "CN=x".to_owned(),
         not_before: moment(from),
         not_after: moment(to),
     }
 }
 
-fn certificate(authorities: bool, dates: Vec<Dates>) -> Finding {
+fn certificate(authorities: bool, dates: Vec<ValidityPeriod>) -> Finding {
     let mut made = Made::good(1);
     made.ask.certificates = vec![CertificateFile {
         option: "cert_file",
@@ -79,7 +79,7 @@ fn of_revocation_lists_the_first_to_expire_counts_and_only_its_last_day() {
 #[test]
 fn refused_senders_are_named_by_source_with_reason_and_count() {
     let mut made = Made::good(1);
-    let row = |n: u64, last_s_ago| Refused {
+    let row = |n: u64, last_s_ago| RefusedSender {
         source: "s".to_owned(),
         address: format!("192.0.2.{n}"),
         why: "no client certificate".to_owned(),
@@ -112,16 +112,16 @@ fn our_own_certificate_is_the_first_and_of_authorities_the_best_counts() {
     assert_eq!(certificate(true, early).severity, Warn);
 }
 
-fn answer(status: u16, code: Option<u32>) -> Answer {
-    Answer {
+fn answer(status: u16, code: Option<u32>) -> CollectorResponse {
+    CollectorResponse {
         status,
         code,
         text: "words".to_owned(),
     }
 }
 
-fn collector(endpoint: &str, reached: Reached) -> Collector {
-    Collector {
+fn collector(endpoint: &str, reached: CollectorReachability) -> CollectorEndpoint {
+    CollectorEndpoint {
         destination: "out".to_owned(),
         endpoint: format!("https://{endpoint}/services/collector/event"),
         authority: endpoint.to_owned(),
@@ -130,8 +130,8 @@ fn collector(endpoint: &str, reached: Reached) -> Collector {
     }
 }
 
-fn answered(health: u16, status: u16, code: Option<u32>) -> Reached {
-    Reached::Answered {
+fn answered(health: u16, status: u16, code: Option<u32>) -> CollectorReachability {
+    CollectorReachability::Answered {
         health: answer(health, Some(17)),
         token: answer(status, code),
         index: Some("netfw".to_owned()),
@@ -159,22 +159,30 @@ fn what_a_collector_answers_says_what_to_do() {
         (answered(404, 404, Some(404)), Critical, Some(health)),
         (answered(200, 200, None), Critical, Some(health)),
         (
-            Reached::NoName("x".to_owned()),
+            CollectorReachability::NoName("x".to_owned()),
             Critical,
             Some("getent ahosts h"),
         ),
         (
-            Reached::NoTls("x".to_owned()),
+            CollectorReachability::NoTls("x".to_owned()),
             Critical,
             Some("openssl s_client -connect h:1 </dev/null"),
         ),
         (
-            Reached::NoConnection("x".to_owned()),
+            CollectorReachability::NoConnection("x".to_owned()),
             Critical,
             Some(health),
         ),
-        (Reached::NoAnswer("x".to_owned()), Critical, Some(health)),
-        (Reached::NotTried("x".to_owned()), Critical, Some(check)),
+        (
+            CollectorReachability::NoAnswer("x".to_owned()),
+            Critical,
+            Some(health),
+        ),
+        (
+            CollectorReachability::NotTried("x".to_owned()),
+            Critical,
+            Some(check),
+        ),
     ] {
         let mut made = Made::good(1);
         made.ask.collectors = vec![collector("h:1", reached)];
@@ -185,7 +193,7 @@ fn what_a_collector_answers_says_what_to_do() {
 #[test]
 fn events_go_around_an_endpoint_that_fails() {
     let mut made = Made::good(1);
-    let bad = || Reached::NoConnection("refused".to_owned());
+    let bad = || CollectorReachability::NoConnection("refused".to_owned());
     made.ask.collectors = vec![
         collector("h:1", bad()),
         collector("h:2", answered(200, 400, Some(5))),
@@ -210,8 +218,8 @@ fn a_configuration_that_cannot_be_used_is_told() {
 }
 
 /// A part on the file system of this number, which has 100 GiB.
-fn part(device: u64, option: &str, gib: Option<u64>, free_gib: u64) -> DiskAsk {
-    DiskAsk {
+fn part(device: u64, option: &str, gib: Option<u64>, free_gib: u64) -> DiskRequirement {
+    DiskRequirement {
         option: option.to_owned(),
         folder: format!("/{device}").into(),
         device,
@@ -223,7 +231,7 @@ fn part(device: u64, option: &str, gib: Option<u64>, free_gib: u64) -> DiskAsk {
 
 #[test]
 fn bounds_are_added_up_by_file_system_and_held_against_its_size() {
-    let finding = |disks: &[DiskAsk], id: &str| {
+    let finding = |disks: &[DiskRequirement], id: &str| {
         let mut made = Made::good(1);
         made.ask.disks = disks.to_vec();
         made.finding(id)

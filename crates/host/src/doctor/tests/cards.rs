@@ -1,7 +1,7 @@
 //! What drivers tell of their cards by netlink.
 
 use super::Severity::{Info, Warn};
-use super::ethtool::{Bounded, Card, Coalescing, Pause};
+use super::ethtool::{BoundedCount, Coalescing, NicSettings, Pause};
 use super::*;
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -9,14 +9,14 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 /// A card that is as it should be on a host of two CPUs.
-fn card() -> Card {
-    Card {
+fn card() -> NicSettings {
+    NicSettings {
         name: "eth0".to_owned(),
-        rx_ring: Some(Bounded {
+        rx_ring: Some(BoundedCount {
             now: 4096,
             max: 4096,
         }),
-        queues: Some(Bounded { now: 2, max: 8 }),
+        queues: Some(BoundedCount { now: 2, max: 8 }),
         combined: true,
         coalescing: Some(Coalescing {
             rx_us: 20,
@@ -33,7 +33,7 @@ fn card() -> Card {
     }
 }
 
-fn host(cpus: usize, card: Card) -> Made {
+fn host(cpus: usize, card: NicSettings) -> Made {
     let mut made = Made::good(cpus);
     made.told.cards = Ok(vec![card]);
     made
@@ -53,7 +53,7 @@ fn a_good_card_is_well() {
 #[test]
 fn a_ring_that_could_be_larger_is_named_and_is_the_remedy_of_a_loss() {
     let mut small = card();
-    small.rx_ring = Some(Bounded {
+    small.rx_ring = Some(BoundedCount {
         now: 512,
         max: 8192,
     });
@@ -68,7 +68,7 @@ fn a_ring_that_could_be_larger_is_named_and_is_the_remedy_of_a_loss() {
     let more = "ethtool -L eth0 combined 8";
     made.says("nic.missed:eth0", Warn, Some(5), more);
     let mut full = card();
-    full.queues = Some(Bounded { now: 8, max: 8 });
+    full.queues = Some(BoundedCount { now: 8, max: 8 });
     let made = host(2, full);
     made.counter("rx_missed_errors", 5);
     let look = "ethtool -S eth0 | grep -i -E 'drop|miss|full'";
@@ -81,7 +81,7 @@ fn fewer_queues_than_cpus_are_named_as_far_as_the_card_has_more() {
     made.says("nic.queues:eth0", Info, None, "ethtool -L eth0 combined 8");
     let mut separate = card();
     separate.combined = false;
-    separate.queues = Some(Bounded { now: 1, max: 8 });
+    separate.queues = Some(BoundedCount { now: 1, max: 8 });
     let made = host(4, separate);
     made.says("nic.queues:eth0", Info, None, "ethtool -L eth0 rx 4");
     host(1, card()).is_well("nic.queues:eth0");

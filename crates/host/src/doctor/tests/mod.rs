@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::probe::{Disk, Space};
+use super::probe::{DiskProbe, FreeSpace};
 use super::*;
 
 const MIB: u64 = 1024 * 1024;
@@ -23,9 +23,9 @@ const GIB: u64 = 1024 * MIB;
 /// A host, good until a test makes it worse.
 struct Made {
     root: TempDir,
-    ask: Ask,
-    disk: Disk,
-    told: told::Told,
+    ask: HostRequirements,
+    disk: DiskProbe,
+    told: told::NetlinkFacts,
 }
 
 impl Made {
@@ -33,9 +33,9 @@ impl Made {
     fn nothing() -> Self {
         let root = tempfile::tempdir().unwrap();
         Self {
-            ask: Ask {
+            ask: HostRequirements {
                 data_dir: root.path().join("data"),
-                udp: vec![UdpAsk {
+                udp: vec![UdpRequirement {
                     source: "syslog".to_owned(),
                     port: 5514,
                     sockets: 2,
@@ -45,18 +45,18 @@ impl Made {
                 queue_memory_bytes: 128 * MIB,
                 queue_disk_bytes: 10 * GIB,
                 reserve_bytes: 512 * MIB,
-                ..Ask::default()
+                ..HostRequirements::default()
             },
-            disk: Disk {
+            disk: DiskProbe {
                 folder: "/data/inrush".into(),
-                space: Some(Space {
+                space: Some(FreeSpace {
                     free_bytes: 100 * GIB,
                     total_bytes: 200 * GIB,
                 }),
                 queue_bytes: GIB,
                 syncs: Ok(vec![Duration::from_millis(1); 16]),
             },
-            told: told::Told {
+            told: told::NetlinkFacts {
                 queues: Err("not asked".to_owned()),
                 links: Err("not asked".to_owned()),
                 cards: Err("not asked".to_owned()),
@@ -239,10 +239,10 @@ impl Made {
         self.write(&format!("{folder}/{file}"), text)
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> DoctorReport {
         let root = self.root.path();
         let (ask, disk, told) = (self.ask.clone(), self.disk.clone(), self.told.clone());
-        let scene = Scene::new(root, ask, disk, told, 4096);
+        let scene = HostFacts::new(root, ask, disk, told, 4096);
         examine_scene(root, &scene)
     }
 

@@ -292,7 +292,7 @@ fn queues_that_drop_are_named_with_their_interface() {
     let mut made = Made::good(2);
     made.is_well("kernel.qdisc");
     made.write("sys/class/net/eth0/ifindex", "7\n");
-    let queue = |kind: &str, dropped: u64| queues::Queue {
+    let queue = |kind: &str, dropped: u64| queues::QueueingDiscipline {
         interface: 7,
         kind: kind.to_owned(),
         packets: 100_000,
@@ -307,7 +307,7 @@ fn queues_that_drop_are_named_with_their_interface() {
     made.told.queues = Ok(vec![queue("clsact", 500)]);
     let command = "tc -s filter show dev eth0 ingress";
     made.says("kernel.qdisc:eth0", Critical, Some(500), command);
-    let stranger = queues::Queue {
+    let stranger = queues::QueueingDiscipline {
         interface: 8,
         ..queue("fq", 1)
     };
@@ -352,16 +352,16 @@ fn interfaces_of_another_namespace_are_not_told_of_as_ours() {
     made.counter("rx_missed_errors", 50_000);
     let mut statistics = Stats64::default();
     (statistics.rx_packets, statistics.rx_fifo_errors) = (1_000_000, 7);
-    let link = |index: u64, name: &str| links::Link {
+    let link = |index: u64, name: &str| links::NetworkInterface {
         index,
         name: name.to_owned(),
         mtu: 1280,
         loopback: name == "lo",
         statistics,
-        ..links::Link::default()
+        ..links::NetworkInterface::default()
     };
     made.told.links = Ok(vec![link(1, "lo"), link(2, "odd0")]);
-    let queue = queues::Queue {
+    let queue = queues::QueueingDiscipline {
         interface: 2,
         kind: "pfifo".to_owned(),
         packets: 100,
@@ -413,7 +413,7 @@ fn what_bounds_the_rate_is_taken_away_and_what_is_short_made_longer() {
         ("bfifo", "tc qdisc replace dev eth0 root pfifo limit 10000"),
         ("fq", "tc -s -d qdisc show dev eth0"),
     ] {
-        made.told.queues = Ok(vec![queues::Queue {
+        made.told.queues = Ok(vec![queues::QueueingDiscipline {
             interface: 7,
             kind: kind.to_owned(),
             packets: 100,
@@ -451,7 +451,7 @@ fn packets_too_large_for_the_way_on_are_named_with_the_interface() {
     made.write("proc/net/snmp6", v6);
     made.says("kernel.too_big:ipv6", Warn, Some(3), command);
     // Fragments that a queue dropped are counted with it.
-    made.told.queues = Ok(vec![queues::Queue {
+    made.told.queues = Ok(vec![queues::QueueingDiscipline {
         interface: 7,
         kind: "tbf".to_owned(),
         packets: 100,

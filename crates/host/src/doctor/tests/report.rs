@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rate::Limit;
+use crate::rate::RateBottleneck;
 
-fn text(report: &Report) -> String {
+fn text(report: &DoctorReport) -> String {
     let mut out = Vec::new();
     report.write(&mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -202,8 +202,11 @@ fn the_rate_is_said_below_the_counts_or_a_finding_says_why_not() {
     let rate = SafeRate {
         events_per_second: 412_345,
         event_bytes: 800,
-        limited_by: Limit::Fsync,
-        costs: vec![(Limit::Parse, 1_500), (Limit::Classify, 0)],
+        limited_by: RateBottleneck::Fsync,
+        costs: vec![
+            (RateBottleneck::Parse, 1_500),
+            (RateBottleneck::Classify, 0),
+        ],
         at_least: false,
     };
     report.set_safe_rate(Ok(rate));
@@ -218,7 +221,7 @@ fn the_rate_is_said_below_the_counts_or_a_finding_says_why_not() {
     assert_eq!(json["safe_rate"], wanted);
 
     let mut without = Made::good(2).report();
-    without.set_safe_rate(Err(Unmeasured::Running));
+    without.set_safe_rate(Err(UnmeasuredReason::Running));
     let worst = &without.findings[0];
     assert_eq!(
         (worst.id.as_str(), worst.severity),

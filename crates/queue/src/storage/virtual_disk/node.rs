@@ -8,13 +8,13 @@ use fastrand::Rng;
 const SECTOR_BYTES: u64 = 512;
 
 #[derive(Default)]
-pub(super) struct Node {
+pub(super) struct VirtualInode {
     /// Bytes that reads see.
     cached: Vec<u8>,
     /// Bytes that a power cut cannot take.
     durable: Vec<u8>,
     /// Changes since the last sync, oldest first.
-    unsynced: Vec<Change>,
+    unsynced: Vec<UnsyncedChange>,
     /// Mark of the last write that went well, of those that a power cut cannot take.
     pub(super) synced_mark: Option<u64>,
     /// Mark of the last write that went well, of those that reads show.
@@ -28,7 +28,7 @@ pub(super) struct Node {
     forgotten: bool,
 }
 
-enum Change {
+enum UnsyncedChange {
     Write { offset: u64, bytes: Vec<u8> },
     SetLen(u64),
 }
@@ -64,7 +64,7 @@ impl Survival {
     }
 }
 
-impl Node {
+impl VirtualInode {
     pub(super) fn len(&self) -> u64 {
         self.cached.len() as u64
     }
@@ -89,12 +89,12 @@ impl Node {
             self.forgotten = false;
         }
         put(&mut self.cached, offset, &bytes);
-        self.unsynced.push(Change::Write { offset, bytes });
+        self.unsynced.push(UnsyncedChange::Write { offset, bytes });
     }
 
     pub(super) fn set_len(&mut self, bytes: u64) {
         self.cached.resize(bytes as usize, 0);
-        self.unsynced.push(Change::SetLen(bytes));
+        self.unsynced.push(UnsyncedChange::SetLen(bytes));
     }
 
     pub(super) fn sync(&mut self) {
@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-impl Change {
+impl UnsyncedChange {
     fn survive(self, content: &mut Vec<u8>) {
         match self {
             Self::Write { offset, bytes } => put(content, offset, &bytes),

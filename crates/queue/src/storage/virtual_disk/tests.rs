@@ -3,8 +3,8 @@
 
 use super::*;
 
-fn errors(call: Call) -> Faults {
-    let mut faults = Faults::default();
+fn errors(call: DiskCall) -> DiskFaults {
+    let mut faults = DiskFaults::default();
     faults.errors[call as usize] = u16::MAX;
     faults
 }
@@ -17,7 +17,7 @@ fn content(disk: &VirtualDisk, name: &str) -> Vec<u8> {
 }
 
 /// The contents that `seeds` disks show after `act` on a synced file of 1,024 times `a`.
-fn outcomes(seeds: u64, act: impl Fn(&VirtualDisk, &dyn File)) -> Vec<Vec<u8>> {
+fn outcomes(seeds: u64, act: impl Fn(&VirtualDisk, &dyn StorageFile)) -> Vec<Vec<u8>> {
     (0..seeds)
         .map(|seed| {
             let disk = VirtualDisk::new(seed);
@@ -106,7 +106,7 @@ fn a_failed_sync_forgets_what_it_covered() {
     let shown = |then: &dyn Fn(&VirtualDisk)| {
         outcomes(500, |disk, file| {
             file.write_at(&[&[b'b'; 512]], 1024).unwrap();
-            disk.fail_next(Call::Sync);
+            disk.fail_next(DiskCall::Sync);
             assert!(file.sync().is_err());
             assert!(file.sync().is_ok(), "as if nothing had been");
             then(disk);
@@ -123,10 +123,10 @@ fn a_failed_sync_forgets_what_it_covered() {
 #[test]
 fn a_failed_write_leaves_any_part() {
     let lengths: Vec<usize> = outcomes(200, |disk, file| {
-        disk.set_faults(errors(Call::Write));
+        disk.set_faults(errors(DiskCall::Write));
         let error = file.write_at(&[b"0123456789"], 1024).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(5));
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
     })
     .iter()
     .map(Vec::len)
@@ -167,20 +167,22 @@ fn death_comes_within_a_call_and_nothing_follows_it() {
 
 #[test]
 fn every_kind_of_call_can_be_made_to_fail() {
-    type Ask = fn(&VirtualDisk, &dyn File) -> bool;
-    let asks: [(Call, Ask); Call::COUNT] = [
-        (Call::List, |disk, _| disk.list().is_err()),
-        (Call::Create, |disk, _| disk.create("g").is_err()),
-        (Call::Open, |disk, _| disk.open("f").is_err()),
-        (Call::Remove, |disk, _| disk.remove("f").is_err()),
-        (Call::Rename, |disk, _| disk.rename("f", "g").is_err()),
-        (Call::SyncNames, |disk, _| disk.sync_names().is_err()),
-        (Call::FreeBytes, |disk, _| disk.free_bytes().is_err()),
-        (Call::Len, |_, file| file.len().is_err()),
-        (Call::Read, |_, file| file.read_at(&mut [0], 0).is_err()),
-        (Call::Write, |_, file| file.write_at(&[b"x"], 0).is_err()),
-        (Call::Sync, |_, file| file.sync().is_err()),
-        (Call::SetLen, |_, file| file.set_len(4).is_err()),
+    type Ask = fn(&VirtualDisk, &dyn StorageFile) -> bool;
+    let asks: [(DiskCall, Ask); DiskCall::COUNT] = [
+        (DiskCall::List, |disk, _| disk.list().is_err()),
+        (DiskCall::Create, |disk, _| disk.create("g").is_err()),
+        (DiskCall::Open, |disk, _| disk.open("f").is_err()),
+        (DiskCall::Remove, |disk, _| disk.remove("f").is_err()),
+        (DiskCall::Rename, |disk, _| disk.rename("f", "g").is_err()),
+        (DiskCall::SyncNames, |disk, _| disk.sync_names().is_err()),
+        (DiskCall::FreeBytes, |disk, _| disk.free_bytes().is_err()),
+        (DiskCall::Len, |_, file| file.len().is_err()),
+        (DiskCall::Read, |_, file| file.read_at(&mut [0], 0).is_err()),
+        (DiskCall::Write, |_, file| {
+            file.write_at(&[b"x"], 0).is_err()
+        }),
+        (DiskCall::Sync, |_, file| file.sync().is_err()),
+        (DiskCall::SetLen, |_, file| file.set_len(4).is_err()),
     ];
     for (call, ask) in asks {
         let disk = VirtualDisk::new(4);
@@ -199,12 +201,12 @@ fn flips_change_one_bit_of_what_is_read_and_rot_one_of_what_is_kept() {
         wrong.map(u8::count_ones).sum::<u32>()
     };
     outcomes(20, |disk, _| {
-        disk.set_faults(Faults {
+        disk.set_faults(DiskFaults {
             flips: u16::MAX,
-            ..Faults::default()
+            ..DiskFaults::default()
         });
         assert_eq!(flipped(disk), 1);
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         assert_eq!(flipped(disk), 0);
         assert_eq!(disk.rot().unwrap().0, "f");
         assert_eq!(flipped(disk), 1);
@@ -225,7 +227,7 @@ fn the_last_durable_write_is_known() {
     disk.sync_names().unwrap();
     assert_eq!(disk.durable_since("f"), Some(7));
     disk.set_mark(9);
-    disk.fail_next(Call::Write);
+    disk.fail_next(DiskCall::Write);
     assert!(file.write_at(&[b"y"], 0).is_err());
     assert_eq!(
         disk.written_since("f"),
@@ -236,7 +238,7 @@ fn the_last_durable_write_is_known() {
     file.write_at(&[b"z"], 0).unwrap();
     assert_eq!(disk.written_since("f"), Some(10));
     assert_eq!(disk.durable_since("f"), Some(7));
-    disk.fail_next(Call::Sync);
+    disk.fail_next(DiskCall::Sync);
     assert!(file.sync().is_err() && file.sync().is_ok());
     assert_eq!(
         disk.durable_since("f"),
@@ -268,10 +270,10 @@ fn what_is_written_again_is_no_newer_and_a_sync_promises_what_was_there_when_it_
 fn the_same_seed_and_calls_give_the_same_history() {
     let run = |seed, last: &[u8]| {
         let disk = VirtualDisk::new(seed);
-        disk.set_faults(Faults {
-            errors: [9000; Call::COUNT],
+        disk.set_faults(DiskFaults {
+            errors: [9000; DiskCall::COUNT],
             latency_ns: 10..1000,
-            ..Faults::default()
+            ..DiskFaults::default()
         });
         for i in 0..50_u64 {
             if let Ok(file) = disk.create(&i.to_string()) {

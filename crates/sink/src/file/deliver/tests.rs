@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::super::sync::CLOSED_MAX;
 use super::*;
-use crate::{Quarantine, Refused};
+use crate::{Quarantine, RefusedRecords};
 
 /// A disk whose syncs wait until they are let through, but on the thread that made it.
 struct SlowDisk {
@@ -53,8 +53,8 @@ impl SlowDisk {
 struct Fates(Mutex<Vec<Fate>>);
 
 impl Feed for Fates {
-    fn next(&self, _: Duration) -> Next {
-        Next::Closed
+    fn next(&self, _: Duration) -> FeedNext {
+        FeedNext::Closed
     }
 
     fn settle(&self, _: u64, _: Range<u32>, fate: Fate) {
@@ -70,7 +70,7 @@ impl Feed for Fates {
 struct NoQuarantine;
 
 impl Quarantine for NoQuarantine {
-    fn put(&self, _: &str, _: &[Refused]) -> io::Result<()> {
+    fn put(&self, _: &str, _: &[RefusedRecords]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -119,7 +119,7 @@ impl Bench {
             position: 0,
             batch: Arc::new(builder.freeze(0)),
             events: 0..1,
-            origin: inrush_event::Origin::default(),
+            origin: inrush_event::BatchOrigin::default(),
         };
         self.sink.deliver(&self.feed, &delivery);
         self.feed.0.lock().unwrap().pop().unwrap()

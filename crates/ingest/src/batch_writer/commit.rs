@@ -1,0 +1,158 @@
+//! Posts the counts of a batch to the ledger, and appends the batch to the queue.
+
+use std::time::{Duration, Instant};
+
+use inrush_event::{Batch, RejectReason};
+use inrush_queue::AppendError;
+
+use super::BatchWriter;
+use super::acks::AppendOutcome;
+use super::open_batch::OpenBatch;
+use super::source::IngestSource;
+use super::tally::BatchTally;
+use crate::now::Now;
+
+impl BatchWriter {
+    /// Posts what the batch comes to, and appends it to the queue. Waits while the queue is full
+    /// and its policy is to block.
+    pub(super) fn pass_on(&mut self, mut open: OpenBatch, now: Now) {
+        self.post_empty(&mut open);
+        self.post_held(&mut open);
+        self.post_filtered(&mut open);
+        let OpenBatch {
+            builder,
+            tally,
+            routing,
+            since,
+            ..
+        } = &mut open;
+        let pool = &self.doors.pool;
+        let builder = std::mem::replace(builder, pool.lend(&self.settings.info, 0));
+        if builder.is_empty() {
+            // Bytes that became no event (the middle of an endless line) go with it.
+            self.post_joined();
+            self.owed.hand(AppendOutcome::Nothing);
+            if !tally.peers.is_empty() {
+                // Who sent what was all filtered or held is known all the same.
+                let batch = builder.freeze(0);
+                self.source.note_senders(now.wall, &batch, &tally.peers);
+                note(&self.source, tally.anomalies);
+            }
+            return;
+        }
+        let batch = builder.freeze(self.source.next_sequence());
+        // Who sends is known whether or not there is room for what was sent.
+        self.source.note_senders(now.wall, &batch, &tally.peers);
+        let sums = self.doors.log.has_disk();
+        let batches = match routing {
+            Some(routing) => routing.split(batch, pool, sums, || self.source.next_sequence()),
+            None => vec![batch],
+        };
+        let gathered = match self.trickles {
+            true => now.instant.saturating_duration_since(*since),
+            false => Duration::ZERO,
+        };
+        self.hand_over(batches, gathered, tally);
+    }
+
+    /// Counts what had not a byte.
+    fn post_empty(&self, open: &mut OpenBatch) {
+        let empty = std::mem::take(&mut open.tally.empty);
+        if empty > 0 {
+            let counters = &self.source.counters;
+            self.doors.ledger.post(|| {
+                counters.received.add(empty);
+                counters.rejected(RejectReason::Empty).add(empty);
+            });
+        }
+    }
+
+    /// Counts what rules took out: it was received and accepted, and goes nowhere.
+    fn post_filtered(&mut self, open: &mut OpenBatch) {
+        let (events, bytes) = std::mem::take(&mut open.filtered);
+        if events == 0 {
+            return;
+        }
+        let waited = self.joined.take(events);
+        let counters = &self.source.counters;
+        self.doors.ledger.post(|| {
+            counters.received.add(events - waited);
+            counters.received_bytes.add(bytes);
+            counters.held.sub(waited);
+            counters.accepted.add(events);
+            open.by_rule.iter().for_each(|(rule, n)| rule.add(*n));
+        });
+    }
+
+    /// Appends the batches to the queue, and has their senders answered.
+    fn hand_over(&mut self, batches: Vec<Batch>, gathered: Duration, tally: &mut BatchTally) {
+        let mut outcome = None;
+        for batch in batches {
+            let appended = self.append(batch, gathered, tally);
+            // Who waits for an answer is told of the last batch, which is durable last, unless one
+            // of them was refused.
+            if appended.is_err() || !matches!(outcome, Some(Err(_))) {
+                outcome = Some(appended);
+            }
+        }
+        match outcome {
+            Some(Ok(position)) => self.owed.hand(AppendOutcome::At(position)),
+            Some(Err(AppendError::Full)) => self.owed.hand(AppendOutcome::Refused),
+            Some(Err(AppendError::Closed)) => self.owed.forget(),
+            None => {}
+        }
+    }
+
+    /// Appends a batch to the queue, and counts what became of it.
+    fn append(
+        &mut self,
+        batch: Batch,
+        gathered: Duration,
+        tally: &mut BatchTally,
+    ) -> Result<u64, AppendError> {
+        let events = batch.len() as u64;
+        // All that is new in the batches counts with the first of them, before anyone can see it.
+        let waited = self.joined.take(events);
+        let more = self.joined.take_more();
+        let bytes = std::mem::take(&mut tally.bytes);
+        let anomalies = std::mem::take(&mut tally.anomalies);
+        let (source, counters) = (&self.source, &self.source.counters);
+        let received = || {
+            counters.received.add(events - waited);
+            counters.received_bytes.add(bytes);
+            counters.held.sub(waited);
+        };
+        let reject = |reason| {
+            self.doors.ledger.post(|| {
+                received();
+                counters.rejected(reason).add(events);
+                more.reject(counters, reason);
+            });
+        };
+        let accept = || {
+            received();
+            counters.accepted.add(events);
+            more.accept(counters);
+            note(source, anomalies);
+        };
+        let began = Instant::now();
+        let (log, urgent) = (&self.doors.log, self.owed.is_open());
+        let appended = log.append_gathered(batch, gathered, urgent, accept);
+        self.blocked += began.elapsed();
+        match appended {
+            Ok(_) => {}
+            Err(AppendError::Full) => reject(RejectReason::QueueFull),
+            Err(AppendError::Closed) => reject(RejectReason::Shutdown),
+        }
+        appended
+    }
+}
+
+/// Counts what was odd about events.
+fn note(source: &IngestSource, anomalies: [u64; 32]) {
+    for (counter, n) in source.anomalies.iter().zip(anomalies) {
+        if n > 0 {
+            counter.add(n);
+        }
+    }
+}

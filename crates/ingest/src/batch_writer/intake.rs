@@ -1,0 +1,95 @@
+//! Intake of frames into a batch: rows that are parsed at once, or by another core later.
+
+use std::net::IpAddr;
+
+use inrush_codec::Frame;
+use inrush_event::{Record, Timestamp};
+
+use super::open_batch::{FramedEvent, OpenBatch};
+use super::processor::EventProcessor;
+use super::tally::BatchTally;
+
+/// Peer that frames come from, and the time of receipt.
+#[derive(Clone, Copy)]
+pub(super) struct FrameOrigin {
+    /// Address of the sender, if it is a peer.
+    pub(super) ip: Option<IpAddr>,
+    /// Index of [`inrush_event::BatchBuilder::origin`].
+    pub(super) peer: u32,
+    pub(super) received: Timestamp,
+}
+
+/// Takes frames into a batch.
+pub struct FrameIntake<'a> {
+    pub(super) arena: &'a [u8],
+    records: &'a mut Vec<Record>,
+    rows: &'a mut Vec<FramedEvent>,
+    tally: &'a mut BatchTally,
+    /// Parses each event at once; `None`: events are parsed later.
+    processor: Option<&'a mut EventProcessor>,
+    from: FrameOrigin,
+    events: u64,
+    bytes: u64,
+}
+
+impl<'a> FrameIntake<'a> {
+    pub(super) fn new(
+        open: &'a mut OpenBatch,
+        processor: Option<&'a mut EventProcessor>,
+        from: FrameOrigin,
+    ) -> Self {
+        let (arena, records) = open.builder.parts();
+        Self {
+            arena,
+            records,
+            rows: &mut open.rows,
+            tally: &mut open.tally,
+            processor,
+            from,
+            events: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes a frame as an event.
+    #[inline]
+    pub fn take(&mut self, Frame { span, anomalies }: Frame) {
+        let FrameOrigin { ip, peer, received } = self.from;
+        self.events += 1;
+        self.bytes += u64::from(span.len);
+        let Some(processor) = &mut self.processor else {
+            return self.rows.push(FramedEvent {
+                span,
+                received,
+                peer,
+                anomalies,
+            });
+        };
+        let mut record = Record::unparsed(span, received, peer, anomalies);
+        processor.parse(self.arena, &mut record, ip);
+        self.tally.add(record.anomalies);
+        self.records.push(record);
+    }
+
+    /// Takes an event whose record the source has decoded; nothing of it is parsed.
+    pub(super) fn take_record(&mut self, decode: impl FnOnce(&[u8], &mut Record), frame: Frame) {
+        let FrameOrigin { peer, received, .. } = self.from;
+        self.events += 1;
+        self.bytes += u64::from(frame.span.len);
+        let mut record = Record::unparsed(frame.span, received, peer, frame.anomalies);
+        decode(self.arena, &mut record);
+        self.tally.add(record.anomalies);
+        self.records.push(record);
+    }
+
+    /// Counts a message without a byte: it is no event.
+    pub fn note_empty(&mut self) {
+        self.tally.empty += 1;
+    }
+
+    pub(super) fn end(self) {
+        let last = (self.records.len() + self.rows.len()).wrapping_sub(1);
+        let FrameOrigin { ip, peer, .. } = self.from;
+        self.tally.add_peer(peer, ip, self.events, self.bytes, last);
+    }
+}

@@ -1,0 +1,84 @@
+//! The batch that is being filled, and what goes with it until it is handed on.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use inrush_event::{Anomalies, BatchBuilder, Counter, Span, Timestamp};
+
+use super::tally::BatchTally;
+use crate::transform::BatchRouting;
+
+/// An event of which nothing is known yet but its bytes: what becomes of it is found out later.
+#[derive(Clone, Copy)]
+pub(super) struct FramedEvent {
+    pub(super) span: Span,
+    pub(super) received: Timestamp,
+    /// Index of [`BatchBuilder::peer`].
+    pub(super) peer: u32,
+    pub(super) anomalies: Anomalies,
+}
+
+/// A batch that is not frozen.
+pub struct OpenBatch {
+    pub(super) builder: BatchBuilder,
+    /// Time since which its first event may have waited.
+    pub(super) since: Instant,
+    pub(super) tally: BatchTally,
+    /// Events that a rule took out, and their bytes, not yet posted.
+    pub(super) filtered: (u64, u64),
+    /// By which rules; known at the end.
+    pub(super) by_rule: Vec<(Arc<Counter>, u64)>,
+    /// Parts of events that began to wait, and their bytes, not yet posted.
+    pub(super) held: (u64, u64),
+    /// Destinations of its events; known at the end, `None`: all.
+    pub(super) routing: Option<BatchRouting>,
+    /// Events that are not in the builder's rows yet, or were and are not studied as a whole.
+    pub(super) rows: Vec<FramedEvent>,
+    /// Number of `rows` that were studied.
+    pub(super) studied: usize,
+    /// Bytes of the arena that were read; what comes after them was added by the study.
+    read: usize,
+}
+
+impl OpenBatch {
+    /// An empty one.
+    pub(super) fn new(builder: BatchBuilder) -> Self {
+        Self {
+            builder,
+            since: Instant::now(),
+            tally: BatchTally::default(),
+            filtered: (0, 0),
+            by_rule: Vec::new(),
+            held: (0, 0),
+            routing: None,
+            rows: Vec::new(),
+            studied: 0,
+            read: 0,
+        }
+    }
+
+    /// Events in it.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len().max(self.builder.len())
+    }
+
+    /// True if there is no event in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.builder.is_empty() && self.rows.is_empty()
+    }
+
+    /// It is studied from now on, and grows no more.
+    pub(super) fn begin_study(&mut self) {
+        self.read = self.builder.filled();
+    }
+
+    /// Forgets what was found out: its events are as they were read.
+    pub(super) fn forget_study(&mut self) {
+        self.builder.records_mut().clear();
+        self.builder.truncate(self.read);
+        self.tally.forget_anomalies();
+        self.tally.bytes += self.filtered.1;
+        self.filtered = (0, 0);
+        self.studied = 0;
+    }
+}

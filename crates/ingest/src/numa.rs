@@ -1,0 +1,54 @@
+//! NUMA placement: the threads of a node stay on its processors, with arenas in its memory.
+//!
+//! A thread that reads, parses and recognises touches each byte several times. Where memory is
+//! near to some processors and far from others, it stays on one node, and its arenas come from
+//! there and go back there. Inside a node it goes where the scheduler has room for it. Threads of
+//! the pool help whoever needs it, and destinations take from all: they are free.
+
+use std::sync::Arc;
+
+use inrush_event::BatchPool;
+use inrush_transport::nodes::NumaNodes;
+
+/// The nodes, and the arenas of each.
+pub struct NumaPlacement {
+    nodes: NumaNodes,
+    pools: Vec<Arc<BatchPool>>,
+}
+
+impl NumaPlacement {
+    /// With `pool` as that of the first node.
+    pub fn new(nodes: NumaNodes, pool: Arc<BatchPool>) -> Arc<Self> {
+        let others = (1..nodes.count()).map(|_| BatchPool::new());
+        let pools: Vec<_> = std::iter::once(pool).chain(others).collect();
+        if pools.len() > 1 {
+            let nodes = pools.len();
+            tracing::info!(
+                nodes,
+                "NUMA: threads that take events in stay on one node each"
+            );
+        }
+        Arc::new(Self { nodes, pools })
+    }
+
+    /// The arenas of the `number`-th worker's node.
+    pub fn pool(&self, number: usize) -> Arc<BatchPool> {
+        Arc::clone(&self.pools[number % self.pools.len()])
+    }
+
+    /// Keeps the calling thread on the `number`-th worker's node.
+    pub fn keep(&self, number: usize) {
+        self.nodes.keep(number);
+    }
+
+    /// Keeps at most so many free arenas, all nodes together.
+    pub fn keep_free(&self, arenas: usize) {
+        let each = arenas.div_ceil(self.pools.len());
+        self.pools.iter().for_each(|pool| pool.keep_free(each));
+    }
+
+    /// Gives arenas back that nobody needed of late.
+    pub fn trim(&self) {
+        self.pools.iter().for_each(|pool| pool.trim());
+    }
+}

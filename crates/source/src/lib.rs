@@ -1,0 +1,137 @@
+//! Sources: a folder each, with the same files, behind one trait; and the table of their types.
+//!
+//! A new source is a folder and a line in the [`table`]: all other rooms learn of it
+//! through [`SourceOptions`] and [`Source`].
+//!
+//! # What it guarantees
+//! * A listener that its source keeps stays open over a reload.
+//! * A reload that cannot be prepared leaves the source as it is ([`Source::prepare`]).
+//!
+//! # States of a source
+//! Running; prepared, between [`Source::prepare`] and [`Source::commit`]; stopping, after
+//! [`Source::stop`], until [`Source::ended`].
+//!
+//! # After a crash
+//! What a source has read and not handed on is lost, unless its peer waits for an answer.
+//!
+//! # In reading order
+//! 1. [`table`]: the types of sources; [`options`]: what every room asks of theirs.
+//! 2. [`SourceServices`]: parts of the process that sources share.
+//! 3. [`syslog`]: UDP, TCP, TLS and RELP.
+//! 4. [`connection_limit`], [`refusals`]: places for connections, and who was turned away.
+//! 5. `made_up`: the least that a source has to be, for tests.
+#![forbid(unsafe_code)]
+
+pub mod connection_limit;
+#[cfg(feature = "made_up")]
+pub mod made_up;
+pub mod options;
+pub mod refusals;
+mod services;
+pub mod syslog;
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use inrush_event::{MetricsPage, Timestamp};
+use inrush_ingest::batch_writer::source::IngestSource;
+use inrush_ingest::enrichment::Enrichment;
+use inrush_transport::config::ListenAddr;
+
+use options::SourceOptions;
+use refusals::{PersistentRefusal, RefusedPeer};
+
+pub use services::{SharedThreads, SourceServices, WorkerSizes};
+
+/// A source that runs.
+pub trait Source: Send + Sync {
+    /// The source as its batch writers share it: its name, counts and senders.
+    fn ingest(&self) -> &Arc<IngestSource>;
+
+    /// Resolves other options of the same type, without any effect.
+    ///
+    /// # Errors
+    /// In words; the source stays as it is.
+    fn prepare(&self, options: &dyn SourceOptions, known: &Enrichment) -> Result<(), String>;
+
+    /// Closes what the prepared options do not have, so that another source can open it.
+    fn release(&self) {}
+
+    /// Takes the prepared options on. Returns in words what could not be opened.
+    fn commit(&self) -> Vec<String>;
+
+    /// Addresses that are bound.
+    fn listeners(&self) -> Vec<ListenAddr> {
+        Vec::new()
+    }
+
+    /// Configured addresses that are not open, though they should be.
+    fn is_incomplete(&self) -> bool {
+        false
+    }
+
+    /// State at this moment.
+    fn state(&self) -> SourceState {
+        SourceState::default()
+    }
+
+    /// Adds metrics of its own; those of [`IngestSource`] are there already.
+    fn metrics(&self, _page: &mut MetricsPage) {}
+
+    /// Adds losses that the kernel counts to the ledger.
+    fn count_kernel_drops(&self) {}
+
+    /// Keeps house, once a second: certificates, refusals in the log, threads that have ended.
+    fn tick(&self) {}
+
+    /// Refusals that last at this moment, for alarms.
+    fn lasting_refusals(&self, _now: Timestamp) -> Vec<PersistentRefusal> {
+        Vec::new()
+    }
+
+    /// True if a thread that reads has ended by a fault.
+    fn is_dead(&self) -> bool {
+        false
+    }
+
+    /// Closes the source, which has left the configuration: what the kernel holds is taken in
+    /// first. A thread that waits for room in the queue is left to end by itself.
+    fn close(&self);
+
+    /// Asks the source to take in what the kernel holds, and to end: the process stops.
+    fn stop(&self);
+
+    /// True if nothing of it reads any more.
+    fn ended(&self) -> bool;
+
+    /// Waits a moment for what was closed before, and frees what it has.
+    fn join(&self) {}
+}
+
+/// A source that was started, and what of it could not be opened, in words.
+pub struct StartedSource {
+    /// The source.
+    pub source: Arc<dyn Source>,
+    /// Problems, one line each.
+    pub problems: Vec<String>,
+}
+
+/// State of a source at one moment, beside its row in the ledger.
+#[derive(Clone, Debug, Default)]
+pub struct SourceState {
+    /// Open stream connections.
+    pub connections: u64,
+    /// UDP sockets.
+    pub sockets: u64,
+    /// Receive buffer that the kernel granted, summed over the UDP sockets, in bytes.
+    pub receive_buffer_bytes: u64,
+    /// Expiry of the served certificate, in seconds since 1970.
+    pub certificate_not_after: Option<i64>,
+    /// Connections refused or ended early, by reason.
+    pub connection_errors: BTreeMap<String, u64>,
+    /// Peers that were turned away, the last one first.
+    pub refused: Vec<RefusedPeer>,
+    /// Connections turned away of addresses that made room in that list.
+    pub refused_others: u64,
+}

@@ -1,0 +1,254 @@
+//! RELP in a stream worker: when connections are read, answered and closed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use inrush_ingest::batch_writer::BatchWriter;
+use inrush_ingest::batch_writer::acks::{AckTarget, AppendOutcome};
+use inrush_ingest::now::Now;
+use inrush_queue::{DurableHook, Log};
+use inrush_transport::stream::{EndReason, StreamRead};
+use mio::{Events, Waker};
+use slab::Slab;
+
+use super::{ConnectionSlot, PendingClose, StreamLoop, decoder};
+use crate::syslog::relp::RelpConnection;
+
+/// Time that a connection which is not read any more may take until all is answered.
+const CLOSING_MAX: Duration = Duration::from_secs(10);
+
+/// Time that a worker which stops waits for what it appended to be durable and answered.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Has the log wake a worker, but only while the flag says that it waits.
+pub(super) fn wake_when_durable(
+    log: &Arc<Log>,
+    waker: &Arc<Waker>,
+) -> (Arc<AtomicBool>, DurableHook) {
+    let awaiting = Arc::new(AtomicBool::new(false));
+    let (flag, waker) = (Arc::clone(&awaiting), Arc::clone(waker));
+    let hook = log.on_durable(Arc::new(move || {
+        if flag.load(Ordering::SeqCst)
+            && let Err(error) = waker.wake()
+        {
+            tracing::error!(%error, "cannot wake a stream worker");
+        }
+    }));
+    (awaiting, hook)
+}
+
+/// Reason that a RELP connection has to end at `now`, if it has to.
+pub(super) fn overdue(slot: &ConnectionSlot, now: Instant) -> Option<EndReason> {
+    let debt = slot.state.decoder.relp()?;
+    if let Some(closing) = &slot.closing {
+        let reason = closing.reason.unwrap_or(EndReason::RelpUnanswered);
+        return (now >= closing.deadline).then_some(reason);
+    }
+    (!debt.is_open() && now >= slot.open_by).then_some(EndReason::HandshakeTimeout)
+}
+
+/// The connection of that serial number, if it is still there.
+fn debt_of(slots: &mut Slab<ConnectionSlot>, id: AckTarget) -> Option<&mut RelpConnection> {
+    let debt = slots.get_mut(id.key)?.state.decoder.relp_mut()?;
+    (debt.id() == id).then_some(debt)
+}
+
+impl StreamLoop {
+    /// One turn of a RELP connection: write, read once, write.
+    pub(super) fn serve(&mut self, key: usize, now: Now) {
+        if !self.pump(key) {
+            return;
+        }
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
+        let Some(debt) = slot.state.decoder.relp_mut() else {
+            return;
+        };
+        if slot.closing.is_some() {
+            return;
+        }
+        debt.paused = debt.is_full();
+        if debt.paused {
+            return;
+        }
+        let filler = &mut self.fillers[slot.filler];
+        let (connection, state) = (&mut slot.connection, &mut slot.state);
+        let outcome = decoder::read(filler, connection, state, &mut self.cipher, now);
+        if matches!(outcome, StreamRead::Data(_) | StreamRead::Drained(_)) {
+            slot.last_data = now.instant;
+        }
+        let debt = slot.state.decoder.relp();
+        let ended = debt.and_then(RelpConnection::end);
+        let at_end = debt.and_then(RelpConnection::fault_at_end);
+        let again = matches!(outcome, StreamRead::Data(_))
+            || (matches!(outcome, StreamRead::Drained(_)) && slot.hang_up);
+        match outcome {
+            StreamRead::Failed(reason) => return self.close(key, Some(reason)),
+            _ if ended.is_some() => {
+                let fault = ended.flatten();
+                self.begin_close(key, fault, fault.is_some(), now);
+            }
+            StreamRead::Closed => self.begin_close(key, at_end, false, now),
+            StreamRead::Data(_) | StreamRead::Drained(_) | StreamRead::Blocked if again => {
+                self.mark_ready(key, false);
+            }
+            StreamRead::Data(_) | StreamRead::Drained(_) | StreamRead::Blocked => {}
+        }
+        self.pump(key);
+    }
+
+    /// Reads no more; ends the connection when all is answered.
+    pub(super) fn begin_close(
+        &mut self,
+        key: usize,
+        reason: Option<EndReason>,
+        hint: bool,
+        now: Now,
+    ) {
+        if let Some(slot) = self.slots.get_mut(key)
+            && slot.closing.is_none()
+        {
+            slot.closing = Some(PendingClose {
+                reason,
+                hint,
+                deadline: now.instant + CLOSING_MAX,
+            });
+        }
+    }
+
+    /// Answers what has become durable, and asks to be woken for the rest.
+    pub(super) fn settle(&mut self) {
+        while self.fillers.iter().any(|filler| filler.owed().is_waiting()) {
+            for key in self.spread(self.doors.log.durable_end()) {
+                self.pump(key);
+            }
+            let waits_for = |filler: &BatchWriter| filler.owed().waits_for();
+            let Some(position) = self.fillers.iter().filter_map(waits_for).min() else {
+                break;
+            };
+            // First the flag, then the look: who advances the end does it the other way round.
+            self.awaiting.store(true, Ordering::SeqCst);
+            if self.doors.log.durable_end() <= position {
+                return;
+            }
+        }
+        self.awaiting.store(false, Ordering::SeqCst);
+    }
+
+    /// Gives the acks below `durable_end` to their connections; the keys of those.
+    fn spread(&mut self, durable_end: u64) -> Vec<usize> {
+        let mut keys = Vec::new();
+        for filler in &mut self.fillers {
+            while let Some(handed) = filler.next_due(durable_end) {
+                let refused = handed.outcome == AppendOutcome::Refused;
+                for ack in &handed.acks {
+                    let Some(debt) = debt_of(&mut self.slots, ack.target) else {
+                        continue;
+                    };
+                    debt.settle(ack, refused);
+                    if !std::mem::replace(&mut debt.touched, true) {
+                        keys.push(ack.target.key);
+                    }
+                }
+            }
+        }
+        keys
+    }
+
+    /// Writes what a connection has coming, and ends it if that was the last; whether it lives.
+    fn pump(&mut self, key: usize) -> bool {
+        let Some(slot) = self.slots.get_mut(key) else {
+            return false;
+        };
+        let Some(debt) = slot.state.decoder.relp_mut() else {
+            return true;
+        };
+        debt.touched = false;
+        let mut outcome = debt.pump(&mut slot.connection);
+        if let Some(closing) = &mut slot.closing
+            && closing.hint
+            && debt.is_clear()
+            && outcome.is_ok()
+        {
+            closing.hint = false;
+            debt.hint();
+            outcome = debt.pump(&mut slot.connection);
+        }
+        let closing = slot.closing.as_ref();
+        if let Err(reason) = outcome {
+            let reason = closing.and_then(|closing| closing.reason).or(Some(reason));
+            self.close(key, reason);
+            return false;
+        }
+        if let Some(closing) = closing
+            && debt.is_clear()
+            && debt.is_drained(&slot.connection)
+        {
+            let reason = closing.reason;
+            slot.connection.finish();
+            self.close(key, reason);
+            return false;
+        }
+        let goes_on = debt.paused && !debt.is_full();
+        debt.paused &= !goes_on;
+        slot.state.note_held(None);
+        if goes_on {
+            self.mark_ready(key, false);
+        }
+        true
+    }
+
+    /// Before the worker ends: answers what becomes durable within [`LAST_ANSWERS`], and says to
+    /// every RELP peer that we go.
+    pub(super) fn answer_last(&mut self, events: &mut Events) {
+        let deadline = Instant::now() + LAST_ANSWERS;
+        loop {
+            self.settle();
+            let keys = self.relp_keys();
+            let drained = keys
+                .into_iter()
+                .filter(|key| !self.is_drained(*key))
+                .count()
+                == 0;
+            let waiting = self.fillers.iter().any(|filler| filler.owed().is_waiting());
+            let left = deadline.saturating_duration_since(Instant::now());
+            if (drained && !waiting) || left.is_zero() {
+                break;
+            }
+            if self.poll.poll(events, Some(left)).is_err() {
+                break;
+            }
+        }
+        for key in self.relp_keys() {
+            if let Some(slot) = self.slots.get_mut(key)
+                && let Some(debt) = slot.state.decoder.relp_mut()
+            {
+                debt.hint();
+                // The last word: that the peer does not take it changes nothing.
+                let _ = debt.pump(&mut slot.connection);
+                slot.connection.finish();
+            }
+        }
+    }
+
+    fn relp_keys(&self) -> Vec<usize> {
+        let is_relp = |(_, slot): &(usize, &ConnectionSlot)| slot.state.decoder.relp().is_some();
+        self.slots
+            .iter()
+            .filter(is_relp)
+            .map(|(key, _)| key)
+            .collect()
+    }
+
+    /// Writes what the connection takes; whether that was all.
+    fn is_drained(&mut self, key: usize) -> bool {
+        let lives = self.pump(key);
+        let slot = self.slots.get(key).filter(|_| lives);
+        slot.is_none_or(|slot| {
+            let debt = slot.state.decoder.relp();
+            debt.is_none_or(|debt| debt.is_drained(&slot.connection))
+        })
+    }
+}

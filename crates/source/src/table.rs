@@ -1,0 +1,82 @@
+//! Table of the types of sources.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "made_up")]
+use crate::made_up::options::MadeUpSource;
+use crate::options::SourceOptions;
+use crate::syslog::options::SyslogSource;
+
+/// Makes [`SourceConfig`] from the table of the types of sources.
+macro_rules! source_types {
+    ($(
+        $(#[doc = $about:literal])*
+        $(#[cfg($when:meta)])?
+        $(#[serde($serde:meta)])?
+        $variant:ident($options:ty),
+    )*) => {
+        /// Where events come from.
+        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "type", rename_all = "snake_case")]
+        pub enum SourceConfig {
+            $(
+                $(#[doc = $about])*
+                $(#[cfg($when)])?
+                $(#[serde($serde)])?
+                $variant(Box<$options>),
+            )*
+        }
+
+        impl SourceConfig {
+            /// The options, as every room asks them.
+            pub fn options(&self) -> &dyn SourceOptions {
+                match self {
+                    $($(#[cfg($when)])? Self::$variant(options) => options.as_ref(),)*
+                }
+            }
+
+            /// The same, to be changed.
+            pub fn options_mut(&mut self) -> &mut dyn SourceOptions {
+                match self {
+                    $($(#[cfg($when)])? Self::$variant(options) => options.as_mut(),)*
+                }
+            }
+        }
+    };
+}
+
+source_types! {
+    /// Syslog over UDP, TCP and TLS (RFC 5424, RFC 3164, RFC 5425, RFC 5426, RFC 6587).
+    Syslog(SyslogSource),
+    /// Records that are made up, for tests.
+    #[cfg(feature = "made_up")]
+    #[serde(skip)]
+    MadeUp(MadeUpSource),
+}
+
+impl SourceConfig {
+    /// The options of a syslog source; `None` for all other types.
+    pub fn as_syslog(&self) -> Option<&SyslogSource> {
+        match self {
+            Self::Syslog(options) => Some(options),
+            #[allow(
+                unreachable_patterns,
+                reason = "there is one type without the feature `made_up`"
+            )]
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn as_syslog_mut(&mut self) -> Option<&mut SyslogSource> {
+        match self {
+            Self::Syslog(options) => Some(options),
+            #[allow(
+                unreachable_patterns,
+                reason = "there is one type without the feature `made_up`"
+            )]
+            _ => None,
+        }
+    }
+}

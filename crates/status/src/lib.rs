@@ -1,0 +1,23 @@
+//! Status: what the admin API may ask of a running pipeline, and the alarms.
+//!
+//! # What it guarantees
+//! * Every answer is owned and small; no call blocks on a socket or a destination.
+//!
+//! # In reading order
+//! 1. [`admin`]: the interface that `control` is written against.
+//! 2. `reporter`: its answers; `metrics`: the page that Prometheus reads.
+//! 3. [`overview`]: what flows, waits and is lost, with the alarms; `trend`: what grows.
+#![forbid(unsafe_code)]
+
+pub mod admin;
+mod metrics;
+pub mod overview;
+mod reporter;
+mod snapshot_state;
+mod trend;
+
+pub use admin::{
+    Admin, DestinationStatus, EdgeHealth, EdgeKind, HealthReport, OtherSenders, SenderList,
+    SenderStatus, SourceStatus,
+};
+pub use reporter::StatusReporter;
