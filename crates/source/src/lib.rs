@@ -19,13 +19,14 @@
 //! 2. [`SourceServices`]: parts of the process that sources share.
 //! 3. [`syslog`]: UDP, TCP, TLS and RELP.
 //! 4. [`connection_limit`], [`refusals`]: places for connections, and who was turned away.
-//! 5. `made_up`: the least that a source has to be, for tests.
+//! 5. [`polled`]: sources that one thread polls; `made_up`: the least of them, for tests.
 #![forbid(unsafe_code)]
 
 pub mod connection_limit;
 #[cfg(feature = "made_up")]
 pub mod made_up;
 pub mod options;
+pub mod polled;
 pub mod refusals;
 mod services;
 pub mod syslog;

@@ -7,8 +7,9 @@ use inrush_ingest::enrichment::Enrichment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::RunningMadeUp;
+use super::RecordMaker;
 use crate::options::SourceOptions;
+use crate::polled::PolledSource;
 use crate::{SourceServices, StartedSource};
 
 /// A source that makes up records.
@@ -41,9 +42,6 @@ impl SourceOptions for MadeUpSource {
         services: &Arc<SourceServices>,
         known: &Enrichment,
     ) -> Result<StartedSource, String> {
-        Ok(StartedSource {
-            source: RunningMadeUp::start(name, self, services, known)?,
-            problems: Vec::new(),
-        })
+        PolledSource::start(name, self, RecordMaker::default(), services, known)
     }
 }
