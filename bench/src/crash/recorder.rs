@@ -1,8 +1,7 @@
 //! A Splunk HEC endpoint in this process that notes which event came in which request, and what
 //! became of the request: answered, and when, or left without an answer.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use inrush_harness::child::wait;
+use inrush_harness::sink::{HecHandler, RequestHead, SUCCESS, serve_on_threads};
 use memchr::memmem::Finder;
 
 use super::stage::{MARK, RunControl};
@@ -19,9 +19,6 @@ const MARK_BYTES: usize = 2 + 1 + 10 + 1;
 
 /// Bytes of a body; a request of Inrush has at most 4 MiB.
 const BODY_BYTES_MAX: usize = 8 << 20;
-
-const SUCCESS: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
-    Content-Length: 27\r\n\r\n{\"text\":\"Success\",\"code\":0}";
 
 /// Outcome of a request of which the whole body came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,17 +54,21 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Listens, on threads that live as long as this process; gives the port.
     pub(super) fn start(seed: u64, stage: &Arc<RunControl>) -> Result<(Arc<Self>, u16)> {
-        let listener = TcpListener::bind("127.0.0.1:0").context("the recorder")?;
-        let port = listener.local_addr()?.port();
         let recorder = Arc::new(Self::default());
         let (ours, stage) = (Arc::clone(&recorder), Arc::clone(stage));
-        thread::spawn(move || {
-            for (number, stream) in (0..).zip(listener.incoming().map_while(Result::ok)) {
-                let (recorder, stage) = (Arc::clone(&ours), Arc::clone(&stage));
-                let chance = fastrand::Rng::with_seed(seed ^ (number << 20));
-                thread::spawn(move || recorder.serve(stream, chance, &stage));
-            }
+        let mut numbers = 0..;
+        let address = serve_on_threads(thread::Builder::new, move |stream| {
+            let number: u64 = numbers.next().unwrap_or_default();
+            let connection = RecordedConnection {
+                recorder: Arc::clone(&ours),
+                stage: Arc::clone(&stage),
+                chance: fastrand::Rng::with_seed(seed ^ (number << 20)),
+                last: None,
+                unsent: Vec::new(),
+            };
+            Ok((stream, connection))
         });
+        let port = address.context("the recorder")?.port();
         Ok((recorder, port))
     }
 
@@ -78,31 +79,6 @@ impl Recorder {
     /// Events without a mark.
     pub(super) fn odd(&self) -> u64 {
         *self.odd.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, stream: TcpStream, mut chance: fastrand::Rng, stage: &RunControl) {
-        let Ok(mut out) = stream.try_clone() else {
-            return;
-        };
-        // An answer is small: without this it would wait for the next one.
-        let _ = out.set_nodelay(true);
-        let mut input = BufReader::with_capacity(64 << 10, stream);
-        let mut before: Option<usize> = None;
-        while let Some((life, body)) = read_request(&mut input) {
-            if let Some(before) = before {
-                self.requests()[before].followed = true;
-            }
-            if stage.is_dead() {
-                return;
-            }
-            let index = self.note(life, &body);
-            before = Some(index);
-            let outcome = self.answer(&mut out, &mut chance);
-            self.requests()[index].outcome = outcome;
-            if outcome == RequestOutcome::Broken {
-                return;
-            }
-        }
     }
 
     fn note(&self, life: u32, body: &[u8]) -> usize {
@@ -117,48 +93,62 @@ impl Recorder {
         });
         requests.len() - 1
     }
-
-    /// Answers at once, after a while, or not at all.
-    fn answer(&self, out: &mut TcpStream, chance: &mut fastrand::Rng) -> RequestOutcome {
-        match chance.u32(..100) {
-            0..2 => return RequestOutcome::Broken,
-            2..16 => wait(Duration::from_millis(chance.u64(1..80))),
-            _ => {}
-        }
-        match out.write_all(SUCCESS.as_bytes()) {
-            Ok(()) => RequestOutcome::Answered(Instant::now()),
-            Err(_) => RequestOutcome::Open,
-        }
-    }
 }
 
-/// Reads a request; nothing if the connection ends first or it is not HTTP. The path tells the
-/// life: `/life/17/…`.
-fn read_request(input: &mut impl BufRead) -> Option<(u32, Vec<u8>)> {
-    let (mut life, mut length) = (None, 0);
-    loop {
-        let mut line = String::new();
-        if input.read_line(&mut line).ok()? == 0 {
+/// A connection to the recorder.
+struct RecordedConnection {
+    recorder: Arc<Recorder>,
+    stage: Arc<RunControl>,
+    chance: fastrand::Rng,
+    /// The place of its last request among all.
+    last: Option<usize>,
+    /// Places of the requests whose answers are still to be sent.
+    unsent: Vec<usize>,
+}
+
+impl HecHandler for RecordedConnection {
+    /// Life and bytes.
+    type Body = (u32, Vec<u8>);
+
+    /// The path tells the life: `/life/17/…`.
+    fn begin(&mut self, head: &RequestHead<'_>) -> Option<Self::Body> {
+        let life = head.line.split('/').nth(2)?.parse().ok()?;
+        Some((life, Vec::new()))
+    }
+
+    fn take(&mut self, (_, body): &mut Self::Body, bytes: &[u8]) -> Option<()> {
+        body.extend_from_slice(bytes);
+        (body.len() <= BODY_BYTES_MAX).then_some(())
+    }
+
+    /// Notes it, and answers at once, after a while, or not at all.
+    fn finish(&mut self, (life, body): Self::Body) -> Option<Cow<'static, str>> {
+        if let Some(last) = self.last {
+            self.recorder.requests()[last].followed = true;
+        }
+        if self.stage.is_dead() {
             return None;
         }
-        let line = line.trim_end();
-        if line.is_empty() {
-            break;
+        let index = self.recorder.note(life, &body);
+        self.last = Some(index);
+        match self.chance.u32(..100) {
+            0..2 => {
+                self.recorder.requests()[index].outcome = RequestOutcome::Broken;
+                return None;
+            }
+            2..16 => wait(Duration::from_millis(self.chance.u64(1..80))),
+            _ => {}
         }
-        if life.is_none() {
-            life = line.split('/').nth(2)?.parse().ok();
-        } else if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
+        self.unsent.push(index);
+        Some(SUCCESS.into())
+    }
+
+    fn sent(&mut self) {
+        let now = Instant::now();
+        for index in self.unsent.drain(..) {
+            self.recorder.requests()[index].outcome = RequestOutcome::Answered(now);
         }
     }
-    if length > BODY_BYTES_MAX {
-        return None;
-    }
-    let mut body = vec![0; length];
-    input.read_exact(&mut body).ok()?;
-    Some((life?, body))
 }
 
 /// Lanes and numbers of the events in a body, and how many have none.
@@ -191,6 +181,9 @@ pub(crate) fn mark(bytes: &[u8]) -> Option<(u8, u32)> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpStream};
+
     use super::*;
     use crate::crash::stage::{EventLane, LaneProtocol};
 
@@ -205,11 +198,20 @@ mod tests {
     }
 
     #[test]
-    fn the_path_tells_the_life() {
+    fn the_path_tells_the_life_and_only_a_whole_request_is_noted() {
+        let (recorder, port) = Recorder::start(1, &Arc::default()).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let wire = "POST /life/17/a HTTP/1.1\r\nhost: x\r\nContent-Length: 3\r\n\r\nabc";
-        let mut input = wire.as_bytes();
-        assert_eq!(read_request(&mut input).unwrap(), (17, b"abc".to_vec()));
-        assert!(read_request(&mut input).is_none());
-        assert!(read_request(&mut &wire.as_bytes()[..wire.len() - 1]).is_none());
+        let wire = wire.repeat(3);
+        stream
+            .write_all(&wire.as_bytes()[..wire.len() - 1])
+            .unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+        let requests = recorder.requests();
+        let noted: Vec<_> = requests.iter().map(|r| (r.life, r.followed)).collect();
+        assert_eq!(noted, [(17, true), (17, false)]);
+        let answered = |r: &Request| matches!(r.outcome, RequestOutcome::Answered(_));
+        assert!(requests.iter().all(answered), "{requests:?}");
     }
 }

@@ -3,25 +3,21 @@
 //! Its threads are named [`THREAD`], so that their CPU time is not taken for the pipeline's. They
 //! end with the connections, which the pipeline closes when it stops.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::borrow::Cow;
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use anyhow::Context;
+use inrush_harness::sink::{HecHandler, RequestHead, SUCCESS, serve_on_threads};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// The name of its threads.
 pub(super) const THREAD: &str = "doctor-sink";
-
-/// Bytes a read; half of a small second-level cache.
-const READ_BYTES: usize = 256 << 10;
-
-/// Bytes of the longest head that is waited for, and of a question for acknowledgements.
-const HEAD_BYTES_MAX: u64 = 64 << 10;
 
 /// Addresses on which it listens, in plain HTTP and under TLS.
 pub(super) struct StubCollector {
@@ -37,8 +33,12 @@ impl StubCollector {
     pub(super) fn start() -> anyhow::Result<Self> {
         let tls = server_config()?;
         Ok(Self {
-            http: listen(None)?,
-            https: listen(Some(tls))?,
+            http: serve_on_threads(named, |stream| Ok((stream, StubHandler)))?,
+            https: serve_on_threads(named, move |stream| {
+                let connection =
+                    ServerConnection::new(Arc::clone(&tls)).map_err(io::Error::other)?;
+                Ok((StreamOwned::new(connection, stream), StubHandler))
+            })?,
         })
     }
 }
@@ -56,102 +56,48 @@ fn server_config() -> anyhow::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-fn listen(tls: Option<Arc<ServerConfig>>) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = listener.local_addr()?;
-    let accept = move || {
-        for stream in listener.incoming().flatten() {
-            let tls = tls.clone();
-            // Without a thread the connection is closed, and the pipeline tries again.
-            let _ = named().spawn(move || {
-                // An end that the pipeline made is not an error.
-                let _ = answer(stream, tls);
-            });
-        }
-    };
-    named().spawn(accept)?;
-    Ok(address)
-}
-
 fn named() -> thread::Builder {
     thread::Builder::new().name(THREAD.to_owned())
 }
 
-fn answer(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    match tls {
-        None => serve(BufReader::with_capacity(READ_BYTES, stream)),
-        Some(config) => {
-            let connection = ServerConnection::new(config).map_err(io::Error::other)?;
-            let stream = StreamOwned::new(connection, stream);
-            serve(BufReader::with_capacity(READ_BYTES, stream))
-        }
+/// Handler that looks at nothing but questions for acknowledgements.
+struct StubHandler;
+
+/// A request whose body is still to come.
+enum StubRequest {
+    Events { wants_ack: bool },
+    AckQuestion(Vec<u8>),
+}
+
+impl HecHandler for StubHandler {
+    type Body = StubRequest;
+
+    fn begin(&mut self, head: &RequestHead<'_>) -> Option<StubRequest> {
+        Some(match head.line.contains("/ack") {
+            true => StubRequest::AckQuestion(Vec::new()),
+            false => StubRequest::Events {
+                wants_ack: head.has_channel,
+            },
+        })
     }
-}
 
-/// Fields of a request's head that are looked at.
-#[derive(Default)]
-struct CollectorHead {
-    body_bytes: u64,
-    asks_for_acks: bool,
-    wants_ack: bool,
-}
+    fn take(&mut self, request: &mut StubRequest, bytes: &[u8]) -> Option<()> {
+        if let StubRequest::AckQuestion(question) = request {
+            question.extend_from_slice(bytes);
+        }
+        Some(())
+    }
 
-/// Answers requests until the peer has no more.
-fn serve<S: Read + Write>(mut stream: BufReader<S>) -> io::Result<()> {
-    static NEXT_ACK: AtomicU64 = AtomicU64::new(0);
-    while let Some(head) = read_head(&mut stream)? {
-        let mut body = Read::take(&mut stream, head.body_bytes);
-        let said = if head.asks_for_acks {
-            let mut question = Vec::new();
-            body.take(HEAD_BYTES_MAX).read_to_end(&mut question)?;
-            acknowledged(&question)
-        } else {
-            io::copy(&mut body, &mut io::sink())?;
-            if head.wants_ack {
+    fn finish(&mut self, request: StubRequest) -> Option<Cow<'static, str>> {
+        static NEXT_ACK: AtomicU64 = AtomicU64::new(0);
+        Some(match request {
+            StubRequest::AckQuestion(question) => acknowledged(&question).into(),
+            StubRequest::Events { wants_ack: false } => SUCCESS.into(),
+            StubRequest::Events { wants_ack: true } => {
                 let ack = NEXT_ACK.fetch_add(1, Relaxed);
-                format!(r#"{{"text":"Success","code":0,"ackId":{ack}}}"#)
-            } else {
-                r#"{"text":"Success","code":0}"#.to_owned()
+                format!(r#"{{"text":"Success","code":0,"ackId":{ack}}}"#).into()
             }
-        };
-        let length = said.len();
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ";
-        let answer = format!("{head}{length}\r\n\r\n{said}");
-        let out = stream.get_mut();
-        out.write_all(answer.as_bytes())?;
-        out.flush()?;
-    }
-    Ok(())
-}
-
-/// The head of the next request; `None` if there is none.
-fn read_head(stream: &mut impl BufRead) -> io::Result<Option<CollectorHead>> {
-    let mut lines = stream.take(HEAD_BYTES_MAX);
-    let mut line = String::new();
-    if lines.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    let mut head = CollectorHead {
-        asks_for_acks: line.contains("/ack"),
-        ..CollectorHead::default()
-    };
-    loop {
-        line.clear();
-        if lines.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let Some((name, value)) = line.split_once(':') else {
-            return Ok(Some(head));
-        };
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => {
-                let bytes = value.trim().parse();
-                head.body_bytes = bytes.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-            }
-            "x-splunk-request-channel" => head.wants_ack = true,
-            _ => {}
-        }
+        })
     }
 }
 
@@ -167,6 +113,9 @@ fn acknowledged(question: &[u8]) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
     use super::*;
 
     #[test]

@@ -1,10 +1,18 @@
 //! Counts of the sink, and the search for sequence numbers in what it is sent.
+//!
+//! [`Counter`] takes the requests of all connections, one [`BodyCounter`] the body of each: events
+//! are counted as the bytes flow past, gzip undone first. Sequence numbers are looked for once a
+//! body is whole, and only where they are asked for; times of sending in one event of 16.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use flate2::write::MultiGzDecoder;
 use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
+
+use super::http::{HecHandler, RequestHead, SUCCESS};
 
 /// Key before every event of a HEC body, in ours and in every peer's.
 const EVENT_KEY: &[u8] = b"\"event\":";
@@ -106,11 +114,6 @@ impl Counter {
         }
     }
 
-    /// Returns the counter of the body that comes next.
-    pub(super) fn begin_body(&self) -> BodyCounter {
-        BodyCounter::new(self.seen.is_some(), self.times.is_some())
-    }
-
     /// A request with so many events was answered.
     pub(super) fn answer(&mut self, events: u64) {
         self.counts.answered += events;
@@ -121,12 +124,8 @@ impl Counter {
         self.counts
     }
 
-    pub(super) fn wire(&mut self, bytes: usize) {
-        self.counts.wire_bytes += bytes as u64;
-    }
-
     /// Takes the account of one whole body.
-    pub(super) fn body(&mut self, body: BodyCounter) {
+    fn body(&mut self, body: BodyCounter) {
         self.counts.requests += 1;
         self.counts.events += body.events;
         if let (Some(times), Some(new)) = (&mut self.times, &body.times) {
@@ -137,7 +136,7 @@ impl Counter {
         }
     }
 
-    pub(super) fn json(&self) -> String {
+    fn json(&self) -> String {
         let latency = self.times.as_deref().and_then(Latency::of);
         let counts = SinkCounts {
             latency,
@@ -145,6 +144,47 @@ impl Counter {
         };
         serde_json::to_string(&counts).unwrap_or_default()
     }
+}
+
+impl HecHandler for Counter {
+    type Body = CountedRequest;
+
+    fn begin(&mut self, head: &RequestHead<'_>) -> Option<CountedRequest> {
+        if head.line.starts_with("GET /count") {
+            return Some(CountedRequest::Question);
+        }
+        let plain = Box::new(BodyCounter::new(self.seen.is_some(), self.times.is_some()));
+        Some(match head.gzip {
+            true => CountedRequest::Gzip(Box::new(MultiGzDecoder::new(plain))),
+            false => CountedRequest::Plain(plain),
+        })
+    }
+
+    fn take(&mut self, body: &mut CountedRequest, bytes: &[u8]) -> Option<()> {
+        self.counts.wire_bytes += bytes.len() as u64;
+        match body {
+            CountedRequest::Question => Some(()),
+            CountedRequest::Plain(plain) => plain.write_all(bytes).ok(),
+            CountedRequest::Gzip(gzip) => gzip.write_all(bytes).ok(),
+        }
+    }
+
+    fn finish(&mut self, body: CountedRequest) -> Option<Cow<'static, str>> {
+        self.body(*match body {
+            CountedRequest::Question => return Some(self.json().into()),
+            CountedRequest::Plain(plain) => plain,
+            CountedRequest::Gzip(gzip) => gzip.finish().ok()?,
+        });
+        Some(SUCCESS.into())
+    }
+}
+
+/// A request whose body is still to come.
+pub(super) enum CountedRequest {
+    /// `GET /count`.
+    Question,
+    Plain(Box<BodyCounter>),
+    Gzip(Box<MultiGzDecoder<Box<BodyCounter>>>),
 }
 
 /// Counts the events of one body as it flows past, keeping no more than a key's length of it;
@@ -272,7 +312,7 @@ mod tests {
     fn counted(bodies: &[&[u8]]) -> SinkCounts {
         let mut counter = Counter::new(true, false);
         for bytes in bodies {
-            let mut body = counter.begin_body();
+            let mut body = BodyCounter::new(true, false);
             body.write_all(bytes).unwrap();
             counter.body(body);
         }
@@ -302,7 +342,7 @@ mod tests {
         let second_ago = jiff::Timestamp::now().as_nanosecond() - 1_000_000_000;
         let event = format!("{{\"event\":\"p[1]: seq=1 conn=1 run=5eed sent={second_ago} PADD\"}}");
         let mut counter = Counter::new(false, true);
-        let mut body = counter.begin_body();
+        let mut body = BodyCounter::new(false, true);
         body.write_all(event.repeat(2 * SENT_EVERY).as_bytes())
             .unwrap();
         // A time that is cut, and one that is none.

@@ -1,34 +1,51 @@
 //! As much of HTTP/1.1 as clients of a HEC endpoint use: keep-alive, `Content-Length` and chunked
-//! bodies, `Expect: 100-continue`, gzip. Sans-IO: bytes in, answers out.
+//! bodies, `Expect: 100-continue`. Sans-IO: bytes in, answers out; a [`HecHandler`] decides them.
 
-use std::io::Write;
+use std::borrow::Cow;
 
-use flate2::write::MultiGzDecoder;
 use memchr::memmem;
-
-use super::count::{BodyCounter, Counter};
 
 /// Longest head of a request or line of a chunk that is waited for, in bytes.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-const SUCCESS: &str = r#"{"text":"Success","code":0}"#;
+/// Answer of Splunk to events that it took.
+pub const SUCCESS: &str = r#"{"text":"Success","code":0}"#;
 
-/// The state of one connection.
-#[derive(Default)]
-pub(super) struct Exchange {
-    phase: Phase,
-    /// A head, or the line before a chunk, of which the end has not yet come.
-    partial: Vec<u8>,
+/// Taker of requests; any `None` hangs up, without an answer to the request.
+pub trait HecHandler {
+    /// State of a request of which the end has not yet come.
+    type Body;
+
+    /// Begins a request.
+    fn begin(&mut self, head: &RequestHead<'_>) -> Option<Self::Body>;
+
+    /// Takes some bytes of its body, as they came.
+    fn take(&mut self, body: &mut Self::Body, bytes: &[u8]) -> Option<()>;
+
+    /// Ends a request; the JSON of the answer.
+    fn finish(&mut self, body: Self::Body) -> Option<Cow<'static, str>>;
+
+    /// Notes that the kernel has all answers so far; told by [`super::serve_on_threads`] alone.
+    fn sent(&mut self) {}
 }
 
-#[derive(Default)]
-enum Phase {
-    #[default]
-    Head,
-    Body {
-        body: Body,
-        left: BodyRemainder,
-    },
+/// The part of a request before its body.
+pub struct RequestHead<'h> {
+    /// Method, path and version.
+    pub line: &'h str,
+    /// True if it names a channel, by which acknowledgements are asked for.
+    pub has_channel: bool,
+    pub(super) gzip: bool,
+    left: BodyRemainder,
+    expects_continue: bool,
+}
+
+/// The state of one connection.
+pub(super) struct Exchange<H: HecHandler> {
+    /// The request whose body has begun.
+    begun: Option<(H::Body, BodyRemainder)>,
+    /// A head, or the line before a chunk, of which the end has not yet come.
+    partial: Vec<u8>,
 }
 
 /// Part of the body that is still to come.
@@ -41,96 +58,67 @@ enum BodyRemainder {
     Trailer,
 }
 
-enum Body {
-    Plain(Box<BodyCounter>),
-    Gzip(Box<MultiGzDecoder<Box<BodyCounter>>>),
-}
+impl<H: HecHandler> Exchange<H> {
+    pub(super) fn new() -> Self {
+        Self {
+            begun: None,
+            partial: Vec::new(),
+        }
+    }
 
-struct RequestHead {
-    count_asked: bool,
-    left: BodyRemainder,
-    gzip: bool,
-    expects_continue: bool,
-}
-
-impl Exchange {
-    /// Takes what was read, counts, appends answers to `out`. Nothing: not HTTP, hang up.
+    /// Takes what was read, appends answers to `out`. Nothing: hang up.
     pub(super) fn feed(
         &mut self,
         mut data: &[u8],
-        counter: &mut Counter,
+        handler: &mut H,
         out: &mut Vec<u8>,
     ) -> Option<()> {
         while !data.is_empty() {
-            data = match std::mem::take(&mut self.phase) {
-                Phase::Head => self.head(data, counter, out)?,
-                Phase::Body { body, left } => self.body(body, left, data, counter, out)?,
+            let (body, left, rest) = match self.begun.take() {
+                Some((body, left)) => self.body(body, left, data, handler)?,
+                None => {
+                    let Some((head, rest)) = self.until(b"\r\n\r\n", data)? else {
+                        return Some(());
+                    };
+                    let head = parse_head(&head)?;
+                    if head.expects_continue {
+                        out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                    }
+                    (handler.begin(&head)?, head.left, rest)
+                }
             };
+            if left == BodyRemainder::Bytes(0) {
+                answer(out, &handler.finish(body)?);
+            } else {
+                self.begun = Some((body, left));
+            }
+            data = rest;
         }
         Some(())
     }
 
-    fn head<'d>(
-        &mut self,
-        data: &'d [u8],
-        counter: &mut Counter,
-        out: &mut Vec<u8>,
-    ) -> Option<&'d [u8]> {
-        let Some((head, rest)) = self.until(b"\r\n\r\n", data)? else {
-            return Some(&[]);
-        };
-        let head = parse_head(&head)?;
-        if head.count_asked {
-            answer(out, &counter.json());
-            return Some(rest);
-        }
-        if head.expects_continue {
-            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-        }
-        let plain = Box::new(counter.begin_body());
-        let body = match head.gzip {
-            true => Body::Gzip(Box::new(MultiGzDecoder::new(plain))),
-            false => Body::Plain(plain),
-        };
-        if head.left == BodyRemainder::Bytes(0) {
-            finish(body, counter, out)?;
-        } else {
-            self.phase = Phase::Body {
-                body,
-                left: head.left,
-            };
-        }
-        Some(rest)
-    }
-
+    /// Takes a part of a body; the body, the part of it that is still to come, the rest of `data`.
     fn body<'d>(
         &mut self,
-        mut body: Body,
+        mut body: H::Body,
         left: BodyRemainder,
         data: &'d [u8],
-        counter: &mut Counter,
-        out: &mut Vec<u8>,
-    ) -> Option<&'d [u8]> {
+        handler: &mut H,
+    ) -> Option<(H::Body, BodyRemainder, &'d [u8])> {
         let (left, rest) = match left {
             BodyRemainder::Bytes(n) | BodyRemainder::Chunk(n) => {
                 let here = data.len().min(usize::try_from(n).unwrap_or(usize::MAX));
-                body.take(&data[..here], counter)?;
+                handler.take(&mut body, &data[..here])?;
                 (after_bytes(left, n - here as u64), &data[here..])
             }
             BodyRemainder::ChunkSize | BodyRemainder::ChunkEnd | BodyRemainder::Trailer => {
-                let Some((line, rest)) = self.until(b"\r\n", data)? else {
-                    self.phase = Phase::Body { body, left };
-                    return Some(&[]);
-                };
-                (after_line(left, &line)?, rest)
+                match self.until(b"\r\n", data)? {
+                    Some((line, rest)) => (after_line(left, &line)?, rest),
+                    None => (left, &data[data.len()..]),
+                }
             }
         };
-        if left == BodyRemainder::Bytes(0) {
-            finish(body, counter, out)?;
-        } else {
-            self.phase = Phase::Body { body, left };
-        }
-        Some(rest)
+        Some((body, left, rest))
     }
 
     /// Returns the bytes before `end`, and those that follow; keeps the part where `end` has not
@@ -138,6 +126,11 @@ impl Exchange {
     #[allow(clippy::type_complexity)]
     fn until<'d>(&mut self, end: &[u8], data: &'d [u8]) -> Option<Option<(Vec<u8>, &'d [u8])>> {
         let known = self.partial.len();
+        if known == 0
+            && let Some(at) = memmem::find(&data[..data.len().min(HEAD_BYTES_MAX)], end)
+        {
+            return Some(Some((data[..at].to_vec(), &data[at + end.len()..])));
+        }
         // The end may be split between what is kept and what came.
         self.partial
             .extend_from_slice(&data[..data.len().min(HEAD_BYTES_MAX)]);
@@ -149,25 +142,6 @@ impl Exchange {
         line.truncate(at);
         Some(Some((line, &data[at + end.len() - known..])))
     }
-}
-
-impl Body {
-    fn take(&mut self, bytes: &[u8], counter: &mut Counter) -> Option<()> {
-        counter.wire(bytes.len());
-        match self {
-            Self::Plain(plain) => plain.write_all(bytes).ok(),
-            Self::Gzip(gzip) => gzip.write_all(bytes).ok(),
-        }
-    }
-}
-
-fn finish(body: Body, counter: &mut Counter, out: &mut Vec<u8>) -> Option<()> {
-    counter.body(*match body {
-        Body::Plain(plain) => plain,
-        Body::Gzip(gzip) => gzip.finish().ok()?,
-    });
-    answer(out, SUCCESS);
-    Some(())
 }
 
 fn answer(out: &mut Vec<u8>, body: &str) {
@@ -201,14 +175,14 @@ fn after_line(left: BodyRemainder, line: &[u8]) -> Option<BodyRemainder> {
     }
 }
 
-fn parse_head(head: &[u8]) -> Option<RequestHead> {
+fn parse_head(head: &[u8]) -> Option<RequestHead<'_>> {
     let text = std::str::from_utf8(head).ok()?;
     let mut lines = text.split("\r\n");
-    let request = lines.next()?;
     let mut parsed = RequestHead {
-        count_asked: request.starts_with("GET /count"),
-        left: BodyRemainder::Bytes(0),
+        line: lines.next()?,
+        has_channel: false,
         gzip: false,
+        left: BodyRemainder::Bytes(0),
         expects_continue: false,
     };
     for line in lines {
@@ -220,25 +194,29 @@ fn parse_head(head: &[u8]) -> Option<RequestHead> {
                 parsed.left = BodyRemainder::ChunkSize;
             }
             "content-encoding" => parsed.gzip = value.eq_ignore_ascii_case("gzip"),
+            "x-splunk-request-channel" => parsed.has_channel = true,
             "expect" => parsed.expects_continue = true,
             _ => {}
         }
     }
-    request.ends_with("HTTP/1.1").then_some(parsed)
+    parsed.line.ends_with("HTTP/1.1").then_some(parsed)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::io::Write;
+
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
+    use super::super::count::Counter;
     use super::*;
 
     /// Feeds `wire` in pieces of `piece` bytes; gives the events counted and the answers.
     fn fed(wire: &[u8], piece: usize) -> Option<(u64, String)> {
-        let (mut exchange, mut counter) = (Exchange::default(), Counter::new(false, false));
+        let (mut exchange, mut counter) = (Exchange::new(), Counter::new(false, false));
         let mut out = Vec::new();
         for part in wire.chunks(piece) {
             exchange.feed(part, &mut counter, &mut out)?;

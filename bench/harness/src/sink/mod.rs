@@ -2,9 +2,11 @@
 //!
 //! One thread, level-triggered epoll, a read buffer that stays in the cache. It says
 //! `ready PORT` on stdout; `GET /count` answers [`SinkCounts`] as JSON; it ends with its stdin.
+//! [`serve_on_threads`] gives the requests of others' connections, read as here, to a handler.
 
 mod count;
 mod http;
+mod threads;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,6 +25,8 @@ use count::Counter;
 use http::Exchange;
 
 pub use count::{Latency, SinkCounts};
+pub use http::{HecHandler, RequestHead, SUCCESS};
+pub use threads::serve_on_threads;
 
 /// epoll's token for the listener; connections are numbered from 0.
 const LISTENER: u64 = u64::MAX;
@@ -111,7 +115,7 @@ impl AnswerPacer {
 
 struct Connection {
     stream: TcpStream,
-    exchange: Exchange,
+    exchange: Exchange<Counter>,
     /// Answers that the peer has not yet read.
     unsent: Vec<u8>,
 }
@@ -178,7 +182,7 @@ impl Server {
                 let token = self.connections.len() as u64;
                 self.epoll
                     .add(stream.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, token))?;
-                let exchange = Exchange::default();
+                let exchange = Exchange::new();
                 self.connections.push(Some(Connection {
                     stream,
                     exchange,
