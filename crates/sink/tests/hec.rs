@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/hec.rs"]
-mod server;
 
 use std::collections::HashSet;
 use std::net::TcpListener;
@@ -16,7 +14,7 @@ use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
 use inrush_event::{AutoCount, ByteSize, Fate, Period, RefuseReason, Secret};
 use inrush_sink::splunk_hec::{HecCompression, HecTlsConfig, SplunkHecConfig};
 use inrush_sink::{ErrorReason, SinkConfig, SinkError, SinkStatus, build};
-use server::{HecServer, Reply, closing_server, connect_proxy, raw_server};
+use inrush_testkit::{Hec, Reply, closing_server, connect_proxy, raw_server};
 
 fn config(endpoints: &[String]) -> SplunkHecConfig {
     let mut config = SplunkHecConfig::new(endpoints.to_vec(), Secret::new("the-token"));
@@ -57,10 +55,8 @@ fn run(config: SplunkHecConfig, feed: Arc<MemoryFeed>) -> Run {
 }
 
 /// Ten events to a collector of this rule.
-fn ten(
-    rule: impl Fn(usize, &[serde_json::Value]) -> Reply + Send + Sync + 'static,
-) -> (HecServer, Run) {
-    let server = HecServer::start(rule);
+fn ten(rule: impl Fn(usize, &[serde_json::Value]) -> Reply + Send + Sync + 'static) -> (Hec, Run) {
+    let server = Hec::answering(rule);
     let run = run(config(&[server.url()]), feed_of(&texts(10)));
     (server, run)
 }
@@ -71,13 +67,13 @@ fn has(event: &serde_json::Value, text: &str) -> bool {
 
 #[test]
 fn events_arrive_once_with_token_and_user_agent_over_one_connection() {
-    let server = HecServer::start(|_, _| Reply::Success);
+    let server = Hec::start();
     let mut config = config(&[server.url()]);
     config.batch.max_events = 10;
     let run = run(config, feed_of(&texts(100)));
     assert_eq!(server.texts(), texts(100));
     assert_eq!(run.feed.delivered().len(), 100);
-    let seen = server.seen();
+    let seen = server.requests();
     assert_eq!(seen.len(), 10, "ten events each, across batches");
     let connections: HashSet<_> = seen.iter().map(|request| request.peer).collect();
     assert_eq!(connections.len(), 1, "the connection is kept");
@@ -99,12 +95,12 @@ fn events_arrive_once_with_token_and_user_agent_over_one_connection() {
 
 #[test]
 fn gzip_bodies_decode() {
-    let server = HecServer::start(|_, _| Reply::Success);
+    let server = Hec::start();
     let mut config = config(&[server.url()]);
     config.compression = HecCompression::Gzip;
     run(config, feed_of(&texts(500)));
     assert_eq!(server.texts(), texts(500));
-    let seen = server.seen();
+    let seen = server.requests();
     assert!(
         seen.iter()
             .all(|request| request.headers["content-encoding"] == "gzip")
@@ -114,7 +110,7 @@ fn gzip_bodies_decode() {
 
 #[test]
 fn several_workers_share_the_work() {
-    let server = HecServer::start(|_, _| Reply::Success);
+    let server = Hec::start();
     let mut config = config(&[server.url()]);
     config.workers = AutoCount::of(4);
     config.batch.max_bytes = ByteSize(2048);
@@ -122,7 +118,7 @@ fn several_workers_share_the_work() {
     assert_eq!(server.texts(), texts(1000));
     assert!(
         server
-            .seen()
+            .requests()
             .iter()
             .all(|request| request.body_bytes <= 2048)
     );
@@ -131,14 +127,18 @@ fn several_workers_share_the_work() {
 #[test]
 fn a_200_with_rubbish_took_nothing_and_is_counted() {
     let (server, run) = ten(|n, _| match n {
-        0 => Reply::Status(200, "<html>hello</html>"),
-        1 => Reply::Status(202, ""),
+        0 => Reply::status(200, "<html>hello</html>"),
+        1 => Reply::status(202, ""),
         _ => Reply::Success,
     });
     assert_eq!(server.texts(), texts(10));
     assert_eq!(run.feed.delivered().len(), 10);
     assert_eq!(run.status.errors(ErrorReason::BadAnswer), 2);
-    let peers: HashSet<_> = server.seen().iter().map(|request| request.peer).collect();
+    let peers: HashSet<_> = server
+        .requests()
+        .iter()
+        .map(|request| request.peer)
+        .collect();
     assert_eq!(
         peers.len(),
         3,
@@ -149,7 +149,7 @@ fn a_200_with_rubbish_took_nothing_and_is_counted() {
 
 #[test]
 fn other_receivers_answers_can_be_allowed() {
-    let server = HecServer::start(|_, _| Reply::Rubbish("OK\n"));
+    let server = Hec::answering(|_, _| Reply::taken("OK\n"));
     let mut config = config(&[server.url()]);
     config.success_bodies = vec!["OK".to_owned()];
     let run = run(config, feed_of(&texts(10)));
@@ -159,13 +159,13 @@ fn other_receivers_answers_can_be_allowed() {
 
 #[test]
 fn connections_are_renewed_after_so_many_requests() {
-    let server = HecServer::start(|_, _| Reply::Success);
+    let server = Hec::start();
     let mut config = config(&[server.url()]);
     config.batch.max_events = 1;
     config.connection_max_requests = std::num::NonZero::new(1);
     let run = run(config, feed_of(&texts(10)));
     assert_eq!(run.feed.delivered().len(), 10);
-    let seen = server.seen();
+    let seen = server.requests();
     let peers: HashSet<_> = seen.iter().map(|request| request.peer).collect();
     assert_eq!(peers.len(), 10, "one request each");
     assert!(
@@ -177,7 +177,7 @@ fn connections_are_renewed_after_so_many_requests() {
 
 #[test]
 fn a_200_that_warns_is_taken() {
-    let (server, run) = ten(|_, _| Reply::Rubbish(r#"{"text":"queue is full soon","code":24}"#));
+    let (server, run) = ten(|_, _| Reply::taken(r#"{"text":"queue is full soon","code":24}"#));
     assert_eq!(server.texts(), texts(10));
     assert_eq!(run.status.errors(ErrorReason::BadAnswer), 0);
 }
@@ -190,7 +190,7 @@ fn a_named_bad_event_costs_that_event_alone() {
                 .iter()
                 .position(|e| has(e, "event-00003") || has(e, "event-00007"))
             {
-                Some(bad) => Reply::Named(code, bad as u64),
+                Some(bad) => Reply::named(code, bad as u64),
                 None => Reply::Success,
             }
         });
@@ -204,7 +204,7 @@ fn a_named_bad_event_costs_that_event_alone() {
         assert_eq!(kept[0].0, "splunk");
         assert_eq!(kept[0].1, bad[0]);
         assert_eq!(kept[0].2.reason, RefuseReason::InvalidEvent);
-        assert_eq!(u64::from(kept[0].2.code), code);
+        assert_eq!(kept[0].2.code, code);
         assert_eq!(
             *run.quarantine.puts.lock().unwrap(),
             1,
@@ -219,7 +219,7 @@ fn a_named_bad_event_costs_that_event_alone() {
 fn a_bad_event_without_a_number_is_found_by_halving() {
     let (server, run) = ten(|_, events| {
         if events.iter().any(|e| has(e, "event-00006")) {
-            Reply::Status(400, r#"{"text":"Invalid data format","code":6}"#)
+            Reply::status(400, r#"{"text":"Invalid data format","code":6}"#)
         } else {
             Reply::Success
         }
@@ -233,9 +233,9 @@ fn a_bad_event_without_a_number_is_found_by_halving() {
 #[test]
 fn a_wrong_index_is_found_though_its_number_is_one_too_high() {
     let server =
-        HecServer::start(
+        Hec::answering(
             |_, events| match events.iter().position(|e| e["index"] == "wrong") {
-                Some(bad) => Reply::Named(7, bad as u64 + 1),
+                Some(bad) => Reply::named(7, bad as u64 + 1),
                 None => Reply::Success,
             },
         );
@@ -254,9 +254,9 @@ fn a_wrong_index_is_found_though_its_number_is_one_too_high() {
 fn a_strangers_400_is_believed_only_beside_success() {
     // When the bad event is sent first, nothing vouches for the address yet: it is put back, and
     // asked about again after the other one was taken.
-    let server = HecServer::start(|_, events| {
+    let server = Hec::answering(|_, events| {
         if events.iter().any(|e| has(e, "bad")) {
-            Reply::Status(400, "no")
+            Reply::status(400, "no")
         } else {
             Reply::Success
         }
@@ -270,9 +270,9 @@ fn a_strangers_400_is_believed_only_beside_success() {
     assert_eq!(run.feed.put_back(), 1);
     assert_eq!(run.status.errors(ErrorReason::Http400), 2);
     let first: Vec<_> = server
-        .seen()
+        .requests()
         .iter()
-        .map(|request| request.events[0].clone())
+        .map(|request| request.events[0]["event"].clone())
         .collect();
     assert_eq!(first, ["bad", "good", "bad"]);
 }
@@ -281,7 +281,7 @@ fn a_strangers_400_is_believed_only_beside_success() {
 fn a_request_too_large_is_halved_and_a_single_event_refused() {
     let (server, run) = ten(|_, events| {
         if events.len() > 2 || events.iter().any(|e| has(e, "event-00004")) {
-            Reply::Status(413, "")
+            Reply::status(413, "")
         } else {
             Reply::Success
         }
@@ -296,7 +296,7 @@ fn a_request_too_large_is_halved_and_a_single_event_refused() {
 #[test]
 fn a_refused_token_holds_until_it_is_accepted() {
     let (server, run) = ten(|number, _| match number {
-        0 => Reply::Status(403, r#"{"text":"Invalid token","code":4}"#),
+        0 => Reply::status(403, r#"{"text":"Invalid token","code":4}"#),
         _ => Reply::Success,
     });
     assert_eq!(server.texts(), texts(10));
@@ -317,8 +317,8 @@ fn a_refused_token_holds_until_it_is_accepted() {
 #[test]
 fn settings_that_are_wrong_hold_and_lose_nothing() {
     let (server, run) = ten(|number, _| match number {
-        0 => Reply::Status(400, r#"{"text":"Data channel is missing","code":10}"#),
-        1 => Reply::Status(404, ""),
+        0 => Reply::status(400, r#"{"text":"Data channel is missing","code":10}"#),
+        1 => Reply::status(404, ""),
         _ => Reply::Success,
     });
     assert_eq!(server.texts(), texts(10));
@@ -330,12 +330,12 @@ fn settings_that_are_wrong_hold_and_lose_nothing() {
 #[test]
 fn a_busy_collector_is_tried_again() {
     let (server, run) = ten(|number, _| match number {
-        0 => Reply::Later(429, "1"),
-        1 => Reply::Status(
+        0 => Reply::later(429, 1),
+        1 => Reply::status(
             503,
             r#"{"text":"Server is busy","code":9,"invalid-event-number":0}"#,
         ),
-        2 => Reply::Status(500, ""),
+        2 => Reply::status(500, ""),
         _ => Reply::Success,
     });
     assert_eq!(server.texts(), texts(10));
@@ -346,7 +346,7 @@ fn a_busy_collector_is_tried_again() {
 
 #[test]
 fn a_collector_that_hangs_is_given_up_and_tried_again() {
-    let server = HecServer::start(|number, _| match number {
+    let server = Hec::answering(|number, _| match number {
         0 => Reply::Hang,
         _ => Reply::Success,
     });
@@ -370,7 +370,7 @@ fn a_collector_that_comes_up_late_gets_everything() {
     until("refused", || status.errors(ErrorReason::ConnectFailed) > 1);
     assert!(!status.healthy());
     assert_eq!(feed.pending(), 10);
-    let server = HecServer::start_at(address, |_, _| Reply::Success);
+    let server = Hec::start_at(address);
     sink.join().unwrap();
     assert_eq!(server.texts(), texts(10));
     assert!(status.healthy());
@@ -399,7 +399,7 @@ fn a_dead_endpoint_is_passed_over_and_a_revived_one_used() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let dead = listener.local_addr().unwrap();
     drop(listener);
-    let alive = HecServer::start(|_, _| Reply::Success);
+    let alive = Hec::start();
     let feed = Arc::new(MemoryFeed::default());
     let endpoints = [format!("http://{dead}"), alive.url()];
     let sink_config = SinkConfig::SplunkHec(config(&endpoints).into());
@@ -413,7 +413,7 @@ fn a_dead_endpoint_is_passed_over_and_a_revived_one_used() {
     assert_eq!(alive.texts().len(), 4, "all of them, by the one that lives");
     assert!(status.errors(ErrorReason::ConnectFailed) > 0);
     assert!(status.healthy());
-    let revived = HecServer::start_at(dead, |_, _| Reply::Success);
+    let revived = Hec::start_at(dead);
     let mut pushed = 4;
     until("the revived one is used", || {
         feed.push(&batch("main", 0, &[b"late"]));
@@ -428,7 +428,7 @@ fn a_dead_endpoint_is_passed_over_and_a_revived_one_used() {
 
 #[test]
 fn a_stopping_process_waits_for_nothing_and_keeps_everything() {
-    let server = HecServer::start(|_, _| Reply::Hang);
+    let server = Hec::answering(|_, _| Reply::Hang);
     let feed = feed_of(&texts(10));
     let mut hec = config(&[server.url()]);
     hec.batch.max_events = 4;
@@ -436,7 +436,7 @@ fn a_stopping_process_waits_for_nothing_and_keeps_everything() {
     let quarantine = Arc::new(MemoryQuarantine::default());
     let (sink, _) = build("splunk", &sink_config, Path::new("."), quarantine).unwrap();
     let sink = start(sink, &feed);
-    until("a request is under way", || server.seen().len() == 1);
+    until("a request is under way", || server.requests().len() == 1);
     feed.stop();
     sink.join().unwrap();
     assert_eq!(feed.pending(), 10);
@@ -446,9 +446,9 @@ fn a_stopping_process_waits_for_nothing_and_keeps_everything() {
 #[test]
 fn an_event_that_cannot_be_quarantined_stays_pending() {
     let server =
-        HecServer::start(
+        Hec::answering(
             |_, events| match events.iter().position(|e| has(e, "event-00003")) {
-                Some(bad) => Reply::Named(6, bad as u64),
+                Some(bad) => Reply::named(6, bad as u64),
                 None => Reply::Success,
             },
         );
@@ -467,15 +467,15 @@ fn an_event_that_cannot_be_quarantined_stays_pending() {
 
 #[test]
 fn a_proxy_is_handed_what_goes_to_a_plain_endpoint() {
-    let proxy = HecServer::start(|_, _| Reply::Success);
+    let proxy = Hec::start();
     let mut config = config(&["http://idx1.invalid:8088".to_owned()]);
     config.proxy = Some(Secret::new(format!(
         "http://us%40er:pass@{}",
-        proxy.address
+        proxy.address()
     )));
     run(config, feed_of(&texts(10)));
     assert_eq!(proxy.texts(), texts(10));
-    let headers = &proxy.seen()[0].headers;
+    let headers = &proxy.requests()[0].headers;
     assert_eq!(headers["host"], "idx1.invalid:8088");
     assert_eq!(headers["proxy-authorization"], "Basic dXNAZXI6cGFzcw==");
 }
@@ -518,13 +518,13 @@ mod tls {
     use std::io::Write;
     use std::net::SocketAddr;
 
+    use inrush_testkit::{SUCCESS, read_request};
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use rustls::server::WebPkiClientVerifier;
     use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
-    use crate::server::{SUCCESS, read_request};
 
     pub(super) struct Authority {
         issuer: Issuer<'static, KeyPair>,
@@ -703,7 +703,7 @@ fn certificates_that_cannot_be_used_are_named_before_anything_starts() {
 fn the_refusal_carries_the_collectors_words() {
     let (_, run) = ten(
         |_, events| match events.iter().position(|e| has(e, "event-00000")) {
-            Some(bad) => Reply::Named(12, bad as u64),
+            Some(bad) => Reply::named(12, bad as u64),
             None => Reply::Success,
         },
     );

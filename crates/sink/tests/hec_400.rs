@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/hec.rs"]
-mod server;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,11 +13,11 @@ use common::{MemoryFeed, MemoryQuarantine, batch};
 use inrush_event::{AutoCount, Period, Secret};
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::{SinkConfig, SinkStatus, build};
+use inrush_testkit::{Hec, Reply};
 use serde_json::Value;
-use server::{HecServer, Reply};
 
 struct Run {
-    server: HecServer,
+    server: Hec,
     feed: Arc<MemoryFeed>,
     quarantine: Arc<MemoryQuarantine>,
     status: Arc<SinkStatus>,
@@ -47,7 +45,7 @@ fn run(
     reroute: Option<&str>,
     rule: impl Fn(usize, &[Value]) -> Reply + Send + Sync + 'static,
 ) -> Run {
-    let server = HecServer::start(rule);
+    let server = Hec::answering(rule);
     let mut config = SplunkHecConfig::new(vec![server.url()], Secret::new("the-token"));
     config.workers = AutoCount::of(1);
     config.batch.timeout = Period(Duration::from_millis(20));
@@ -90,7 +88,7 @@ fn a_bad_event_is_named_and_what_stands_before_it_is_indexed() {
     for code in [6, 12, 13, 15] {
         for texts in ["bad b c d", "a b bad d", "a b c bad", "bad1 bad2 c bad3"] {
             let run = run(&[&format!("main: {texts}")], None, move |_, events| {
-                first(events, is_bad).map_or(Reply::Success, |n| Reply::Named(code, n as u64))
+                first(events, is_bad).map_or(Reply::Success, |n| Reply::named(code, n as u64))
             });
             for text in texts.split(' ') {
                 let times = usize::from(!text.starts_with("bad"));
@@ -98,7 +96,7 @@ fn a_bad_event_is_named_and_what_stands_before_it_is_indexed() {
             }
             let bad = texts.split(' ').filter(|text| text.starts_with("bad"));
             let bad: Vec<_> = bad
-                .map(|text| (text.to_owned(), code as u32, "no".to_owned()))
+                .map(|text| (text.to_owned(), code, "no".to_owned()))
                 .collect();
             assert_eq!(run.refused(), bad);
         }
@@ -130,7 +128,7 @@ fn in_typo(event: &Value) -> bool {
 fn for_a_wrong_index_the_object_behind_it_is_named_and_what_stands_before_is_indexed() {
     for batches in WITH_TYPO {
         let run = run(batches, None, |_, events| {
-            first(events, in_typo).map_or(Reply::Success, |n| Reply::Named(7, n as u64 + 1))
+            first(events, in_typo).map_or(Reply::Success, |n| Reply::named(7, n as u64 + 1))
         });
         for (index, text) in texts_of(batches) {
             assert_eq!(run.times(text), usize::from(index != "typo"), "{batches:?}");
@@ -138,7 +136,10 @@ fn for_a_wrong_index_the_object_behind_it_is_named_and_what_stands_before_is_ind
         for (_, code, text) in run.refused() {
             assert_eq!((code, text.as_str()), (7, "no (index `typo`)"));
         }
-        assert!(run.server.seen().len() <= 3 + batches.len(), "{batches:?}");
+        assert!(
+            run.server.requests().len() <= 3 + batches.len(),
+            "{batches:?}"
+        );
     }
 }
 
@@ -146,14 +147,14 @@ fn for_a_wrong_index_the_object_behind_it_is_named_and_what_stands_before_is_ind
 fn rerouted_events_are_indexed_once_and_keep_the_name_of_their_index() {
     for batches in WITH_TYPO {
         let run = run(batches, Some("lost"), |_, events| {
-            first(events, in_typo).map_or(Reply::Success, |n| Reply::Named(7, n as u64 + 1))
+            first(events, in_typo).map_or(Reply::Success, |n| Reply::named(7, n as u64 + 1))
         });
         let texts = texts_of(batches);
         assert_eq!(run.feed.delivered().len(), texts.len());
         let mut moved = 0;
         for (index, text) in texts {
             assert_eq!(run.times(text), 1, "{batches:?}: {text}");
-            let indexed = run.server.indexed();
+            let indexed = run.server.taken();
             let event = indexed.iter().find(|e| e["event"] == text).unwrap();
             let (to, original) = match index {
                 "typo" => ("lost", Some("typo".into())),
@@ -164,7 +165,7 @@ fn rerouted_events_are_indexed_once_and_keep_the_name_of_their_index() {
             moved += u64::from(index == "typo");
         }
         assert_eq!(run.status.rerouted().get("typo"), Some(&moved));
-        let ids = run.server.indexed().into_iter();
+        let ids = run.server.taken().into_iter();
         let ids = ids.map(|event| event["fields"]["inrush_id"].to_string());
         let ids: std::collections::HashSet<String> = ids.collect();
         assert_eq!(ids.len(), run.feed.delivered().len(), "a name each");
@@ -175,7 +176,7 @@ fn rerouted_events_are_indexed_once_and_keep_the_name_of_their_index() {
 fn a_collector_that_names_the_wrong_index_itself_costs_no_event() {
     for batches in WITH_TYPO {
         let run = run(batches, None, |_, events| match first(events, in_typo) {
-            Some(n) => Reply::Partly(7, Some(n as u64), n),
+            Some(n) => Reply::partly(7, Some(n as u64), n),
             None => Reply::Success,
         });
         for (index, text) in texts_of(batches) {
@@ -211,7 +212,7 @@ fn where_nothing_is_named_the_bad_one_is_found_and_the_others_are_not_lost() {
             &["main: a b c bad d e"],
             None,
             move |_, events| match first(events, is_bad) {
-                Some(_) => Reply::Partly(code, number, 0),
+                Some(_) => Reply::partly(code, number, 0),
                 None => Reply::Success,
             },
         );
@@ -222,7 +223,7 @@ fn where_nothing_is_named_the_bad_one_is_found_and_the_others_are_not_lost() {
             continue;
         }
         assert_eq!(lost, [1; 5], "{code} {number:?}");
-        assert_eq!(run.refused(), [("bad".into(), code as u32, "no".into())]);
+        assert_eq!(run.refused(), [("bad".into(), code, "no".into())]);
     }
 }
 
@@ -230,12 +231,12 @@ fn where_nothing_is_named_the_bad_one_is_found_and_the_others_are_not_lost() {
 fn another_code_with_a_number_has_that_event_sent_alone() {
     let run = run(&["main: a b bad d"], None, |_, events| {
         let bad = first(events, is_bad).map(|n| n as u64);
-        bad.map_or(Reply::Success, |n| Reply::Partly(99, Some(n), 0))
+        bad.map_or(Reply::Success, |n| Reply::partly(99, Some(n), 0))
     });
     assert_eq!(["a", "b", "d"].map(|text| run.times(text)), [1; 3]);
     assert_eq!(run.refused(), [("bad".into(), 99, "no".into())]);
     assert_eq!(
-        run.server.seen().len(),
+        run.server.requests().len(),
         4,
         "all, before it, itself, behind it"
     );
@@ -247,12 +248,12 @@ fn a_wrong_setting_holds_whatever_it_names() {
         for code in [10, 11, 14, 16, 21, 22, 28] {
             scope.spawn(move || {
                 let run = run(&["main: a b"], None, move |number, _| match number {
-                    0 => Reply::Partly(code, Some(0), 0),
+                    0 => Reply::partly(code, Some(0), 0),
                     _ => Reply::Success,
                 });
                 assert_eq!(["a", "b"].map(|text| run.times(text)), [1; 2], "{code}");
                 assert_eq!(run.refused(), []);
-                assert_eq!(run.server.seen().len(), 2, "{code}");
+                assert_eq!(run.server.requests().len(), 2, "{code}");
             });
         }
     });

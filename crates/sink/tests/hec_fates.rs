@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "common/hec.rs"]
-mod server;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -17,8 +15,8 @@ use common::{MemoryFeed, MemoryQuarantine, batch, start, until};
 use inrush_event::{AutoCount, ByteSize, Period, Secret};
 use inrush_sink::splunk_hec::SplunkHecConfig;
 use inrush_sink::{ErrorReason, Sink, SinkConfig, SinkStatus, build};
+use inrush_testkit::{Hec, Reply};
 use serde_json::Value;
-use server::{HecServer, Reply};
 
 const EVENTS: usize = 5000;
 
@@ -68,14 +66,14 @@ fn poisoned(
     poison: &[usize],
     code: u32,
     rule: impl Fn(usize, &[Value]) -> Reply + Send + Sync + 'static,
-) -> HecServer {
+) -> Hec {
     let poison: HashSet<usize> = poison.iter().copied().collect();
     let texts: Vec<String> = (0..EVENTS).map(|n| text(n, &poison)).collect();
     let (bad, good): (Vec<String>, Vec<String>) = texts
         .iter()
         .cloned()
         .partition(|text| text.starts_with("poison"));
-    let server = HecServer::start(rule);
+    let server = Hec::answering(rule);
     let quarantine = Arc::new(MemoryQuarantine::default());
     let mut hec = config(&[server.url()], 1);
     hec.batch.max_bytes = ByteSize(4 * 1024 * 1024);
@@ -106,21 +104,21 @@ fn a_named_poison_event_costs_itself_wherever_it_stands() {
         let requests = poison.len() + 1;
         let server = poisoned(&poison, 6, |_, events| {
             match events.iter().position(is_poison) {
-                Some(bad) => Reply::Named(6, bad as u64),
+                Some(bad) => Reply::named(6, bad as u64),
                 None => Reply::Success,
             }
         });
-        assert!(server.seen().len() <= requests, "{poison:?}");
+        assert!(server.requests().len() <= requests, "{poison:?}");
     }
 }
 
 #[test]
 fn who_refuses_everything_is_believed_a_hundred_times() {
     for reply in [
-        Reply::Named(12, 0),
-        Reply::Named(7, 1),
-        Reply::Status(400, r#"{"text":"No data","code":5}"#),
-        Reply::Status(413, "too large"),
+        Reply::named(12, 0),
+        Reply::named(7, 1),
+        Reply::status(400, r#"{"text":"No data","code":5}"#),
+        Reply::status(413, "too large"),
     ] {
         let believed = match &reply {
             // A stranger's word counts for nothing before something was taken.
@@ -129,7 +127,7 @@ fn who_refuses_everything_is_believed_a_hundred_times() {
         };
         let mended = Arc::new(AtomicBool::new(false));
         let is_mended = Arc::clone(&mended);
-        let server = HecServer::start(move |_, _| match is_mended.load(Relaxed) {
+        let server = Hec::answering(move |_, _| match is_mended.load(Relaxed) {
             true => Reply::Success,
             false => reply.clone(),
         });
@@ -155,9 +153,9 @@ fn who_refuses_everything_is_believed_a_hundred_times() {
 fn a_good_event_among_many_bad_ones_is_found() {
     let is_good = |event: &Value| event["event"].as_str().unwrap().starts_with("good");
     let server =
-        HecServer::start(
+        Hec::answering(
             move |_, events| match events.iter().position(|event| !is_good(event)) {
-                Some(bad) => Reply::Named(6, bad as u64),
+                Some(bad) => Reply::named(6, bad as u64),
                 None => Reply::Success,
             },
         );
@@ -182,12 +180,12 @@ fn a_poison_event_that_nothing_names_is_found() {
         vec![0, 2500, EVENTS - 1],
     ] {
         let server = poisoned(&poison, 6, |_, events| match events.iter().any(is_poison) {
-            true => Reply::Status(400, r#"{"text":"no","code":6}"#),
+            true => Reply::status(400, r#"{"text":"no","code":6}"#),
             false => Reply::Success,
         });
         // Halving: two requests for each halving of 5,000.
         assert!(
-            server.seen().len() <= poison.len() * 2 * 13 + 1,
+            server.requests().len() <= poison.len() * 2 * 13 + 1,
             "{poison:?}"
         );
     }
@@ -198,9 +196,9 @@ fn a_body_that_alone_fails_is_taken_apart_and_holds_up_no_worker_for_ever() {
     for workers in [1, 2] {
         let mended = Arc::new(AtomicBool::new(false));
         let is_mended = Arc::clone(&mended);
-        let server = HecServer::start(move |_, events| {
+        let server = Hec::answering(move |_, events| {
             match events.iter().any(is_poison) && !is_mended.load(Relaxed) {
-                true => Reply::Status(500, "the gateway does not like it"),
+                true => Reply::status(500, "the gateway does not like it"),
                 false => Reply::Success,
             }
         });
@@ -232,11 +230,9 @@ fn a_body_that_alone_fails_is_taken_apart_and_holds_up_no_worker_for_ever() {
 fn a_busy_collector_is_asked_by_fewer_workers_and_by_all_when_it_recovers() {
     let busy = Arc::new(AtomicBool::new(true));
     let is_busy = Arc::clone(&busy);
-    let server = HecServer::start(move |_, _| match is_busy.load(Relaxed) {
+    let server = Hec::answering(move |_, _| match is_busy.load(Relaxed) {
         // Taken, and yet a warning.
-        true => {
-            Reply::Rubbish(r#"{"text":"HEC queue is approaching its capacity limit","code":24}"#)
-        }
+        true => Reply::taken(r#"{"text":"HEC queue is approaching its capacity limit","code":24}"#),
         false => Reply::Success,
     });
     let quarantine = Arc::new(MemoryQuarantine::default());
@@ -276,11 +272,11 @@ fn what_is_taken_counts_as_delivered_when_it_is_acknowledged() {
         count.fetch_add(1, Relaxed);
         is_indexed.load(Relaxed)
     };
-    let servers: Vec<HecServer> =
-        std::iter::repeat_with(|| HecServer::start_acking(|_, _| Reply::Success, confirm.clone()))
-            .take(2)
-            .collect();
-    let urls: Vec<String> = servers.iter().map(HecServer::url).collect();
+    let servers = [Hec::start(), Hec::start()];
+    for server in &servers {
+        server.acknowledge_if(confirm.clone());
+    }
+    let urls: Vec<String> = servers.iter().map(Hec::url).collect();
     let mut hec = config(&urls, 2);
     hec.acknowledgements = true;
     hec.batch.max_events = 10;
@@ -300,7 +296,7 @@ fn what_is_taken_counts_as_delivered_when_it_is_acknowledged() {
     let mut channels = HashSet::new();
     for server in &servers {
         let of_server: HashSet<String> = server
-            .seen()
+            .requests()
             .iter()
             .map(|r| {
                 r.headers["x-splunk-request-channel"]
@@ -325,7 +321,8 @@ fn what_is_taken_counts_as_delivered_when_it_is_acknowledged() {
 
 #[test]
 fn what_is_not_acknowledged_in_time_is_sent_again() {
-    let server = HecServer::start_acking(|_, _| Reply::Success, |id| id > 0);
+    let server = Hec::start();
+    server.acknowledge_if(|id| id > 0);
     let mut hec = config(&[server.url()], 1);
     hec.acknowledgements = true;
     hec.ack_timeout = Period(Duration::from_millis(1500));
@@ -333,7 +330,7 @@ fn what_is_not_acknowledged_in_time_is_sent_again() {
     let feed = feed_of(&["event".to_owned()]);
     sink.run(Arc::<MemoryFeed>::clone(&feed));
     assert_eq!(feed.delivered(), ["event"]);
-    assert_eq!((server.seen().len(), feed.put_back()), (2, 1));
+    assert_eq!((server.requests().len(), feed.put_back()), (2, 1));
     assert_eq!(status.errors(ErrorReason::AckFailed), 1);
 }
 
@@ -341,13 +338,11 @@ fn what_is_not_acknowledged_in_time_is_sent_again() {
 fn before_a_bad_event_only_what_is_acknowledged_is_delivered() {
     let confirmed = Arc::new(Mutex::new(HashSet::new()));
     let known = Arc::clone(&confirmed);
-    let server = HecServer::start_acking(
-        |_, events| match events.iter().position(is_poison) {
-            Some(bad) => Reply::Named(6, bad as u64),
-            None => Reply::Success,
-        },
-        move |id| known.lock().unwrap().contains(&id),
-    );
+    let server = Hec::answering(|_, events| match events.iter().position(is_poison) {
+        Some(bad) => Reply::named(6, bad as u64),
+        None => Reply::Success,
+    });
+    server.acknowledge_if(move |id| known.lock().unwrap().contains(&id));
     let mut hec = config(&[server.url()], 1);
     hec.acknowledgements = true;
     let (sink, _) = open(hec, &Arc::default());
@@ -366,7 +361,7 @@ fn before_a_bad_event_only_what_is_acknowledged_is_delivered() {
 
 #[test]
 fn a_token_without_acknowledgement_is_noted_and_nothing_waits_for_ever() {
-    let server = HecServer::start(|_, _| Reply::Success);
+    let server = Hec::start();
     let mut hec = config(&[server.url()], 1);
     hec.acknowledgements = true;
     let (sink, status) = open(hec, &Arc::default());
@@ -378,7 +373,8 @@ fn a_token_without_acknowledgement_is_noted_and_nothing_waits_for_ever() {
 
 #[test]
 fn a_stopping_process_puts_back_what_waits_for_acknowledgement() {
-    let server = HecServer::start_acking(|_, _| Reply::Success, |_| false);
+    let server = Hec::start();
+    server.acknowledge();
     let mut hec = config(&[server.url()], 1);
     hec.acknowledgements = true;
     let (sink, _) = open(hec, &Arc::default());

@@ -69,14 +69,7 @@ fn what_collectors_say_of_a_token_is_told_and_no_event_is_sent() {
             "critical",
             "Incorrect index",
         ),
-        (
-            "busy",
-            Reply::Busy {
-                retry_after_seconds: 1,
-            },
-            "warn",
-            "code 9",
-        ),
+        ("busy", Reply::busy(1), "warn", "code 9"),
         (
             "stranger",
             Reply::Status(404, "<html>".to_owned()),

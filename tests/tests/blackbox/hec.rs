@@ -102,12 +102,7 @@ fn gzip_is_sent_when_asked_for() {
 #[test]
 fn a_busy_indexer_is_waited_for() {
     let hec = Hec::start();
-    hec.script([
-        Reply::Busy {
-            retry_after_seconds: 1,
-        },
-        Reply::code(429, 26, "full"),
-    ]);
+    hec.script([Reply::busy(1), Reply::code(429, 26, "full")]);
     let inrush = Inrush::start(&to_hec(&[hec.url()], ""));
     send(&inrush, 0..100);
     inrush.conserved(100);
