@@ -1,6 +1,9 @@
-//! Filler of batches: one worker's side of one source, from its bytes to batches in the queue.
+//! Batch writer: one worker's side of one source, from its bytes to batches in the queue.
 //!
-//! Reading order: `open`, `study`, `held`, `tally`, `post`, `away`, `offload`.
+//! # In reading order
+//! `source` (settings and counts) · `open_batch` · `stream` · `intake` (frames) · `processor` (what
+//! is done with events) · `multiline` · `tally` (by peer) · `commit` (the hand-over) ·
+//! `offload_queue` · `offload` (work for other cores) · `acks`.
 //!
 //! # What it guarantees
 //! * Batches reach the queue in the order of reading, also those that other cores studied.
@@ -27,7 +30,7 @@
 //! | `recognise` | alone | parts waiting, if a rule says so |
 //! | `take_back` | lending | parts waiting, if a lent batch had parts |
 //! | `ripen` | parts waiting | alone; complete and overdue groups enter the batch, others wait |
-//! | `Source::replace_settings` | any | reload pending; a reload calls it, not the worker |
+//! | `IngestSource::replace_settings` | any | reload pending; a reload calls it, not the worker |
 //! | `begin` | reload pending | new settings; all groups are ready for `ripen` |
 //! | `frame_until` | alone | answers owed, by RELP messages |
 //! | `flush` | answers owed | none: `next_due` returns the acks of a durable or refused batch |

@@ -12,7 +12,7 @@
 //! 60 by 10 not everything fits.
 //!
 //! # In reading order
-//! 1. `client`: asks; `link`: TLS whose certificates the caller verifies.
+//! 1. `client`: the thread that asks.
 //! 2. `snapshot`: what an answer holds. `text`: numbers as people read them.
 //! 3. `panes`: tables from two snapshots. `table`: how one is fitted into its room.
 //! 4. `app`: what keys do, and what is remembered. `draw`: a frame. `screen`: the loop.
