@@ -20,7 +20,7 @@ use reqwest::header::{
 use reqwest::{Proxy, Url};
 use tokio::sync::watch;
 
-use super::connection::{ConnectionLimits, HecConnection, WorkerConnections};
+use super::connection::{ConnectionLimits, HttpConnection, WorkerConnections};
 use super::scheme;
 use crate::ErrorReason;
 
@@ -146,7 +146,7 @@ impl HttpClient {
     /// Sends a body with these headers and reads the answer; `None` if the process stops first.
     pub(crate) fn post(
         &self,
-        link: &HecConnection,
+        link: &HttpConnection,
         headers: HeaderMap,
         body: Bytes,
         encoding: Option<&'static str>,
@@ -173,7 +173,7 @@ impl HttpClient {
     /// Asks another service of an endpoint about earlier requests; `None` once `stop` is set.
     pub(crate) fn ask(
         &self,
-        link: &HecConnection,
+        link: &HttpConnection,
         url: &Url,
         headers: HeaderMap,
         body: String,
@@ -188,7 +188,7 @@ impl HttpClient {
     /// Remedy, in words, if the other protocol is spoken at the address of a request that failed;
     /// `None` if the process stops first.
     #[allow(clippy::option_option, reason = "a stop is not an answer")]
-    fn hint(&self, link: &HecConnection, error: &reqwest::Error) -> Option<Option<&'static str>> {
+    fn hint(&self, link: &HttpConnection, error: &reqwest::Error) -> Option<Option<&'static str>> {
         let endpoint = &self.endpoints[link.endpoint];
         if endpoint.proxied || !scheme::may_be_other(&endpoint.url, reason(error)) {
             return Some(None);
@@ -212,7 +212,7 @@ impl HttpClient {
 
     fn request(
         &self,
-        link: &HecConnection,
+        link: &HttpConnection,
         url: &Url,
         headers: HeaderMap,
     ) -> reqwest::RequestBuilder {

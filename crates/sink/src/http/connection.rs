@@ -71,7 +71,7 @@ impl Drop for EventLoop {
 }
 
 /// A connection to one endpoint; opened anew where the other side closed it.
-pub(crate) struct HecConnection {
+pub(crate) struct HttpConnection {
     pub(crate) endpoint: usize,
     pub(crate) http: reqwest::Client,
     pub(crate) wheel: Arc<EventLoop>,
@@ -89,7 +89,7 @@ pub(crate) struct HecConnection {
     via: Mutex<Option<SocketAddr>>,
 }
 
-impl HecConnection {
+impl HttpConnection {
     /// Waits until nobody else uses it.
     pub(crate) fn take_turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
@@ -141,7 +141,7 @@ impl HecConnection {
 /// A worker's connections, one to each endpoint.
 pub(crate) struct WorkerConnections {
     wheel: Arc<EventLoop>,
-    links: Vec<Option<Arc<HecConnection>>>,
+    links: Vec<Option<Arc<HttpConnection>>>,
     limits: ConnectionLimits,
 }
 
@@ -197,14 +197,14 @@ impl WorkerConnections {
         endpoint: usize,
         renewable: bool,
         session: impl FnOnce() -> io::Result<Option<HeaderValue>>,
-    ) -> io::Result<Arc<HecConnection>> {
+    ) -> io::Result<Arc<HttpConnection>> {
         let known = self.links[endpoint].as_ref();
         if let Some(link) = known.filter(|link| !(renewable && link.is_worn())) {
             return Ok(Arc::clone(link));
         }
         self.renew(endpoint);
         let (ends, requests) = self.limits.draw();
-        let link = Arc::new(HecConnection {
+        let link = Arc::new(HttpConnection {
             endpoint,
             http: client.http()?,
             wheel: Arc::clone(&self.wheel),

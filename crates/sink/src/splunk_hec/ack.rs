@@ -18,7 +18,7 @@ use inrush_event::{Fate, Feed};
 use super::answer::confirmed;
 use super::client::HecClient;
 use crate::http::client::Answer;
-use crate::http::connection::HecConnection;
+use crate::http::connection::HttpConnection;
 use crate::{ErrorReason, IDLE_WAIT, SinkStatus};
 
 /// Interval of the questions for acknowledgements. Splunk confirms about 1.2 seconds after it took
@@ -61,7 +61,7 @@ struct AckState {
 
 /// Requests of one connection that wait for their confirmation.
 struct ChannelAcks {
-    link: Arc<HecConnection>,
+    link: Arc<HttpConnection>,
     /// By `ackId`.
     waiting: BTreeMap<u64, UnackedRequest>,
     asked_at: Instant,
@@ -79,7 +79,7 @@ impl AckState {
         self.lanes.iter().map(|lane| lane.waiting.len()).sum()
     }
 
-    fn lane(&mut self, link: &Arc<HecConnection>) -> Option<&mut ChannelAcks> {
+    fn lane(&mut self, link: &Arc<HttpConnection>) -> Option<&mut ChannelAcks> {
         self.lanes
             .iter_mut()
             .find(|lane| Arc::ptr_eq(&lane.link, link))
@@ -130,7 +130,7 @@ impl Acks {
     /// An answer of the link gave this id. Where that number already waits, another server has
     /// given it, or this one has begun to count anew: the earlier one cannot be told apart any
     /// more, and is sent again. Whoever got the answer has the link's turn.
-    pub(super) fn supersede(&self, link: &Arc<HecConnection>, id: u64, feed: &dyn Feed) -> bool {
+    pub(super) fn supersede(&self, link: &Arc<HttpConnection>, id: u64, feed: &dyn Feed) -> bool {
         let earlier = self
             .state()
             .lane(link)
@@ -145,7 +145,7 @@ impl Acks {
     }
 
     /// Has events wait for the confirmation of `id`.
-    pub(super) fn add(&self, link: &Arc<HecConnection>, id: u64, events: RequestEvents) {
+    pub(super) fn add(&self, link: &Arc<HttpConnection>, id: u64, events: RequestEvents) {
         let since = Instant::now();
         let mut state = self.state();
         if state.lane(link).is_none() {
@@ -221,7 +221,7 @@ impl Acks {
     pub(super) fn ask_if_due(
         &self,
         client: &HecClient,
-        link: &Arc<HecConnection>,
+        link: &Arc<HttpConnection>,
         feed: &dyn Feed,
     ) -> Option<()> {
         let ids: Vec<u64> = {
@@ -257,14 +257,14 @@ impl Acks {
         Some(())
     }
 
-    fn failed(&self, link: &Arc<HecConnection>, reason: ErrorReason, text: &str) {
+    fn failed(&self, link: &Arc<HttpConnection>, reason: ErrorReason, text: &str) {
         if let Some(lane) = self.state().lane(link) {
             lane.failing = true;
         }
         self.status.acks_failed(reason, text);
     }
 
-    fn confirm(&self, link: &Arc<HecConnection>, ids: &[u64], feed: &dyn Feed) {
+    fn confirm(&self, link: &Arc<HttpConnection>, ids: &[u64], feed: &dyn Feed) {
         let mut done = Vec::new();
         if let Some(lane) = self.state().lane(link) {
             lane.failing = false;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::config::{SplunkHecConfig, endpoint_url};
 use crate::http::client::{Answer, HttpClient, HttpClientOptions, HttpTimeouts, SendError};
-use crate::http::connection::{HecConnection, WorkerConnections};
+use crate::http::connection::{HttpConnection, WorkerConnections};
 use crate::http::{proxy, tls};
 use crate::{SinkError, SinkProblem};
 
@@ -72,7 +72,7 @@ impl HecClient {
         line: &mut WorkerConnections,
         endpoint: usize,
         renewable: bool,
-    ) -> io::Result<Arc<HecConnection>> {
+    ) -> io::Result<Arc<HttpConnection>> {
         line.link(&self.http, endpoint, renewable, || {
             let channel = self.acks.is_some().then(new_channel).transpose();
             channel.map_err(io::Error::other)
@@ -82,7 +82,7 @@ impl HecClient {
     /// Sends a body and reads the answer; `None` if the process stops first.
     pub(super) fn post(
         &self,
-        link: &HecConnection,
+        link: &HttpConnection,
         body: Bytes,
         encoding: Option<&'static str>,
     ) -> Option<Result<Answer, SendError>> {
@@ -93,7 +93,7 @@ impl HecClient {
     /// acknowledgements.
     pub(super) fn ask_acks(
         &self,
-        link: &HecConnection,
+        link: &HttpConnection,
         ids: &[u64],
     ) -> Option<Result<Answer, SendError>> {
         let url = &self.acks.as_ref()?[link.endpoint];
@@ -103,7 +103,7 @@ impl HecClient {
             .ask(link, url, headers, body, self.ask_timeout, stop)
     }
 
-    fn headers(&self, link: &HecConnection) -> HeaderMap {
+    fn headers(&self, link: &HttpConnection) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(3);
         headers.insert(AUTHORIZATION, self.authorization.clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

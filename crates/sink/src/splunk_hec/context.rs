@@ -18,7 +18,7 @@ use super::client::HecClient;
 use super::config::UnknownIndex;
 use super::desk::EncodeSlots;
 use super::index::RejectedIndexes;
-use crate::http::connection::{HecConnection, WorkerConnections};
+use crate::http::connection::{HttpConnection, WorkerConnections};
 use crate::http::endpoint::{EndpointFailure, Endpoints, Pick};
 use crate::http::semaphore::RequestSemaphore;
 use crate::quarantine::Refuser;
@@ -41,7 +41,7 @@ pub(super) enum Receipt {
     /// None was given.
     None,
     /// This one, over this link.
-    Id(Arc<HecConnection>, u64),
+    Id(Arc<HttpConnection>, u64),
     /// One that cannot be told from another's.
     Void,
 }
