@@ -18,12 +18,11 @@ const LINE_CHARS_MAX: usize = 100;
 /// Stands in the line above a function that has to be longer, before the reason.
 const LONG_BECAUSE: &str = "// tidy: long because ";
 
+/// The repository; `.ci/planted` names a copy of it in which it breaks the rules.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .canonicalize()
-        .unwrap()
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = std::env::var_os("TIDY_ROOT").map_or_else(own, PathBuf::from);
+    root.canonicalize().unwrap()
 }
 
 /// The names of our crates.
