@@ -253,8 +253,9 @@ pub struct Args {
     /// Address of the receiver's ledger; the run ends when it has taken and settled everything
     #[arg(long, value_name = "URL")]
     pub ledger: Option<String>,
-    /// How long to wait after sending for answers, and for the receiver to settle
-    #[arg(long, value_name = "TIME", default_value = "10s")]
+    /// Time after sending for answers, and for the receiver to settle; the store writes its files
+    /// every 10 seconds
+    #[arg(long, value_name = "TIME", default_value = "30s")]
     pub drain_timeout: Period,
 }
 

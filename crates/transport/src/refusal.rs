@@ -33,9 +33,9 @@ macro_rules! refusals {
 }
 
 refusals! {
-    TooMany TooMany "the listener has its fill of connections"
+    TooMany TooMany "the listener has reached `stream.max_connections`"
         "Raise `stream.max_connections`, or find out why senders open so many.";
-    OfAddress OfAddress "the address has its share of the connections"
+    OfAddress OfAddress "the address has reached its limit of connections"
         "If it stands for many senders (a relay, NAT), raise `stream.max_connections_per_address`, or `0` for no bound. Behind a load balancer, turn `stream.proxy_protocol` on at both ends.";
     NoDescriptors NoDescriptors "the descriptors for connections are used up"
         "Raise the limit of open files (`LimitNOFILE=` in the unit, `ulimit -n`, `--ulimit nofile=` of a container), or find out why senders open so many connections.";

@@ -137,7 +137,10 @@ fn sources_wait_for_a_destination_that_blocks_and_the_alarm_names_it() {
         alarms.into_iter().find(|alarm| alarm["id"] == "queue-full")
     });
     assert_eq!(alarm["severity"], "critical");
-    assert_eq!(alarm["what"], "Sources wait for destination dead.");
+    assert_eq!(
+        alarm["what"],
+        "Sources do not read, because the backlog of destination dead is full."
+    );
     assert!(
         alarm["remedy"].as_str().unwrap().contains("drop_oldest"),
         "{alarm}"

@@ -92,7 +92,7 @@ const STORE: &str = "docs/guides/store.md#when-something-is-wrong";
 const ROOM: &str = "docs/guides/store.md#room-on-the-disk";
 const QUARANTINE: &str = "docs/guides/quarantine.md";
 
-const A_FAULT: &str = "A fault of Inrush itself: this must not happen.";
+const A_FAULT: &str = "This is a bug in Inrush.";
 
 /// Alarms from drafts, the worst first. `known` remembers when those were first seen that do not
 /// know it themselves, for as long as they last.
@@ -133,8 +133,8 @@ pub(super) fn unbalanced(words: &str) -> AlarmDraft {
         what: format!("The ledger does not balance: {words}."),
         since: None,
         cause: A_FAULT.to_owned(),
-        remedy: "Keep the log and this page, restart Inrush, and report both. Compare what the \
-            destination has with what was sent."
+        remedy: "Save the log and the answer of `GET /api/v1/ledger`, restart Inrush, and report \
+            both. Compare the number of events at the destination with the number sent."
             .to_owned(),
         link: "docs/guides/ledger.md#the-two-equations",
     }
@@ -174,11 +174,11 @@ fn keepers(backlogs: &[DestinationBacklog]) -> String {
 /// Remedy that makes room in the queue, with the destinations whose backlog takes it.
 fn make_room(keepers: &str) -> String {
     format!(
-        "Most of the room is kept for {keepers}: repair it, or take it out of the configuration. \
-         To go on at once, give it `queue: {{ when_full: drop_oldest }}`, or raise \
-         `queue.max_bytes` (`queue.memory_bytes` without a disk), and reload (`systemctl reload \
-         inrush`, or SIGHUP); or make room on the disk. `inrush queue ls` shows whose events take \
-         the room."
+        "Most of the queue holds events for {keepers}. Repair the destination. To continue at once \
+         without loss, raise `queue.max_bytes` (`queue.memory_bytes` for a queue in memory), or \
+         free disk space. To continue with loss, set `queue: {{ when_full: drop_oldest }}` for it: \
+         Inrush then drops its oldest events. After a change, reload (`systemctl reload inrush`, \
+         or SIGHUP). `inrush queue ls` shows the events of each destination."
     )
 }
 
@@ -186,8 +186,9 @@ pub(super) fn queue_stalled(stall: &Stall, backlogs: &[DestinationBacklog]) -> A
     let keepers = keepers(backlogs);
     let remedy = match stall.full {
         true => make_room(&keepers),
-        false => "Look at the disk of the data directory: `dmesg`, `df -h`, its mount options and \
-            who may write there. Inrush tries again every second and goes on by itself."
+        false => "Check the disk of the data directory: errors (`dmesg`), free space (`df -h`), \
+            mount options, write permission of Inrush's user. Inrush tries again every second and \
+            continues by itself."
             .to_owned(),
     };
     AlarmDraft {
@@ -197,11 +198,12 @@ pub(super) fn queue_stalled(stall: &Stall, backlogs: &[DestinationBacklog]) -> A
         since: Some(stall.since),
         cause: match stall.full {
             true => format!(
-                "Events came faster than {keepers} accepted them, until the room was used up. TCP \
-                 and RELP senders wait; UDP loses datagrams. No destination gets new events."
+                "Events came faster than {keepers} accepted them, until the space of the queue was \
+                 used up. TCP and RELP senders wait; UDP loses datagrams. No destination gets new \
+                 events."
             ),
-            false => "The disk under the data directory does not take what is written. Sources \
-                wait; UDP loses datagrams."
+            false => "Writes to the disk of the data directory fail. Sources do not read; UDP \
+                datagrams are lost."
                 .to_owned(),
         },
         remedy,
@@ -227,8 +229,8 @@ pub(super) fn queue_full(since: Timestamp, backlogs: &[DestinationBacklog]) -> A
         some => {
             let keepers = keepers(some);
             (
-                format!("Sources wait for {keepers}."),
-                "Its backlog has used its room, and its `when_full` is `block`. TCP and RELP \
+                format!("Sources do not read, because the backlog of {keepers} is full."),
+                "The backlog has reached its size limit, and `when_full` is `block`. TCP and RELP \
                  senders wait; UDP loses datagrams. No destination gets new events."
                     .to_owned(),
                 make_room(&keepers),
@@ -323,11 +325,11 @@ pub(super) fn destination(name: &str, trouble: &DestinationFault) -> AlarmDraft 
             return AlarmDraft {
                 id: format!("destination-stalled:{name}"),
                 severity: Severity::Warning,
-                what: format!("Destination {name} has events pending and takes none."),
+                what: format!("Destination {name} has pending events and accepts none."),
                 since: Some(*since),
                 cause: "A request or a write to it hangs, or is very slow.".to_owned(),
-                remedy: "Look at the load of what it sends to, or the disk that it writes to. Its \
-                    events wait in the queue and go out by themselves."
+                remedy: "Check the load of the collector, or the disk that the destination writes \
+                    to. The events wait in the queue, and Inrush sends them by itself."
                     .to_owned(),
                 link: DEAD,
             };
@@ -353,7 +355,10 @@ pub(super) fn destination(name: &str, trouble: &DestinationFault) -> AlarmDraft 
         what,
         since: Some(since),
         cause: cause.to_owned(),
-        remedy: format!("{remedy} Its events wait in the queue and go out by themselves then."),
+        remedy: format!(
+            "{remedy} Until then its events wait in the queue; afterwards Inrush sends them by \
+             itself."
+        ),
         link,
     }
 }
@@ -375,8 +380,8 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
             ANSWERS,
         ),
         ErrorReason::Tls => (
-            "The TLS handshake fails: an unknown authority, a wrong name, or a certificate that \
-             has ended.",
+            "The TLS handshake fails: an unknown authority, a wrong name, or an expired \
+             certificate.",
             "Look at its certificate (`openssl s_client -connect HOST:PORT`); compare it with \
              `tls.ca_file` and with the name in `endpoints`.",
             "docs/guides/hec.md#proxy-tls-gzip",
@@ -388,7 +393,7 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
             FAULTS,
         ),
         ErrorReason::BadAnswer => (
-            "What answers there is no HTTP Event Collector.",
+            "The server at this address does not answer like an HTTP Event Collector.",
             "Check address and port in `endpoints`: a proxy or a load balancer may answer in its \
              place.",
             ANSWERS,
@@ -416,8 +421,9 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
             ANSWERS,
         ),
         ErrorReason::Http429 => (
-            "It asks to slow down, and is obeyed.",
-            "Nothing has to be done unless the queue fills up: then it needs more capacity.",
+            "The collector is busy and asks for fewer requests (HTTP 429); Inrush sends fewer.",
+            "No action is needed, unless the queue fills up. Then give the collector more \
+             capacity.",
             "docs/guides/hec.md#a-busy-collector",
         ),
         ErrorReason::Http5xx => (
@@ -439,8 +445,9 @@ fn cause_and_remedy(reason: ErrorReason) -> (&'static str, &'static str, &'stati
         ErrorReason::StoreHeld => (
             "The store cannot be opened: its list of files is damaged, another process writes to \
              it, or its disk or service does not answer.",
-            "Look with `inrush store verify`; a damaged list is made anew by `inrush store \
-             repair` while Inrush is stopped. It is tried again by itself.",
+            "Find the cause with `inrush store verify`. If the list of files is damaged, run \
+             `inrush store repair`; Inrush may keep running. Inrush then opens the store by \
+             itself.",
             "docs/guides/store.md#when-something-is-wrong",
         ),
         ErrorReason::DiskFull => (
@@ -468,18 +475,20 @@ pub(super) fn losing(loss: &GrowingLoss) -> AlarmDraft {
             "kernel-drops",
             Severity::Critical,
             format!("Source {name} has lost {count} UDP datagrams."),
-            "The receive buffer of a socket was full: the buffer is small, the host is busy, or \
-             the reading waited for the queue.",
-            "First see whether a destination is slow: the readers wait for it. Then give the \
-             process the buffer (CAP_NET_ADMIN, or `sysctl -w net.core.rmem_max=67108864` and a \
-             restart), and see whether one sender sends most of it.",
+            "The receive buffer of a UDP socket was full. The buffer is too small, the host is \
+             busy, or Inrush did not read because the queue was full.",
+            "First look for a slow destination: Inrush does not read while the queue is full. Then \
+             enlarge the receive buffer: give the process CAP_NET_ADMIN, or run `sysctl -w \
+             net.core.rmem_max=67108864` and restart Inrush. Then check whether one sender sends \
+             most datagrams (`GET /api/v1/senders`).",
             "docs/guides/udp-loss.md#when-kernel_dropped-grows",
         ),
         LossKind::Rejected => (
             "events-rejected",
             Severity::Critical,
-            format!("Source {name} has turned away {count} events."),
-            "No destination had room in the queue, and `when_full` is `drop_newest`; or the process \
+            format!("Source {name} has rejected {count} events; those over UDP and TCP are lost."),
+            "No destination had room in the queue, and `when_full` is `drop_newest`; or the \
+             process \
              was stopping.",
             "Make room in the queue: see which destination is behind (`inrush queue ls`), or raise \
              `queue.max_bytes`. With `when_full: block` TCP senders wait instead.",
@@ -488,21 +497,21 @@ pub(super) fn losing(loss: &GrowingLoss) -> AlarmDraft {
         LossKind::Cut => (
             "bytes-cut",
             Severity::Warning,
-            format!("Source {name} has cut {count} bytes that are in no event."),
-            "Messages are longer than `max_message_bytes`, or a peer does not keep to the framing. \
+            format!("Source {name} has discarded {count} bytes of messages."),
+            "Messages are longer than `max_message_bytes`, or a sender breaks the framing (newline \
+             or octet count). \
              The loss map has the reasons; the events are flagged `oversize` or `bad_frame`.",
-            "Search for events with `anomalies=oversize` to see who sends them. If they are \
-             honest, raise `max_message_bytes`; if the framing of a source is known, set \
+            "Search for events with `anomalies=oversize` to see who sends them. If these messages \
+             are legitimate, raise `max_message_bytes`; if the framing of a source is known, set \
              `framing`.",
             FAULTS,
         ),
         LossKind::Dropped => (
             "events-dropped",
             Severity::Critical,
-            format!("{count} events for destination {name} were given up."),
-            "The loss map says for which reason: a full backlog with `drop_oldest` or \
-             `drop_newest`, damage on the disk or a crash, a destination that was removed, or a \
-             quarantine that could not be written.",
+            format!("{count} events for destination {name} are lost."),
+            "The loss map (`inrush top`) has the reason: a full backlog with `drop_oldest` or \
+             `drop_newest`, a damaged queue, a crash or stop, or a destination that was removed.",
             "For damage run `inrush queue verify` and look at the disk; for a full backlog see why \
              the destination accepts nothing, or raise its `queue.max_bytes`.",
             "docs/guides/queue.md#something-is-damaged",
@@ -511,8 +520,8 @@ pub(super) fn losing(loss: &GrowingLoss) -> AlarmDraft {
             "events-refused",
             Severity::Warning,
             format!("Destination {name} has refused {count} events; they are in quarantine."),
-            "It will never take them as they are: too large, malformed, or for an index that is \
-             not there.",
+            "The destination will never accept these events: they are too large or malformed, or \
+             their index does not exist.",
             "`inrush queue quarantine ls` says why. Mend the cause, then `inrush queue quarantine \
              replay`.",
             QUARANTINE,
@@ -521,8 +530,8 @@ pub(super) fn losing(loss: &GrowingLoss) -> AlarmDraft {
             "store-deletes-for-room",
             Severity::Warning,
             format!("Store {name} has deleted its {count} oldest events to make room on its disk."),
-            "The disk has less free than `free` says, beside what the queue and quarantine may \
-             still take. Nothing younger than `min_age` is deleted for room.",
+            "Free disk space is less than `free` plus the space reserved for queue and quarantine. \
+             Nothing younger than `min_age` is deleted for room.",
             "To say yourself how long events are kept, set `keep.age` or `keep.bytes`. To keep \
              them longer, give the store a larger disk, or move what else is on it.",
             ROOM,
@@ -549,14 +558,15 @@ pub(super) fn unreadable(name: &str, files: u64) -> Option<AlarmDraft> {
     Some(AlarmDraft {
         id: format!("store-unreadable:{name}"),
         severity: Severity::Warning,
-        what: format!("{are}: searches of {name} do not see what is in it."),
+        what: format!("{are}: searches of {name} do not find its events."),
         since: None,
-        cause: "What is on the disk is not what was written: a disk that fails, or something else \
-            that writes there."
+        cause: "The content on the disk is not the content that Inrush wrote: the disk fails, or \
+            another program writes there."
             .to_owned(),
         remedy:
             "The log names each with its reason. Copy them from a backup to the same paths and \
-            restart, or leave them: they go with their age. Look at the disk."
+            restart, or leave them until retention deletes them. Check the disk (`dmesg`, \
+            `smartctl`)."
                 .to_owned(),
         link: STORE,
     })
@@ -571,19 +581,19 @@ pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<AlarmDraft> 
     let (severity, what) = match left_s {
         ..=0 => (
             Severity::Critical,
-            format!("The certificate of source {source} has ended."),
+            format!("The certificate of source {source} has expired."),
         ),
         _ => (
             Severity::Warning,
             match left_s / 3600 {
-                0 => format!("The certificate of source {source} ends within the hour."),
+                0 => format!("The certificate of source {source} expires within the hour."),
                 hours @ ..48 => format!(
-                    "The certificate of source {source} ends in {} hours.",
+                    "The certificate of source {source} expires in {} hours.",
                     hours + 1
                 ),
                 hours => {
                     let days = hours / 24;
-                    format!("The certificate of source {source} ends in {days} days.")
+                    format!("The certificate of source {source} expires in {days} days.")
                 }
             },
         ),
@@ -593,7 +603,7 @@ pub(super) fn certificate(source: &str, not_after_s: i64) -> Option<AlarmDraft> 
         severity,
         what,
         since: None,
-        cause: "Senders refuse a certificate that has ended, and cannot connect.".to_owned(),
+        cause: "Senders refuse an expired certificate, and cannot connect.".to_owned(),
         remedy: "Write a new certificate and key over the files that the configuration names: \
             they are read again within a second, and no connection is closed."
             .to_owned(),

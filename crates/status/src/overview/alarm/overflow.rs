@@ -19,7 +19,7 @@ pub(in crate::overview) fn overflow(
              up, or there are more senders than expected.",
             format!(
                 "Look into the overflow file to see who sends made-up names, and stop that sender. \
-                 If all are honest, raise `destinations.{name}.max_paths` and reload."
+                 If all names are legitimate, raise `destinations.{name}.max_paths` and reload."
             ),
         ),
         OverflowCause::Inodes => (

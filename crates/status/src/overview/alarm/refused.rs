@@ -30,9 +30,10 @@ pub(in crate::overview) fn refused(
     };
     let mut cause = match refusal.reason() {
         EndReason::TooMany | EndReason::OfAddress | EndReason::NoDescriptors => {
-            "More connections are opened than there are places for.".to_owned()
+            "Senders open more connections than the limit allows.".to_owned()
         }
-        _ => "The sender and this listener do not agree on how to connect; its events do not come."
+        _ => "The sender and this listener do not agree on how to connect, so its events do not \
+            arrive."
             .to_owned(),
     };
     if *refusal == Refusal::NoDescriptors

@@ -24,8 +24,9 @@ pub(in crate::overview) fn store_short(name: &str, room: &DiskHeadroom) -> Optio
         ),
         since: None,
         cause: format!(
-            "All events are younger than `min_age`. Once {hold} are free, the store takes no more \
-             events: they stay in the queue then, and sources wait when that is full."
+            "All events are younger than `min_age`. If free space falls to {hold}, the store \
+             accepts no more events. They then stay in the queue. When the queue is full, sources \
+             stop reading."
         ),
         remedy: "Make room on the disk (`df -h`), give the store a larger one, or lower `min_age` \
             and reload."
@@ -52,14 +53,15 @@ pub(in crate::overview) fn clock_doubted(
         id: format!("clock-jumped:{name}"),
         severity: Severity::Warning,
         what: format!(
-            "The system clock is {hours} hours {ahead} of where it should be; store {name} keeps \
-             {held_back} events that are too old by it."
+            "The system clock differs by {hours} hours from the expected time ({ahead}); store \
+             {name} keeps {held_back} events that are too old by this clock."
         ),
         since: None,
         cause: "The clock was set, or the host or process stood still for long.".to_owned(),
         remedy: format!(
             "If the clock is wrong, set it right (`timedatectl`, `chronyc tracking`). If it is \
-             right, do nothing: it is believed in {minutes} minutes, and retention goes on by it."
+             right, do nothing: in {minutes} minutes Inrush accepts the new time, and retention \
+             uses it."
         ),
         link: CLOCK,
     })

@@ -209,5 +209,5 @@ fn a_certificate_that_ends_tonight_says_in_how_many_hours() {
     assert!(what(30 * 60).contains("within the hour"));
     assert!(what(47 * 3600 + 60).contains("in 48 hours"));
     assert!(what(50 * 3600).contains("in 2 days"));
-    assert!(what(-1).contains("has ended"));
+    assert!(what(-1).contains("has expired"));
 }
