@@ -28,7 +28,7 @@ pub struct Cell {
     /// Every run; none in a file that keeps figures alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunResult>,
-    /// What is kept of the runs in a file.
+    /// Figures of the runs, which a file keeps in their place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<CellFigures>,
 }

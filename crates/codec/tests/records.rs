@@ -181,7 +181,8 @@ proptest! {
         for line in lines {
             let start = if known { "<34>Nov 21 14:01:00 host app: " } else { "" };
             let raw = format!("{start}{}", line.concat());
-            let plain = records::parse(&mut SyslogParser::new(Zone::utc()), b"", raw.as_bytes(), b"");
+            let mut untaught = SyslogParser::new(Zone::utc());
+            let plain = records::parse(&mut untaught, b"", raw.as_bytes(), b"");
             let mut record = guessed(&mut parser, &raw, records::RECEIVED);
             if record.anomalies.contains(Anomalies::ZONE_GUESSED) {
                 prop_assert!(plain.anomalies.contains(Anomalies::ZONE_ASSUMED), "{}", raw);

@@ -198,7 +198,8 @@ impl FromStr for AdminAddr {
     fn from_str(text: &str) -> Result<Self, String> {
         text.trim().parse().map(Self).map_err(|_| {
             format!(
-                "`{text}` is not an address and port; write for example 127.0.0.1:8686 or [::1]:8686"
+                "`{text}` is not an address and port; write for example 127.0.0.1:8686 or \
+                 [::1]:8686"
             )
         })
     }

@@ -61,8 +61,9 @@ proptest! {
     fn texts_come_out_of_the_sql_as_they_went_in(value in any::<String>(), key in any::<String>()) {
         prop_assume!(!key.is_empty());
         let field = query::QueryField::Key(key.clone());
+        let literal = query::ast::WildcardPattern::literal(&format!("x{value}"));
         let filter = query::ast::FilterExpr::and(vec![
-            query::ast::FilterExpr::text(query::ast::WildcardPattern::literal(&format!("x{value}"))),
+            query::ast::FilterExpr::text(literal),
             query::ast::FilterExpr::Present(field),
         ]);
         let query = query::Query { filter, stages: Vec::new() };

@@ -12,7 +12,7 @@
 //! [`Source::stop`], until [`Source::ended`].
 //!
 //! # After a crash
-//! What a source has read and not handed on is lost, unless its peer waits for an answer.
+//! Bytes that a source has read and not handed on are lost, unless its peer waits for an answer.
 //!
 //! # In reading order
 //! 1. [`table`]: the types of sources; [`options`]: what every room asks of theirs.

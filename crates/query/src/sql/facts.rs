@@ -11,7 +11,7 @@ use super::super::text::fold;
 use super::predicate::longest;
 
 /// Values of which an event has one, by column.
-type EqualityFacts = BTreeMap<EventColumn, BTreeSet<String>>;
+pub type EqualityFacts = BTreeMap<EventColumn, BTreeSet<String>>;
 
 /// Needles that the folded raw text of every event contains.
 pub(super) fn needles(expr: &FilterExpr) -> Vec<String> {
@@ -67,7 +67,7 @@ fn equal_to(comparison: &Comparison) -> Option<(EventColumn, BTreeSet<String>)> 
 }
 
 /// Values that are left where both conditions hold.
-fn both(mut one: EqualityFacts, other: EqualityFacts) -> EqualityFacts {
+pub fn both(mut one: EqualityFacts, other: EqualityFacts) -> EqualityFacts {
     for (column, values) in other {
         match one.get_mut(&column) {
             Some(known) => known.retain(|value| values.contains(value)),
@@ -80,7 +80,7 @@ fn both(mut one: EqualityFacts, other: EqualityFacts) -> EqualityFacts {
 }
 
 /// Values that are left where one of the conditions holds.
-fn either(mut one: EqualityFacts, mut other: EqualityFacts) -> EqualityFacts {
+pub fn either(mut one: EqualityFacts, mut other: EqualityFacts) -> EqualityFacts {
     one.retain(|column, values| match other.get_mut(column) {
         Some(more) => {
             values.append(more);

@@ -25,6 +25,8 @@ mod facts;
 mod predicate;
 mod table;
 
+pub use facts::{EqualityFacts, both, either};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ast::{Query, QueryStage, SortColumn, SortKey};

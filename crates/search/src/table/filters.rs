@@ -3,12 +3,13 @@
 //! DataFusion hands each of the conditions that are joined by `AND` over by itself, simplified: the
 //! column on either side, a short list of values as a chain of `OR`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use inrush_query::EventColumn;
+use inrush_query::sql::{EqualityFacts, both, either};
 use inrush_query::text::fold;
 use inrush_store::read::PruningFilter;
 
@@ -115,10 +116,8 @@ fn needle(filter: &Expr) -> Option<String> {
     }
 }
 
-type EqualValues = BTreeMap<EventColumn, BTreeSet<String>>;
-
 /// The values of which a column must have one.
-fn equals(filter: &Expr) -> EqualValues {
+fn equals(filter: &Expr) -> EqualityFacts {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
             Operator::Eq => one_of(left, [right.as_ref()])
@@ -126,47 +125,24 @@ fn equals(filter: &Expr) -> EqualValues {
                 .unwrap_or_default(),
             Operator::And => both(equals(left), equals(right)),
             Operator::Or => either(equals(left), equals(right)),
-            _ => EqualValues::new(),
+            _ => EqualityFacts::new(),
         },
         Expr::InList(InList {
             expr,
             list,
             negated: false,
         }) => one_of(expr, list).unwrap_or_default(),
-        _ => EqualValues::new(),
+        _ => EqualityFacts::new(),
     }
 }
 
-fn one_of<'a>(expr: &Expr, values: impl IntoIterator<Item = &'a Expr>) -> Option<EqualValues> {
+fn one_of<'a>(expr: &Expr, values: impl IntoIterator<Item = &'a Expr>) -> Option<EqualityFacts> {
     let column = column(expr).filter(|column| column.as_typed())?;
     let values: Option<BTreeSet<String>> = values
         .into_iter()
         .map(|value| text(value).map(str::to_owned))
         .collect();
     Some([(column, values?)].into())
-}
-
-fn both(mut one: EqualValues, other: EqualValues) -> EqualValues {
-    for (column, values) in other {
-        match one.get_mut(&column) {
-            Some(known) => known.retain(|value| values.contains(value)),
-            None => {
-                one.insert(column, values);
-            }
-        }
-    }
-    one
-}
-
-fn either(mut one: EqualValues, mut other: EqualValues) -> EqualValues {
-    one.retain(|column, values| match other.get_mut(column) {
-        Some(more) => {
-            values.append(more);
-            true
-        }
-        None => false,
-    });
-    one
 }
 
 #[cfg(test)]
