@@ -79,7 +79,7 @@ fn one_address_has_no_more_than_its_share() {
         .collect();
     let mut third = Tcp::connect(inrush.address("tcp"));
     assert!(third.is_closed_by_peer());
-    let row = inrush.refused("its share");
+    let row = inrush.refused("its limit of connections");
     assert_eq!(
         (&row["address"], &row["reason"]),
         (&"127.0.0.1".into(), &"too_many_of_address".into())
@@ -108,7 +108,10 @@ fn behind_a_proxy_the_address_in_the_header_has_the_share() {
     other.send(numbered(2) + "\n");
     inrush.conserved(2);
     assert!(from(1).is_closed_by_peer());
-    assert_eq!(inrush.refused("its share")["address"], "192.0.2.1");
+    assert_eq!(
+        inrush.refused("its limit of connections")["address"],
+        "192.0.2.1"
+    );
     drop(first);
     eventually("the first gone", || {
         (inrush.source()["connections"] == 1).then_some(())
