@@ -6,7 +6,7 @@
 //!   [`SearchOptions::memory_bytes`] together and [`SearchOptions::time_max`] each. One that
 //!   reaches a bound ends with what it has found and says so, with its cost.
 //! * **It only reads.** No statement changes the store, or touches a file or a host: SQL is parsed
-//!   into a plan, and the plan is looked through before it runs (`session`).
+//!   into a plan, and the plan is looked through before it runs ([`inrush_planner`]).
 //! * **Whoever goes away is not searched for**: a [`SearchAnswer`] that is dropped ends its
 //!   search.
 //! * **What does not yield ends too**: [`worker::WorkerPool`] runs each search in a process of its
@@ -22,9 +22,8 @@
 //!
 //! # In reading order
 //! `engine` (threads and bounds) · `request` · `answer` · `run` · `event_search/` · `statement`
-//! (SQL) · `session` (what SQL may do) · `table/` · `scan` (all of it, unsorted) · `work` (pieces,
-//! newest first, shared by threads) · `turn` · `has` · `cells` · `memory` · [`worker`] (a process
-//! for each search).
+//! (SQL) · `table/` · `scan` (all of it, unsorted) · `work` (pieces, newest first, shared by
+//! threads) · `turn` · `has` · `cells` · `memory` · [`worker`] (a process for each search).
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -36,7 +35,6 @@ mod memory;
 mod request;
 mod run;
 mod scan;
-mod session;
 mod statement;
 mod stop;
 mod table;

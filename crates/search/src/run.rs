@@ -5,22 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::prelude::SessionContext;
 use inrush_event::Timestamp;
+use inrush_planner::{Planner, SessionParts, planner};
 use inrush_query::Query;
 use inrush_query::ast::QueryStage;
 use inrush_query::sql::{self, QueryRange};
+use inrush_store::read::BATCH_ROWS;
 use inrush_store::reply::{SearchCost, SearchPlan, SearchReply, SearchSummary, StopReason};
 use inrush_store::snapshot::Snapshot;
 
 use crate::answer::ReplySender;
 use crate::engine::SearchResources;
+use crate::has::has;
 use crate::memory::SearchMemoryPool;
 use crate::request::{HistogramSpan, ROWS_MAX, SearchRequest};
-use crate::session::session;
 use crate::statement::RowKind;
 use crate::stop::SearchStop;
-use crate::table::StatementScans;
+use crate::table::{CountByText, EVENTS, EventsTable, StatementScans};
 
 /// A search that runs.
 #[derive(Debug)]
@@ -74,15 +75,21 @@ impl RunningSearch {
         Arc::clone(&self.memory) as Arc<dyn MemoryPool>
     }
 
-    pub(crate) fn session(&self) -> Result<SessionContext, SearchStop> {
-        let context = session(
-            &self.snapshot,
-            &self.bounds.footers,
-            &self.scans,
-            self.memory(),
-            self.bounds.threads,
+    /// A planner over the snapshot, whose statements can read nothing but its events.
+    pub(crate) fn planner(&self) -> Result<Box<dyn Planner>, SearchStop> {
+        let events = EventsTable::new(
+            self.snapshot.clone(),
+            Arc::clone(&self.bounds.footers),
+            Arc::clone(&self.scans),
         );
-        Ok(context?)
+        Ok(planner(SessionParts {
+            threads: self.bounds.threads,
+            batch_rows: BATCH_ROWS,
+            memory: self.memory(),
+            tables: vec![(EVENTS, Arc::new(events))],
+            functions: vec![has()],
+            rules: vec![Arc::new(CountByText)],
+        })?)
     }
 
     /// Last object of an answer: events found, cost, and files set aside.

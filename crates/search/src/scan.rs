@@ -176,7 +176,7 @@ impl<'a> RunningScan<'a> {
         let (mut files, tail) = candidates(&run.snapshot, &wanted);
         files.sort_by_key(|file| (file.entry.from_ns, file.entry.to_ns));
         Ok(Self {
-            condition: StagedFilter::new(&run.session()?, &translation.predicate)?,
+            condition: StagedFilter::new(&translation.predicate)?,
             work: PieceQueue::new(&run.snapshot, wanted, &run.bounds.footers),
             columns: ColumnProjection::named(COLUMNS),
             files,

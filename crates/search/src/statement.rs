@@ -9,7 +9,6 @@ use inrush_store::reply::{SearchHit, SearchReply, events};
 
 use crate::cells::{rows_of, table_of};
 use crate::run::RunningSearch;
-use crate::session::read_only;
 use crate::stop::SearchStop;
 
 /// Interval between two progress reports to the asker.
@@ -33,12 +32,13 @@ impl RunningSearch {
         rows: RowKind,
         limit: u64,
     ) -> Result<(u64, bool), SearchStop> {
-        let frame = self.session()?.sql_with_options(sql, read_only()).await?;
+        let planner = self.planner()?;
+        let statement = planner.statement(sql).await?;
         if rows == RowKind::Table {
-            let table = table_of(frame.schema().as_arrow());
+            let table = table_of(&statement.schema());
             self.send(SearchReply::Table(table)).await?;
         }
-        let mut batches = frame.execute_stream().await?;
+        let mut batches = statement.stream().await?;
         let mut left = limit;
         while let Some(batch) = self.next(&mut batches).await? {
             let count = batch.num_rows();

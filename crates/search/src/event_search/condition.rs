@@ -1,19 +1,21 @@
 //! The condition of a query, in stages: what is cheap to read rules events out before what is dear
 //! is read.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
-use datafusion::prelude::SessionContext;
+use inrush_planner::{Planner, SessionParts, planner};
 use inrush_query::EventColumn;
-use inrush_store::read::{ColumnProjection, table};
+use inrush_store::read::{BATCH_ROWS, ColumnProjection, table};
 use inrush_store::schema::FIELDS;
+
+use crate::has::has;
 
 /// A condition, in stages. The first is always there, and its first column is the time.
 #[derive(Debug)]
@@ -54,12 +56,27 @@ impl ColumnCost {
     }
 }
 
+/// The planner of all conditions: they name no table, and each session registers 300 functions.
+fn conditions() -> Result<&'static dyn Planner> {
+    static CONDITIONS: OnceLock<Box<dyn Planner>> = OnceLock::new();
+    if let Some(planner) = CONDITIONS.get() {
+        return Ok(&**planner);
+    }
+    let planner = planner(SessionParts {
+        threads: 1,
+        batch_rows: BATCH_ROWS,
+        memory: Arc::new(GreedyMemoryPool::new(0)),
+        tables: Vec::new(),
+        functions: vec![has()],
+        rules: Vec::new(),
+    })?;
+    Ok(&**CONDITIONS.get_or_init(|| planner))
+}
+
 impl StagedFilter {
     /// The condition that `predicate` writes in SQL.
-    pub(crate) fn new(context: &SessionContext, predicate: &str) -> Result<Self> {
-        let schema = DFSchema::try_from(table().as_ref().clone())?;
-        let expression = context.parse_sql_expr(predicate, &schema)?;
-        let expression = context.create_physical_expr(expression, &schema)?;
+    pub(crate) fn new(predicate: &str) -> Result<Self> {
+        let expression = conditions()?.condition(predicate, &table())?;
         let mut parts: Vec<Arc<dyn PhysicalExpr>> = split_conjunction(&expression)
             .into_iter()
             .filter(|part| part.to_string() != "true")

@@ -93,7 +93,7 @@ impl RunningSearch {
         self.scans.add(&work);
         let to_sum = if request.fields { SUMMED_MAX } else { 0 };
         let search = Arc::new(EventSearch {
-            condition: StagedFilter::new(&self.session()?, &translation.predicate)?,
+            condition: StagedFilter::new(&translation.predicate)?,
             work,
             span,
             limit: usize::try_from(limit).unwrap_or(usize::MAX),

@@ -28,6 +28,9 @@ pub(crate) use count::CountByText;
 use filters::{FilterUse, facts};
 use scan::EventsExec;
 
+/// The name of the table in SQL.
+pub(crate) const EVENTS: &str = "events";
+
 /// The table of all events.
 #[derive(Debug)]
 pub(crate) struct EventsTable {
