@@ -5,10 +5,10 @@
 //! * Functions that make a long value of a short one are not there.
 //!
 //! # Why it is a room of its own
-//! A future and a destructor are compiled in the crate that uses them. Those of DataFusion's planner
-//! bring the syntax tree of all SQL with them: 40,000 functions in a crate of 6,000 lines. Here they
-//! are compiled once, and without optimisation, because a statement is planned once. So all that
-//! leaves this room is behind a trait object.
+//! A future and a destructor are compiled in the crate that uses them. Those of DataFusion's
+//! planner bring the syntax tree of all SQL with them: 40,000 functions in a crate of 6,000 lines.
+//! Here they are compiled once, and without optimisation, because a statement is planned once. So
+//! all that leaves this room is behind a trait object.
 #![forbid(unsafe_code)]
 
 mod session;
