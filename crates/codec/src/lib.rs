@@ -14,13 +14,15 @@
 //! 2. [`frame`]: where one record ends and the next begins (RFC 6587, RFC 5425, RFC 5426).
 //! 3. [`syslog`]: what stands in a record's header (RFC 5424, and RFC 3164 as it is really sent).
 //! 4. [`relp`]: streams whose messages are answered.
-//! 5. [`encode`]: records as destinations want them.
+//! 5. [`hec`]: bodies of requests to an HTTP Event Collector.
+//! 6. [`encode`]: records as destinations want them.
 #![forbid(unsafe_code)]
 
 pub mod charset;
 pub mod config;
 pub mod encode;
 pub mod frame;
+pub mod hec;
 pub mod relp;
 pub mod syslog;
 
